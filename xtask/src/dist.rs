@@ -8,7 +8,7 @@ use xshell::{Shell, cmd};
 
 /// Builds the binary with the `dist` profile and packs it with its documents and completions.
 pub(crate) fn build(sh: &Shell, root: &Path) -> Result<()> {
-    cmd!(sh, "cargo build --profile dist -p kindlm-cli --features typescript").run()?;
+    cmd!(sh, "cargo build --profile dist -p kindlm-cli --features full").run()?;
     let binary = root.join("target/dist/kindlm");
     let version = cmd!(sh, "{binary} --version").read()?;
     let version = version.split_whitespace().last().context("`--version` prints a version")?;

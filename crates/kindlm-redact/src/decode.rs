@@ -62,6 +62,18 @@ pub(crate) fn decode(text: &[u8]) -> Option<Decoded> {
     found.then_some(decoded)
 }
 
+/// A text without white space and colons; `None` if it has none.
+pub(crate) fn without_separators(text: &[u8]) -> Option<Decoded> {
+    let is_separator = |it: &u8| it.is_ascii_whitespace() || *it == b':';
+    if !text.iter().any(is_separator) {
+        return None;
+    }
+    let kept = text.iter().enumerate().filter(|(_, it)| !is_separator(it));
+    let (mut from, bytes): (Vec<usize>, Vec<u8>) = kept.unzip();
+    from.push(text.len());
+    Some(Decoded { bytes, from })
+}
+
 enum Escape {
     Byte(u8),
     Char(char),

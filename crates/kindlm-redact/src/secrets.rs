@@ -8,7 +8,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD, HEXLOWER};
 use serde_json::{Map, Value};
 
-use crate::decode::{decode, has_escapes};
+use crate::decode::{decode, has_escapes, without_separators};
 use crate::look::{keys, pairs, password_of_address};
 use crate::names::is_secret_setting;
 use crate::{REDACTED, SHORTEST};
@@ -29,8 +29,16 @@ pub struct Secrets {
 #[derive(Clone, PartialEq, Eq)]
 struct Form {
     bytes: Vec<u8>,
+    encoding: Encoding,
+}
+
+/// How a form encodes the value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    Plain,
+    Hex,
     /// A part of Base64: all of the text around it that may be Base64 is masked too.
-    is_base64: bool,
+    Base64,
 }
 
 /// Which rules hold.
@@ -87,14 +95,16 @@ impl Secrets {
         self.search = OnceLock::new();
         self.has_number |= value.parse::<f64>().is_ok();
         let bytes = value.as_bytes();
-        let mut forms = vec![Form { bytes: bytes.to_vec(), is_base64: false }];
-        forms.push(Form { bytes: HEXLOWER.encode(bytes).into_bytes(), is_base64: false });
+        let mut forms = vec![Form { bytes: bytes.to_vec(), encoding: Encoding::Plain }];
+        forms.push(Form { bytes: HEXLOWER.encode(bytes).into_bytes(), encoding: Encoding::Hex });
         if let Some(decoded) = decode(bytes) {
             // Decoding the text decodes the value in it, too.
-            forms.push(Form { bytes: decoded.bytes, is_base64: false });
+            forms.push(Form { bytes: decoded.bytes, encoding: Encoding::Plain });
         }
         for skipped in 0..3 {
-            forms.extend(base64(bytes, skipped).map(|bytes| Form { bytes, is_base64: true }));
+            forms.extend(
+                base64(bytes, skipped).map(|bytes| Form { bytes, encoding: Encoding::Base64 }),
+            );
         }
         for form in forms {
             if form.bytes.len() >= SHORTEST && !self.forms.contains(&form) {
@@ -216,6 +226,7 @@ impl Secrets {
     fn known(&self, text: &str) -> Vec<Range<usize>> {
         let Some(search) = self.search.get_or_init(|| self.search()) else { return Vec::new() };
         let mut places: Vec<Range<usize>> = self.matches(search, text.as_bytes()).collect();
+        places.extend(self.wrapped(search, text.as_bytes()));
         if !has_escapes(text.as_bytes()) {
             return places;
         }
@@ -223,6 +234,7 @@ impl Secrets {
         for _ in 0..ROUNDS {
             let Some(now) = decoded else { break };
             places.extend(self.matches(search, &now.bytes).map(|it| now.place(&it)));
+            places.extend(self.wrapped(search, &now.bytes).map(|it| now.place(&it)));
             decoded = now.again();
         }
         places
@@ -245,10 +257,35 @@ impl Secrets {
         search.find_iter(text).map(|found| {
             let range = found.range();
             match self.forms.get(found.pattern().as_usize()) {
-                Some(form) if form.is_base64 => around(text, &range),
+                Some(form) if form.encoding == Encoding::Base64 => around(text, &range),
                 _ => range,
             }
         })
+    }
+
+    /// The places of encoded values that are wrapped, as `base64` wraps them after 76 characters, or have colons in them.
+    fn wrapped<'a>(
+        &'a self,
+        search: &'a AhoCorasick,
+        text: &'a [u8],
+    ) -> impl Iterator<Item = Range<usize>> + 'a {
+        let joined = without_separators(text);
+        let places: Vec<Range<usize>> = joined.map_or_else(Vec::new, |joined| {
+            let is_encoded = |pattern: usize| {
+                self.forms.get(pattern).is_some_and(|it| it.encoding != Encoding::Plain)
+            };
+            let found = search.find_iter(&joined.bytes);
+            found
+                .filter(|it| is_encoded(it.pattern().as_usize()))
+                .map(|it| {
+                    let start = joined.place(&(it.start()..it.end())).start;
+                    // Behind the last byte, and not where the next word begins.
+                    let last = joined.place(&(it.end() - 1..it.end())).start;
+                    around(text, &(start..last + 1))
+                })
+                .collect()
+        });
+        places.into_iter()
     }
 }
 
@@ -353,6 +390,7 @@ mod tests {
     #[test]
     fn a_key_is_found_in_every_form() {
         let hex = HEXLOWER.encode(KEY.as_bytes());
+        let colons: Vec<String> = KEY.bytes().map(|it| format!("{it:02x}")).collect();
         let each = |form: fn(u8) -> String| KEY.bytes().map(form).collect::<String>();
         let percent = each(|it| format!("%{it:02X}"));
         let json = each(|it| format!("\\u{it:04x}"));
@@ -373,6 +411,7 @@ mod tests {
             KEY.replace('/', "\\/"),
             KEY.replace('/', "%2F").replace('+', "%2B").replace('=', "%3D"),
             KEY.replace('A', "\u{200b}A"),
+            colons.join(":"),
         ];
         for around in ["", "user:", "Bearer ", "a", "ab", "abc", "{\"key\":\""] {
             for behind in ["", "\n", "x", "xy", "\"}"] {
@@ -384,6 +423,25 @@ mod tests {
         for form in forms {
             let got = redact(&[KEY], &format!("before \"{form}\" behind"));
             assert_eq!(got, "before \"[redacted]\" behind", "{form}");
+        }
+    }
+
+    #[test]
+    fn wrapped_base64_of_a_long_value_is_masked() {
+        let key = "k3y-".repeat(31);
+        for before in ["", "user:", "ab"] {
+            let encoded = BASE64.encode(format!("{before}{key}\n").as_bytes());
+            let lines: Vec<&str> =
+                encoded.as_bytes().chunks(76).map(|it| str::from_utf8(it).unwrap()).collect();
+            let got = redact(&[&key], &format!("begin\n{}\nend of it", lines.join("\n")));
+            assert_eq!(got, "begin\n[redacted]\nend of it");
+            let hex = HEXLOWER.encode(key.as_bytes()).replace("6b", "6b ");
+            assert_eq!(
+                redact(&[&key], &format!("is {hex}\nend of it")),
+                "is [redacted]\nend of it"
+            );
+            let json = serde_json::to_string(&lines.join("\r\n")).unwrap();
+            assert_eq!(redact(&[&key], &json), "\"[redacted]\"");
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexMap;
 use kindlm_types::{
-    AssertionResult, CaseError, CaseResult, CaseSource, FailureCode, Outcome, Report,
+    AssertionResult, CaseError, CaseResult, CaseSource, FailureCode, Outcome, Report, Severity,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -107,6 +107,9 @@ pub struct EntryCheck {
     pub assertion: String,
     /// The check's label, after those of the sets that it is in and the turn.
     pub label: String,
+    /// What a failure means; `None` in files that do not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Severity>,
 }
 
 /// The mean score of one check over the repeats.
@@ -317,11 +320,24 @@ impl Conditions {
     }
 }
 
-/// The checks of a case over all repeats, in order of first appearance.
+/// The checks of a case over all repeats, in order of first appearance. Equal ones are listed as often as in the repeat
+/// that has most of them.
 fn checks_of(case: &CaseResult) -> Vec<EntryCheck> {
     let mut checks = Vec::new();
-    for result in case.executions.iter().flat_map(|it| &it.results) {
-        add_checks(result, result.turn.as_deref(), "", &mut checks);
+    for execution in &case.executions {
+        let mut of_repeat = Vec::new();
+        for result in &execution.results {
+            add_checks(result, result.turn.as_deref(), "", &mut of_repeat);
+        }
+        let mut known = checks.clone();
+        for check in of_repeat {
+            match known.iter().position(|it| *it == check) {
+                Some(at) => {
+                    known.swap_remove(at);
+                }
+                None => checks.push(check),
+            }
+        }
     }
     checks
 }
@@ -332,10 +348,8 @@ fn add_checks(result: &AssertionResult, turn: Option<&str>, sets: &str, to: &mut
     }
     let within = format!("{sets}{}", result.label);
     let label = turn.map_or_else(|| within.clone(), |turn| format!("{turn}: {within}"));
-    let check = EntryCheck { assertion: result.assertion.clone(), label };
-    if !to.contains(&check) {
-        to.push(check);
-    }
+    let severity = Some(result.severity);
+    to.push(EntryCheck { assertion: result.assertion.clone(), label, severity });
     for part in result.parts() {
         add_checks(part, part.turn.as_deref().or(turn), &format!("{within} > "), to);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kindlm_types::FailureCode;
+use kindlm_types::{FailureCode, Severity};
 
 use crate::baseline::{Conditions, EntryScore};
 use crate::{Baseline, Entry, EntryCheck};
@@ -48,6 +48,8 @@ pub struct Change {
     pub new_failure_codes: Vec<FailureCode>,
     /// Checks of the baseline that were not made in the new run.
     pub removed_checks: Vec<EntryCheck>,
+    /// Checks of which a failure failed the case then, and does not now.
+    pub softened_checks: Vec<EntryCheck>,
     /// Checks that the baseline does not have.
     pub added_checks: Vec<EntryCheck>,
     /// Checks whose mean score moved.
@@ -84,12 +86,18 @@ pub struct Difference {
 
 impl Comparison {
     /// True if the new run is no worse than the baseline, as far as the baseline goes: no pass rate fell or is unknown, no
-    /// case and no check is missing.
+    /// case and no check is missing, and no check became soft.
     pub fn held(&self) -> bool {
         self.regressions.is_empty()
             && self.unknown.is_empty()
             && self.removed.is_empty()
             && self.removed_checks() == 0
+            && self.softened_checks() == 0
+    }
+
+    /// How many checks of the baseline fail no case any more.
+    pub fn softened_checks(&self) -> usize {
+        self.changes().map(|it| it.softened_checks.len()).sum()
     }
 
     /// How many checks of the baseline were not made in the new run.
@@ -150,9 +158,14 @@ impl Change {
             now.failure_codes.iter().filter(|it| !then.failure_codes.contains(it));
         let rate = |it: &Entry| it.was_judged().then_some(it.pass_rate);
         let (before, after) = (checks_of(then), checks_of(now));
+        let Pairs { mut removed, mut softened, mut added } = Pairs::of(&before, after);
         // The checks of a repeat that broke off are unknown.
-        let removed = if now.was_judged() { missing(&before, &after) } else { Vec::new() };
-        let added = if before.is_empty() { Vec::new() } else { missing(&after, &before) };
+        if !now.was_judged() {
+            (removed, softened) = (Vec::new(), Vec::new());
+        }
+        if before.is_empty() {
+            added = Vec::new();
+        }
         Self {
             case: now.case.clone(),
             model: now.model.clone(),
@@ -162,6 +175,7 @@ impl Change {
             repeats: (then.run_count, now.run_count),
             new_failure_codes: new_failure_codes.cloned().collect(),
             removed_checks: removed,
+            softened_checks: softened,
             added_checks: added,
             scores: now.scores.iter().filter_map(|score| moved(&then.scores, score)).collect(),
             test_changed: then.digest.is_some() && then.digest != now.digest,
@@ -172,8 +186,11 @@ impl Change {
 
 /// The checks of an entry; of one without a list, those that have a score.
 fn checks_of(entry: &Entry) -> Vec<EntryCheck> {
-    let of_score =
-        |it: &EntryScore| EntryCheck { assertion: it.assertion.clone(), label: it.label.clone() };
+    let of_score = |it: &EntryScore| EntryCheck {
+        assertion: it.assertion.clone(),
+        label: it.label.clone(),
+        severity: None,
+    };
     if entry.checks.is_empty() {
         entry.scores.iter().map(of_score).collect()
     } else {
@@ -181,9 +198,41 @@ fn checks_of(entry: &Entry) -> Vec<EntryCheck> {
     }
 }
 
-/// Those of `all` that are not in `others`.
-fn missing(all: &[EntryCheck], others: &[EntryCheck]) -> Vec<EntryCheck> {
-    all.iter().filter(|it| !others.contains(it)).cloned().collect()
+/// The checks of two runs, of which each has a partner in the other run or none.
+#[derive(Default)]
+struct Pairs {
+    removed: Vec<EntryCheck>,
+    softened: Vec<EntryCheck>,
+    added: Vec<EntryCheck>,
+}
+
+impl Pairs {
+    fn of(before: &[EntryCheck], mut after: Vec<EntryCheck>) -> Self {
+        let mut pairs = Self::default();
+        // Equal ones first, so that of two checks with one label the soft one is not paired with the other.
+        let mut left = Vec::new();
+        for check in before {
+            match after.iter().position(|it| it == check) {
+                Some(at) => {
+                    after.remove(at);
+                }
+                None => left.push(check),
+            }
+        }
+        for check in left {
+            let is_same =
+                |it: &EntryCheck| it.assertion == check.assertion && it.label == check.label;
+            let Some(at) = after.iter().position(is_same) else {
+                pairs.removed.push(check.clone());
+                continue;
+            };
+            let now = after.remove(at).severity;
+            if (check.severity, now) == (Some(Severity::Gate), Some(Severity::Soft)) {
+                pairs.softened.push(check.clone());
+            }
+        }
+        Self { added: after, ..pairs }
+    }
 }
 
 fn moved(before: &[EntryScore], now: &EntryScore) -> Option<ScoreChange> {

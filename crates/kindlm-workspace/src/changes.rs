@@ -126,7 +126,8 @@ fn described(
     change.cut = matches!(new, Content::TooLarge)
         || (matches!(old, Content::TooLarge)
             && (matches!(new, Content::Text(_)) || change.change == ChangeKind::Deleted));
-    if change.cut || change.binary {
+    // A text that replaces a binary file is kept whole, as there is no diff of it.
+    if change.cut || (change.binary && !matches!(new, Content::Text(_))) {
         return Ok(change);
     }
     let new = match (new, &old) {

@@ -210,6 +210,8 @@ fn describe(comparison: &Comparison) -> String {
     let (unknown, checks) = (comparison.unknown.len(), comparison.removed_checks());
     counts.extend((unknown > 0).then(|| format!("{unknown} unknown")));
     counts.extend((checks > 0).then(|| format!("{} taken out", plural(checks, "check"))));
+    let soft = comparison.softened_checks();
+    counts.extend((soft > 0).then(|| format!("{} made soft", plural(soft, "check"))));
     let _ = writeln!(text, "\n{}", counts.join(", "));
     text
 }
@@ -243,9 +245,11 @@ fn show(text: &mut String, title: &str, change: &Change) {
         text.push_str(", another output");
     }
     text.push('\n');
-    for (title, checks) in
-        [("check taken out", &change.removed_checks), ("new check", &change.added_checks)]
-    {
+    for (title, checks) in [
+        ("check taken out", &change.removed_checks),
+        ("check made soft", &change.softened_checks),
+        ("new check", &change.added_checks),
+    ] {
         for check in checks {
             let what = one_line(&format!("{} `{}`", check.assertion, check.label));
             let _ = writeln!(text, "{:14}  {title}: {what}", "");

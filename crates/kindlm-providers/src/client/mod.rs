@@ -303,7 +303,6 @@ impl Client {
                     let place = (&*self.working_dir, &self.guard);
                     crate::command::ask(command, place, name, prompt, timeout).await
                 }
-                Via::Missing(feature) => Err(not_compiled_in(name, feature)),
                 Via::Http(_) => Err(not_compiled_in(name, "http")),
             }
         };

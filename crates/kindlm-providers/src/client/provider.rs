@@ -34,8 +34,6 @@ pub(super) enum Via {
     Mcp(McpClient),
     #[cfg(feature = "process")]
     Command(Command),
-    /// It is registered, but not compiled in.
-    Missing(&'static str),
 }
 
 impl Provider {
@@ -114,7 +112,14 @@ pub(super) fn open(
             "command" => Command::read(config).map(Via::Command),
             #[cfg(feature = "mcp")]
             "mcp" => crate::mcp::Config::read(config).map(|it| Via::Mcp(McpClient::new(it))),
-            id => check(config).map(|()| Via::Missing(id)),
+            id => {
+                check(config)?;
+                let help = "`cargo install --path crates/kindlm-cli --features full` builds one that has it";
+                return Err(vec![
+                    Problem::new("", format!("this build of KindLM is without `{id}`"))
+                        .with_help(help),
+                ]);
+            }
         },
     };
     Ok((via?, registration.meta.wraps_agent))

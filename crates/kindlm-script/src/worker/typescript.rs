@@ -11,8 +11,8 @@ pub(crate) fn strip(path: &str, text: String) -> Result<String, String> {
 #[cfg(not(feature = "typescript"))]
 fn javascript(path: &str, _text: &str) -> Result<String, String> {
     Err(format!(
-        "`{path}` is TypeScript, which this build does not read: build with the feature `typescript`, or compile \
-         the file to JavaScript"
+        "`{path}` is TypeScript, which this build of KindLM cannot read: `cargo install --path crates/kindlm-cli --features full` \
+         builds one that can, or compile the file to JavaScript"
     ))
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use kindlm_store::{Baseline, BaselineError, Baselines, Entry, EntryCheck, EntryScore, StoreError};
 use kindlm_types::{
     AssertionResult, CaseResult, Cost, Execution, ExecutionResult, FailureCode, Outcome, Report,
+    Severity,
 };
 use serde_json::{Map, Value, json};
 
@@ -126,7 +127,12 @@ fn shows_scores_that_moved_and_outputs_that_changed() {
 }
 
 fn check(label: &str) -> EntryCheck {
-    EntryCheck { assertion: "contains".to_owned(), label: label.to_owned() }
+    let (label, severity) = match label.split_once(' ') {
+        Some((label, "soft")) => (label, Severity::Soft),
+        _ => (label, Severity::Gate),
+    };
+    let severity = Some(severity);
+    EntryCheck { assertion: "contains".to_owned(), label: label.to_owned(), severity }
 }
 
 fn checked(case: &str, labels: &[&str]) -> Entry {
@@ -168,6 +174,15 @@ fn what_is_missing_or_unknown_does_not_hold() {
         ),
         (vec![checked("a", &["x"])], vec![checked("a", &[])], false, "1 same, 1 taken out"),
         (vec![checked("a", &["x"])], vec![checked("a", &["x", "y"])], true, "1 same, 1 added"),
+        (vec![checked("a", &["x"])], vec![checked("a", &["x soft"])], false, "1 same, 1 made soft"),
+        (vec![checked("a", &["x soft"])], vec![checked("a", &["x"])], true, "1 same"),
+        (
+            vec![checked("a", &["x soft", "x"])],
+            vec![checked("a", &["x", "x soft"])],
+            true,
+            "1 same",
+        ),
+        (vec![checked("a", &["x", "x"])], vec![checked("a", &["x"])], false, "1 same, 1 taken out"),
         // A file of the original lists no checks.
         (vec![good()], vec![checked("a", &["x"])], true, "1 same"),
     ] {
@@ -183,6 +198,7 @@ fn what_is_missing_or_unknown_does_not_hold() {
             (comparison.added.len(), "new"),
             (comparison.removed.len(), "missing"),
             (comparison.removed_checks(), "taken out"),
+            (comparison.softened_checks(), "made soft"),
             (added, "added"),
         ];
         let said = said.iter().filter(|(count, _)| *count > 0);

@@ -45,12 +45,18 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// All that changed, as one unified diff; empty if nothing did. The error says what of it was not kept.
+    /// All that changed, as one unified diff; empty if nothing did.
+    ///
+    /// # Errors
+    ///
+    /// If the new content of a file is not in it: it is binary, was too large to be stored, or is no regular file.
     pub fn diff(&self) -> Result<String, String> {
         let mut all = String::new();
-        for FileChange { path, change, patch, text, binary, cut, link, .. } in &self.changes {
-            let added = text.as_deref().filter(|_| *change == ChangeKind::Added);
-            match (patch, added, link) {
+        for file in &self.changes {
+            let FileChange { path, change, patch, text, link, .. } = file;
+            // A text without a patch is new, or only the permission to run it changed.
+            let new = text.as_ref().filter(|_| file.binary || file.executable.is_none());
+            match (patch, new, link) {
                 (Some(patch), ..) => {
                     all.push_str(patch);
                     if !patch.ends_with('\n') {
@@ -58,17 +64,19 @@ impl Workspace {
                     }
                 }
                 (None, Some(text), _) => {
-                    all.extend(["--- /dev/null\n+++ b/", path, "\n"]);
+                    // Something that is not text was there before, or nothing.
+                    let before = if *change == ChangeKind::Added { "/dev/null" } else { path };
+                    all.extend(["--- ", before, "\n+++ b/", path, "\n"]);
                     all.extend(text.lines().flat_map(|line| ["+", line, "\n"]));
                 }
                 (None, None, Some(target)) => all.extend(["link ", path, " -> ", target, "\n"]),
-                (None, None, None) if *cut => {
+                (None, None, None) if file.cut => {
                     return Err(format!("the change of `{path}` is too large and was not kept"));
                 }
-                (None, None, None) => {
-                    let what = if *binary { "binary file" } else { "file" };
-                    all.extend([what, " ", path, " ", change.as_str(), "\n"]);
+                (None, None, None) if file.has_unread_content() => {
+                    return Err(format!("the new content of `{path}` is no text"));
                 }
+                (None, None, None) => all.extend(["file ", path, " ", change.as_str(), "\n"]),
             }
         }
         Ok(all)
@@ -107,6 +115,12 @@ pub struct FileChange {
 }
 
 impl FileChange {
+    /// True if it has content that is neither in its text nor in its patch. What is gone has none, and neither has a
+    /// file of which only the permission to run it changed.
+    fn has_unread_content(&self) -> bool {
+        self.change != ChangeKind::Deleted && (self.binary || self.executable.is_none())
+    }
+
     /// Its path with what happened to it: `+new.ts`, `src/cart.ts`, `-old.ts`.
     pub fn marked(&self) -> String {
         let sign = match self.change {
@@ -218,5 +232,55 @@ impl Workspace {
     /// Whether the text or diff of a file is missing because there was too much of it.
     pub fn is_cut(&self) -> bool {
         self.changes.iter().any(|it| it.cut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(change: FileChange) -> Workspace {
+        Workspace {
+            changes: vec![FileChange { path: "a.txt".to_owned(), ..change }],
+            ..Workspace::default()
+        }
+    }
+
+    #[test]
+    fn a_diff_holds_all_new_text() {
+        let text = || Some("SECRET\n".to_owned());
+        for (change, binary) in [
+            (ChangeKind::Added, false),
+            // In the place of a link, and of a binary file.
+            (ChangeKind::Changed, false),
+            (ChangeKind::Changed, true),
+        ] {
+            let workspace =
+                changed(FileChange { change, binary, text: text(), ..FileChange::default() });
+            assert!(workspace.diff().unwrap().contains("\n+SECRET\n"), "{change:?} {binary}");
+        }
+    }
+
+    #[test]
+    fn there_is_no_diff_without_the_new_content() {
+        for change in [
+            FileChange { binary: true, ..FileChange::default() },
+            FileChange { change: ChangeKind::Added, binary: true, ..FileChange::default() },
+            // A pipe.
+            FileChange { change: ChangeKind::Added, ..FileChange::default() },
+            FileChange { cut: true, ..FileChange::default() },
+        ] {
+            changed(change).diff().unwrap_err();
+        }
+        let same = Some("same\n".to_owned());
+        for change in [
+            FileChange { change: ChangeKind::Deleted, binary: true, ..FileChange::default() },
+            FileChange { executable: Some(true), text: same, ..FileChange::default() },
+        ] {
+            assert_eq!(
+                changed(change.clone()).diff().unwrap(),
+                format!("file a.txt {}\n", change.change.as_str())
+            );
+        }
     }
 }

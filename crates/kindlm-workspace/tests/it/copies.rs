@@ -60,6 +60,7 @@ fn what_an_agent_changes_is_told_and_what_it_was_given_is_not() {
         ("repo/old.txt", "old\n"),
         ("repo/run.sh", "#!/bin/sh\n"),
         ("repo/data.bin", "\0\0"),
+        ("repo/was.bin", "\0\0"),
         ("repo/.git/HEAD", "ref: refs/heads/main\n"),
         ("repo/.kindlm/last-run", "x"),
         ("repo/EVAL.txt", "hidden"),
@@ -73,12 +74,13 @@ fn what_an_agent_changes_is_told_and_what_it_was_given_is_not() {
     let agent = "set -e; test ! -e EVAL.txt; test -f made-by-setup.txt
         printf 'one\\n2\\nthree\\n' > src/a.txt; printf 'same\\n' > src/same.txt; rm old.txt; chmod +x run.sh
         printf 'a\\000c' > data.bin; mkdir -p new/deep node_modules/x .git; echo new > new/deep/b.txt
-        echo x > node_modules/x/y; echo x > .git/z; ln -s ../src new/link; touch empty";
+        echo x > node_modules/x/y; echo x > .git/z; ln -s ../src new/link; touch empty; echo text > was.bin";
     let workspace = suite.agent(&spec, agent, &[]).unwrap();
     assert_eq!(
         shown(&workspace),
         "changed data.bin binary\nadded empty text\nadded new/deep/b.txt text\nadded new/link -> ../src\n\
-         deleted old.txt patch\nchanged run.sh text executable: true\nchanged src/a.txt text patch\n"
+         deleted old.txt patch\nchanged run.sh text executable: true\nchanged src/a.txt text patch\n\
+         changed was.bin binary text\n"
     );
     assert_eq!(
         workspace.change("src/a.txt").unwrap().patch.as_deref(),

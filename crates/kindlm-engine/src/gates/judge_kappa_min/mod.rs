@@ -62,11 +62,20 @@ impl KappaDemand {
                 "it was calibrated on {count} labels, and `minLabels` is {least}"
             ));
         }
-        if let (Some(age), Some(max)) = (known.age_days, self.max_age_days)
-            && age > max
-        {
-            let (age, max) = (ecma::number(age.floor()), ecma::number(max));
-            return Some(format!("it was calibrated {age} days ago, and `maxAgeDays` is {max}"));
+        if let Some(max) = self.max_age_days {
+            let limit = ecma::number(max);
+            // Clocks of two machines may differ by some hours.
+            let Some(age) = known.age_days.filter(|it| *it > -1.0) else {
+                return Some(format!(
+                    "no time in the past is recorded for its calibration, and `maxAgeDays` is {limit}"
+                ));
+            };
+            if age > max {
+                let age = ecma::number(age.floor());
+                return Some(format!(
+                    "it was calibrated {age} days ago, and `maxAgeDays` is {limit}"
+                ));
+            }
         }
         if labels.may_be_chance() {
             return Some(format!(
@@ -540,6 +549,8 @@ mod tests {
             known("polite", &[], 0.8),
             known("short", &[], 0.5),
             known("clear", &["gpt-4o-2024-08-06"], 0.7),
+            JudgeKappa { age_days: None, ..known("undated", &[], 0.8) },
+            JudgeKappa { age_days: Some(-60.0), ..known("later", &[], 0.8) },
         ];
         let models = [("a".to_owned(), "p:a".to_owned())].into();
         let calibrated = Calibrated { models, known };
@@ -557,6 +568,9 @@ mod tests {
             ("polite", None, &old, "Judge κ: 0.90 (a for"),
             ("polite", None, &many, "it was calibrated on 40 labels, and `minLabels` is 50"),
             ("polite", None, &fresh, "it was calibrated 100 days ago, and `maxAgeDays` is 90"),
+            ("undated", None, &fresh, "no time in the past is recorded for its calibration"),
+            ("later", None, &fresh, "no time in the past is recorded for its calibration"),
+            ("undated", None, &any, "Judge κ: 0.90 (a for"),
             ("short", None, &any, "its κ of 0.90 may be below 0.60 (40 labels"),
             ("safe", None, &any, "a was calibrated for `judge` by other criteria than `judge`"),
             ("polite", Some("gpt-4o"), &any, "when another model answered than `gpt-4o`"),

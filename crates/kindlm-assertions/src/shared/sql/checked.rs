@@ -1,0 +1,253 @@
+//! Reads SQL with a parser of its dialect.
+
+use kindlm_types::{Problem, suggest};
+use sqlparser::ast::Statement;
+use sqlparser::dialect::{
+    BigQueryDialect, Dialect, GenericDialect, HiveDialect, MsSqlDialect, MySqlDialect,
+    PostgreSqlDialect, RedshiftSqlDialect, SQLiteDialect, SnowflakeDialect,
+};
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::Parser;
+use sqlparser::tokenizer::{Token, Tokenizer, Word};
+
+use super::{Fault, SqlValue, authority, nesting};
+use crate::shared::pattern::{Flags, Pattern};
+
+/// A database, whose dialect is that of one or the union of many.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Database {
+    MySQL,
+    MariaDB,
+    PostgreSQL,
+    Sqlite,
+    TransactSQL,
+    BigQuery,
+    Hive,
+    Redshift,
+    Snowflake,
+    Athena,
+    DB2,
+    FlinkSQL,
+    Noql,
+    Trino,
+}
+
+/// Every database, by name.
+const DATABASES: [Database; 14] = [
+    Database::MySQL,
+    Database::MariaDB,
+    Database::PostgreSQL,
+    Database::Sqlite,
+    Database::TransactSQL,
+    Database::BigQuery,
+    Database::Hive,
+    Database::Redshift,
+    Database::Snowflake,
+    Database::Athena,
+    Database::DB2,
+    Database::FlinkSQL,
+    Database::Noql,
+    Database::Trino,
+];
+
+impl Database {
+    /// The database with this name, in whatever case.
+    fn named(name: &str) -> Result<Self, Problem> {
+        let found = DATABASES.into_iter().find(|it| it.name().eq_ignore_ascii_case(name));
+        found.ok_or_else(|| {
+            let names: Vec<String> = DATABASES.into_iter().map(Self::name).collect();
+            let help = suggest(name, "known databases", names.iter().map(String::as_str));
+            Problem::new("/value/databaseType", format!("there is no dialect of `{name}`"))
+                .with_help(help)
+        })
+    }
+
+    fn name(self) -> String {
+        format!("{self:?}")
+    }
+
+    fn dialect(self) -> Box<dyn Dialect> {
+        match self {
+            Self::MySQL | Self::MariaDB => Box::new(MySqlDialect {}),
+            Self::PostgreSQL => Box::new(PostgreSqlDialect {}),
+            Self::Sqlite => Box::new(SQLiteDialect {}),
+            Self::TransactSQL => Box::new(MsSqlDialect {}),
+            Self::BigQuery => Box::new(BigQueryDialect),
+            Self::Hive => Box::new(HiveDialect {}),
+            Self::Redshift => Box::new(RedshiftSqlDialect {}),
+            Self::Snowflake => Box::new(SnowflakeDialect),
+            Self::Athena | Self::DB2 | Self::FlinkSQL | Self::Noql | Self::Trino => {
+                Box::new(GenericDialect {})
+            }
+        }
+    }
+}
+
+/// A list of what may be touched, under its key.
+#[derive(Debug)]
+struct Allowed {
+    key: &'static str,
+    patterns: Vec<Pattern>,
+}
+
+/// What SQL must be.
+#[derive(Debug)]
+pub(crate) struct Sql {
+    database: Database,
+    tables: Option<Allowed>,
+    columns: Option<Allowed>,
+}
+
+impl SqlValue {
+    /// Compiles the lists.
+    pub(crate) fn compile(self) -> Result<Sql, Vec<Problem>> {
+        let database = Database::named(&self.database_type).map_err(|problem| vec![problem])?;
+        let tables = allowed("allowedTables", self.allowed_tables)?;
+        let columns = allowed("allowedColumns", self.allowed_columns)?;
+        Ok(Sql { database, tables, columns })
+    }
+}
+
+fn allowed(key: &'static str, list: Option<Vec<String>>) -> Result<Option<Allowed>, Vec<Problem>> {
+    let Some(list) = list else { return Ok(None) };
+    let (mut patterns, mut problems) = (Vec::new(), Vec::new());
+    for (index, written) in list.iter().enumerate() {
+        let at = format!("/value/{key}/{index}");
+        if written.matches("::").count() != 2 {
+            let message = format!("`{written}` does not have three parts");
+            let help = "write what is done, where, and to what, such as `select::null::orders`";
+            problems.push(Problem::new(at, message).with_help(help));
+            continue;
+        }
+        let whole = format!("^(?:{written})$");
+        // By itself first, so that a message shows what was written.
+        let pattern = Pattern::compile(written)
+            .and_then(|_| Pattern::new(&whole, Flags { ignore_case: true }));
+        match pattern {
+            Ok(pattern) => patterns.push(pattern),
+            Err(err) => problems.push(err.problem(at)),
+        }
+    }
+    if problems.is_empty() { Ok(Some(Allowed { key, patterns })) } else { Err(problems) }
+}
+
+impl Allowed {
+    /// Why something touched is not allowed; `None` if everything is.
+    fn fault(&self, touched: &[String]) -> Option<String> {
+        // A pattern that is given up does not allow anything.
+        let is_allowed = |it: &&String| {
+            self.patterns.iter().any(|pattern| pattern.is_match(it).unwrap_or(false))
+        };
+        let denied: Vec<&str> =
+            touched.iter().filter(|it| !is_allowed(it)).map(String::as_str).collect();
+        let key = self.key;
+        (!denied.is_empty()).then(|| {
+            format!("SQL validation failed: `{key}` does not allow {}.", denied.join(", "))
+        })
+    }
+}
+
+impl Sql {
+    /// Why a text is not SQL as it must be; `None` if it is.
+    pub(crate) fn fault(&self, text: &str) -> Option<Fault> {
+        let dialect = self.database.dialect();
+        let tokens = Tokenizer::new(&*dialect, text).tokenize().unwrap_or_default();
+        if nesting::is_too_deep(&tokens) {
+            return Some(Fault::TooDeep);
+        }
+        let Some(statements) = self.parse(&*dialect, tokens) else {
+            let database = self.database.name();
+            return Some(Fault::Wrong(format!(
+                "SQL statement does not conform to the provided {database} database syntax."
+            )));
+        };
+        let mut faults = Vec::new();
+        if self.tables.is_some() || self.columns.is_some() {
+            let touched = authority::touched(&statements);
+            faults.extend(self.tables.as_ref().and_then(|it| it.fault(&touched.tables)));
+            faults.extend(self.columns.as_ref().and_then(|it| it.fault(&touched.columns)));
+        }
+        (!faults.is_empty()).then(|| Fault::Wrong(faults.join(" ")))
+    }
+
+    /// The statements of a text; `None` if there is none, or something else.
+    fn parse(&self, dialect: &dyn Dialect, tokens: Vec<Token>) -> Option<Vec<Statement>> {
+        if lacks_comma(&tokens) || self.calls_unknown(&tokens) {
+            return None;
+        }
+        let statements = Parser::new(dialect).with_tokens(tokens).parse_statements().ok()?;
+        let prose = statements.iter().any(is_prose);
+        (!statements.is_empty() && !prose).then_some(statements)
+    }
+
+    /// Whether a function is called that every model knows from PostgreSQL and MySQL does not have.
+    fn calls_unknown(&self, tokens: &[Token]) -> bool {
+        let names = |token: &Token| matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case("generate_series"));
+        matches!(self.database, Database::MySQL | Database::MariaDB)
+            && tokens.windows(2).any(|pair| matches!(pair, [name, Token::LParen] if names(name)))
+    }
+}
+
+/// Whether the statement is one of those that ordinary sentences can be: "Show me the tables".
+fn is_prose(statement: &Statement) -> bool {
+    matches!(statement, Statement::ShowVariable { variable } if variable.len() > 2)
+}
+
+/// Whether a whole list of columns is two names without a comma, as in `SELECT a b FROM t`. It is valid SQL, but what
+/// was meant is `a, b`; whoever means an alias writes `AS`.
+fn lacks_comma(tokens: &[Token]) -> bool {
+    let tokens: Vec<&Token> =
+        tokens.iter().filter(|it| !matches!(it, Token::Whitespace(_))).collect();
+    tokens.windows(4).any(|four| match four {
+        [select, Token::Word(first), Token::Word(second), from] => {
+            is_keyword(select, Keyword::SELECT)
+                && is_name(first)
+                && is_name(second)
+                && is_keyword(from, Keyword::FROM)
+        }
+        _ => false,
+    })
+}
+
+fn is_keyword(token: &Token, keyword: Keyword) -> bool {
+    matches!(token, Token::Word(word) if word.keyword == keyword)
+}
+
+fn is_name(word: &Word) -> bool {
+    word.keyword == Keyword::NoKeyword
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize as _;
+    use serde_json::json;
+
+    use super::*;
+
+    fn sql(value: &serde_json::Value) -> Sql {
+        SqlValue::deserialize(value).unwrap().compile().unwrap()
+    }
+
+    #[test]
+    fn dialects_differ() {
+        for (database, text, valid) in [
+            ("MySQL", "SELECT `a` FROM t; SELECT 1", true),
+            ("MySQL", "SELECT a b FROM t", false),
+            ("MySQL", "SELECT DISTINCT b FROM t", true),
+            ("MySQL", "SELECT a AS b FROM t", true),
+            ("MySQL", "SELECT `a FROM t", false),
+            ("MySQL", "SELECT * FROM generate_series(1, 3)", false),
+            ("PostgreSQL", "SELECT * FROM generate_series(1, 3)", true),
+            ("PostgreSQL", "SELECT a FROM t WHERE b ILIKE '%x%'", true),
+            ("TransactSQL", "SELECT TOP 5 [a] FROM [t]", true),
+            ("Sqlite", "INSERT OR REPLACE INTO t (a) VALUES (1)", true),
+            ("BigQuery", "SELECT * EXCEPT (a) FROM `p.d.t`", true),
+            ("MySQL", "show me the tables", false),
+            ("MySQL", "hello world", false),
+            ("MySQL", ";", false),
+        ] {
+            let fault = sql(&json!({"databaseType": database})).fault(text);
+            assert_eq!(fault.is_none(), valid, "{database}: {text}: {fault:?}");
+        }
+    }
+}
