@@ -315,7 +315,8 @@ impl<'a> Score<'a> {
                     format!("there is no report: the tests have not written `{path}`")
                 })?,
             };
-            reports::read(format, &text, &seen)
+            let is_file = |path: &str| inside.entry(Path::new(path)).is_ok_and(|it| it.is_file());
+            reports::read(format, &text, &seen, is_file)
         });
         let (tests, problem) = match read.await {
             Ok(tests) => {

@@ -17,8 +17,20 @@ use kindlm_types::workspace::{TestFormat, TestRan, TestStatus};
 /// How much of a failure's message is kept, in characters.
 const MESSAGE: usize = 4000;
 
-/// The tests of a report. `folder` is what absolute paths in it are relative to.
-pub fn read(format: TestFormat, report: &str, folder: &str) -> Result<Vec<TestRan>, String> {
+/// Reads the tests of a report.
+///
+/// Absolute paths in it are made relative to `folder`. `is_file` says if a path in `folder` is a file: Node.js names a test
+/// after its file where no test ran in it.
+///
+/// # Errors
+///
+/// If the report is not complete or contradicts itself.
+pub fn read(
+    format: TestFormat,
+    report: &str,
+    folder: &str,
+    is_file: impl Fn(&str) -> bool,
+) -> Result<Vec<TestRan>, String> {
     let report = report.trim_start_matches('\u{feff}');
     if report.trim().is_empty() {
         return Err("there is no report: the tests have written nothing".to_owned());
@@ -26,7 +38,7 @@ pub fn read(format: TestFormat, report: &str, folder: &str) -> Result<Vec<TestRa
     let read = match format {
         TestFormat::Vitest => jest::read(report, folder),
         TestFormat::Junit => junit::read(report),
-        TestFormat::Tap => tap::read(report),
+        TestFormat::Tap => tap::read(report, folder, is_file),
         TestFormat::CargoNextest if report.trim_start().starts_with('<') => junit::read(report),
         TestFormat::CargoNextest => libtest::read(report),
         TestFormat::CargoTest => cargo_test::read(report),

@@ -20,7 +20,16 @@ struct Point {
     within: Vec<TestRan>,
 }
 
-pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
+pub(super) fn read(
+    report: &str,
+    folder: &str,
+    is_file: impl Fn(&str) -> bool,
+) -> Result<Vec<TestRan>, String> {
+    // A test may have the name of a file, so the name alone does not decide.
+    let is_test_file = |name: &str| {
+        let path = name.strip_prefix(folder).map_or(name, |it| it.trim_start_matches('/'));
+        has_script_ending(path) && (path.starts_with('/') || is_file(path))
+    };
     let mut points: Vec<Point> = Vec::new();
     let mut plan = None;
     let mut details: Option<usize> = None;
@@ -154,11 +163,10 @@ fn point(text: &str, depth: usize) -> Option<Point> {
     Some(Point { depth, number, name, status, message, is_file: false, within })
 }
 
-/// True if a name is that of a file of tests, by its ending: Node.js reports a file in which no test ran as a test that passed.
-fn is_test_file(name: &str) -> bool {
+/// True if a path has the ending of a file that Node.js runs.
+fn has_script_ending(path: &str) -> bool {
     const ENDINGS: [&str; 8] = ["js", "cjs", "mjs", "jsx", "ts", "cts", "mts", "tsx"];
-    let is_path = name.starts_with('/') || !name.contains(' ');
-    is_path && name.rsplit_once('.').is_some_and(|(_, it)| ENDINGS.contains(&it))
+    path.rsplit_once('.').is_some_and(|(_, it)| ENDINGS.contains(&it))
 }
 
 /// Whether a directive says that a test need not hold. It is a word by itself.

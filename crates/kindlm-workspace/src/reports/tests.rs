@@ -6,7 +6,7 @@ use super::*;
 
 /// Each test on a line: status, name, and the first line of its message.
 fn shown(format: TestFormat, report: &str) -> String {
-    let tests = match read(format, report, "/repo") {
+    let tests = match read(format, report, "/repo", |it| it.ends_with("exit.test.mjs")) {
         Ok(tests) => tests,
         Err(why) => return format!("error: {why}\n"),
     };
@@ -264,6 +264,11 @@ fn what_is_missing_from_a_report_is_noticed() {
         (TestFormat::Tap, NODE_20_EXIT.to_owned(), "no test ran in the file `exit.test.mjs`"),
         (TestFormat::Tap, NODE_24_EXIT.to_owned(), "no test ran in the file `exit.test.mjs`"),
         (
+            TestFormat::Tap,
+            NODE_24_EXIT.replace("exit.test.mjs", "my tests/exit.test.mjs"),
+            "no test ran in the file `my tests/exit.test.mjs`",
+        ),
+        (
             TestFormat::GoTestJson,
             without(GO, "{\"Action\":\"fail\",\"Package\":\"shop\",\"Elapsed\":0.02}\n"),
             "the package `shop` was begun and did not end",
@@ -360,9 +365,15 @@ proptest! {
             (TestFormat::GoTestJson, GO), (TestFormat::PytestJson, PYTEST),
         ];
         for (format, sample) in formats {
-            let _ = read(format, &text, "/repo");
+            let _ = read(format, &text, "/repo", |_| true);
             let at = sample.floor_char_boundary(at);
-            let _ = read(format, &format!("{}{text}{}", &sample[..at], &sample[at..]), "/repo");
+            let _ = read(format, &format!("{}{text}{}", &sample[..at], &sample[at..]), "/repo", |_| true);
         }
     }
+}
+
+#[test]
+fn a_test_may_have_the_name_of_a_file_that_is_not_there() {
+    let tap = "TAP version 13\n# Subtest: cart.ts\nok 1 - cart.ts\n1..1\n# fail 0\n";
+    assert_eq!(shown(TestFormat::Tap, tap), "Passed cart.ts\n");
 }

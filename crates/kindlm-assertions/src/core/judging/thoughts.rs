@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde_json::Value;
+use serde::de::IgnoredAny;
 
 /// The marks around reasoning. A mark with the group `close` ends it.
 ///
@@ -36,8 +36,7 @@ const BARE: (&str, &str) = ("analysis", "assistantfinal");
 /// A closing mark without an opening one ends reasoning that began with the reply: chat templates often write the opening
 /// mark themselves. Reasoning that does not end, or after which nothing follows, leaves no answer.
 pub(super) fn without_thoughts(reply: &str) -> Result<Cow<'_, str>, String> {
-    // A reply that is one JSON value has no reasoning around it; marks inside are part of its texts.
-    if serde_json::from_str::<Value>(reply).is_ok() {
+    if is_json(reply) {
         return Ok(Cow::Borrowed(reply));
     }
     let reply = final_channel(reply)?;
@@ -55,6 +54,9 @@ pub(super) fn without_thoughts(reply: &str) -> Result<Cow<'_, str>, String> {
         }
         is_open = !closes;
         at = place.end();
+        if closes && is_json(&reply[at..]) {
+            break;
+        }
     }
     if !found {
         return Ok(reply);
@@ -67,6 +69,14 @@ pub(super) fn without_thoughts(reply: &str) -> Result<Cow<'_, str>, String> {
         return Err("it holds reasoning and no answer".to_owned());
     }
     Ok(Cow::Owned(kept))
+}
+
+/// True if a text is one JSON value, fenced or not. Then no reasoning is around it, and marks inside are part of its texts.
+fn is_json(text: &str) -> bool {
+    let text = text.trim();
+    let fenced = text.strip_prefix("```").and_then(|it| it.strip_suffix("```"));
+    let text = fenced.map_or(text, |it| it.strip_prefix("json").unwrap_or(it));
+    serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 /// The text of the `final` channels, if the reply has channels.
@@ -134,6 +144,14 @@ mod tests {
             (
                 r#"{"score":1,"reasoning":"it writes </think>"}"#,
                 Ok(r#"{"score":1,"reasoning":"it writes </think>"}"#),
+            ),
+            (
+                "```json\n{\"score\":1,\"reasoning\":\"it writes </think>\"}\n```\n",
+                Ok("```json\n{\"score\":1,\"reasoning\":\"it writes </think>\"}\n```\n"),
+            ),
+            (
+                "<think>a</think>```{\"score\":1,\"reasoning\":\"it writes <think>\"}```",
+                Ok("```{\"score\":1,\"reasoning\":\"it writes <think>\"}```"),
             ),
             ("<think>{\"score\":1}", Err("its reasoning does not end")),
             ("{\"score\":1} <think>hm", Err("its reasoning does not end")),
