@@ -13,8 +13,8 @@ use kindlm_stats::Confusion;
 use kindlm_store::{Calibration, Calibrations, CriterionCounts, Folder};
 use kindlm_types::{GateOutcome, GateResult, ecma};
 
-use crate::Failure;
 use crate::judge_setup::{Panel, from_stored};
+use crate::{Failure, World};
 
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
@@ -81,10 +81,9 @@ pub fn models_of(suite: &[Model]) -> impl Iterator<Item = (&str, &str, &str)> {
         .map(|it| (it.id.as_str(), it.provider.as_str(), it.name.as_str()))
 }
 
-/// Copies the worst result of the gate from the reports that were merged: they do not record the models of their judges, so
-/// the gate cannot be measured again.
-pub fn carry_over<'r>(gates: &mut [GateResult], before: impl Iterator<Item = &'r GateResult>) {
-    const ID: &str = "judgeKappaMin";
+/// Copies the worst result of each gate that takes options from the reports that `gates` were measured on. Reports do not
+/// record options, nor the models of judges, so such a gate cannot be measured again.
+pub fn carry_over(world: &World, gates: &mut [GateResult], before: &[GateResult]) {
     let rank = |it: &GateResult| match it.outcome {
         GateOutcome::NothingToMeasure => 0,
         GateOutcome::Held => 1,
@@ -93,9 +92,13 @@ pub fn carry_over<'r>(gates: &mut [GateResult], before: impl Iterator<Item = &'r
     let worse = |a: &GateResult, b: &GateResult| {
         rank(a).cmp(&rank(b)).then(b.actual.partial_cmp(&a.actual).unwrap_or(Ordering::Equal))
     };
-    let said = before.filter(|it| it.gate == ID).max_by(|a, b| worse(a, b));
-    if let (Some(said), Some(gate)) = (said, gates.iter_mut().find(|it| it.gate == ID)) {
-        gate.clone_from(said);
+    let takes_options =
+        |id: &str| world.registries.gates.find(id).is_some_and(|it| it.options.is_some());
+    for gate in gates.iter_mut().filter(|it| takes_options(&it.gate)) {
+        let same = before.iter().filter(|it| it.gate == gate.gate);
+        if let Some(earlier) = same.max_by(|a, b| worse(a, b)) {
+            gate.clone_from(earlier);
+        }
     }
 }
 

@@ -8,5 +8,5 @@ mod programs;
 mod sample;
 
 pub use mock::{MockReply, MockRequest, MockServer};
-pub use programs::{installed, not_run};
+pub use programs::{can_sandbox, installed, not_run};
 pub use sample::{green_report, sample_report};

@@ -24,6 +24,25 @@ pub fn installed(program: &str) -> bool {
     found
 }
 
+/// True if `bwrap` can make a sandbox. Some machines have it and do not let it.
+///
+/// Where it cannot, the test says that it was not run, and is left out.
+///
+/// # Panics
+///
+/// If `KINDLM_TESTS_NEED` promises `bwrap`.
+pub fn can_sandbox() -> bool {
+    if !installed("bwrap") {
+        return false;
+    }
+    let words = ["--unshare-all", "--ro-bind", "/", "/", "true"];
+    let found = Command::new("bwrap").args(words).status().is_ok_and(|it| it.success());
+    if !found {
+        not_run("bwrap", "`bwrap` cannot make a sandbox on this machine");
+    }
+    found
+}
+
 /// Says that a test is not run for want of something, and why.
 ///
 /// # Panics

@@ -47,7 +47,7 @@ pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
     let measured = kindlm_engine::measure_gates(&gates, &report.cases);
     let mut results = measured.map_err(|err| Failure::input(err.to_string()))?;
     if models.is_none() {
-        trust::carry_over(&mut results, report.gates.iter());
+        trust::carry_over(io, &mut results, &report.gates);
     }
     report.gates = results;
     output.write(io, &report)?;

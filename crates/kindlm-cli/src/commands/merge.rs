@@ -32,7 +32,7 @@ pub(crate) fn run(args: &MergeArgs, io: &mut Io) -> Outcome {
     let before: Vec<_> = parts.iter().flat_map(|(_, it)| it.gates.clone()).collect();
     let report = merge_streamed(parts, &gates);
     let mut report = report.map_err(|err| Failure::input(err.to_string()))?;
-    trust::carry_over(&mut report.gates, before.iter());
+    trust::carry_over(io, &mut report.gates, &before);
     report.run.id = identity::begin((io.now)(), &place.folder).id;
     saved::keep(io, &place, &report, args.quiet);
     output.write(io, &report)?;

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use kindlm_testing::installed;
+use kindlm_testing::can_sandbox;
 use serde_json::Value;
 
 use crate::binary;
@@ -74,10 +74,7 @@ fn with(folder: &Path, name: &str, text: &str) -> String {
 
 #[test]
 fn an_agent_is_spoken_with_in_a_sandbox_of_bwrap() {
-    let words = ["--unshare-all", "--ro-bind", "/", "/", "true"];
-    // Some machines have it and do not let it make a sandbox.
-    let usable = || Command::new("bwrap").args(words).status().is_ok_and(|it| it.success());
-    if !installed("bwrap") || !usable() {
+    if !can_sandbox() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

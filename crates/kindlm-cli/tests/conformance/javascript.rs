@@ -72,9 +72,6 @@ const DIFFERENCES: Differences<'_> = &[
     ("file/absolute", "Files outside the folder of the suite are not read unless that is allowed."),
     ("file/mjs-import-builtin", "Scripts have no `fs` unless folders are granted."),
     ("file/require-builtin", "Scripts have no `fs` unless folders are granted."),
-    ("file/mts", "TypeScript is read only by builds with the feature for it."),
-    ("file/ts-default", "TypeScript is read only by builds with the feature for it."),
-    ("file/ts-enum", "TypeScript is read only by builds with the feature for it."),
     ("file/uppercase-ext", "The ending of a file is read without regard to case."),
     ("global/error-stack", "A stack of QuickJS begins with its frames, without the message."),
     ("global/intl", "QuickJS has no `Intl`."),
@@ -98,8 +95,5 @@ const DIFFERENCES: Differences<'_> = &[
 fn javascript_agrees_but_for_what_differs_on_purpose() {
     let vectors = vectors("javascript.jsonl");
     assert_eq!(vectors.len(), 249);
-    let without = |why: &str| cfg!(feature = "typescript") && why.starts_with("TypeScript");
-    let differences: Vec<_> =
-        DIFFERENCES.iter().copied().filter(|(_, why)| !without(why)).collect();
-    agree(&vectors, &differences);
+    agree(&vectors, DIFFERENCES);
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use kindlm_testing::installed;
+use kindlm_testing::{can_sandbox, installed};
 use kindlm_types::workspace::{
     Container, ContainerEngine, Gather, HiddenFiles, Isolation, TestFormat, WorkspaceSpec,
 };
@@ -164,7 +164,7 @@ fn bwrap_keeps_an_agent_in_its_folder() {
         ..spec()
     };
     let suite = Suite::new(&[("repo/a.txt", "a\n"), ("EVAL.txt", "hidden\n")]);
-    if !has_usable_bwrap() {
+    if !can_sandbox() {
         return;
     }
     let outside = suite.folder.path().join("outside");
@@ -183,16 +183,10 @@ fn bwrap_keeps_an_agent_in_its_folder() {
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 }
 
-/// Some machines have it and do not let it make a sandbox.
-fn has_usable_bwrap() -> bool {
-    let words = ["--unshare-all", "--ro-bind", "/", "/", "true"];
-    installed("bwrap") && Command::new("bwrap").args(words).status().is_ok_and(|it| it.success())
-}
-
 /// Run as root, as in most containers of CI, this tries what root could do.
 #[test]
 fn bwrap_keeps_an_agent_that_tries_to_leave() {
-    if !has_usable_bwrap() || !installed("git") {
+    if !can_sandbox() || !installed("git") {
         return;
     }
     let suite = Suite::new(&[
@@ -237,7 +231,7 @@ fn bwrap_keeps_an_agent_that_tries_to_leave() {
 /// A worktree of the user's has a file `.git`, which leads to the history.
 #[test]
 fn bwrap_masks_the_history_of_a_worktree_of_the_user() {
-    if !has_usable_bwrap() || !installed("git") {
+    if !can_sandbox() || !installed("git") {
         return;
     }
     let main = Suite::new(&[("repo/a.txt", "a\n"), ("hidden/EVAL.txt", "SECRET\n")]);
