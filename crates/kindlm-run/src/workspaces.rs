@@ -1,6 +1,6 @@
 //! Folders for agents: where they are made, and that they can be.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -31,8 +31,14 @@ pub(crate) fn open(
     if wanted.is_empty() {
         return Ok(None);
     }
+    let of_suite = suite.cases.iter().filter_map(|it| it.body.workspace());
+    let hidden: BTreeSet<String> = of_suite
+        .flat_map(|it| it.hidden.iter().map(|it| it.from.clone()).collect::<Vec<_>>())
+        .collect();
+    let hidden = hidden.into_iter().collect();
     let folders = Folders::new(FoldersOptions {
         suite: files.root().to_path_buf(),
+        hidden,
         allow_outside,
         temp: world.var("TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from),
         keep,

@@ -20,6 +20,8 @@ use crate::start::{Start, StartKey};
 pub struct FoldersOptions {
     /// The folder of the suite: what paths in it are relative to.
     pub suite: PathBuf,
+    /// Hidden files and folders of all tests, from that folder: no agent may read those of another test either.
+    pub hidden: Vec<String>,
     /// Whether a workspace may start as a folder outside of that one.
     pub allow_outside: bool,
     /// The folder for temporary files. Outside of the suite, so that tools do not take the suite for a part of the work.

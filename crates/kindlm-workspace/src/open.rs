@@ -160,12 +160,15 @@ impl OpenWorkspace for Open {
         Box::pin(async move {
             let finished = self.finish(execution, wanted, backend).await;
             let removed = self.remove(backend).await;
-            let mut workspace = finished?;
-            // What was found out is no less true because the folder is still there; but it is told.
-            if removed.is_err() && self.folder.exists() {
-                workspace.kept = Some(self.folder.display().to_string());
+            let left = self.folder.display().to_string();
+            let is_left = removed.is_err() && self.folder.exists();
+            match finished {
+                Ok(workspace) if is_left => Ok(Workspace { kept: Some(left), ..workspace }),
+                Err(err) if is_left => {
+                    Err(WorkspaceError(format!("{err}; its folder could not be removed: `{left}`")))
+                }
+                finished => finished,
             }
-            Ok(workspace)
         })
     }
 

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use globset::GlobSet;
-use kindlm_types::workspace::{ChangeKind, CommandRan, FileChange, TestFormat, TestsRan, in_ms};
+use kindlm_types::workspace::{
+    ChangeKind, CommandRan, FileChange, TestFormat, TestStatus, TestsRan, in_ms,
+};
 use kindlm_types::{Backend, CommandOutput, CommandSpec, FileTree, WorkspaceError};
 use tempfile::TempDir;
 
@@ -318,13 +320,17 @@ impl<'a> Score<'a> {
             let is_file = |path: &str| inside.entry(Path::new(path)).is_ok_and(|it| it.is_file());
             reports::read(format, &text, &seen, is_file)
         });
-        let (tests, problem) = match read.await {
+        let (mut tests, problem) = match read.await {
             Ok(tests) => {
                 let problem = reports::contradiction(command.exit_code, &tests);
                 (tests, problem)
             }
             Err(why) => (Vec::new(), Some(why.0)),
         };
+        // A run that was ended may have printed any report. What has failed in it has failed.
+        if command.problem.is_some() {
+            tests.retain(|it| it.status == TestStatus::Failed);
+        }
         let problem = command.problem.clone().or(problem);
         Ok(TestsRan { command, format, report, tests, problem })
     }

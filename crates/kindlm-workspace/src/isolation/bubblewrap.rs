@@ -15,6 +15,11 @@ const SOCKETS: [&str; 2] = ["/run", "/var/run"];
 const NEEDED: [&str; 3] =
     ["/run/systemd/resolve/stub-resolv.conf", "/run/current-system", "/run/wrappers"];
 
+/// Settings of the kernel. A program of root may write many of them without any capability, and some name a program that
+/// the kernel runs outside of the sandbox. Container engines make the same folders read-only.
+const KERNEL: [&str; 5] =
+    ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
+
 /// Variables that lead to sockets elsewhere.
 const LEADING_OUT: [&str; 7] = [
     "SSH_AUTH_SOCK",
@@ -47,8 +52,9 @@ impl Bubblewrap {
         let program = installed("bwrap", options, "`isolation: bubblewrap`", help)?;
         let suite = options.suite.canonicalize().unwrap_or_else(|_| options.suite.clone());
         let temp = options.temp.canonicalize().unwrap_or_else(|_| options.temp.clone());
-        let hidden = spec.hidden.iter().filter_map(|it| suite.join(&it.from).canonicalize().ok());
-        let hidden = hidden.collect();
+        let of_test = spec.hidden.iter().map(|it| suite.join(&it.from));
+        let of_suite = options.hidden.iter().map(|it| suite.join(it));
+        let hidden = of_test.chain(of_suite).filter_map(|it| it.canonicalize().ok()).collect();
         Ok(Self { program, suite, temp, hidden })
     }
 
@@ -65,6 +71,9 @@ impl Bubblewrap {
         // As root a sandbox has all capabilities unless they are dropped, and could undo its mounts.
         words.extend(["--cap-drop", "ALL"]);
         words.extend(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
+        for path in KERNEL {
+            words.extend(["--ro-bind-try", path, path]);
+        }
         for name in LEADING_OUT {
             words.extend(["--unsetenv", name]);
         }

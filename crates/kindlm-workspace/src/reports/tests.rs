@@ -377,3 +377,10 @@ fn a_test_may_have_the_name_of_a_file_that_is_not_there() {
     let tap = "TAP version 13\n# Subtest: cart.ts\nok 1 - cart.ts\n1..1\n# fail 0\n";
     assert_eq!(shown(TestFormat::Tap, tap), "Passed cart.ts\n");
 }
+
+#[test]
+fn json_that_tests_print_is_no_event() {
+    let printed = NEXTEST.replacen('\n', "\n{\"a\": 1}\n{ half\n", 1);
+    assert_eq!(shown(TestFormat::CargoNextest, &printed), shown(TestFormat::CargoNextest, NEXTEST));
+    assert!(!shown(TestFormat::CargoNextest, NEXTEST).contains("error"));
+}

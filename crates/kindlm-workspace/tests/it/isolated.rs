@@ -189,11 +189,13 @@ fn bwrap_keeps_an_agent_that_tries_to_leave() {
     if !can_sandbox() || !installed("git") {
         return;
     }
-    let suite = Suite::new(&[
+    let mut suite = Suite::new(&[
         ("repo/a.txt", "a\n"),
         ("hidden/EVAL.txt", "SECRET\n"),
+        ("others/EVAL.txt", "SECRET of another test\n"),
         (".kindlm/runs/1/report.json", "SECRET of an earlier run\n"),
     ]);
+    suite.options.hidden = vec!["others".to_owned()];
     git(&suite, &["init", "--quiet", "--initial-branch=main"]);
     git(&suite, &["add", "hidden"]);
     git(&suite, &["commit", "--quiet", "-m", "first"]);
@@ -208,6 +210,7 @@ fn bwrap_keeps_an_agent_that_tries_to_leave() {
     let leave = format!(
         "mount -o remount,rw,bind /; mount -o remount,rw /; mount --bind / /mnt; echo x > /mnt{at}
         umount {suite_at}/hidden; umount -l {suite_at}/hidden; umount {suite_at}/.git; umount -l {suite_at}/.kindlm; umount -l /tmp
+        cat /proc/sys/kernel/core_pattern > /proc/sys/kernel/core_pattern && echo core pattern written
         nsenter -t 1 -m true; echo x > {at}; echo x > /proc/1/root{at}; rm -f {at}"
     );
     let look = format!(
@@ -220,6 +223,7 @@ fn bwrap_keeps_an_agent_that_tries_to_leave() {
     let workspace = suite.agent(&spec, &agent, &[command("cat EVAL.txt")]).unwrap();
     let said = workspace.change("said").unwrap().text.clone().unwrap();
     assert!(!said.contains("SECRET"), "{said}");
+    assert!(!said.contains("core pattern written"), "{said}");
     assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched", "{said}");
     let caps = workspace.change("caps").unwrap().text.clone().unwrap();
     let effective = caps.lines().find(|it| it.starts_with("CapEff")).unwrap();
