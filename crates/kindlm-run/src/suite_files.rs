@@ -73,7 +73,8 @@ impl SuiteFiles {
 pub fn look_at_programs(suite: &Suite, folder: &Folder) {
     let programs = Programs::new(folder);
     let providers = suite.providers.values().cloned();
-    let agents = suite.models.iter().filter_map(|it| serde_json::to_value(it.agent.as_ref()?).ok());
+    let agents =
+        suite.models.iter().filter_map(|it| serde_json::to_value(it.agent.as_deref()?).ok());
     for config in providers.chain(agents) {
         let _ = programs.named_in(&config);
     }

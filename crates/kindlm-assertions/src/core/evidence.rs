@@ -15,26 +15,29 @@ pub(crate) fn missing(assertion: &str, label: &str, message: &str) -> Vec<Assert
     vec![AssertionResult::errored(assertion, label, EVIDENCE_MISSING, message)]
 }
 
-/// Everything that the agent said in a conversation, in order, and in which turn, where that has a label; else the output
-/// alone.
-pub(crate) fn said(execution: &Execution) -> Vec<(Option<&str>, &str)> {
+/// Everything that the agent wrote for the user, in order, each with the label of its turn if that has one: the texts beside
+/// tool calls, the answers, and structured output.
+pub(crate) fn written_texts(execution: &Execution) -> Vec<(Option<&str>, Cow<'_, str>)> {
     let turns = &execution.turns;
-    let mut said: Vec<(Option<&str>, &str)> = Vec::new();
-    let recorded = execution.recorded_events.iter().enumerate().filter(|_| !turns.is_empty());
-    for (at, event) in recorded {
+    let mut texts: Vec<(Option<&str>, Cow<'_, str>)> = Vec::new();
+    for (at, event) in execution.recorded_events.iter().enumerate() {
         if let Event::Message { role: Speaker::Assistant, text } = event {
             let turn = turns.iter().find(|it| it.events.contains(&at));
-            said.push((turn.map(|it| it.label.as_str()), text));
+            texts.push((turn.map(|it| it.label.as_str()), Cow::Borrowed(text)));
         }
     }
-    // What was told in pieces is looked at as a whole, too.
-    let answers = turns.iter().map(|it| (Some(it.label.as_str()), it.text.as_str()));
-    for (label, text) in answers.chain([(None, execution.output.as_str())]) {
-        if !said.iter().any(|(_, it)| it.trim() == text.trim()) {
-            said.push((label, text));
+    // An answer that came in pieces is searched as a whole, too.
+    let answers = turns.iter().map(|it| (Some(it.label.as_str()), &it.text, &it.output_json));
+    let last = (None, &execution.output, &execution.output_json);
+    for (label, text, value) in answers.chain([last]) {
+        let value = value.as_ref().map(|it| Cow::Owned(ecma::stringify(it)));
+        for text in [Some(Cow::Borrowed(text.as_str())), value].into_iter().flatten() {
+            if !texts.iter().any(|(_, it)| it.trim() == text.trim()) {
+                texts.push((label, text));
+            }
         }
     }
-    said
+    texts
 }
 
 /// What the provider's own account says under a key, unless it is `null`.

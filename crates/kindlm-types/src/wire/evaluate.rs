@@ -125,11 +125,19 @@ pub struct RecordedToolCall {
 
 impl From<RecordedToolCall> for crate::ToolCall {
     fn from(call: RecordedToolCall) -> Self {
+        // OpenAI's API has the arguments as JSON in a text.
+        let (arguments, malformed_arguments) = match call.arguments {
+            Value::String(text) => match serde_json::from_str(&text) {
+                Ok(arguments @ Value::Object(_)) => (arguments, None),
+                _ => (Value::Null, Some(text)),
+            },
+            arguments => (arguments, None),
+        };
         Self {
             id: call.id.unwrap_or_default(),
             name: call.name,
-            arguments: call.arguments,
-            malformed_arguments: None,
+            arguments,
+            malformed_arguments,
             response: call.response,
         }
     }

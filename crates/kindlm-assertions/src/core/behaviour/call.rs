@@ -1,11 +1,13 @@
 //! Which calls of tools are meant.
 
+use std::borrow::Cow;
+
 use kindlm_types::{
     Action, ActionState, ActionStatus, Channel, Execution, Problem, Question, ecma,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Gap, Undecided, Wanted, literal};
 use crate::{Evidence, Setup};
@@ -237,9 +239,12 @@ impl CallPattern {
         if let (Some(wanted), Some(_)) = (&self.input, action.name) {
             if action.input.is_null() {
                 open = Some("input: not reported".to_owned());
-            } else if let Some(difference) = wanted.difference(action.input, evidence)? {
+            } else if let Some(difference) =
+                wanted.difference(&object_of(action.input), evidence)?
+            {
                 // What was called with a text that is cut may have been this.
-                if !is_unreadable(action, evidence.execution) {
+                let is_text = wanted.is_object() && object_of(action.input).is_string();
+                if !is_text && !is_unreadable(action, evidence.execution) {
                     return Ok(Fit::Differs(format!("input {difference}")));
                 }
                 open = Some("input: it is not JSON, and cannot be read".to_owned());
@@ -268,8 +273,9 @@ impl CallPattern {
     pub(crate) fn questions(&self, calls: &Calls<'_>) -> Vec<Question> {
         let mut questions = Vec::new();
         for action in calls.actions.iter().filter(|it| self.may_be(it)) {
+            let input = object_of(action.input);
             for (wanted, value) in
-                [(&self.input, action.name.map(|_| action.input)), (&self.output, action.output)]
+                [(&self.input, action.name.map(|_| &*input)), (&self.output, action.output)]
             {
                 if let (Some(wanted), Some(value)) = (wanted, value) {
                     wanted.questions(value, calls.evidence, &mut questions);
@@ -280,6 +286,13 @@ impl CallPattern {
         questions.extend(neighbours.flat_map(|it| it.questions(calls)));
         questions
     }
+}
+
+/// The object that a text holds as JSON: some sources record arguments so. Any other input is as it is.
+fn object_of(input: &Value) -> Cow<'_, Value> {
+    let object =
+        input.as_str().and_then(|text| serde_json::from_str::<Map<String, Value>>(text).ok());
+    object.map_or(Cow::Borrowed(input), |it| Cow::Owned(Value::Object(it)))
 }
 
 /// Whether a call was made with arguments that nobody can read.

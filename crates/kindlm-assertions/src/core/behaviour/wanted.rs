@@ -72,6 +72,11 @@ impl Wanted {
         self.differs("", Some(actual), evidence)
     }
 
+    /// True if an object is wanted, whatever must be in it.
+    pub(crate) fn is_object(&self) -> bool {
+        matches!(self, Self::Object(_))
+    }
+
     /// What must be found out before [`difference`](Self::difference) can tell.
     pub(crate) fn questions(
         &self,

@@ -113,11 +113,23 @@ pub(crate) fn read_in_range(reply: &str, key: &str, max: f64) -> Result<(f64, St
         (Some(one), Some(other)) => one.total_cmp(&other).is_ne(),
         _ => it != value,
     };
-    if given.any(|(it, _)| is_other(it)) {
+    let is_other_case = |(name, it): (&String, &Value)| {
+        name != key && name.eq_ignore_ascii_case(key) && is_other(it)
+    };
+    if given.any(|(it, _)| is_other(it)) || objects.iter().any(|it| it.iter().any(is_other_case)) {
         return Err(Flaw::Contradiction(format!("it gives several different values of `{key}`")));
     }
     let reason = object.get("reason").or_else(|| object.get("reasoning"));
-    Ok((in_range(value, key, max)?, text_of(reason)))
+    let score = in_range(value, key, max)?;
+    // A judge that was asked for a score only may give a verdict all the same.
+    let opposite = if score <= 0.0 { Some(true) } else { Some(false).filter(|_| score >= max) };
+    if let Some(pass) =
+        object.get("pass").and_then(Value::as_bool).filter(|it| Some(*it) == opposite)
+    {
+        let score = ecma::number(score);
+        return Err(Flaw::Contradiction(format!("`pass` is {pass}, and `{key}` is {score}")));
+    }
+    Ok((score, text_of(reason)))
 }
 
 /// A score from 0 to `max`. One that is out of range belongs to another scale, and is no score.
@@ -235,6 +247,9 @@ mod tests {
             (r#"{"score":null} {"score":0}"#, several),
             (r#"{"score":3} {"score":0}"#, several),
             (r#"{"score":0,"score":1}"#, "it gives `score` twice in one object"),
+            (r#"{"score":0.9,"Score":0.1}"#, several),
+            (r#"{"pass":false,"score":1}"#, "`pass` is false, and `score` is 1"),
+            (r#"{"pass":true,"score":0}"#, "`pass` is true, and `score` is 0"),
         ] {
             let flaw = Flaw::Contradiction(why.to_owned());
             assert_eq!(read_score(reply, "score"), Err(flaw), "{reply}");

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::core::evidence::said;
+use crate::core::evidence::written_texts;
 use crate::core::needles::empty_texts;
 use crate::shared::folded::Folded;
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
@@ -109,12 +109,12 @@ fn build(config: &Value, _: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Proble
 
 impl Assertion for Keywords {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let said: Vec<(Option<&str>, Plain)> = said(evidence.execution)
+        let texts: Vec<(Option<&str>, Plain)> = written_texts(evidence.execution)
             .into_iter()
-            .map(|(turn, text)| (turn, Plain::new(text)))
+            .map(|(turn, text)| (turn, Plain::new(&text)))
             .collect();
         let found = |keyword: &Keyword| {
-            let turn = said.iter().find(|(_, text)| keyword.is_in(text))?.0;
+            let turn = texts.iter().find(|(_, text)| keyword.is_in(text))?.0;
             Some(denied(keyword, turn))
         };
         let mut results: Vec<AssertionResult> = self.deny.iter().filter_map(found).collect();

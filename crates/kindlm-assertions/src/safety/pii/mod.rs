@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::core::codes::EVIDENCE_MISSING;
-use crate::core::evidence::said;
+use crate::core::evidence::written_texts;
 use crate::core::untold::{arguments_are_untold, untold_calls};
 use crate::shared::folded::Folded;
 use crate::shared::pattern::Pattern;
@@ -225,9 +225,9 @@ fn untold(execution: &Execution, scan: &[Place]) -> Option<String> {
 fn texts<'a>(execution: &'a Execution, scan: &[Place]) -> Vec<Searched<'a>> {
     let mut texts = Vec::new();
     if scan.contains(&Place::Output) {
-        texts.extend(said(execution).into_iter().map(|(turn, text)| {
+        texts.extend(written_texts(execution).into_iter().map(|(turn, text)| {
             let place = turn.map_or("output".into(), |it| format!("{TURN}{it}`").into());
-            Searched { place, text: text.into() }
+            Searched { place, text }
         }));
     }
     if scan.contains(&Place::ToolArgs) {
