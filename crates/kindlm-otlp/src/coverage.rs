@@ -38,6 +38,9 @@ pub(crate) fn gaps(spans: &[OtlpSpan]) -> Vec<String> {
     if let Some(open) = spans.iter().find(|it| it.end_ns.is_none()) {
         gaps.push(format!("`{}` has no end: it was still under way", open.name));
     }
+    if spans.iter().any(step::is_nameless_tool) {
+        gaps.push("a span `execute_tool` does not name its tool (`gen_ai.tool.name`)".to_owned());
+    }
     gaps
 }
 

@@ -176,11 +176,23 @@ pub(crate) fn finish_reason(span: &OtlpSpan) -> Option<String> {
     }
 }
 
-/// The call that a span of a tool stands for, and what came back.
-pub(crate) fn tool(span: &OtlpSpan) -> (Asked, Option<Value>) {
+/// True if a span shows a call and not of which tool.
+pub(crate) fn is_nameless_tool(span: &OtlpSpan) -> bool {
+    declared(span) == Some(Kind::Tool)
+        && tool_name(span).is_none()
+        && span.name.trim() == "execute_tool"
+}
+
+/// The tool that a span names.
+fn tool_name(span: &OtlpSpan) -> Option<&str> {
     let by_traceloop = || span.text("traceloop.entity.name");
     let by_span = || span.name.strip_prefix("execute_tool ").map(str::trim);
-    let name = span.first_text(&TOOL_NAME).or_else(by_traceloop).or_else(by_span);
+    span.first_text(&TOOL_NAME).or_else(by_traceloop).or_else(by_span).filter(|it| !it.is_empty())
+}
+
+/// The call that a span of a tool stands for, and what came back.
+pub(crate) fn tool(span: &OtlpSpan) -> (Asked, Option<Value>) {
+    let name = tool_name(span);
     let arguments = TOOL_ARGUMENTS.iter().find_map(|key| {
         let value = span.attributes.get(*key)?;
         Some(if *key == "traceloop.entity.input" { inputs(value) } else { value.clone() })

@@ -546,6 +546,19 @@ fn a_parent_in_another_process_is_no_gap() {
     assert_eq!(reading.execution.latency_ms, Some(10.0));
 }
 
+#[test]
+fn a_call_of_a_tool_without_a_name_is_a_gap() {
+    let gaps = |name: &'static str, more: Value| {
+        let mut attributes = json!({"gen_ai.operation.name": "execute_tool"});
+        attributes.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        reading_of(&payload(&[(2, 0, name, 0, 10, attributes)]), None).execution.gaps.len()
+    };
+    assert_eq!(gaps("execute_tool", json!({})), 1);
+    assert_eq!(gaps("execute_tool", json!({"gen_ai.tool.name": "pay"})), 0);
+    assert_eq!(gaps("execute_tool pay", json!({})), 0);
+    assert_eq!(gaps("pay", json!({})), 0);
+}
+
 /// A frame, a span of no interest, and the request inside: all three are counted.
 fn framed() -> Vec<Row> {
     let chat = |count: u64, tokens: u64| json!({"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": tokens, "gen_ai.usage.output_tokens": count});

@@ -117,6 +117,25 @@ fn check_failures(suite: Node<'_, '_>) -> Result<(), String> {
     Err(format!("the suite `{name}` counts {counted} failures and errors, and {told} are told"))
 }
 
+/// True if the meaning of an element of a test is known. Maven's tools add those for tests that they run again.
+fn is_known(it: &Node<'_, '_>) -> bool {
+    const KNOWN: [&str; 12] = [
+        "failure",
+        "error",
+        "skipped",
+        "system-out",
+        "system-err",
+        "properties",
+        "property",
+        "flakyFailure",
+        "flakyError",
+        "rerunFailure",
+        "rerunError",
+        "attachments",
+    ];
+    KNOWN.contains(&it.tag_name().name())
+}
+
 fn is_bad(it: &Node<'_, '_>) -> bool {
     matches!(it.tag_name().name(), "failure" | "error")
 }
@@ -129,6 +148,10 @@ fn one(case: Node<'_, '_>) -> Result<TestRan, String> {
         class if class == name => name.to_owned(),
         class => format!("{class} > {name}"),
     };
+    if let Some(it) = case.children().find(|it| it.is_element() && !is_known(it)) {
+        let tag = it.tag_name().name();
+        return Err(format!("the test `{name}` has an element `{tag}`, which says nothing known"));
+    }
     let bad = case.children().filter(is_bad).map(words).collect::<Vec<_>>();
     let is_skipped = case.children().any(|it| it.has_tag_name("skipped"));
     let status = match (bad.is_empty(), is_skipped) {

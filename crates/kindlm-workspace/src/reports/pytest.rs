@@ -114,8 +114,11 @@ fn check_failures(report: &Report) -> Result<(), String> {
 
 fn one(it: &Test) -> Result<TestRan, String> {
     let was_called = it.call.as_ref().is_some_and(|it| it.outcome == "passed");
+    let stages = || [&it.setup, &it.call, &it.teardown].into_iter().flatten();
+    let is_clean = stages().all(|it| it.outcome == "passed");
     let status = match it.outcome.as_str() {
-        "passed" | "xpassed" if was_called => TestStatus::Passed,
+        "passed" | "xpassed" if was_called && is_clean => TestStatus::Passed,
+        "passed" | "xpassed" if was_called => TestStatus::Failed,
         "passed" | "xpassed" => {
             let name = it.nodeid.replace("::", " > ");
             let message = "it was set up and never called: the session ended before that";
@@ -125,7 +128,6 @@ fn one(it: &Test) -> Result<TestRan, String> {
         "skipped" | "xfailed" => TestStatus::Skipped,
         other => return Err(format!("a test has the outcome `{other}`")),
     };
-    let stages = || [&it.setup, &it.call, &it.teardown].into_iter().flatten();
     let failed = stages().filter(|it| it.outcome == "failed");
     let message: Vec<String> = failed.filter_map(|it| it.longrepr.as_ref().map(words)).collect();
     let seconds: f64 = stages().map(|it| it.duration).sum();

@@ -243,6 +243,11 @@ fn what_is_missing_from_a_report_is_noticed() {
         ),
         (TestFormat::Junit, JUNIT.replace("errors=\"1\" skipped", "errors=\"2\" skipped"), "counts 3 failures"),
         (
+            TestFormat::Junit,
+            "<testsuite name='s'><testcase name='a'><Failure/></testcase></testsuite>".to_owned(),
+            "the test `a` has an element `Failure`",
+        ),
+        (
             TestFormat::CargoNextest,
             "{\"type\":\"suite\",\"event\":\"started\",\"test_count\":3}\n{\"type\":\"test\",\"event\":\"ok\",\"name\":\"a\"}\n{\"type\":\"suite\",\"event\":\"ok\",\"passed\":1,\"filtered_out\":1}".to_owned(),
             "the suites have 2 tests, and 1 are listed",
@@ -383,4 +388,13 @@ fn json_that_tests_print_is_no_event() {
     let printed = NEXTEST.replacen('\n', "\n{\"a\": 1}\n{ half\n", 1);
     assert_eq!(shown(TestFormat::CargoNextest, &printed), shown(TestFormat::CargoNextest, NEXTEST));
     assert!(!shown(TestFormat::CargoNextest, NEXTEST).contains("error"));
+}
+
+#[test]
+fn a_pytest_whose_clean_up_failed_has_failed() {
+    let report = r#"{"exitcode": 1, "summary": {"collected": 1, "total": 1, "passed": 1, "error": 1}, "tests": [
+        {"nodeid": "a.py::t", "outcome": "passed", "setup": {"duration": 0, "outcome": "passed"},
+         "call": {"duration": 0, "outcome": "passed"}, "teardown": {"duration": 0, "outcome": "failed", "longrepr": "no"}}]}"#;
+    let shown = shown(TestFormat::PytestJson, report);
+    assert!(!shown.contains("Passed"), "{shown}");
 }
