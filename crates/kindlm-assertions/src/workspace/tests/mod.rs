@@ -90,11 +90,10 @@ struct Config {
     #[serde(default)]
     #[schemars(range(min = 1))]
     count: Option<usize>,
-    /// Files, folders and globs that the agent may not change: settings of the runner, for example. The tests find them as
-    /// they were at the start.
-    #[serde(default)]
+    /// Files, folders and globs that the agent may not change: the tests find them as they were at the start, and a change is
+    /// a failure. The tests find settings of runners as they were in any case, unless this list is empty.
     #[schemars(inner(length(min = 1)))]
-    protect: Vec<String>,
+    protect: Option<Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -104,22 +103,45 @@ struct Tests {
     names: Vec<String>,
     count: Option<usize>,
     protect: Vec<Paths>,
+    /// Settings of runners, of which the tests find those of the start.
+    settings: Vec<Paths>,
 }
+
+/// Files that runners read by themselves and that decide what a test is. With `package.json`, `pyproject.toml` and
+/// `Cargo.toml` agents add dependencies, so these are not among them.
+const SETTINGS: [&str; 14] = [
+    "**/conftest.py",
+    "pytest.ini",
+    "pytest.py",
+    "sitecustomize.py",
+    "usercustomize.py",
+    ".npmrc",
+    ".mocharc.*",
+    "jest.config.*",
+    "vite.config.*",
+    "vitest.config.*",
+    "vitest.workspace.*",
+    ".cargo/",
+    ".config/nextest.toml",
+    "nextest.toml",
+];
 
 fn build(value: &Value, _setup: &Setup<'_>) -> Built {
     let Config { run, format, report, timeout_ms, names, count, protect } = config::read(value)?;
     if let Some(report) = &report {
         stays_inside(report, "/report")?;
     }
-    let protect = protect.iter().enumerate();
-    let protect: Vec<Paths> = protect
-        .map(|(at, it)| Paths::new(it, &format!("/protect/{at}")))
-        .collect::<Result<_, _>>()?;
+    let is_open = protect.as_ref().is_some_and(Vec::is_empty);
+    let paths = |(at, it): (usize, &str)| Paths::new(it, &format!("/protect/{at}"));
+    let protect = protect.iter().flatten().map(String::as_str).enumerate();
+    let protect: Vec<Paths> = protect.map(paths).collect::<Result<_, _>>()?;
+    let settings = SETTINGS.into_iter().filter(|_| !is_open).enumerate();
+    let settings: Vec<Paths> = settings.map(paths).collect::<Result<_, _>>()?;
     let label = format!("Tests: {run}");
     let timeout = timeout_ms.map(Duration::from_millis);
-    let globs = protect.iter().flat_map(Paths::globs).collect();
+    let globs = protect.iter().chain(&settings).flat_map(Paths::globs).collect();
     let gather = Gather::Tests { run, format, report, timeout, protect: globs };
-    Ok(Arc::new(Tests { label, gather, names, count, protect }))
+    Ok(Arc::new(Tests { label, gather, names, count, protect, settings }))
 }
 
 impl Assertion for Tests {
@@ -144,6 +166,7 @@ impl Assertion for Tests {
         results.extend(self.names.iter().filter_map(|it| missing_test(it, &ran.tests)));
         results.extend(self.count.map(|it| counted(it, &ran.tests)));
         results.extend(self.protect.iter().flat_map(|it| protected(it, workspace)));
+        results.extend(self.restored(workspace));
         let problem = ran.problem.clone();
         let none = || ran.tests.is_empty().then(|| "no test was run".to_owned());
         if let Some(problem) = problem.or_else(none) {
@@ -194,6 +217,26 @@ fn counted(expected: usize, tests: &[TestRan]) -> AssertionResult {
         if skipped == 0 { String::new() } else { format!(", and {skipped} were skipped") };
     let why = format!("{expected} tests must run (`count`); {ran} ran{skipped}");
     AssertionResult::fail(ID, label, TEST_MISSING, why)
+}
+
+impl Tests {
+    /// Says which settings of runners the agent changed and the tests did not see.
+    fn restored(&self, workspace: &Workspace) -> Option<AssertionResult> {
+        let is_meant = |it: &&FileChange| {
+            let of = |paths: &[Paths]| paths.iter().any(|paths| paths.is_meant(&it.path));
+            of(&self.settings) && !of(&self.protect)
+        };
+        let changed: Vec<String> =
+            workspace.changes.iter().filter(is_meant).map(FileChange::marked).collect();
+        if changed.is_empty() {
+            return None;
+        }
+        let changed = names(changed.iter().map(String::as_str));
+        let why = format!(
+            "the tests did not see this change of the agent: {changed}; `protect: []` lets settings of runners change"
+        );
+        Some(AssertionResult::skipped(ID, "Settings of the runner", why))
+    }
 }
 
 /// Checks that protected files are as they were at the start.
