@@ -149,7 +149,7 @@ fn check_architecture(root: &Path) -> Result<Vec<String>> {
         .lines()
         .filter_map(|line| line.strip_prefix("| `"))
         .filter_map(|line| line.split('`').next())
-        .filter(|name| name.starts_with("kindlm-") || *name == "xtask")
+        .filter(|name| name.starts_with("kindlm-") || *name == "kindlm" || *name == "xtask")
         .collect();
     let mut exist: BTreeSet<String> = std::fs::read_dir(root.join("crates"))?
         .filter_map(|item| item.ok()?.file_name().into_string().ok())

@@ -142,6 +142,13 @@ pub struct Evidence<'a> {
     pub contest: Option<Contest<'a>>,
 }
 
+impl<'a> Evidence<'a> {
+    /// An execution with the answers to the questions of its checks, without a baseline and other outputs.
+    pub fn new(execution: &'a Execution, answers: &'a Answers) -> Self {
+        Self { execution, answers, baseline: None, contest: None }
+    }
+}
+
 /// A failure code with what it means.
 #[derive(Clone, Debug)]
 pub struct Code {
