@@ -9,8 +9,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::dialect::address::Address;
-use crate::dialect::answer::{NoText, Reader, counted, non_empty};
+use crate::dialect::answer::{Reader, counted};
 use crate::dialect::failure::Facts;
+use crate::dialect::part::{self, Malformed};
 use crate::dialect::{chat, settings};
 use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
 
@@ -111,7 +112,8 @@ impl Codec for Anthropic {
         let reader = Reader { provider: "anthropic", key: Some(&self.key), rule };
         let answer = reader.object(response)?;
         let content = reader.said(&answer["content"], response)?;
-        let (mut text, mut tool_calls) = reader.text(blocks(content), response)?;
+        let (mut text, mut tool_calls) =
+            reader.read(blocks(content, part::calls_before(prompt)), response)?;
         let mut finish_reason = finish(&answer["stop_reason"]);
         if let Some(wanted) = answer_tool(prompt) {
             // The forced tool is only the vessel of the structured answer: the agent called nothing.
@@ -236,24 +238,22 @@ fn tool_choice(prompt: &Prompt) -> Option<Value> {
 }
 
 /// The text and the tool calls among the blocks of an answer; thinking is left out.
-fn blocks(content: &Value) -> Result<(String, Vec<ToolCall>), NoText> {
+fn blocks(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Malformed> {
     let mut text = String::new();
     let mut calls = Vec::new();
-    for block in content.as_array().ok_or_else(|| NoText::of(content))? {
+    for block in content.as_array().ok_or_else(|| Malformed::no_text(content))? {
         match block["type"].as_str() {
-            Some("text") => text.push_str(chat::text_at(block)?),
+            Some("text") => text.push_str(part::text_at(block, "text")?),
             Some("tool_use") => {
-                let (arguments, malformed_arguments) = chat::arguments(&block["input"]);
-                calls.push(ToolCall {
-                    id: non_empty(&block["id"])
-                        .map_or_else(|| format!("call_{}", calls.len()), str::to_owned),
-                    name: non_empty(&block["name"]).unwrap_or("unknown").to_owned(),
-                    arguments,
-                    malformed_arguments,
-                    ..ToolCall::default()
-                });
+                let made_up = format!("call_{}", before + calls.len());
+                calls.push(part::called(block, "input", &block["id"], &made_up)?);
             }
-            _ => {}
+            Some(kind) if part::is_silent(kind) => {}
+            Some(kind) => return Err(Malformed::unsupported(kind)),
+            None if block.is_object() => {
+                return Err(Malformed::not_a("a text", "the `type` of a block", &block["type"]));
+            }
+            None => return Err(Malformed::not_a("an object", "a block of the answer", block)),
         }
     }
     Ok((text, calls))

@@ -108,7 +108,7 @@ impl Codec for Cohere {
         let finish_reason = finish(&answer["finish_reason"]);
         let text = self.reader().text_of(message, &finish_reason, response)?;
         Ok(Reply {
-            tool_calls: chat::tool_calls(prompt, &message["tool_calls"], "call_"),
+            tool_calls: self.reader().tool_calls(prompt, message, "call_", response)?,
             usage: usage(&answer["usage"]),
             finish_reason,
             model: chat::model(&answer["model"], prompt),

@@ -1,10 +1,10 @@
 //! Reading a response: JSON of the right kind, or a typed error that says what came instead.
 
-use kindlm_types::{FinishReason, ProviderError, ProviderErrorKind, twice_of};
+use kindlm_types::{FinishReason, Prompt, ProviderError, ProviderErrorKind, ToolCall, twice_of};
 use serde_json::Value;
 
-use super::chat;
 use super::failure::{self, Rule};
+use super::part::{self, Malformed};
 use crate::HttpResponse;
 
 /// How many characters of a body are shown.
@@ -97,19 +97,27 @@ impl Reader<'_> {
         if message["content"].is_null() && !is_cut && !others.into_iter().any(says) {
             return Err(self.malformed("the message of the model has no content", response));
         }
-        self.text(chat::text(&message["content"]), response)
+        self.read(part::text(&message["content"]), response)
     }
 
-    /// The text of a message, or the error that its content is no text. Read as an empty answer, it would pass every
-    /// check of what must not be said.
-    pub(crate) fn text<T>(
+    /// What was read of a part, or the error that the answer cannot be read.
+    pub(crate) fn read<T>(
         &self,
-        read: Result<T, NoText>,
+        part: Result<T, Malformed>,
         response: &HttpResponse,
     ) -> Result<T, ProviderError> {
-        read.map_err(|NoText(kind)| {
-            self.malformed(&format!("the content of the message is {kind}, not a text"), response)
-        })
+        part.map_err(|Malformed(why)| self.malformed(&why, response))
+    }
+
+    /// The tool calls of a message in the chat dialect. Calls without an id are given `<made_up><n>`.
+    pub(crate) fn tool_calls(
+        &self,
+        prompt: &Prompt,
+        message: &Value,
+        made_up: &str,
+        response: &HttpResponse,
+    ) -> Result<Vec<ToolCall>, ProviderError> {
+        self.read(part::tool_calls(prompt, &message["tool_calls"], made_up), response)
     }
 
     /// Reads the vector of an embedding.
@@ -124,24 +132,6 @@ impl Reader<'_> {
         vector
             .filter(|it| !it.is_empty())
             .ok_or_else(|| self.malformed("there is no vector in the answer", response))
-    }
-}
-
-/// Content of a type that cannot hold a text: which one it is, in words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoText(pub(crate) &'static str);
-
-impl NoText {
-    /// The kind of a value that should have been a text.
-    pub(crate) fn of(value: &Value) -> Self {
-        Self(match value {
-            Value::Null => "null",
-            Value::Bool(_) => "a boolean",
-            Value::Number(_) => "a number",
-            Value::String(_) => "a text",
-            Value::Array(_) => "a list",
-            Value::Object(_) => "an object",
-        })
     }
 }
 

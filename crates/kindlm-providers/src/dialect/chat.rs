@@ -6,7 +6,7 @@ use kindlm_types::{FinishReason, Message, Prompt, Role, ToolCall, ToolChoice, To
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::answer::{NoText, counted, non_empty};
+use super::answer::{counted, non_empty};
 
 /// Adds a member, unless there is nothing to say.
 pub(crate) fn put(object: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
@@ -131,82 +131,6 @@ pub(crate) fn arguments_object(call: &ToolCall) -> Value {
     }
 }
 
-/// The tool calls of an answer, in order. Calls without an id are given `<made_up><n>`.
-pub(crate) fn tool_calls(prompt: &Prompt, calls: &Value, made_up: &str) -> Vec<ToolCall> {
-    let calls = calls.as_array().into_iter().flatten().filter(|call| call.is_object());
-    (calls_before(prompt)..)
-        .zip(calls)
-        .map(|(index, call)| tool_call(call, &format!("{made_up}{index}")))
-        .collect()
-}
-
-/// How many calls a conversation has had already, so that made-up ids stay unique in it.
-pub(crate) fn calls_before(prompt: &Prompt) -> usize {
-    prompt.messages.iter().map(|it| it.tool_calls.len()).sum()
-}
-
-/// One call: `{id, function: {name, arguments}}`, or the same without `function`.
-fn tool_call(call: &Value, made_up: &str) -> ToolCall {
-    let function = if call["function"].is_object() { &call["function"] } else { call };
-    let (arguments, malformed_arguments) = arguments(&function["arguments"]);
-    let id = match &call["id"] {
-        Value::Number(number) => number.to_string(),
-        other => non_empty(other).unwrap_or(made_up).to_owned(),
-    };
-    ToolCall {
-        id,
-        name: non_empty(&function["name"]).unwrap_or("unknown").to_owned(),
-        arguments,
-        malformed_arguments,
-        ..ToolCall::default()
-    }
-}
-
-/// Arguments, which are JSON in a text, or JSON right away; what is not JSON is kept beside them.
-pub(crate) fn arguments(written: &Value) -> (Value, Option<String>) {
-    match written {
-        Value::Null => (json!({}), None),
-        Value::String(text) if text.trim().is_empty() => (json!({}), None),
-        Value::String(text) => match serde_json::from_str(text) {
-            Ok(Value::Null) => (json!({}), None),
-            Ok(value) => (value, None),
-            Err(_) => (Value::Null, Some(text.clone())),
-        },
-        other => (other.clone(), None),
-    }
-}
-
-/// The text of an answer: a text, or a list of parts. No content is an empty text.
-pub(crate) fn text(content: &Value) -> Result<String, NoText> {
-    match content {
-        Value::Null => Ok(String::new()),
-        Value::String(text) => Ok(text.clone()),
-        Value::Array(parts) => parts.iter().map(text_of_part).collect(),
-        other => Err(NoText::of(other)),
-    }
-}
-
-/// The text of a part; empty if it is of a kind that has none, such as a thought.
-fn text_of_part(part: &Value) -> Result<&str, NoText> {
-    match part {
-        Value::String(text) => Ok(text),
-        Value::Object(_) => match part["type"].as_str() {
-            None | Some("text" | "output_text") => text_at(part),
-            Some(_) => Ok(""),
-        },
-        other => Err(NoText::of(other)),
-    }
-}
-
-/// The text under the key `text`; empty if there is none.
-pub(crate) fn text_at(part: &Value) -> Result<&str, NoText> {
-    match &part["text"] {
-        Value::Null => Ok(""),
-        Value::String(text) => Ok(text),
-        other => Err(NoText::of(other)),
-    }
-}
-
 /// Why the model stopped.
 pub(crate) fn finish(word: Option<&str>) -> FinishReason {
     match word {
@@ -257,51 +181,6 @@ pub(crate) fn schema_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn reads_arguments_of_every_form() {
-        for (written, expected, malformed) in [
-            (json!("{\"a\":1}"), json!({"a": 1}), None),
-            (json!({"a": 1}), json!({"a": 1}), None),
-            (json!(""), json!({}), None),
-            (Value::Null, json!({}), None),
-            (json!("null"), json!({}), None),
-            (json!("[1]"), json!([1]), None),
-            (json!("{bad"), Value::Null, Some("{bad")),
-        ] {
-            let read = arguments(&written);
-            assert_eq!((&read.0, read.1.as_deref()), (&expected, malformed), "{written}");
-        }
-    }
-
-    #[test]
-    fn joins_the_parts_of_a_text_and_leaves_out_the_rest() {
-        for (content, expected) in [
-            (json!("x"), "x"),
-            (
-                json!([{"type": "text", "text": "a"}, {"type": "thinking", "text": "z"}, {"text": "b"}]),
-                "ab",
-            ),
-            (json!(["a", "b"]), "ab"),
-            (json!(null), ""),
-            (json!([{"type": "image_url"}]), ""),
-        ] {
-            assert_eq!(text(&content).as_deref(), Ok(expected), "{content}");
-        }
-    }
-
-    #[test]
-    fn content_that_is_no_text_is_not_an_empty_one() {
-        for (content, kind) in [
-            (json!(42), "a number"),
-            (json!(false), "a boolean"),
-            (json!({"a": 1}), "an object"),
-            (json!([42]), "a number"),
-            (json!([{"type": "text", "text": {"a": 1}}]), "an object"),
-        ] {
-            assert_eq!(text(&content), Err(NoText(kind)), "{content}");
-        }
-    }
 
     #[test]
     fn repeats_malformed_arguments_as_they_were() {

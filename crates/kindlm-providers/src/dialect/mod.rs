@@ -4,4 +4,5 @@ pub(crate) mod address;
 pub(crate) mod answer;
 pub(crate) mod chat;
 pub(crate) mod failure;
+pub(crate) mod part;
 pub(crate) mod settings;

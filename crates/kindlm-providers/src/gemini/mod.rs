@@ -11,8 +11,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::dialect::address::{Address, segment};
-use crate::dialect::answer::{NoText, Reader, counted, non_empty};
+use crate::dialect::answer::{Reader, counted, non_empty};
 use crate::dialect::failure::Facts;
+use crate::dialect::part::{self, Malformed};
 use crate::dialect::{chat, settings};
 use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
 
@@ -103,8 +104,8 @@ impl Codec for Gemini {
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
         let answer = self.reader().object(response)?;
         let candidate = &answer["candidates"][0];
-        let parts = parts(&candidate["content"]["parts"], chat::calls_before(prompt));
-        let (text, tool_calls) = self.reader().text(parts, response)?;
+        let parts = parts(&candidate["content"], part::calls_before(prompt));
+        let (text, tool_calls) = self.reader().read(parts, response)?;
         let blocked = non_empty(&answer["promptFeedback"]["blockReason"]);
         if blocked.is_none() {
             self.reader().said(candidate, response)?;
@@ -227,27 +228,38 @@ fn tool_config(choice: &ToolChoice) -> Value {
     json!({"functionCallingConfig": {"mode": mode}})
 }
 
+/// Keys of parts that hold neither text nor calls: media, and what is noted beside.
+const SILENT: [&str; 6] =
+    ["inlineData", "fileData", "thought", "thoughtSignature", "videoMetadata", "partMetadata"];
+
 /// The text and the calls among the parts of an answer; thoughts are left out. Gemini's calls have no id.
-fn parts(parts: &Value, before: usize) -> Result<(String, Vec<ToolCall>), NoText> {
+fn parts(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Malformed> {
     let mut text = String::new();
     let mut calls = Vec::new();
-    let parts = match parts {
+    if !content.is_null() && !content.is_object() {
+        return Err(Malformed::not_a("an object", "the `content` of the answer", content));
+    }
+    let parts = match &content["parts"] {
         Value::Null => &[][..],
         Value::Array(parts) => parts,
-        other => return Err(NoText::of(other)),
+        other => return Err(Malformed::no_text(other)),
     };
-    for part in parts.iter().filter(|part| part["thought"] != true) {
-        text.push_str(chat::text_at(part)?);
-        let call = &part["functionCall"];
-        if call.is_object() {
-            let (arguments, malformed_arguments) = chat::arguments(&call["args"]);
-            calls.push(ToolCall {
-                id: format!("gemini_call_{}", before + calls.len()),
-                name: non_empty(&call["name"]).unwrap_or("unknown").to_owned(),
-                arguments,
-                malformed_arguments,
-                ..ToolCall::default()
-            });
+    for written in parts {
+        let Value::Object(members) = written else {
+            return Err(Malformed::not_a("an object", "a part of the answer", written));
+        };
+        let call = &written["functionCall"];
+        if !call.is_null() {
+            let made_up = format!("gemini_call_{}", before + calls.len());
+            calls.push(part::called(call, "args", &Value::Null, &made_up)?);
+        }
+        if members.contains_key("text") {
+            let said = part::text_at(written, "text")?;
+            text.push_str(if written["thought"] == true { "" } else { said });
+        } else if call.is_null()
+            && let Some(kind) = members.keys().find(|it| !SILENT.contains(&it.as_str()))
+        {
+            return Err(Malformed::unsupported(kind));
         }
     }
     Ok((text, calls))

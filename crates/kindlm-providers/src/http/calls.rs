@@ -4,83 +4,89 @@ use kindlm_types::{ActionStatus, Event, Speaker, ToolCall};
 use serde_json::Value;
 
 use super::path::Path;
-use crate::dialect::answer::{excerpt, non_empty};
+use crate::dialect::answer::excerpt;
+use crate::dialect::part::Malformed;
 
 /// Where the list of tool calls is.
 #[derive(Debug)]
 pub(super) struct CallsPath {
     pub(super) path: Path,
-    /// The path as it is written, if every answer must have the list.
-    pub(super) required: Option<String>,
+    /// The path, for messages.
+    pub(super) written: String,
+    /// True if an answer may leave the list out.
+    pub(super) is_optional: bool,
 }
 
 impl CallsPath {
-    /// The calls of an answer as they are written there. The error says why they cannot be read.
-    pub(super) fn find(&self, answer: &Value) -> Result<Vec<Value>, String> {
-        let calls = match self.path.list(answer) {
-            Some(Value::Array(calls)) => calls,
-            Some(Value::Null) => return Ok(Vec::new()),
-            found => {
-                let Some(path) = &self.required else {
-                    return Ok(Vec::new());
-                };
-                return Err(match found {
-                    None => format!(
-                        "`toolCallsPath` `{path}` finds nothing in the answer; if answers without calls leave the list \
-                         out, write `{path}?`"
-                    ),
-                    Some(other) => {
-                        format!(
-                            "`toolCallsPath` `{path}` finds no list, but `{}`",
-                            excerpt(&other.to_string())
-                        )
-                    }
-                });
-            }
-        };
-        if self.required.is_some()
-            && let Some(odd) = calls.iter().find(|it| name(it).is_none())
-        {
-            return Err(format!(
-                "a call in the answer has no `name`: `{}`",
-                excerpt(&odd.to_string())
-            ));
+    /// The list of calls as the answer has it; `null` if the answer has none.
+    pub(super) fn find(&self, answer: &Value) -> Result<Value, Malformed> {
+        let path = &self.written;
+        match self.path.list(answer) {
+            Some(calls @ (Value::Array(_) | Value::Null)) => Ok(calls),
+            None if self.is_optional => Ok(Value::Null),
+            None => Err(Malformed(format!(
+                "`toolCallsPath` `{path}` finds nothing in the answer; if answers without calls leave the list out, write \
+                 `{path}?`"
+            ))),
+            Some(other) => Err(Malformed(format!(
+                "`toolCallsPath` `{path}` finds no list, but `{}`",
+                excerpt(&other.to_string())
+            ))),
         }
-        Ok(calls)
     }
 }
 
-fn name(call: &Value) -> Option<&str> {
-    non_empty(&call["function"]["name"]).or_else(|| non_empty(&call["name"]))
-}
-
-/// How each call ended that comes with its result: `output` or `result`, and `status`. Puts the results into the calls.
+/// The status of each call that comes with its result; `None` for a call that is open. Puts the results into the calls.
 pub(super) fn results(
     calls: &mut [ToolCall],
-    written: &[Value],
-) -> Result<Vec<Option<ActionStatus>>, String> {
-    let written = written.iter().filter(|it| it.is_object());
+    written: &Value,
+) -> Result<Vec<Option<ActionStatus>>, Malformed> {
+    let written = written.as_array().into_iter().flatten();
     let ended = calls.iter_mut().zip(written).map(|(call, written)| {
         let output = ["output", "result"].into_iter().find_map(|it| written.get(it));
+        let error = failure(written)?;
         let status = match &written["status"] {
-            Value::Null => output.map(|_| ActionStatus::Completed),
-            Value::String(word) => Some(match word.as_str() {
-                "completed" => ActionStatus::Completed,
-                "failed" => ActionStatus::Failed,
-                "rejected" => ActionStatus::Rejected,
-                "pending" => return Ok(None),
+            Value::Null => output.or(error).map(|_| ActionStatus::Completed),
+            Value::String(word) => match word.as_str() {
+                "completed" => Some(ActionStatus::Completed),
+                "failed" => Some(ActionStatus::Failed),
+                "rejected" => Some(ActionStatus::Rejected),
+                "pending" => None,
                 other => {
-                    return Err(format!(
+                    return Err(Malformed(format!(
                         "a call has the `status` `{other}`, which is none of completed, failed, rejected, pending"
-                    ));
+                    )));
                 }
-            }),
-            _ => return Err("a call has a `status` that is no text".to_owned()),
+            },
+            other => return Err(Malformed::not_a("a text", "the `status` of a call", other)),
         };
-        call.response = status.map(|_| output.cloned().unwrap_or_default());
+        // Of a status and an error, the worse one counts.
+        let status = match (status, error) {
+            (None | Some(ActionStatus::Completed), Some(_)) => Some(ActionStatus::Failed),
+            (status, _) => status,
+        };
+        call.response = status.map(|_| output.or(error).cloned().unwrap_or_default());
         Ok(status)
     });
     ended.collect()
+}
+
+/// The mark that a call has failed: `is_error` or `isError`, or an `error` that says why.
+fn failure(call: &Value) -> Result<Option<&Value>, Malformed> {
+    for key in ["is_error", "isError"] {
+        match &call[key] {
+            Value::Null | Value::Bool(false) => {}
+            failed @ Value::Bool(true) => return Ok(call.get("error").or(Some(failed))),
+            other => {
+                return Err(Malformed::not_a("a boolean", &format!("`{key}` of a call"), other));
+            }
+        }
+    }
+    Ok(match &call["error"] {
+        Value::Null | Value::Bool(false) => None,
+        Value::String(text) if text.is_empty() => None,
+        why => Some(why),
+    })
 }
 
 /// What happened, where the agent has made calls itself; empty if there is nothing to add to the calls and the text.

@@ -28,7 +28,7 @@ use self::path::Path;
 use self::template::Template;
 use crate::dialect::answer::{Reader, counted, excerpt};
 use crate::dialect::failure::Facts;
-use crate::dialect::{chat, settings};
+use crate::dialect::{chat, part, settings};
 use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
 
 /// The provider `http`.
@@ -166,15 +166,14 @@ enum Body {
 impl CallsPath {
     /// `None` if the answer is read in a form of its own that names no path of calls.
     fn of(config: &Config, parse: impl FnOnce(&str) -> Path) -> Option<Self> {
-        let Some(written) = config.tool_calls_path.as_deref() else {
-            return config
-                .response_path
-                .is_none()
-                .then(|| Self { path: parse("choices.0.message.tool_calls"), required: None });
+        let written = match (config.tool_calls_path.as_deref(), &config.response_path) {
+            (Some(written), _) => written,
+            (None, None) => "choices.0.message.tool_calls?",
+            (None, Some(_)) => return None,
         };
         let path = written.strip_suffix('?').unwrap_or(written);
-        let required = (path == written).then(|| written.to_owned());
-        Some(Self { path: parse(path), required })
+        let is_optional = path != written;
+        Some(Self { path: parse(path), written: path.to_owned(), is_optional })
     }
 }
 
@@ -344,15 +343,13 @@ impl Codec for Http {
             }
             Err(err) => return Err(whole(err, response)),
         };
-        let written = match &self.tool_calls {
-            Some(path) => {
-                path.find(&answer).map_err(|what| self.reader().malformed(&what, response))?
-            }
-            None => Vec::new(),
-        };
-        let mut tool_calls = chat::tool_calls(prompt, &Value::Array(written.clone()), "call_");
-        let results = calls::results(&mut tool_calls, &written)
-            .map_err(|what| self.reader().malformed(&what, response))?;
+        let (mut tool_calls, mut results) = (Vec::new(), Vec::new());
+        if let Some(path) = &self.tool_calls {
+            let reader = self.reader();
+            let written = reader.read(path.find(&answer), response)?;
+            tool_calls = reader.read(part::tool_calls(prompt, &written, "call_"), response)?;
+            results = reader.read(calls::results(&mut tool_calls, &written), response)?;
+        }
         let found = self.text.first(&answer);
         let text = match found {
             Some(value) => printed(value),

@@ -115,7 +115,7 @@ impl Codec for Mistral {
         };
         let text = self.reader().text_of(&choice["message"], &finish_reason, response)?;
         Ok(Reply {
-            tool_calls: chat::tool_calls(prompt, &choice["message"]["tool_calls"], "call_"),
+            tool_calls: self.reader().tool_calls(prompt, &choice["message"], "call_", response)?,
             usage: chat::usage(&answer["usage"]),
             finish_reason,
             model: chat::model(&answer["model"], prompt),

@@ -111,7 +111,7 @@ impl Codec for Ollama {
             err
         })?;
         let message = self.reader().said(&answer["message"], response)?;
-        let tool_calls = chat::tool_calls(prompt, &message["tool_calls"], "ollama_call_");
+        let tool_calls = self.reader().tool_calls(prompt, message, "ollama_call_", response)?;
         let finish_reason = if tool_calls.is_empty() {
             finish(&answer["done_reason"])
         } else {

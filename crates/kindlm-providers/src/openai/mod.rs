@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::dialect::address::Address;
 use crate::dialect::answer::{Reader, counted, non_empty};
 use crate::dialect::failure::Facts;
-use crate::dialect::{chat, settings};
+use crate::dialect::{chat, part, settings};
 use crate::form::{FormChoice, StructuredOutput};
 use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
 
@@ -144,18 +144,24 @@ impl OpenAi {
         let choice = self.reader().said(&answer["choices"][0], response)?;
         let message = &choice["message"];
         let refusal = refusal(message);
-        let mut tool_calls = chat::tool_calls(prompt, &message["tool_calls"], "call_");
-        // What calls were before there were tools: one, without an id. Scripts see it as it is.
-        let function = Some(&message["function_call"]).filter(|it| it.is_object());
-        let function = function.filter(|_| tool_calls.is_empty());
+        let mut tool_calls = self.reader().tool_calls(prompt, message, "call_", response)?;
+        // Calls had this form before there were tools: one, without an id. Scripts see it as it is. Some servers repeat a
+        // call of `tool_calls` there.
+        let function = Some(&message["function_call"]).filter(|it| !it.is_null());
+        let is_alone = tool_calls.is_empty();
         if let Some(function) = function {
-            tool_calls = chat::tool_calls(prompt, &json!([function]), "call_");
+            let calls = part::tool_calls(prompt, &json!([function]), "call_");
+            let mut calls = self.reader().read(calls, response)?;
+            calls.retain(|call| {
+                !tool_calls.iter().any(|it| it.name == call.name && it.arguments == call.arguments)
+            });
+            tool_calls.append(&mut calls);
         }
         let finish_reason = chat::finish(choice["finish_reason"].as_str());
         let text = self.reader().text_of(message, &finish_reason, response)?;
         Ok(Reply {
             tool_calls,
-            output_json: function.filter(|_| text.is_empty()).cloned(),
+            output_json: function.filter(|_| is_alone && text.is_empty()).cloned(),
             usage: usage(&answer["usage"]),
             finish_reason: if refusal.is_some() { FinishReason::Refusal } else { finish_reason },
             model: chat::model(&answer["model"], prompt),

@@ -4,8 +4,9 @@ use kindlm_types::{ActionStatus, Event, Problem, ToolCall, exit_code};
 use serde_json::Value;
 
 use super::keys::{self, flag};
-use super::parts::{MEDIA, content, kind, result, text, text_of, told, unknown_role};
+use super::parts::{content, kind, result, text, text_of, told, unknown_role};
 use super::{CHAT, Reading};
+use crate::dialect::part::MEDIA;
 
 const ROLES: [&str; 3] = ["system", "user", "assistant"];
 

@@ -4,6 +4,7 @@ use kindlm_types::Problem;
 use serde_json::Value;
 
 use super::Reading;
+use crate::dialect::part::MEDIA;
 
 /// What a value is, in words.
 pub(super) fn kind(value: &Value) -> &'static str {
@@ -46,21 +47,6 @@ pub(super) fn unknown_role(role: &str, known: &[&'static str], at: &str) -> Prob
         known.iter().copied(),
     ))
 }
-
-/// Parts of messages that are pictures, files and sounds.
-pub(super) const MEDIA: [&str; 11] = [
-    "image",
-    "image_url",
-    "input_image",
-    "file",
-    "input_file",
-    "document",
-    "audio",
-    "input_audio",
-    "video",
-    "input_video",
-    "container_upload",
-];
 
 /// The texts of a value that is a text or a list of parts: those that are text. Pictures, files and sounds are no text;
 /// how many there were is kept. `unknown` is told what nobody understands.

@@ -62,6 +62,7 @@ fn advice(key: &str, err: &ProviderError, response: &HttpResponse) -> Option<Str
         Kind::MalformedResponse if breaks_off(response) => {
             "it breaks off: the server, or a proxy on the way, has cut it; try again"
         }
+        Kind::MalformedResponse if err.message.contains("which is unsupported") => return None,
         Kind::MalformedResponse if is_of_a_model(&err.message) => {
             "the server wrote a faulty answer: update it, or report it to its makers"
         }
@@ -75,9 +76,17 @@ fn advice(key: &str, err: &ProviderError, response: &HttpResponse) -> Option<Str
 
 /// True if an answer that cannot be read is one of a model all the same.
 fn is_of_a_model(message: &str) -> bool {
-    ["the content of the message", "twice in one object", "surrogate pair"]
-        .iter()
-        .any(|it| message.contains(it))
+    [
+        "the content of the message",
+        "a call in the answer",
+        "`tool_calls` is",
+        "the `type` of a",
+        "of the answer is",
+        "twice in one object",
+        "surrogate pair",
+    ]
+    .iter()
+    .any(|it| message.contains(it))
 }
 
 fn is_page(response: &HttpResponse) -> bool {

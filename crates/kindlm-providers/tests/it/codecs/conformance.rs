@@ -45,6 +45,10 @@ const DIFFERENT: &[(&str, &str)] = &[
         "malformed arguments are kept beside the arguments, not as one of them",
     ),
     ("openai-res-content-parts", "a text is a text: parts are joined"),
+    (
+        "cohere-res-text",
+        "a part of an unsupported type is an error: its text or call would be lost",
+    ),
     ("anthropic-res-cache-usage", "tokens read from the cache are a part of the prompt"),
     ("http-res-object-text", "an object is shown as JSON, not as `[object Object]`"),
     ("http-res-path-root", "an object is shown as JSON, not as `[object Object]`"),

@@ -1,8 +1,8 @@
 //! Weak points of the original that must not come back, each by name.
 
 use kindlm_providers::pricing;
-use kindlm_types::{ProviderErrorKind as Kind, Usage};
-use serde_json::json;
+use kindlm_types::{ActionStatus, Event, ProviderErrorKind as Kind, Usage};
+use serde_json::{Value, json};
 
 use super::{codec, hi, prompt, raw, response, usual};
 
@@ -350,6 +350,119 @@ fn content_of_a_wrong_type_is_an_error() {
     }
     let twice = openai("\"x\"").replacen('{', r#"{"id":"1","id":"2","#, 1);
     assert!(usual("openai").decode(&hi(), &raw(200, &twice)).is_ok(), "an id decides nothing");
+}
+
+/// Provider, the part of an answer that cannot be read, and the error. The part was skipped, so that checks of what must
+/// not be called or said passed.
+const LOST_PARTS: &str = r#"
+openai    {"tool_calls":{"id":"c","function":{"name":"pay"}}}        | `tool_calls` is an object, not a list
+openai    {"tool_calls":"pay()"}                                     | `tool_calls` is a text, not a list
+openai    {"tool_calls":["pay()"]}                                   | a call in the answer is a text, not an object
+openai    {"tool_calls":[{"id":"c","function":"pay"}]}               | a call in the answer is a text, not an object
+openai    {"tool_calls":[{"id":"c","function":{"arguments":"{}"}}]}  | a call in the answer has no `name`
+openai    {"tool_calls":[{"id":"c","function":{"name":7}}]}          | a call in the answer has no `name`
+openai    {"function_call":"pay()"}                                  | a call in the answer is a text, not an object
+openai    {"content":[{"type":"weird","weird":"sorry"}]}             | the answer has a part of the type "weird", which is unsupported
+openai    {"content":[{"type":7,"text":"sorry"}]}                    | the `type` of a part is a number, not a text
+openai    {"content":[{"type":"text"}]}                              | the content of the message is null, not a text
+mistral   {"tool_calls":"pay()"}                                     | `tool_calls` is a text, not a list
+cohere    {"tool_calls":"pay()"}                                     | `tool_calls` is a text, not a list
+ollama    {"tool_calls":[{"function":{}}]}                           | a call in the answer has no `name`
+http      {"tool_calls":["pay()"]}                                   | a call in the answer is a text, not an object
+http      {"tool_calls":{"name":"pay"}}                              | `toolCallsPath` `choices.0.message.tool_calls` finds no list
+http      {"tool_calls":"pay()"}                                     | `toolCallsPath` `choices.0.message.tool_calls` finds no list
+anthropic {"text":"sorry"}                                           | the `type` of a block is null, not a text
+anthropic "sorry"                                                    | a block of the answer is a text, not an object
+anthropic {"type":"tool_use","id":"c","input":{}}                    | a call in the answer has no `name`
+anthropic {"type":"server_tool_use","name":"pay"}                    | the answer has a part of the type "server_tool_use"
+anthropic {"type":"text"}                                            | the content of the message is null, not a text
+gemini    {"functionCall":"pay()"}                                   | a call in the answer is a text, not an object
+gemini    {"functionCall":{"args":{}}}                               | a call in the answer has no `name`
+gemini    {"executableCode":{"code":"pay()"}}                        | the answer has a part of the type "executableCode"
+gemini    "sorry"                                                    | a part of the answer is a text, not an object
+"#;
+
+#[test]
+fn a_part_that_cannot_be_read_is_an_error() {
+    for line in LOST_PARTS.lines().filter(|it| !it.is_empty()) {
+        let (written, expected) = line.split_once('|').unwrap();
+        let (provider, part) = written.trim().split_once(' ').unwrap();
+        let part: Value = serde_json::from_str(part.trim()).unwrap();
+        let mut message = json!({"content": "Done."});
+        if let (Value::Object(message), Value::Object(part)) = (&mut message, &part) {
+            message.extend(part.clone());
+        }
+        let text = json!({"type": "text", "text": "Done."});
+        let body = match provider {
+            "anthropic" => json!({"content": [text, part], "stop_reason": "end_turn"}),
+            "gemini" => {
+                json!({"candidates": [{"content": {"parts": [{"text": "Done."}, part]}, "finishReason": "STOP"}]})
+            }
+            "cohere" | "ollama" => json!({"message": message, "done_reason": "stop"}),
+            _ => json!({"choices": [{"message": message, "finish_reason": "stop"}]}),
+        };
+        let err = usual(provider).decode(&hi(), &response(200, &body)).expect_err(line);
+        assert_eq!(err.kind, Kind::MalformedResponse, "{line}");
+        assert!(err.message.starts_with(expected.trim()), "{line}: {}", err.message);
+    }
+}
+
+/// Calls that stand beside something else were skipped with it.
+#[test]
+fn a_call_beside_other_parts_is_read() {
+    let called = |name: &str| json!({"name": name, "arguments": "{}"});
+    let both = |name: &str| json!({"choices": [{"message": {"tool_calls": [called("pay")], "function_call": called(name)}}]});
+    let thought = json!({"thought": true, "text": "hm", "functionCall": {"name": "pay"}});
+    for (provider, body, expected) in [
+        ("gemini", json!({"candidates": [{"content": {"parts": [thought]}}]}), &["pay"][..]),
+        ("openai", both("pay"), &["pay"]),
+        ("openai", both("refund"), &["pay", "refund"]),
+    ] {
+        let reply = usual(provider).decode(&hi(), &response(200, &body)).unwrap();
+        let names: Vec<&str> = reply.tool_calls.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!((names.as_slice(), reply.text.as_str()), (expected, ""), "{body}");
+    }
+}
+
+/// `?` excused a list of another form, and marks of a failed call were not read.
+#[test]
+fn calls_of_an_agent_are_read_or_refused() {
+    let path = json!({"url": "http://h", "responsePath": "text", "toolCallsPath": "calls?"});
+    let codec = codec("http", &path);
+    let decode = |calls: Value| {
+        codec.decode(&hi(), &response(200, &json!({"text": "Done.", "calls": calls})))
+    };
+    for (calls, expected) in [
+        (json!({"name": "pay"}), "`toolCallsPath` `calls` finds no list"),
+        (json!("pay()"), "`toolCallsPath` `calls` finds no list"),
+        (json!([{"id": "c"}]), "a call in the answer has no `name`"),
+        (
+            json!([{"name": "pay", "is_error": "yes"}]),
+            "`is_error` of a call is a text, not a boolean",
+        ),
+        (json!([{"name": "pay", "status": "lost"}]), "a call has the `status` `lost`"),
+    ] {
+        let err = decode(calls.clone()).expect_err(expected);
+        assert!(err.message.starts_with(expected), "{calls}: {}", err.message);
+    }
+    assert!(decode(Value::Null).unwrap().tool_calls.is_empty());
+    for (mark, expected) in [
+        (json!({}), ActionStatus::Completed),
+        (json!({"is_error": false, "error": null}), ActionStatus::Completed),
+        (json!({"is_error": true}), ActionStatus::Failed),
+        (json!({"isError": true, "status": "completed"}), ActionStatus::Failed),
+        (json!({"error": "no money"}), ActionStatus::Failed),
+        (json!({"is_error": true, "status": "rejected"}), ActionStatus::Rejected),
+    ] {
+        let mut call = json!({"name": "pay", "output": "x"});
+        call.as_object_mut().unwrap().extend(mark.as_object().unwrap().clone());
+        let reply = decode(json!([call])).unwrap();
+        let status = reply.events.iter().find_map(|it| match it {
+            Event::ActionResult { status, .. } => Some(*status),
+            _ => None,
+        });
+        assert_eq!(status, Some(expected), "{mark}");
+    }
 }
 
 /// Half a surrogate pair in a good answer was called no JSON, with the advice to check the address.

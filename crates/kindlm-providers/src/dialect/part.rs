@@ -1,0 +1,195 @@
+//! The parts of an answer: its texts and its tool calls, or why a part cannot be read.
+//!
+//! A part that is skipped is evidence that is lost: a check that something was not said or not called would pass. Each
+//! provider knows where the parts are; the rules of what a text and a call must have are here.
+
+use kindlm_types::{Prompt, ToolCall};
+use serde_json::{Value, json};
+
+use super::answer::{excerpt, non_empty};
+
+/// Why a part of an answer cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Malformed(pub(crate) String);
+
+impl Malformed {
+    /// A value is not of the type that it must have.
+    pub(crate) fn not_a(wanted: &str, what: &str, value: &Value) -> Self {
+        let kind = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "a boolean",
+            Value::Number(_) => "a number",
+            Value::String(_) => "a text",
+            Value::Array(_) => "a list",
+            Value::Object(_) => "an object",
+        };
+        Self(format!("{what} is {kind}, not {wanted}"))
+    }
+
+    /// A value that should be a text.
+    pub(crate) fn no_text(value: &Value) -> Self {
+        Self::not_a("a text", "the content of the message", value)
+    }
+
+    /// A part of a type that we do not read.
+    pub(crate) fn unsupported(kind: &str) -> Self {
+        Self(format!(
+            "the answer has a part of the type \"{}\", which is unsupported",
+            excerpt(kind)
+        ))
+    }
+}
+
+/// Types of parts that are pictures, files and sounds: they hold neither text nor calls.
+pub(crate) const MEDIA: [&str; 11] = [
+    "image",
+    "image_url",
+    "input_image",
+    "file",
+    "input_file",
+    "document",
+    "audio",
+    "input_audio",
+    "video",
+    "input_video",
+    "container_upload",
+];
+
+/// Types of parts that hold thoughts or sources of the answer, not the answer itself.
+const BESIDE: [&str; 4] = ["thinking", "redacted_thinking", "reasoning", "reference"];
+
+/// True for a type of parts that hold neither text nor calls.
+pub(crate) fn is_silent(kind: &str) -> bool {
+    MEDIA.contains(&kind) || BESIDE.contains(&kind)
+}
+
+/// The text of an answer: a text, or a list of parts. No content is an empty text.
+pub(crate) fn text(content: &Value) -> Result<String, Malformed> {
+    match content {
+        Value::Null => Ok(String::new()),
+        Value::String(text) => Ok(text.clone()),
+        Value::Array(parts) => parts.iter().map(text_of_part).collect(),
+        other => Err(Malformed::no_text(other)),
+    }
+}
+
+/// The text of a part; empty if the part is of a type that has none, such as a thought.
+fn text_of_part(part: &Value) -> Result<&str, Malformed> {
+    match part {
+        Value::String(text) => Ok(text),
+        Value::Object(_) => match &part["type"] {
+            Value::Null => text_at(part, "text"),
+            Value::String(kind) => match kind.as_str() {
+                "text" | "output_text" => text_at(part, "text"),
+                "refusal" => text_at(part, "refusal"),
+                kind if is_silent(kind) => Ok(""),
+                kind => Err(Malformed::unsupported(kind)),
+            },
+            other => Err(Malformed::not_a("a text", "the `type` of a part", other)),
+        },
+        other => Err(Malformed::no_text(other)),
+    }
+}
+
+/// The text that a part has at a key.
+pub(crate) fn text_at<'v>(part: &'v Value, key: &str) -> Result<&'v str, Malformed> {
+    part[key].as_str().ok_or_else(|| Malformed::no_text(&part[key]))
+}
+
+/// The tool calls of an answer in the chat dialect, in order: `null`, or a list of calls.
+pub(crate) fn tool_calls(
+    prompt: &Prompt,
+    calls: &Value,
+    made_up: &str,
+) -> Result<Vec<ToolCall>, Malformed> {
+    let calls = match calls {
+        Value::Null => &[][..],
+        Value::Array(calls) => calls,
+        other => return Err(Malformed::not_a("a list", "`tool_calls`", other)),
+    };
+    let numbered = (calls_before(prompt)..).zip(calls);
+    numbered.map(|(index, call)| tool_call(call, &format!("{made_up}{index}"))).collect()
+}
+
+/// How many calls a conversation has had already, so that made-up ids stay unique in it.
+pub(crate) fn calls_before(prompt: &Prompt) -> usize {
+    prompt.messages.iter().map(|it| it.tool_calls.len()).sum()
+}
+
+/// One call: `{id, function: {name, arguments}}`, or the same without `function`.
+fn tool_call(call: &Value, made_up: &str) -> Result<ToolCall, Malformed> {
+    let function = if call["function"].is_null() { call } else { &call["function"] };
+    called(function, "arguments", &call["id"], made_up)
+}
+
+/// A call of a tool: an object with its `name`, and its arguments at a key. A call without an id gets the made-up one.
+pub(crate) fn called(
+    call: &Value,
+    key: &str,
+    id: &Value,
+    made_up: &str,
+) -> Result<ToolCall, Malformed> {
+    if !call.is_object() {
+        return Err(Malformed::not_a("an object", "a call in the answer", call));
+    }
+    let Some(name) = non_empty(&call["name"]) else {
+        let written = excerpt(&call.to_string());
+        return Err(Malformed(format!("a call in the answer has no `name`: `{written}`")));
+    };
+    let (arguments, malformed_arguments) = arguments(&call[key]);
+    let id = match id {
+        Value::Number(number) => number.to_string(),
+        other => non_empty(other).unwrap_or(made_up).to_owned(),
+    };
+    Ok(ToolCall { id, name: name.to_owned(), arguments, malformed_arguments, response: None })
+}
+
+/// Arguments: JSON, or JSON in a text. A text that is not JSON is returned beside them.
+fn arguments(written: &Value) -> (Value, Option<String>) {
+    match written {
+        Value::Null => (json!({}), None),
+        Value::String(text) if text.trim().is_empty() => (json!({}), None),
+        Value::String(text) => match serde_json::from_str(text) {
+            Ok(Value::Null) => (json!({}), None),
+            Ok(value) => (value, None),
+            Err(_) => (Value::Null, Some(text.clone())),
+        },
+        other => (other.clone(), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_arguments_of_every_form() {
+        for (written, expected, malformed) in [
+            (json!("{\"a\":1}"), json!({"a": 1}), None),
+            (json!({"a": 1}), json!({"a": 1}), None),
+            (json!(""), json!({}), None),
+            (Value::Null, json!({}), None),
+            (json!("null"), json!({}), None),
+            (json!("[1]"), json!([1]), None),
+            (json!("{bad"), Value::Null, Some("{bad")),
+        ] {
+            let read = arguments(&written);
+            assert_eq!((&read.0, read.1.as_deref()), (&expected, malformed), "{written}");
+        }
+    }
+
+    #[test]
+    fn joins_the_texts_of_an_answer() {
+        let thought = json!([{"type": "text", "text": "a"}, {"type": "thinking", "text": "z"}, {"text": "b"}]);
+        for (content, expected) in [
+            (json!("x"), "x"),
+            (thought, "ab"),
+            (json!(["a", "b"]), "ab"),
+            (json!(null), ""),
+            (json!([{"type": "image_url"}]), ""),
+            (json!([{"type": "refusal", "refusal": "no"}]), "no"),
+        ] {
+            assert_eq!(text(&content).as_deref(), Ok(expected), "{content}");
+        }
+    }
+}
