@@ -80,7 +80,10 @@ impl AgentSession for Session<'_> {
             let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
             if self.start.agent.kind == AgentKind::Codex {
                 self.finish_process().await?;
-                let files = self.thread_files().await;
+                // The end of a process may take longer than its turn.
+                let grace = self.dialect.farewell();
+                let limit = turn.timeout.saturating_sub(started.elapsed()).max(grace);
+                let files = self.thread_files(limit).await;
                 self.dialect.settle(files, &mut self.told);
             }
             self.broken = false;
@@ -251,13 +254,15 @@ impl Session<'_> {
     }
 
     /// The files in which Codex keeps its thread.
-    async fn thread_files(&mut self) -> Result<Files, String> {
+    async fn thread_files(&mut self, limit: Duration) -> Result<Files, String> {
         let home = self.surroundings.codex_home(self.start);
         let home = home.ok_or("it is not known where Codex keeps its threads")?;
         let thread = self.told.metadata.get("threadId").and_then(Value::as_str);
         let thread = thread.unwrap_or_default().to_owned();
         let read = tokio::task::spawn_blocking(move || thread_files::read(&home, &thread));
-        read.await.unwrap_or_else(|err| Err(err.to_string()))
+        let read = tokio::time::timeout(limit, read).await;
+        let read = read.map_err(|_| "the files of its thread were not read in time")?;
+        read.unwrap_or_else(|err| Err(err.to_string()))
     }
 
     fn place(&self) -> String {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -13,7 +13,7 @@ use super::text;
 /// The most that is read of all files of a conversation, in bytes. 64 MiB.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// So many of the newest days are looked at: a thread may begin before midnight.
+/// How many of the newest days are searched: a thread may begin before midnight.
 const DAYS: usize = 2;
 
 /// The files of a thread and of the agents that it spawned. An error says in words why there are none.
@@ -56,9 +56,25 @@ struct Head {
     parent: Option<String>,
 }
 
+/// Opens a regular file. The agent can write into this folder: opening a pipe there would wait for its writer for ever.
+fn open(path: &Path) -> io::Result<fs::File> {
+    let mut options = fs::File::options();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    }
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::other("it is not a regular file"))
+}
+
 fn head(path: &Path) -> Option<Head> {
     let mut line = String::new();
-    BufReader::new(fs::File::open(path).ok()?.take(1 << 20)).read_line(&mut line).ok()?;
+    BufReader::new(open(path).ok()?.take(1 << 20)).read_line(&mut line).ok()?;
     let line: Value = serde_json::from_str(&line).ok()?;
     let meta = line.get("payload")?;
     let parent = [
@@ -73,7 +89,7 @@ fn lines(path: &Path, room: &mut u64) -> Result<Vec<String>, String> {
     let failed =
         |why: &dyn std::fmt::Display| format!("the file of a thread cannot be read: {why}");
     let mut bytes = Vec::new();
-    let file = fs::File::open(path).map_err(|err| failed(&err))?;
+    let file = open(path).map_err(|err| failed(&err))?;
     let count = file.take(*room + 1).read_to_end(&mut bytes).map_err(|err| failed(&err))?;
     let count = u64::try_from(count).unwrap_or(u64::MAX);
     *room = room.checked_sub(count).ok_or_else(|| failed(&"it is larger than 64 MiB"))?;
@@ -135,6 +151,22 @@ mod tests {
         let found: Vec<(&str, usize)> =
             files.iter().map(|it| (it.thread.as_str(), it.lines.len())).collect();
         assert_eq!(found, [("main", 3), ("child", 1), ("grandchild", 1)]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_is_not_waited_for() {
+        let home = tempfile::tempdir().unwrap();
+        write(home.path(), "2026/11/23", "main", "", "");
+        let pipe = |thread: &str| {
+            let path = home.path().join(format!("sessions/2026/11/23/rollout-{thread}.jsonl"));
+            assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+        };
+        pipe("x");
+        assert_eq!(read(home.path(), "main").unwrap().len(), 1);
+        pipe("own");
+        let why = read(home.path(), "own").unwrap_err();
+        assert!(why.contains("it is not a regular file"), "{why}");
     }
 
     #[test]
