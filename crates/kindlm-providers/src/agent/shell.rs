@@ -78,7 +78,11 @@ fn script<'w>(words: &[&'w str]) -> Option<&'w str> {
             letters.ends_with('c') && letters.bytes().all(|it| it.is_ascii_lowercase())
         })
     });
-    rest.get(options).copied().filter(|_| has_script)
+    match rest.get(options..) {
+        Some([script]) if has_script => Some(script),
+        // The script may run the words behind it as a command: `bash -c '"$@"' name rm x`.
+        _ => None,
+    }
 }
 
 /// Words as one command line.
@@ -154,7 +158,6 @@ mod tests {
             (json!("zsh -l -c \"echo \\\"a b\\\"\""), "echo \"a b\"", Some(vec!["echo", "a b"])),
             (json!(r"sh -c 'it'\''s'"), "it's", None),
             (json!("sh -c \"bash -lc 'rm -rf x'\""), "rm -rf x", Some(vec!["rm", "-rf", "x"])),
-            (json!("bash -c 'rm x' name"), "rm x", Some(vec!["rm", "x"])),
             (json!(["/bin/bash", "-lc", "exit 3"]), "exit 3", Some(vec!["exit", "3"])),
             (
                 json!(["git", "commit", "-m", "a b"]),
@@ -179,6 +182,11 @@ mod tests {
             ("echo \"$(rm x)\"", None),
             ("bash -lc 'ls'; rm x", None),
             ("bash -lc 'ls' > out", None),
+            ("bash -c 'rm x' name", Some(vec!["bash", "-c", "rm x", "name"])),
+            (
+                r#"bash -c '"$0" "$@"' rm -rf data"#,
+                Some(vec!["bash", "-c", r#""$0" "$@""#, "rm", "-rf", "data"]),
+            ),
             ("bash script.sh", Some(vec!["bash", "script.sh"])),
             ("bash --norc", Some(vec!["bash", "--norc"])),
             ("A=1 ls", None),
