@@ -70,6 +70,9 @@ const SILENT_SYSTEM: [&str; 32] = [
 /// The evidence that is incomplete while an agent works in the background.
 const OF_AGENTS: [Channel; 3] = [Channel::Actions, Channel::Subagents, Channel::Skills];
 
+/// The tools with which the agent stops a task of its own.
+const STOPPING: [&str; 3] = ["TaskStop", "KillShell", "KillBash"];
+
 /// Ends that are the agent's own: it has worked, and was stopped by a limit that it was given.
 const LIMITS: [&str; 3] =
     ["error_max_turns", "error_max_budget_usd", "error_max_structured_output_retries"];
@@ -82,8 +85,10 @@ pub(crate) struct Claude {
     calls: HashMap<String, Called>,
     /// The ids of all calls that were told.
     told: HashSet<String>,
-    /// Calls of other agents that go on in the background.
+    /// Calls of commands and of other agents that go on in the background. They have no result yet.
     background: HashSet<String>,
+    /// The tasks that the agent stops by itself.
+    stopped: HashSet<String>,
     /// Calls that were to run in the background.
     in_background: HashSet<String>,
     /// Calls of other agents in the background whose own calls were not all reported.
@@ -244,44 +249,70 @@ impl Claude {
         Step::More
     }
 
-    /// A task has ended, perhaps. The model may not have heard of it yet.
+    /// Reads a change of a task's status. The model may not have been told of its end yet.
     fn update(&mut self, line: &Value, told: &mut Told) {
-        let status = line.pointer("/patch/status").and_then(Value::as_str);
-        let has_ended = matches!(status, Some("completed" | "failed" | "killed" | "stopped"));
-        let Some(task) = self.tasks.get_mut(text(line, "task_id")).filter(|_| has_ended) else {
-            return;
-        };
+        let id = text(line, "task_id");
+        let status = line.pointer("/patch/status").and_then(Value::as_str).unwrap_or_default();
+        let Some(ended) = self.ended_as(id, status) else { return };
+        let Some(task) = self.tasks.get_mut(id) else { return };
         task.has_ended = true;
-        // The result of its call says only that it was started.
-        if status == Some("failed") && task.is_command && self.told.contains(&task.call_id) {
-            let (call_id, status) = (task.call_id.clone(), ActionStatus::Failed);
-            let output = Some("the command in the background failed".into());
-            told.push(Event::ActionResult { call_id, output, status });
+        // The notification about an agent holds what it gave.
+        if task.is_command {
+            let call_id = task.call_id.clone();
+            let output = format!("the command in the background ended with the status `{status}`");
+            self.end(&call_id, ended, Some(output.into()), told);
         }
     }
 
-    /// What became of an agent in the background. Shells in the background are told in this way, too.
+    /// Reads the end of a command or an agent in the background.
     fn notify(&mut self, line: &Value, told: &mut Told) {
-        self.tasks.remove(text(line, "task_id"));
-        let call_id = text(line, "tool_use_id");
+        let (id, call_id) = (text(line, "task_id"), text(line, "tool_use_id"));
+        self.tasks.remove(id);
+        if !self.background.contains(call_id) {
+            return;
+        }
+        let status = text(line, "status");
+        let is_killed = matches!(status, "killed" | "stopped");
+        if is_killed && self.leaves_running && !self.stopped.contains(id) {
+            // Commands that were left running are stopped when stdin is closed: that is not their own end.
+            return;
+        }
+        let Some(ended) = self.ended_as(id, status) else {
+            return self.unknown(format!("system/task_notification/{status}"), told);
+        };
+        let output = line.get("summary").filter(|it| !it.is_null()).cloned();
+        self.end(call_id, ended, output, told);
+        let made = line.pointer("/usage/tool_uses").and_then(Value::as_u64);
+        let reported = self.calls_of.get(call_id).copied().unwrap_or(0);
+        if made.is_some_and(|made| made <= reported)
+            && self.unreported.remove(call_id)
+            && self.unreported.is_empty()
+        {
+            told.lost.retain(|it| !OF_AGENTS.contains(it));
+        }
+    }
+
+    /// How a task has ended; `None` if it has not, or if the status is unknown.
+    fn ended_as(&self, task: &str, status: &str) -> Option<ActionStatus> {
+        match status {
+            "completed" => Some(ActionStatus::Completed),
+            "killed" | "stopped" if self.stopped.contains(task) => Some(ActionStatus::Completed),
+            "failed" | "killed" | "stopped" => Some(ActionStatus::Failed),
+            _ => None,
+        }
+    }
+
+    /// Records the result of a call that went on in the background.
+    fn end(&mut self, call_id: &str, status: ActionStatus, output: Option<Value>, told: &mut Told) {
         if !self.background.remove(call_id) {
             return;
         }
-        let status = match text(line, "status") {
-            "completed" => ActionStatus::Completed,
-            "failed" | "stopped" | "killed" => ActionStatus::Failed,
-            other => return self.unknown(format!("system/task_notification/{other}"), told),
-        };
-        let output = line.get("summary").filter(|it| !it.is_null()).cloned();
-        told.push(Event::SubagentCompleted { call_id: call_id.to_owned(), output, status });
-        let made = line.pointer("/usage/tool_uses").and_then(Value::as_u64);
-        let reported = self.calls_of.get(call_id).copied().unwrap_or(0);
-        if made.is_some_and(|made| made <= reported) {
-            self.unreported.remove(call_id);
-            if self.unreported.is_empty() {
-                told.lost.retain(|it| !OF_AGENTS.contains(it));
-            }
+        let call_id = call_id.to_owned();
+        if self.unreported.contains(&call_id) {
+            let (call_id, output) = (call_id.clone(), output.clone());
+            told.push(Event::SubagentCompleted { call_id, output, status });
         }
+        told.push(Event::ActionResult { call_id, output, status });
     }
 
     /// What the agent says and calls. What another agent says that it called is not its own word.
@@ -352,6 +383,10 @@ impl Claude {
                 name => name.to_owned(),
             });
         let question = (name == "AskUserQuestion").then(|| question(id, &input));
+        if STOPPING.contains(&name) {
+            let keys = ["task_id", "shell_id"].into_iter();
+            self.stopped.extend(keys.filter_map(|it| Some(input.get(it)?.as_str()?.to_owned())));
+        }
         told.push(Event::ActionCalled {
             call_id: id.to_owned(),
             name: name.to_owned(),
@@ -414,11 +449,16 @@ impl Claude {
         let failed = block.get("is_error").and_then(Value::as_bool).unwrap_or(false);
         let status = if failed { ActionStatus::Failed } else { ActionStatus::Completed };
         let output = block.get("content").map(plain);
-        told.push(Event::ActionResult { call_id: id.to_owned(), output: output.clone(), status });
+        // It has only begun, which is all that this result says. Its end is reported later, or never.
+        let has_begun = goes_on && !failed;
+        if has_begun {
+            self.background.insert(id.to_owned());
+        } else {
+            let (call_id, output) = (id.to_owned(), output.clone());
+            told.push(Event::ActionResult { call_id, output, status });
+        }
         match self.calls.remove(id) {
-            // It has only begun: what this result says is that, and what it does is told later, or not at all.
-            Some(Called::Subagent) if goes_on && !failed => {
-                self.background.insert(id.to_owned());
+            Some(Called::Subagent) if has_begun => {
                 self.unreported.insert(id.to_owned());
                 told.lost.extend(OF_AGENTS);
             }

@@ -212,6 +212,45 @@ fn an_agent_in_the_background_has_not_ended_when_it_begins() {
 }
 
 #[test]
+fn a_command_in_the_background_has_no_result_before_it_ends() {
+    let call = r#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"c","name":"Bash","input":{"command":"npm test","run_in_background":true}}]}}"#;
+    let begun = r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"c","content":"running"}]},"tool_use_result":{"backgroundTaskId":"t"}}"#;
+    let started = r#"{"type":"system","subtype":"task_started","task_id":"t","tool_use_id":"c","task_type":"local_bash"}"#;
+    let stop = |tool: &str, key: &str| {
+        format!(
+            r#"{{"type":"assistant","message":{{"content":[{{"type":"tool_use","id":"s","name":"{tool}","input":{{"{key}":"t"}}}}]}}}}"#
+        )
+    };
+    let update = |status: &str| {
+        format!(
+            r#"{{"type":"system","subtype":"task_updated","task_id":"t","patch":{{"status":"{status}"}}}}"#
+        )
+    };
+    let notice = |status: &str| {
+        format!(
+            r#"{{"type":"system","subtype":"task_notification","task_id":"t","tool_use_id":"c","status":"{status}","summary":"S"}}"#
+        )
+    };
+    let (task_stop, kill_shell) = (stop("TaskStop", "task_id"), stop("KillShell", "shell_id"));
+    for (lines, expected) in [
+        (vec![], "pending"),
+        (vec![update("running")], "pending"),
+        (vec![update("completed")], "completed"),
+        (vec![notice("completed")], "completed"),
+        (vec![update("failed"), notice("failed")], "failed"),
+        (vec![update("killed"), notice("stopped")], "failed"),
+        (vec![notice("stopped")], "failed"),
+        (vec![task_stop, update("killed"), notice("stopped")], "completed"),
+        (vec![kill_shell, update("killed")], "completed"),
+    ] {
+        let opening = [call, started, begun].map(str::to_owned);
+        let lines: Vec<String> = opening.into_iter().chain(lines).collect();
+        let (_, told) = turns(AgentKind::ClaudeCode, &lines.join("\n"));
+        assert_eq!(Facts::of(&told.events).actions[0].state.as_str(), expected, "{lines:?}");
+    }
+}
+
+#[test]
 fn streamlined_lines_stand_for_calls_that_are_not_told() {
     for kind in ["streamlined_text", "streamlined_tool_use_summary"] {
         let lines =

@@ -355,10 +355,16 @@ async fn commands_in_the_background_are_awaited_as_long_as_the_turn_may_take() {
         recorded(AgentKind::ClaudeCode, &[INIT, &command, RESULT, ended, &again], "read -r end");
     let (replies, err, _) = talk(&start, &["hi"], LONG).await;
     assert_eq!((replies[0].text.as_str(), err), ("It has ended.", None));
-    // A server that goes on running does not take the answer away.
-    let start = recorded(AgentKind::ClaudeCode, &[INIT, &command, RESULT], "read -r end");
+    // A server that goes on running does not take the answer away. Its call has no result, also when it is stopped.
+    let call = r#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"c","name":"Bash","input":{"command":"serve","run_in_background":true}}]}}"#;
+    let begun = r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"c","content":"running"}]},"tool_use_result":{"backgroundTaskId":"t"}}"#;
+    let killed = r#"{"type":"system","subtype":"task_notification","task_id":"t","tool_use_id":"c","status":"stopped"}"#;
+    let stop = format!("read -r end; echo '{killed}'");
+    let start = recorded(AgentKind::ClaudeCode, &[INIT, call, &command, begun, RESULT], &stop);
     let (replies, err, end) = talk(&start, &["hi"], short).await;
     assert_eq!((replies[0].text.as_str(), replies[0].cost_usd, err), ("It runs.", Some(0.5), None));
+    let events: Vec<Event> = replies[0].events.iter().chain(&end.events).cloned().collect();
+    assert_eq!(Facts::of(&events).actions[0].state.as_str(), "pending");
     assert!(end.metadata["warnings"].to_string().contains("still running"), "{:?}", end.metadata);
     // An agent that still works may change its answer.
     let start = recorded(AgentKind::ClaudeCode, &[INIT, &other, RESULT], "read -r end");
