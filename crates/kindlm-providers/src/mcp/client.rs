@@ -10,7 +10,7 @@ use kindlm_types::{Prompt, ProviderError, ProviderErrorKind as Kind, Reply};
 use reqwest::header::HeaderMap;
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ContentBlock,
-    ErrorCode, ErrorData, Implementation,
+    ErrorCode, ErrorData, Implementation, ResourceContents,
 };
 use rmcp::service::{ClientInitializeError, RunningService, ServiceError};
 use rmcp::transport::StreamableHttpClientTransport;
@@ -110,10 +110,19 @@ impl McpClient {
         result: CallToolResult,
         latency_ms: f64,
     ) -> Result<Reply, ProviderError> {
-        let text = text_of(&result.content);
+        let (texts, media) = parts_of(&result.content).map_err(|why| {
+            let message = format!("the result of tool `{}` {why}", self.config.tool_name);
+            fault.error(Kind::MalformedResponse, message)
+        })?;
+        let text = texts.join("\n");
         if result.is_error == Some(true) {
             let message = format!("tool `{}` reported an error: {text}", self.config.tool_name);
             return Err(fault.error(Kind::Server, message));
+        }
+        if texts.is_empty() && media > 0 && result.structured_content.is_none() {
+            let tool = &self.config.tool_name;
+            let message = format!("the result of tool `{tool}` holds media and no text");
+            return Err(fault.error(Kind::MalformedResponse, message));
         }
         let structured = result.structured_content.map(|it| it.to_string());
         let text = match structured {
@@ -124,16 +133,24 @@ impl McpClient {
     }
 }
 
-/// The texts of a result, one below the other. Pictures and sounds cannot be judged as text.
-fn text_of(content: &[ContentBlock]) -> String {
-    let texts: Vec<&str> = content
-        .iter()
-        .filter_map(|block| match block {
-            ContentBlock::Text(text) => Some(text.text.as_str()),
-            _ => None,
-        })
-        .collect();
-    texts.join("\n")
+/// The texts of a result, those of embedded resources included, and the number of its pictures, sounds and files, which
+/// cannot be judged as text. A link is the text of its address.
+fn parts_of(content: &[ContentBlock]) -> Result<(Vec<&str>, usize), &'static str> {
+    let (mut texts, mut media) = (Vec::new(), 0);
+    for block in content {
+        match block {
+            ContentBlock::Text(text) => texts.push(text.text.as_str()),
+            ContentBlock::Resource(embedded) => match &embedded.resource {
+                ResourceContents::TextResourceContents { text, .. } => texts.push(text),
+                ResourceContents::BlobResourceContents { .. } => media += 1,
+                _ => return Err("has a resource of an unsupported type"),
+            },
+            ContentBlock::ResourceLink(link) => texts.push(&link.uri),
+            ContentBlock::Image(_) | ContentBlock::Audio(_) => media += 1,
+            _ => return Err("has a block of an unsupported type"),
+        }
+    }
+    Ok((texts, media))
 }
 
 /// Why a session could not begin.

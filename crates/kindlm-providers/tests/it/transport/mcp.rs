@@ -9,7 +9,7 @@ use kindlm_types::{Backend, ProviderErrorKind as Kind};
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, InitializeResult,
-    ServerCapabilities,
+    Resource, ResourceContents, ServerCapabilities,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -35,6 +35,13 @@ impl rmcp::ServerHandler for Tools {
         let result = match &*request.name {
             "arguments" => CallToolResult::success(vec![text(&arguments.to_string())]),
             "two" => CallToolResult::success(vec![text("first"), text("second")]),
+            "resources" => CallToolResult::success(vec![
+                text("Your order:"),
+                ContentBlock::resource(ResourceContents::text("shipped", "order://1")),
+                ContentBlock::resource_link(Resource::new("order://2", "order")),
+                ContentBlock::image("AAAA", "image/png"),
+            ]),
+            "picture" => CallToolResult::success(vec![ContentBlock::image("AAAA", "image/png")]),
             "nothing" => CallToolResult::success(Vec::new()),
             "structured" => {
                 let mut result = CallToolResult::structured(json!({"answer": 42}));
@@ -95,6 +102,7 @@ async fn results_become_answers() {
         let address = serve(json_response).await;
         for (tool, text) in [
             ("two", "first\nsecond"),
+            ("resources", "Your order:\nshipped\norder://2"),
             ("nothing", ""),
             ("structured", "the answer is 42"),
             ("only structured", r#"{"answer":42}"#),
@@ -145,6 +153,11 @@ async fn errors_of_tools_are_provider_errors() {
     for (tool, kind, says) in [
         ("error", Kind::Server, "tool `error` reported an error: no such order"),
         ("broken", Kind::Server, "the tool crashed"),
+        (
+            "picture",
+            Kind::MalformedResponse,
+            "the result of tool `picture` holds media and no text",
+        ),
         ("unheard-of", Kind::InvalidRequest, "unknown tool `unheard-of`"),
     ] {
         let err = ask(config(address, tool)).await.unwrap_err();
