@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use kindlm_types::{ProviderError, ProviderErrorKind};
+use tokio::time::Instant;
 
 use super::{Lane, Limits};
 
@@ -21,12 +23,16 @@ pub(crate) struct Lanes {
 struct Open {
     lanes: HashMap<String, Arc<Lane>>,
     shut: Option<Arc<ProviderError>>,
-    /// How many calls in a row did not reach the provider at all.
-    unreached: u32,
+    has_answered: bool,
+    /// The calls in a row that did not reach the provider at all: how many, and when the first one had failed.
+    unreached: Option<(u32, Instant)>,
 }
 
 /// How many calls in a row may be refused, or not reach the provider, before the circuit opens.
 const REFUSED: u32 = 3;
+
+/// How long a provider that has answered may be out of reach before the circuit opens. A restart takes less.
+const OUTAGE: Duration = Duration::from_mins(3);
 
 /// How many calls may fail in another way before the circuit to a model opens that has never answered.
 const FAILED: u32 = 10;
@@ -55,14 +61,16 @@ impl Lanes {
     /// A model of the provider has answered.
     pub(crate) fn answered(&self, lane: &Lane) {
         lane.has_answered();
-        self.open().unreached = 0;
+        let mut open = self.open();
+        open.has_answered = true;
+        open.unreached = None;
     }
 
     /// Opens the circuit that a failed call, after its retries, shows to be hopeless. A call that was not sent shows
     /// nothing.
     ///
     /// A key that is refused, and an account that has nothing left to spend, are the same for all models, and so is a
-    /// server that cannot be reached. Only 403 may mean that the account must not use this one model. Anything else may
+    /// server that cannot be reached. One that has answered may only be out of reach for a while. Only 403 may mean that the account must not use this one model. Anything else may
     /// be the fault of one request, unless the model has never answered.
     pub(crate) fn heed(&self, lane: &Lane, err: &ProviderError) {
         use ProviderErrorKind as Kind;
@@ -70,15 +78,9 @@ impl Lanes {
             return;
         }
         if err.kind == Kind::Connection && err.status.is_none() {
-            let mut open = self.open();
-            open.unreached = open.unreached.saturating_add(1);
-            if open.unreached >= REFUSED {
-                let why = given_up(err, open.unreached, &self.provider);
-                open.shut(&why);
-            }
-            return;
+            return self.open().not_reached(err, &self.provider);
         }
-        self.open().unreached = 0;
+        self.open().unreached = None;
         let most = match (err.kind, err.status) {
             (Kind::Auth, Some(403)) => return lane.shut(&Arc::new(err.clone())),
             (Kind::Auth | Kind::QuotaExhausted, _) => return self.open().shut(err),
@@ -97,6 +99,18 @@ impl Lanes {
 }
 
 impl Open {
+    /// Counts a call that did not reach the provider, and opens the circuit after too many.
+    fn not_reached(&mut self, err: &ProviderError, provider: &str) {
+        let now = Instant::now();
+        let (before, since) = self.unreached.unwrap_or((0, now));
+        let calls = before.saturating_add(1);
+        self.unreached = Some((calls, since));
+        let is_long = !self.has_answered || now.duration_since(since) >= OUTAGE;
+        if calls >= REFUSED && is_long {
+            self.shut(&given_up(err, calls, provider));
+        }
+    }
+
     /// Sends nothing any more, to no model.
     fn shut(&mut self, err: &ProviderError) {
         let why = Arc::clone(self.shut.get_or_insert_with(|| Arc::new(err.clone())));

@@ -245,6 +245,54 @@ async fn what_is_hopeless_shuts_all_lanes_of_the_provider() {
     }
 }
 
+/// A server that restarts ended a run that was going well.
+#[tokio::test(start_paused = true)]
+async fn a_short_outage_does_not_open_the_circuit() {
+    let unreached = || ProviderError::new(Kind::Connection, "p", "refused").retryable();
+    let status = || ProviderError::new(Kind::Server, "p", "oops").with_status(500).retryable();
+    // Each step: the seconds that pass, and how the call ends that follows.
+    for (steps, opens) in [
+        (vec![(0, Err(unreached())); 2], false),
+        (vec![(0, Err(unreached())); 3], true),
+        (
+            vec![(0, Ok(())), (1, Err(unreached())), (1, Err(unreached())), (1, Err(unreached()))],
+            false,
+        ),
+        ([vec![(0, Ok(()))], vec![(60, Err(unreached())); 3]].concat(), false),
+        ([vec![(0, Ok(()))], vec![(60, Err(unreached())); 4]].concat(), true),
+        (
+            [
+                vec![(0, Ok(()))],
+                vec![(60, Err(unreached())); 3],
+                vec![(60, Ok(())), (60, Err(unreached()))],
+            ]
+            .concat(),
+            false,
+        ),
+        (
+            [
+                vec![(0, Ok(()))],
+                vec![(60, Err(unreached())); 3],
+                vec![(60, Err(status())), (60, Err(unreached()))],
+            ]
+            .concat(),
+            false,
+        ),
+        (vec![(0, Ok(())), (0, Err(unreached())), (600, Err(unreached()))], false),
+    ] {
+        let lanes = Lanes::default();
+        let lane = lanes.to("m");
+        for (seconds, result) in &steps {
+            tokio::time::advance(Duration::from_secs(*seconds)).await;
+            match result {
+                Ok(()) => lanes.answered(&lane),
+                Err(err) => lanes.heed(&lane, err),
+            }
+        }
+        assert_eq!(lane.ticket(0).enter(0).await.is_err(), opens, "{steps:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn those_who_wait_hear_at_once_that_a_lane_is_shut() {
     let lanes = Lanes::of("p", [("m".to_owned(), limits(1, 0, 0))].into());
