@@ -166,6 +166,13 @@ pub fn wraps_agent(known: &Providers, name: &str, config: &Value) -> bool {
     configured(known, name, config).is_some_and(|(registration, _)| registration.meta.wraps_agent)
 }
 
+/// True if a provider of the suite is the API of a model, which calls no tools but those that it is offered.
+pub fn is_model_api(known: &Providers, name: &str, config: &Value) -> bool {
+    configured(known, name, config).is_some_and(|(registration, _)| {
+        matches!(registration.kind, Kind::Http(_)) && !registration.meta.wraps_agent
+    })
+}
+
 /// The variables that the requests of a provider of the suite name, each with what is wrong if no test has it.
 pub fn named_vars(
     known: &Providers,

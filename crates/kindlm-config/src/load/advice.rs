@@ -298,7 +298,6 @@ impl Loader<'_> {
     /// True if the models of a test call no tools but those that it offers: they are reached by the API of a model, not by
     /// a program that may have tools of its own.
     fn offers_all(&self, test: &Value) -> bool {
-        const APIS: [&str; 6] = ["anthropic", "cohere", "gemini", "mistral", "ollama", "openai"];
         let own: Vec<&str> = items(test, "/models").filter_map(Value::as_str).collect();
         let listed = || self.listed.iter().map(String::as_str).collect();
         let ids: Vec<&str> = if own.is_empty() { listed() } else { own };
@@ -306,7 +305,10 @@ impl Loader<'_> {
             let model = self.suite.models.iter().find(|it| it.id == id);
             let short = id.split_once(':').map(|(provider, _)| provider);
             let provider = model.map(|it| it.provider.as_str()).or(short);
-            provider.is_some_and(|it| APIS.contains(&it))
+            provider.is_some_and(|name| {
+                let config = self.suite.providers.get(name).unwrap_or(&Value::Null);
+                kindlm_providers::is_model_api(self.known_providers, name, config)
+            })
         };
         !ids.is_empty() && ids.into_iter().all(is_of_api)
     }

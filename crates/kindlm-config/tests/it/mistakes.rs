@@ -271,6 +271,23 @@ fn gallery(mistakes: &[Mistake]) -> String {
     text
 }
 
+/// The kind of a provider counts, not its name: an API calls no tools but those that the test offers.
+#[test]
+fn a_tool_that_an_api_is_not_offered_is_found_under_every_name() {
+    for (name, provider, is_found) in [
+        ("openai", "openai: { apiKeyEnv: KEY }", true),
+        ("azure", "azure: { type: openai, apiKeyEnv: KEY }", true),
+        ("openai", "openai: { type: http, url: 'http://localhost' }", false),
+        ("scripted", "scripted: { file: script.yaml }", false),
+    ] {
+        let text = with("output: { contains: [Ada] }", "toolCalls: [{ tool: lookup }]")
+            .replace("openai:\n    apiKeyEnv: OPENAI_API_KEY", provider)
+            .replace("provider: openai", &format!("provider: {name}"));
+        let said = said(&load_with(&text, &Memory::default()));
+        assert_eq!(said.contains("no model can call it"), is_found, "{provider}: {said}");
+    }
+}
+
 #[test]
 fn mistakes_of_syntax() {
     assert_snapshot!(gallery(SYNTAX));
