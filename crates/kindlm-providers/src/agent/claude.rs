@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::{Dialect, FAREWELL, Step, Told, object, shell, text};
 
 /// Lines that tell how things go, and nothing that happened. Streamlined lines are none of them: they stand in the place of
-/// calls of tools that are not told.
+/// calls of tools that are not reported.
 const SILENT: [&str; 8] = [
     "stream_event",
     "rate_limit_event",
@@ -81,9 +81,9 @@ const LIMITS: [&str; 3] =
 #[derive(Debug, Default)]
 pub(crate) struct Claude {
     ignored: HashSet<String>,
-    /// What the calls are whose results are still to come.
+    /// The kinds of the calls that have no result yet.
     calls: HashMap<String, Called>,
-    /// The ids of all calls that were told.
+    /// The ids of all calls that were reported.
     told: HashSet<String>,
     /// Calls of commands and of other agents that go on in the background. They have no result yet.
     background: HashSet<String>,
@@ -107,7 +107,7 @@ pub(crate) struct Claude {
     retry: Option<String>,
     /// The id of the agent's message that came last.
     message: Option<String>,
-    /// What the process has spent before this turn.
+    /// The tokens that the process has spent before this turn.
     usage: Usage,
     cost_usd: f64,
 }
@@ -315,7 +315,7 @@ impl Claude {
         told.push(Event::ActionResult { call_id, output, status });
     }
 
-    /// What the agent says and calls. What another agent says that it called is not its own word.
+    /// Reads messages and calls of the agent. Of another agent that it called, only calls are read.
     fn answer(&mut self, line: &Value, told: &mut Told) -> Result<(), String> {
         let is_own = is_own(line);
         self.retry = None;
@@ -408,13 +408,13 @@ impl Claude {
         Ok(())
     }
 
-    /// What tools gave; other words in lines of the type `user` are said by nobody.
+    /// Reads results of tools. Other texts in lines of the type `user` are not messages of the user.
     fn results(&mut self, line: &Value, told: &mut Told) -> Result<(), String> {
         for block in content(line, "user")?.as_array().into_iter().flatten() {
             if text(block, "type") == "tool_result" {
                 let goes_on = self.goes_on(line, text(block, "tool_use_id"));
                 self.result_block(block, goes_on, told)?;
-                // The model is told with it which tasks have ended. One that was waited for needs no further word.
+                // The model learns with it which tasks have ended. A task that it waited for gets no notification.
                 let is_own = is_own(line);
                 let call_id = text(block, "tool_use_id");
                 self.tasks.retain(|_, task| {
@@ -592,7 +592,7 @@ fn is_own(line: &Value) -> bool {
     line.get("parent_tool_use_id").is_none_or(Value::is_null)
 }
 
-/// Why the model stopped, where a line tells that.
+/// Why the model stopped, where a line reports it.
 fn stopped(word: Option<&Value>) -> Option<FinishReason> {
     word.and_then(Value::as_str).map(FinishReason::of_vendor)
 }

@@ -17,7 +17,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) provider: &'static str,
     /// The variable that holds the key, for messages.
     pub(crate) key: Option<&'a str>,
-    /// What the vendor means by its errors, where that is not what everybody means.
+    /// The kinds of errors for which this vendor differs from the others.
     pub(crate) rule: Rule,
 }
 
@@ -64,8 +64,8 @@ impl Reader<'_> {
             .with_status(response.status)
     }
 
-    /// The part of an answer that holds what a model said. Without it nobody has answered; taken for an empty
-    /// answer, it would keep every rule about what must not be said.
+    /// The part of an answer that holds the message of a model. An answer without it is an error: an empty text would pass
+    /// every check of words that must not be there.
     pub(crate) fn said<'v>(
         &self,
         part: &'v Value,
@@ -100,7 +100,7 @@ impl Reader<'_> {
         self.read(part::text(&message["content"]), response)
     }
 
-    /// What was read of a part, or the error that the answer cannot be read.
+    /// The content of a part, or an error if the part is malformed.
     pub(crate) fn read<T>(
         &self,
         part: Result<T, Malformed>,
@@ -215,8 +215,7 @@ pub(crate) fn excerpt(text: &str) -> String {
 /// More tokens than any answer has. A greater count is a fault of the server, not a count.
 const MOST_TOKENS: f64 = 1e12;
 
-/// The same, where it matters whether there is one: what is not counted is not 0. A negative or an absurd number
-/// counts nothing.
+/// A count of tokens. `None` if it is absent, negative or absurdly large: a missing count is not 0.
 pub(crate) fn counted(value: &Value) -> Option<u64> {
     match value {
         #[expect(

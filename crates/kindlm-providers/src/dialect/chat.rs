@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{counted, non_empty};
 
-/// Adds a member, unless there is nothing to say.
+/// Adds a member if it has a value.
 pub(crate) fn put(object: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
     if let Some(value) = value {
         object.insert(key.to_owned(), value.into());
@@ -75,7 +75,7 @@ impl<'a> Line<'a> {
 
 const FUNCTION: &str = "function";
 
-/// Who said what, and nothing else.
+/// A message with its role and its content only.
 pub(crate) fn said(message: &Message) -> Map<String, Value> {
     let mut out = Map::new();
     put(&mut out, "role", Some(message.role.as_str()));
@@ -102,7 +102,7 @@ pub(crate) fn offered(prompt: &Prompt) -> Option<Vec<Offered<'_>>> {
     (!prompt.tools.is_empty()).then(|| tools.collect())
 }
 
-/// Whether tools must be called. Without tools, vendors refuse to hear about it.
+/// The tool choice. It is left out without tools, because vendors reject it then.
 pub(crate) fn tool_choice(prompt: &Prompt) -> Option<&'static str> {
     let choice = prompt.tool_choice.as_ref().filter(|_| !prompt.tools.is_empty())?;
     Some(match choice {
@@ -121,7 +121,7 @@ fn arguments_text(call: &ToolCall) -> Cow<'_, str> {
     }
 }
 
-/// The arguments as an object, for vendors that accept nothing else: what is none is wrapped.
+/// The arguments as an object, for vendors that accept nothing else. Any other value is wrapped.
 pub(crate) fn arguments_object(call: &ToolCall) -> Value {
     match (&call.malformed_arguments, &call.arguments) {
         (Some(text), _) => json!({"_raw": text}),

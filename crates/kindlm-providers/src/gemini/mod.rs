@@ -194,7 +194,7 @@ fn turn(message: &Message, thinks: bool) -> Value {
     json!({"role": role, "parts": text.into_iter().chain(calls).collect::<Vec<_>>()})
 }
 
-/// Whether a model insists on the signatures of its thoughts: Gemini 3 and later.
+/// True for a model that needs the signatures of its thoughts back: Gemini 3 and later.
 fn thinks(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     name.strip_prefix("gemini-")
@@ -228,7 +228,7 @@ fn tool_config(choice: &ToolChoice) -> Value {
     json!({"functionCallingConfig": {"mode": mode}})
 }
 
-/// Keys of parts that hold neither text nor calls: media, and what is noted beside.
+/// Keys of parts that hold neither text nor calls: media and annotations.
 const SILENT: [&str; 6] =
     ["inlineData", "fileData", "thought", "thoughtSignature", "videoMetadata", "partMetadata"];
 
@@ -282,7 +282,7 @@ fn usage(usage: &Value) -> Usage {
         ["promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount"]
             .map(|key| counted(&usage[key]));
     let output = match (said, thought) {
-        // It leaves out what is 0, and says the sum all the same.
+        // Gemini leaves out counts of 0, but not the sum.
         (None, None) => total.filter(|it| Some(*it) == input).map(|_| 0),
         (said, thought) => Some(said.unwrap_or(0).saturating_add(thought.unwrap_or(0))),
     };

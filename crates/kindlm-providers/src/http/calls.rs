@@ -1,4 +1,4 @@
-//! The tool calls that an answer lists: those to be answered, and those that the agent has made already.
+//! The tool calls that an answer lists: open calls, and calls that the agent has made already.
 
 use kindlm_types::{ActionStatus, Event, Speaker, ToolCall};
 use serde_json::Value;
@@ -89,7 +89,7 @@ fn failure(call: &Value) -> Result<Option<&Value>, Malformed> {
     })
 }
 
-/// What happened, where the agent has made calls itself; empty if there is nothing to add to the calls and the text.
+/// The events of an answer with calls that the agent has made itself. Empty without such calls: the calls and the text are enough then.
 pub(super) fn events(calls: &[ToolCall], ended: &[Option<ActionStatus>], text: &str) -> Vec<Event> {
     if ended.iter().all(Option::is_none) {
         return Vec::new();

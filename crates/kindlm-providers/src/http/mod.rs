@@ -293,7 +293,7 @@ impl Http {
         })
     }
 
-    /// Whether its headers say that a body is JSON.
+    /// True if its headers say that the body is JSON.
     fn sends_json(&self) -> bool {
         self.headers.iter().any(|(name, value)| {
             name.eq_ignore_ascii_case("content-type")
@@ -378,7 +378,7 @@ impl Codec for Http {
     }
 }
 
-/// Keeps a value, or notes the problem of what was written at a pointer.
+/// Returns the value, or adds its problem with the pointer of its setting.
 fn note<T>(read: Result<T, String>, pointer: &str, problems: &mut Vec<Problem>) -> Option<T> {
     read.map_err(|message| problems.push(Problem::new(pointer, message))).ok()
 }
@@ -438,12 +438,12 @@ fn default_body(prompt: &Prompt) -> Value {
     Value::Object(body)
 }
 
-/// Whether an answer of success says something that is not meant to be JSON.
+/// True for a successful answer with a body.
 fn is_text(response: &HttpResponse) -> bool {
     (200..300).contains(&response.status) && !response.body.is_empty()
 }
 
-/// Whether a request tells what the test's variables are.
+/// True if a request uses variables of the test.
 pub(crate) fn wants_vars(config: &Value) -> bool {
     let is_in = |value: &Value| value.as_str().is_some_and(is_template);
     let body = &config["body"];
@@ -455,7 +455,7 @@ pub(crate) fn wants_vars(config: &Value) -> bool {
         || !body.is_null() && template::wants_vars(&text)
 }
 
-/// The variables of a test that a request names, each with what is wrong if no test has it.
+/// The variables of a test that a request names, each with the problem to report if no test has it.
 pub(crate) fn named_vars(config: &Value) -> Vec<(String, Problem)> {
     let mut found = Vec::new();
     let is_jinja = config["template"] == "jinja";
@@ -492,7 +492,7 @@ fn printed(value: &Value) -> String {
     }
 }
 
-/// Nobody knows where an unknown API keeps its message, so the body is shown as it is.
+/// Shows the whole body: the place of the message in an unknown API is not known.
 fn whole(mut err: ProviderError, response: &HttpResponse) -> ProviderError {
     if err.kind != ProviderErrorKind::MalformedResponse
         && let Ok(value) = serde_json::from_slice::<Value>(&response.body)

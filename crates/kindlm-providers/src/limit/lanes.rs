@@ -12,7 +12,7 @@ use super::{Lane, Limits};
 /// The lanes of one provider. A lane is there from the first request on.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
-    /// The provider's key; empty if nobody has said it.
+    /// The provider's key; empty if it is not known.
     provider: String,
     /// By model.
     limits: HashMap<String, Limits>,
@@ -70,8 +70,9 @@ impl Lanes {
     /// nothing.
     ///
     /// A key that is refused, and an account that has nothing left to spend, are the same for all models, and so is a
-    /// server that cannot be reached. One that has answered may only be out of reach for a while. Only 403 may mean that the account must not use this one model. Anything else may
-    /// be the fault of one request, unless the model has never answered.
+    /// server that cannot be reached. One that has answered may only be out of reach for a while. Only 403 may mean that
+    /// the account must not use this one model. Anything else may be the fault of one request, unless the model has never
+    /// answered.
     pub(crate) fn heed(&self, lane: &Lane, err: &ProviderError) {
         use ProviderErrorKind as Kind;
         if err.attempts == 0 {
