@@ -5,6 +5,7 @@
 #![expect(clippy::print_stderr, reason = "a task tells its developer what went wrong")]
 
 mod bench;
+mod circles;
 mod dist;
 mod fixtures;
 mod registries;

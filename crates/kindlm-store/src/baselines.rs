@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::error::is_absent;
+use crate::io_error::is_absent;
 use crate::{Baseline, StoreError, atomic, name};
 
 /// The baselines below a state folder: `baselines/<label>.json`.

@@ -7,7 +7,7 @@ use kindlm_stats::{Confidence, Confusion, Tally, Undefined};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::error::is_absent;
+use crate::io_error::is_absent;
 use crate::{Digest, StoreError, atomic};
 
 /// The version of the file format that this crate writes, and the only one that it reads.

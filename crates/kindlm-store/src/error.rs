@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::BaselineError;
+use crate::io_error::words;
 use crate::journal::JournalError;
 
 /// Why something could not be kept or found.
@@ -72,32 +73,4 @@ impl StoreError {
     pub(crate) fn io(action: &'static str, path: &Path, err: &io::Error) -> Self {
         Self::Io { action, path: path.display().to_string(), message: words(err) }
     }
-}
-
-/// Whether the system says that there is no such file. A file where a folder should be means the same.
-pub(crate) fn is_absent(err: &io::Error) -> bool {
-    matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-}
-
-/// The system's words without its number, in lower case, with what to do where that is known.
-///
-/// ```
-/// let err = std::fs::read("no such file").unwrap_err();
-/// assert_eq!(kindlm_store::words(&err), "no such file or directory");
-/// ```
-pub fn words(err: &io::Error) -> String {
-    let text = err.to_string();
-    let text = text.split(" (os error").next().unwrap_or(&text);
-    let text = text.strip_prefix("failed to persist temporary file: ").unwrap_or(text);
-    let advice = match err.kind() {
-        io::ErrorKind::PermissionDenied => ": this user may not; check the owner and mode",
-        io::ErrorKind::ReadOnlyFilesystem => ": it is mounted read-only; choose another folder",
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ": make room, then try again",
-        _ => "",
-    };
-    let mut words = text.to_owned();
-    if let Some(first) = words.get_mut(0..1) {
-        first.make_ascii_lowercase();
-    }
-    words + advice
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use globset::GlobBuilder;
 use kindlm_types::{FileError, FileTree, Files, TreeLimits};
 
-use crate::error::words;
+use crate::io_error::words;
 
 /// The largest file that is read, in bytes: 64 MiB.
 pub const MAX_FILE_BYTES: u64 = 64 << 20;

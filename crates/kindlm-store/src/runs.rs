@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use kindlm_types::{CaseResult, Report};
 
-use crate::error::is_absent;
+use crate::io_error::is_absent;
 use crate::journal;
 use crate::{Draft, ReportError, SavedCases, StoreError, name};
 

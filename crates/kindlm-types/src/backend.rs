@@ -1,8 +1,6 @@
 //! What a run asks of the world: models that answer, texts that become vectors, commands that run.
 
-use std::future::Future;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +8,9 @@ use serde_json::Value;
 
 use crate::script::{ScriptAnswer, ScriptError, ScriptErrorKind, ScriptQuestion};
 use crate::{
-    AgentSession, AgentStart, Coverage, Event, Prompt, ProviderError, ProviderErrorKind, Reply,
-    ToolCall,
+    AgentSession, AgentStart, BoxFuture, Coverage, Event, Prompt, ProviderError, ProviderErrorKind,
+    Reply, ToolCall,
 };
-
-/// A boxed future, so that [`Backend`] can be a trait object.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A command to run, as an agent under test.
 #[derive(Clone, Debug, PartialEq, Eq)]

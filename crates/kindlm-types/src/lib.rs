@@ -27,6 +27,7 @@ mod event;
 mod execution;
 mod exit;
 mod files;
+mod future;
 mod host;
 mod limits;
 pub mod pointer;
@@ -54,7 +55,7 @@ pub use agent::{
     AgentEnd, AgentFolder, AgentKind, AgentReply, AgentSession, AgentSpec, AgentStart, AgentTurn,
 };
 pub use ask::{Answer, Answers, AskError, Question};
-pub use backend::{Backend, BoxFuture, CommandOutput, CommandSpec, Purse};
+pub use backend::{Backend, CommandOutput, CommandSpec, Purse};
 pub use cases::{CaseError, CaseMark, CaseSource};
 pub use event::{
     Action, ActionState, ActionStatus, Channel, Coverage, DeclaredEvidence, Event, Facts,
@@ -63,6 +64,7 @@ pub use event::{
 pub use execution::{Execution, ExecutionError, ExecutionResult, ToolCall, Turn, Written};
 pub use exit::ExitStatus;
 pub use files::{FileError, FileTree, Files, NoFiles, TreeLimits};
+pub use future::BoxFuture;
 pub use host::HostPattern;
 pub use limits::Limits;
 pub use price::Price;

@@ -1,5 +1,4 @@
 //! What a Rust test does with the facade alone.
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use kindlm::{Execution, Outcome, ToolCall, check};
 use serde_json::json;

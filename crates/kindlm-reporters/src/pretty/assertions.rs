@@ -4,8 +4,8 @@ use std::fmt;
 
 use kindlm_types::{AssertionSummary, Summary, ecma};
 
-use super::case::field;
 use super::page::{Ink, Page};
+use super::text::field;
 use crate::Verbosity;
 use crate::amount::{count, plural, share};
 use crate::plain::one_line;

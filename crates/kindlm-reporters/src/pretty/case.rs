@@ -5,10 +5,10 @@ use std::fmt;
 use kindlm_types::{
     CaseResult, Execution, ExecutionError, ExecutionResult, Finding, Outcome, Role, ToolCall, ecma,
 };
-use serde_json::Value;
 
 use super::page::{Ink, Page};
 use super::result::{result_lines, result_tree};
+use super::text::{VALUE_BYTES, compact, field, head_of, paragraphs};
 use crate::Verbosity;
 use crate::amount::{count, duration, repeats, usd};
 use crate::changes;
@@ -22,9 +22,6 @@ const EXCERPT_BYTES: usize = 320;
 /// What even a verbose report shows at most; the JSON report has everything.
 const WHOLE_LINES: usize = 200;
 const WHOLE_BYTES: usize = 20_000;
-/// What is shown of a message, of the arguments of a tool call, of a value beside a result.
-const MESSAGE_BYTES: usize = 800;
-const VALUE_BYTES: usize = 300;
 
 pub(super) fn render(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosity) -> fmt::Result {
     headline(page, case, verbosity)?;
@@ -368,28 +365,4 @@ fn output(
         page.spans(indent + name.len(), 0, &[(Ink::Faint, &note)])?;
     }
     Ok(())
-}
-
-pub(super) fn field(page: &mut Page<'_>, indent: usize, name: &str, text: &str) -> fmt::Result {
-    let text = one_line(head_of(text, MESSAGE_BYTES).as_str());
-    page.spans(indent, name.chars().count(), &[(Ink::Faint, name), (Ink::Plain, &text)])
-}
-
-pub(super) fn paragraphs(page: &mut Page<'_>, indent: usize, ink: Ink, text: &str) -> fmt::Result {
-    for line in lines(&head_of(text, MESSAGE_BYTES)) {
-        page.text(indent, ink, &line)?;
-    }
-    Ok(())
-}
-
-pub(super) fn compact(value: &Value) -> String {
-    match value {
-        Value::String(text) => head_of(text, VALUE_BYTES),
-        other => head_of(&ecma::stringify(other), VALUE_BYTES),
-    }
-}
-
-fn head_of(text: &str, bytes: usize) -> String {
-    let beginning = head(text, bytes);
-    if beginning.len() < text.len() { format!("{beginning}…") } else { text.to_owned() }
 }

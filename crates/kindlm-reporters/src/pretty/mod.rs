@@ -5,6 +5,7 @@ mod case;
 mod metrics;
 mod page;
 mod result;
+mod text;
 mod verdict;
 
 use std::fmt;

@@ -4,8 +4,8 @@ use std::fmt;
 
 use kindlm_types::{AssertionResult, Severity, Verdict, ecma};
 
-use super::case::{compact, field, paragraphs};
 use super::page::{Ink, Page, Span};
+use super::text::{compact, field, paragraphs};
 use crate::panel;
 use crate::plain::one_line;
 use crate::score::{THRESHOLDS, beside_wanted, says_more};

@@ -4,6 +4,7 @@ mod answer;
 mod command;
 mod fetch;
 mod files;
+mod job;
 mod pool;
 mod process;
 

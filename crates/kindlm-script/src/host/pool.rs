@@ -8,20 +8,12 @@ use kindlm_types::script::{
 };
 use tokio::sync::{Notify, oneshot};
 
+use super::job::Job;
 use super::process::Worker;
 use super::{Shared, error};
 
 /// Most calls that a worker is given at once.
 const BATCH: usize = 16;
-
-/// A question, and where its answer goes.
-#[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) question: ScriptQuestion,
-    /// Only to compile it.
-    pub(crate) compile_only: bool,
-    pub(crate) answer: oneshot::Sender<Result<ScriptAnswer, ScriptError>>,
-}
 
 #[derive(Debug)]
 pub(crate) struct Pool {

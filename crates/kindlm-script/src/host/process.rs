@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::time::Instant;
 
-use super::pool::Job;
+use super::job::Job;
 use super::{Shared, answer, command, error};
 use crate::frame::{self, Ask, Frame, FromWorker, MAX_FRAME, Refusal, ToWorker};
 use crate::limits;

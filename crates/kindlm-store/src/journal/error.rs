@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::Holder;
-use crate::error::words;
+use crate::io_error::words;
 
 /// Why a journal could not be written or read.
 #[derive(Debug, thiserror::Error)]

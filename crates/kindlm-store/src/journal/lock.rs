@@ -1,12 +1,11 @@
 //! One process at a time: a lock on a file beside the journal.
 
-use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
-use super::JournalError;
-use crate::error::is_absent;
+use super::{Holder, JournalError};
+use crate::io_error::is_absent;
 
 /// Beside the journal and not the journal itself: where locks bind, readers of it would be locked out too.
 const FILE: &str = "lock";
@@ -52,13 +51,6 @@ impl Drop for Lock {
     }
 }
 
-/// Who is writing a journal: `process 4711`, or `another process` if it did not say so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// The process, if it said so.
-    pub pid: Option<u32>,
-}
-
 impl Holder {
     /// Who has the lock of a run's folder; `None` if nobody has. It is not taken: whoever wants it gets it.
     pub(super) fn of(folder: &Path) -> Result<Option<Self>, JournalError> {
@@ -74,15 +66,6 @@ impl Holder {
             Err(TryLockError::WouldBlock) => Ok(Some(Self { pid: written(&mut file) })),
             Err(TryLockError::Error(err)) if err.kind() == io::ErrorKind::Unsupported => Ok(None),
             Err(TryLockError::Error(err)) => Err(JournalError::io("lock", &path, &err)),
-        }
-    }
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.pid {
-            Some(pid) => write!(f, "process {pid}"),
-            None => f.write_str("another process"),
         }
     }
 }

@@ -57,8 +57,10 @@ mod disk;
 mod error;
 mod header;
 mod heads;
+mod holder;
 mod index;
 mod lock;
+mod place;
 mod reader;
 mod seal;
 mod writer;
@@ -67,9 +69,10 @@ pub use differences::{ChangedCase, Differences};
 pub use error::JournalError;
 pub use header::{Header, PlannedCase, VERSION};
 pub use heads::Heads;
+pub use holder::Holder;
 pub use index::Index;
-pub use lock::Holder;
-pub use reader::{Entries, Entry, Journal, Place, Reader};
+pub use place::Place;
+pub use reader::{Entries, Entry, Journal, Reader};
 pub use writer::{Durability, JournalWriter};
 
 /// The name of the file in a run's folder.

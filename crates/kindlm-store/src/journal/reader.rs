@@ -5,15 +5,15 @@ use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use kindlm_types::ExecutionResult;
 use kindlm_types::wire::v1;
-use kindlm_types::{ExecutionResult, Outcome};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::ahead::Ahead;
 use super::seal::Seal;
-use super::{FILE, Header, Holder, Index, JournalError, VERSION};
-use crate::error::is_absent;
+use super::{FILE, Header, Holder, Index, JournalError, Place, VERSION};
+use crate::io_error::is_absent;
 
 /// How much is read at once: executions end nearly in the order in which reports have them, so the next one is in it.
 const READ_AHEAD: u64 = 1 << 18;
@@ -71,18 +71,6 @@ impl Reader {
     }
 }
 
-/// Where an entry is in its journal, and how its execution ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    pub(super) offset: u64,
-    /// In bytes, line break included.
-    pub(super) len: u64,
-    /// From 1.
-    pub(super) line: u64,
-    pub(super) outcome: Outcome,
-    pub(super) is_done: bool,
-}
-
 /// One line of a journal: an execution, and where it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
@@ -90,28 +78,6 @@ pub struct Entry {
     pub result: ExecutionResult,
     /// Where it is.
     pub place: Place,
-}
-
-impl Place {
-    /// `len` is that of the line, line break included.
-    pub(super) fn new(offset: u64, len: usize, line: u64, result: &ExecutionResult) -> Self {
-        let is_done = match result.outcome {
-            Outcome::Errored => false,
-            Outcome::Skipped => result.is_unchecked(),
-            Outcome::Passed | Outcome::Scored | Outcome::Failed => true,
-        };
-        Self { offset, len: len as u64, line, outcome: result.outcome, is_done }
-    }
-
-    /// Whether the execution could be executed and judged, so that it need not be made again.
-    pub fn is_done(self) -> bool {
-        self.is_done
-    }
-
-    /// How the execution ended.
-    pub fn outcome(self) -> Outcome {
-        self.outcome
-    }
 }
 
 impl Journal {

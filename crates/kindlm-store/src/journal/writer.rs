@@ -14,7 +14,7 @@ use super::lock::Lock;
 use super::seal::Seal;
 use super::{FILE, Header, Index, Journal, JournalError, Place, Reader};
 use crate::atomic;
-use crate::error::words;
+use crate::io_error::words;
 
 /// What an execution survives once it is appended.
 ///

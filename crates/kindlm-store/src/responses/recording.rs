@@ -13,7 +13,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use super::request::{self, Request};
-use crate::error::is_absent;
+use crate::io_error::is_absent;
 use crate::{StoreError, atomic, words};
 
 /// The `schemaVersion` of the files that are written.

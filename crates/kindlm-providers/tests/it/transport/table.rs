@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 use kindlm_engine::{CaseBody, Model, RunOptions, Suite, TestCase, gates};
 use kindlm_testing::mock::{MockReply, closed_address};
-use kindlm_types::backend::{BoxFuture, CommandOutput, CommandSpec};
 use kindlm_types::{Backend, Limits, ProviderErrorKind as Kind, Reply};
+use kindlm_types::{BoxFuture, CommandOutput, CommandSpec};
 
 use super::tls::{ELSEWHERE_AUTHORITY, serve, serve_as_elsewhere};
 use super::*;

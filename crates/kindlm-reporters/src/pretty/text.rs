@@ -1,0 +1,37 @@
+//! Texts of cases and results on the page, cut where they are long.
+
+use std::fmt;
+
+use kindlm_types::ecma;
+use serde_json::Value;
+
+use super::page::{Ink, Page};
+use crate::plain::{head, lines, one_line};
+
+/// What is shown of a message, of the arguments of a tool call, of a value beside a result.
+pub(super) const MESSAGE_BYTES: usize = 800;
+pub(super) const VALUE_BYTES: usize = 300;
+
+pub(super) fn field(page: &mut Page<'_>, indent: usize, name: &str, text: &str) -> fmt::Result {
+    let text = one_line(head_of(text, MESSAGE_BYTES).as_str());
+    page.spans(indent, name.chars().count(), &[(Ink::Faint, name), (Ink::Plain, &text)])
+}
+
+pub(super) fn paragraphs(page: &mut Page<'_>, indent: usize, ink: Ink, text: &str) -> fmt::Result {
+    for line in lines(&head_of(text, MESSAGE_BYTES)) {
+        page.text(indent, ink, &line)?;
+    }
+    Ok(())
+}
+
+pub(super) fn compact(value: &Value) -> String {
+    match value {
+        Value::String(text) => head_of(text, VALUE_BYTES),
+        other => head_of(&ecma::stringify(other), VALUE_BYTES),
+    }
+}
+
+pub(super) fn head_of(text: &str, bytes: usize) -> String {
+    let beginning = head(text, bytes);
+    if beginning.len() < text.len() { format!("{beginning}…") } else { text.to_owned() }
+}

@@ -1,0 +1,31 @@
+//! Errors of the operating system.
+
+use std::io;
+
+/// True if there is no such file. A file where a folder should be means the same.
+pub(crate) fn is_absent(err: &io::Error) -> bool {
+    matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// The system's message without its number, in lower case, with what to do where that is known.
+///
+/// ```
+/// let err = std::fs::read("no such file").unwrap_err();
+/// assert_eq!(kindlm_store::words(&err), "no such file or directory");
+/// ```
+pub fn words(err: &io::Error) -> String {
+    let text = err.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let text = text.strip_prefix("failed to persist temporary file: ").unwrap_or(text);
+    let advice = match err.kind() {
+        io::ErrorKind::PermissionDenied => ": this user may not; check the owner and mode",
+        io::ErrorKind::ReadOnlyFilesystem => ": it is mounted read-only; choose another folder",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ": make room, then try again",
+        _ => "",
+    };
+    let mut words = text.to_owned();
+    if let Some(first) = words.get_mut(0..1) {
+        first.make_ascii_lowercase();
+    }
+    words + advice
+}

@@ -1,0 +1,19 @@
+//! The process that writes a journal.
+
+use std::fmt;
+
+/// The process that writes a journal: `process 4711`, or `another process` if its number is not recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its number, if that is recorded.
+    pub pid: Option<u32>,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pid {
+            Some(pid) => write!(f, "process {pid}"),
+            None => f.write_str("another process"),
+        }
+    }
+}

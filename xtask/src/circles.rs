@@ -1,0 +1,255 @@
+//! Finds files that need each other: file A uses an item of file B, and B, straight or by way of others, one of A.
+//!
+//! A `pub use` in a `mod.rs` is a facade: a use of it counts as a use of the file that defines the item. A module and those
+//! inside it may need each other: the outer one lists them, and holds the words that they share.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use petgraph::algo::tarjan_scc;
+use petgraph::graphmap::DiGraphMap;
+use syn::visit::{self, Visit};
+use syn::{Attribute, Item, ItemUse, UseTree, Visibility};
+
+/// The names of a path, from the root of the crate.
+type ModulePath = Vec<String>;
+
+/// What one file says about others.
+#[derive(Default)]
+struct Module {
+    /// Names that it makes visible under its own, with the paths of the items.
+    facade: BTreeMap<String, ModulePath>,
+    /// Names that it imports, with their paths.
+    imports: BTreeMap<String, ModulePath>,
+    /// Paths in its code, as they are written.
+    used: BTreeSet<ModulePath>,
+}
+
+/// The circles between the files of a crate, each with its files in order.
+pub(crate) fn of_crate(src: &Path, files: &[std::path::PathBuf]) -> Result<Vec<Vec<String>>> {
+    let mut modules: BTreeMap<ModulePath, Module> = BTreeMap::new();
+    for file in files {
+        let inside = file.strip_prefix(src)?.with_extension("");
+        let mut path: ModulePath =
+            inside.iter().map(|it| it.to_string_lossy().into_owned()).collect();
+        let is_facade = matches!(path.last().map(String::as_str), Some("mod" | "lib" | "main"));
+        if is_facade {
+            path.pop();
+        }
+        if path.iter().any(|it| it == "tests" || it == "bin") {
+            continue;
+        }
+        let text = std::fs::read_to_string(file)?;
+        let parsed = syn::parse_file(&text).with_context(|| file.display().to_string())?;
+        let mut module = Module::default();
+        Reader { module: &mut module, path: &path, is_facade }.visit_file(&parsed);
+        let known = modules.entry(path).or_default();
+        known.facade.extend(module.facade);
+        known.imports.extend(module.imports);
+        known.used.extend(module.used);
+    }
+    Ok(circles(&modules))
+}
+
+fn circles(modules: &BTreeMap<ModulePath, Module>) -> Vec<Vec<String>> {
+    let names: Vec<&ModulePath> = modules.keys().collect();
+    let mut graph = DiGraphMap::<usize, ()>::new();
+    for (from, (path, module)) in modules.iter().enumerate() {
+        let imported = module.imports.values().cloned();
+        let used = module.used.iter().filter_map(|it| absolute(modules, path, it));
+        for target in imported.chain(used).filter_map(|it| defining(modules, &it, 0)) {
+            let is_related = target.starts_with(path) || path.starts_with(&target);
+            if let Some(to) = names.iter().position(|it| **it == target).filter(|_| !is_related) {
+                graph.add_edge(from, to, ());
+            }
+        }
+    }
+    let found = tarjan_scc(&graph).into_iter().filter(|it| it.len() > 1);
+    let mut circles: Vec<Vec<String>> = found
+        .map(|circle| {
+            let mut files: Vec<String> =
+                circle.iter().filter_map(|it| Some(names.get(*it)?.join("::"))).collect();
+            files.sort();
+            files
+        })
+        .collect();
+    circles.sort();
+    circles
+}
+
+/// A path in the code of a module, from the root of the crate; `None` if it leads out of the crate.
+fn absolute(
+    modules: &BTreeMap<ModulePath, Module>,
+    from: &ModulePath,
+    written: &ModulePath,
+) -> Option<ModulePath> {
+    let first = written.first()?;
+    if matches!(first.as_str(), "crate" | "self" | "super") {
+        return rooted(from, written);
+    }
+    let child: ModulePath = from.iter().chain([first]).cloned().collect();
+    let start = match modules.get(from)?.imports.get(first) {
+        Some(import) => import.clone(),
+        None if modules.contains_key(&child) => child,
+        None => return None,
+    };
+    Some(start.into_iter().chain(written.iter().skip(1).cloned()).collect())
+}
+
+/// A path that begins with `crate`, `self` or `super`, from the root of the crate.
+fn rooted(from: &ModulePath, written: &ModulePath) -> Option<ModulePath> {
+    let mut base = match written.first()?.as_str() {
+        "crate" => Vec::new(),
+        _ => from.clone(),
+    };
+    let mut rest = written.iter().peekable();
+    while let Some(word) = rest.next_if(|it| matches!(it.as_str(), "crate" | "self" | "super")) {
+        if word == "super" {
+            base.pop();
+        }
+    }
+    base.extend(rest.cloned());
+    Some(base)
+}
+
+/// The module whose file defines an item, with facades resolved; `None` for a module itself.
+fn defining(
+    modules: &BTreeMap<ModulePath, Module>,
+    path: &ModulePath,
+    depth: usize,
+) -> Option<ModulePath> {
+    /// More facades than any item has in front of it.
+    const DEEPEST: usize = 16;
+    let length = (0..=path.len()).rev().find(|it| modules.contains_key(&path[..*it]))?;
+    let (module, name) = (path[..length].to_vec(), path.get(length)?);
+    match modules.get(&module)?.facade.get(name) {
+        Some(behind) if depth < DEEPEST => defining(modules, behind, depth + 1),
+        _ => Some(module),
+    }
+}
+
+struct Reader<'a> {
+    module: &'a mut Module,
+    path: &'a ModulePath,
+    is_facade: bool,
+}
+
+impl Reader<'_> {
+    fn import(&mut self, tree: &UseTree, before: &ModulePath, is_facade: bool) {
+        let join = |name: &syn::Ident| {
+            let mut path = before.clone();
+            path.push(name.to_string());
+            path
+        };
+        match tree {
+            UseTree::Path(it) => self.import(&it.tree, &join(&it.ident), is_facade),
+            UseTree::Group(it) => {
+                it.items.iter().for_each(|it| self.import(it, before, is_facade));
+            }
+            UseTree::Name(it) if it.ident == "self" => {
+                let name = before.last().cloned().unwrap_or_default();
+                self.name(name, before, is_facade);
+            }
+            UseTree::Name(it) => self.name(it.ident.to_string(), &join(&it.ident), is_facade),
+            UseTree::Rename(it) => self.name(it.rename.to_string(), &join(&it.ident), is_facade),
+            UseTree::Glob(_) => {}
+        }
+    }
+
+    fn name(&mut self, name: String, written: &ModulePath, is_facade: bool) {
+        let first = written.first().map(String::as_str);
+        let path = if matches!(first, Some("crate" | "self" | "super")) {
+            rooted(self.path, written)
+        } else if is_facade {
+            // Of a module below this one, or of another crate, whose path leads nowhere here.
+            Some(self.path.iter().chain(written).cloned().collect())
+        } else {
+            None
+        };
+        if let Some(path) = path {
+            let names = if is_facade { &mut self.module.facade } else { &mut self.module.imports };
+            names.insert(name, path);
+        } else if let [.., _] = written.as_slice() {
+            self.module.used.insert(written.clone());
+        }
+    }
+}
+
+fn is_for_tests(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|it| {
+        it.path().is_ident("cfg")
+            && it.parse_args::<syn::Path>().is_ok_and(|it| it.is_ident("test"))
+    })
+}
+
+impl<'ast> Visit<'ast> for Reader<'_> {
+    fn visit_item(&mut self, item: &'ast Item) {
+        if let Item::Mod(it) = item
+            && is_for_tests(&it.attrs)
+        {
+            return;
+        }
+        visit::visit_item(self, item);
+    }
+
+    fn visit_item_use(&mut self, it: &'ast ItemUse) {
+        let is_facade = self.is_facade && !matches!(it.vis, Visibility::Inherited);
+        self.import(&it.tree, &Vec::new(), is_facade);
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let words: ModulePath = path.segments.iter().map(|it| it.ident.to_string()).collect();
+        if words.len() > 1 {
+            self.module.used.insert(words);
+        }
+        visit::visit_path(self, path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(files: &[(&str, &str)]) -> Vec<Vec<String>> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut paths = Vec::new();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, text).unwrap();
+            paths.push(path);
+        }
+        of_crate(folder.path(), &paths).unwrap()
+    }
+
+    #[test]
+    fn files_that_need_each_other_are_found() {
+        let a = ("a.rs", "use crate::b::B;\npub struct A;");
+        for b in [
+            "use crate::a::A;\npub struct B;",
+            "use super::a;\npub struct B;\nfn f() -> a::A { a::A }",
+            "pub struct B;\nfn f(_: crate::a::A) {}",
+        ] {
+            assert_eq!(of(&[("lib.rs", "mod a; mod b;"), a, ("b.rs", b)]), [["a", "b"]], "{b}");
+        }
+    }
+
+    #[test]
+    fn a_facade_is_no_part_of_a_circle() {
+        let lib = ("lib.rs", "mod a; mod b;\npub use a::A;\npub use b::B;");
+        let a = ("a.rs", "pub struct A;");
+        let b = ("b/mod.rs", "mod c;\npub use c::B;");
+        let c = ("b/c.rs", "use crate::A;\npub struct B(A);");
+        assert!(of(&[lib, a, b, c]).is_empty());
+        let a = ("a.rs", "use crate::B;\npub struct A(B);");
+        assert_eq!(of(&[lib, a, b, c]), [["a", "b::c"]]);
+    }
+
+    #[test]
+    fn tests_of_a_file_do_not_count() {
+        let a = ("a.rs", "use crate::b::B;\npub struct A;");
+        let b = ("b.rs", "pub struct B;\n#[cfg(test)]\nmod tests { use crate::a::A; }");
+        assert!(of(&[("lib.rs", "mod a; mod b;"), a, b]).is_empty());
+    }
+}
