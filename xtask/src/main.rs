@@ -8,6 +8,7 @@ mod bench;
 mod circles;
 mod dist;
 mod fixtures;
+mod picture;
 mod registries;
 mod scaffold;
 mod tidy;
@@ -60,6 +61,8 @@ enum Task {
         #[arg(long = "peer", value_name = "NAME=PATH")]
         peers: Vec<String>,
     },
+    /// Draws the terminal of the README, from a run of the quickstart's broken suite
+    Picture,
     /// Builds the release archive of this machine's platform into `target/dist`.
     Dist,
     /// Everything that must hold before a change lands.
@@ -96,6 +99,7 @@ fn run() -> Result<()> {
         }
         Task::Tidy => tidy_or_fail(&root),
         Task::Bench { peers } => bench::run(&sh, &root, &peers),
+        Task::Picture => picture::draw(&sh, &root),
         Task::Dist => dist::build(&sh, &root),
         Task::Ci => ci(&sh, &root),
     }
