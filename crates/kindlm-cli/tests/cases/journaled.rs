@@ -88,7 +88,10 @@ pub(crate) fn ended(output: Output) -> (Option<i32>, String) {
 /// The folder of the only run.
 pub(crate) fn run_folder(folder: &Path) -> Option<PathBuf> {
     let runs = fs::read_dir(folder.join(".kindlm/runs")).ok()?.map(|it| it.unwrap().path());
-    let runs: Vec<PathBuf> = runs.filter(|it| it.is_dir()).collect();
+    // A process that is killed before it has a journal leaves an empty folder, which no later one takes for a run.
+    let is_run =
+        |it: &PathBuf| ["journal.jsonl", "report.json"].iter().any(|file| it.join(file).is_file());
+    let runs: Vec<PathBuf> = runs.filter(is_run).collect();
     assert!(runs.len() <= 1, "going on keeps the run: {runs:?}");
     runs.into_iter().next()
 }
