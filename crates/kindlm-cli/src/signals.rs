@@ -70,7 +70,7 @@ impl Signals {
         #[cfg(not(unix))]
         {
             if tokio::signal::ctrl_c().await.is_err() {
-                // No signals here: then nobody can interrupt.
+                // Without signals, the run cannot be interrupted.
                 std::future::pending::<()>().await;
             }
             Stop::Keys

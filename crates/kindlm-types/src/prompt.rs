@@ -252,8 +252,7 @@ impl FinishReason {
         }
     }
 
-    /// Why an answer that stopped for this reason is incomplete, in words; `None` for one that came to its end. A refusal
-    /// is a whole answer.
+    /// Why an answer that stopped for this reason is incomplete, in words; `None` if it is complete. A refusal is complete.
     pub fn cut(&self) -> Option<String> {
         let advice = match self.meant() {
             Self::Refusal => return None,

@@ -1,8 +1,8 @@
 //! The fresh copy in which commands and tests run when the agent has finished.
 //!
 //! It is made of the start, the changes that the agent made, and the hidden files. What the agent left in ignored paths,
-//! such as a test runner in `node_modules` that it replaced, is not in it, and processes that it left running know nothing
-//! of it.
+//! such as a test runner in `node_modules` that it replaced, is not in it. Processes that it left running do not know
+//! where it is.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -25,7 +25,7 @@ use crate::reports;
 use crate::start::{Start, blocking};
 use crate::tree::{Count, Limits};
 
-/// How large a report of tests may be, in bytes: 64 MiB.
+/// The most bytes of a test report: 64 MiB.
 const MAX_REPORT: u64 = 64 << 20;
 /// How much of what a command writes is kept, in bytes.
 const KEPT: usize = 16 * 1024;

@@ -38,7 +38,7 @@ impl Folded {
         (folded.text != original).then_some(folded)
     }
 
-    /// The place in the original of what was found in the folded text.
+    /// Maps a range of the folded text back to the original.
     pub(crate) fn place(&self, range: &Range<usize>) -> Range<usize> {
         match (self.from.get(range.start), self.from.get(range.end.saturating_sub(1))) {
             (Some(first), Some(last)) if !range.is_empty() => first.start..last.end,

@@ -338,7 +338,7 @@ impl Conversation<'_> {
             return;
         }
         let events = std::mem::take(&mut reply.events);
-        // Before what was said for it, so that the last event is what was said or done last.
+        // Usage comes first, so that the last event is the last message or action.
         if !events.iter().any(|it| matches!(it, Event::Usage { .. })) {
             self.execution.recorded_events.extend(Event::of_usage(reply.usage));
         }

@@ -51,8 +51,8 @@ fn may_be_todo(case: Node<'_, '_>) -> bool {
     took_no_time && !case.children().any(|it| it.is_element()) && !case.has_attribute("status")
 }
 
-/// Takes tests that a suite does not count for skipped. Where they cannot be told from fast ones, none of these has passed
-/// by its name; the others among them have, and are a test of the suite's name.
+/// Marks tests that the suite does not count as skipped. If they cannot be told from fast tests, all of these are skipped,
+/// and one test with the suite's name passes for the rest.
 fn not_run(suite: Node<'_, '_>, cases: &[Node<'_, '_>], tests: &mut [TestRan]) -> Option<TestRan> {
     let uncounted = uncounted(suite, cases);
     if uncounted == 0 {

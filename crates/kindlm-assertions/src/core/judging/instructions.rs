@@ -19,7 +19,7 @@ pub struct Instructions<'a> {
 pub struct Criterion {
     /// The criterion in a few words, or the id of the rule.
     pub name: String,
-    /// Names its text.
+    /// The digest of its text.
     pub digest: String,
 }
 

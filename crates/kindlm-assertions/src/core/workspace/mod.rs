@@ -54,7 +54,7 @@ impl Paths {
             })
         };
         let is_folder = written.ends_with('/');
-        // `src/*.ts` and `src/*` say which names they mean, so that what is deeper is not meant.
+        // `src/*.ts` and `src/*` match direct children only.
         let last = plain.rsplit('/').next().unwrap_or(&plain);
         let may_be_folder = is_folder || !last.contains(['*', '?']);
         let inside = if may_be_folder { format!("{plain}/**") } else { plain.clone() };
@@ -104,7 +104,7 @@ impl Paths {
     }
 }
 
-/// A path as evidence has paths: from the top of the workspace, without parts that say nothing.
+/// Normalizes a path: from the top of the workspace, without `.` and empty parts.
 fn plain(written: &str, at: &str, help: &str) -> Result<String, Vec<Problem>> {
     let parts = written.split('/').filter(|it| !it.is_empty() && *it != ".");
     let plain = parts.collect::<Vec<_>>().join("/");
