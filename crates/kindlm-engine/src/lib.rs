@@ -13,7 +13,7 @@
 //!
 //! use kindlm_assertions::{Assertion, Check, Evidence, Meta};
 //! use kindlm_engine::{CaseBody, Model, RunOptions, Suite, TestCase, gates};
-//! use kindlm_types::backend::{Backend, BoxFuture, CommandOutput, CommandSpec};
+//! use kindlm_types::{Backend, BoxFuture, CommandOutput, CommandSpec};
 //! use kindlm_types::{
 //!     AssertionResult, Class, ExitStatus, FailureCode, Limits, Params, Prompt, ProviderError,
 //!     ProviderErrorKind, Reply,

@@ -8,11 +8,11 @@ use kindlm_assertions::{Assertion, Check, Evidence, Meta};
 use kindlm_engine::{CaseBody, Model, Suite, TestCase};
 use kindlm_types::ask::JudgeQuestion;
 use kindlm_types::ask::with_mark;
-use kindlm_types::backend::{Backend, BoxFuture, CommandOutput, CommandSpec};
 use kindlm_types::{
     Answer, AssertionResult, Class, FailureCode, Limits, Params, Price, Prompt, ProviderError,
     ProviderErrorKind, Question, Reply, Score, Usage,
 };
+use kindlm_types::{Backend, BoxFuture, CommandOutput, CommandSpec};
 
 type Answering = dyn Fn(&str, &Prompt) -> Result<Reply, ProviderError> + Send + Sync;
 type Running = dyn Fn(&CommandSpec) -> Result<CommandOutput, ProviderError> + Send + Sync;
