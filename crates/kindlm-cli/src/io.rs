@@ -49,11 +49,11 @@ impl Stderr {
 /// What is at the other end of the streams.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Screen {
-    /// Whether stdin is a terminal: nobody pipes anything in.
+    /// True if stdin is a terminal.
     pub stdin_is_terminal: bool,
-    /// Whether stdout is a terminal.
+    /// True if stdout is a terminal.
     pub stdout_is_terminal: bool,
-    /// Whether stderr is a terminal.
+    /// True if stderr is a terminal.
     pub stderr_is_terminal: bool,
     /// The terminal's columns, as it says; some say 0.
     pub columns: Option<usize>,
@@ -117,12 +117,12 @@ impl Io {
         said.or(self.screen.columns).filter(|&it| it > 0).unwrap_or(80)
     }
 
-    /// Whether colours are wanted on stdout.
+    /// True if colours are wanted on stdout.
     pub(crate) fn color_stdout(&self) -> bool {
         self.color(self.screen.stdout_is_terminal)
     }
 
-    /// Whether colours are wanted on stderr.
+    /// True if colours are wanted on stderr.
     pub(crate) fn color_stderr(&self) -> bool {
         self.color(self.screen.stderr_is_terminal)
     }
@@ -140,7 +140,7 @@ impl Io {
             && self.var("CLICOLOR").as_deref() != Some("0")
     }
 
-    /// Whether a moving progress bar can be shown. A terminal of 0 columns cannot: a bar never fits in it.
+    /// True if a moving progress bar can be shown. A terminal of 0 columns cannot: a bar never fits in it.
     pub(crate) fn can_animate(&self) -> bool {
         self.screen.stderr_is_terminal
             && self.screen.columns.is_some_and(|it| it > 0)

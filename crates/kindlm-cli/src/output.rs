@@ -10,7 +10,7 @@ use crate::{Failure, Io};
 use kindlm_run::reports::{NotRendered, ReporterSpec, check_target, render, resolved, write_file};
 use kindlm_run::suite_files::SuiteFiles;
 
-/// Who reports when nobody is named.
+/// The default reporter.
 const DEFAULT: &str = "pretty";
 
 /// How many results that did not pass are named.

@@ -89,7 +89,7 @@ async fn received(signal: &mut Option<Signal>) {
     }
 }
 
-/// Whether the process was started to outlive its terminal, as by `nohup`: then it must not listen either. Known
+/// True if the process was started to outlive its terminal, as by `nohup`: then it must not listen either. Known
 /// on Linux only.
 #[cfg(unix)]
 fn ignores_hang_up() -> bool {

@@ -56,7 +56,7 @@ impl Rows<'_> {
         usize::try_from(at).is_ok_and(|it| it >= self.source.text().len())
     }
 
-    /// Whether the quote of a cell is still open where the file ends: then a row that is put behind it is none.
+    /// True if the quote of a cell is still open where the file ends: then a row that is put behind it is none.
     fn is_open(&self, record: &StringRecord) -> bool {
         const MARK: &str = "kindlm";
         let text = self.source.text();

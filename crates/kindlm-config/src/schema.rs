@@ -70,7 +70,7 @@ fn root(generator: &mut SchemaGenerator, items: Items) -> Value {
         "additionalProperties": false,
         "minProperties": 1,
     });
-    add("providers", object, "Who answers, and where their keys are.");
+    add("providers", object, "The providers, and the variables of their keys.");
     add("models", items.models, "The models to test, each an object or `provider:model`.");
     let agents = json!({
         "type": "object",
@@ -78,24 +78,20 @@ fn root(generator: &mut SchemaGenerator, items: Items) -> Value {
         "minProperties": 1,
     });
     add("agents", agents, "Agents that are programs, by name, for tests to run on.");
-    add("prompts", items.prompts, "What is said to the models, by name.");
+    add("prompts", items.prompts, "The prompts, by name.");
     add(
         "assertionSets",
         items.sets,
         "Sets of prompt assertions by name, for prompts and tests to refer to.",
     );
     add("tests", items.tests, "The tests: a list, or a dataset such as `file://cases/*.jsonl`.");
-    add(
-        "gates",
-        items.gates,
-        "Thresholds over the whole run; the exit code says whether all hold.",
-    );
-    add("defaults", of::<DefaultsBlock>(generator), "What holds where a test does not say.");
+    add("gates", items.gates, "Thresholds over the whole run; they decide the exit code.");
+    add("defaults", of::<DefaultsBlock>(generator), "The defaults of tests.");
     add("compliance", of::<ComplianceBlock>(generator), "A report for auditors.");
     add(
         "scripts",
         of::<ScriptsBlock>(generator),
-        "Who runs scripts, and what they may do: nothing but compute, by default.",
+        "The runtime of scripts, and their permissions: by default, they may only compute.",
     );
     add(
         "reports",
@@ -113,7 +109,11 @@ fn root(generator: &mut SchemaGenerator, items: Items) -> Value {
         json!({"type": "array", "items": of::<DerivedEntry>(generator)}),
         "Numbers that reports make out of named scores, for each model.",
     );
-    add("trace", of::<TraceBlock>(generator), "How traces of a running agent are read.");
+    add(
+        "trace",
+        of::<TraceBlock>(generator),
+        "The settings for reading traces of a running agent.",
+    );
     add("upload", of::<UploadBlock>(generator), "Accepted; nothing is uploaded yet.");
     json!({
         "title": "KindLM suite",
@@ -173,7 +173,7 @@ pub fn json_schema_with(
         ]}}),
     };
     let mut document = root(&mut generator, items);
-    // With agents there may be nobody else to test; transcripts run on nobody.
+    // With agents there may be no models; transcripts need none.
     document["required"] = json!(["kindlm", "project", "suite", "tests"]);
     document["anyOf"] = json!([
         {"required": ["models", "prompts"]},
@@ -184,7 +184,7 @@ pub fn json_schema_with(
     document["properties"]["providers"]["additionalProperties"] = json!({
         "type": "object",
         "required": ["type"],
-        "properties": {"type": {"enum": ids, "description": "What the provider is."}},
+        "properties": {"type": {"enum": ids, "description": "The type of the provider."}},
         "description": "Another provider of a kind, under a name of its own.",
     });
     let mut schema = finish(schemars::Schema::try_from(document).unwrap_or_default(), generator);

@@ -29,7 +29,7 @@ impl Span {
         Self { start: cut(start), end: cut(end) }
     }
 
-    /// Whether nothing is in it.
+    /// True if nothing is in it.
     pub fn is_empty(self) -> bool {
         self.end <= self.start
     }

@@ -51,7 +51,7 @@ impl Baseline {
         self.0.get(case)?.get(model)?.turns.get(turn).map(String::as_str)
     }
 
-    /// Whether there is nothing to compare with.
+    /// True if there is nothing to compare with.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -49,7 +49,7 @@ pub(crate) struct Paid<'a> {
     lost: Mutex<Vec<Reservation<'a>>>,
 }
 
-/// Money that is set aside for one request. What is not settled counts as spent: nobody knows better.
+/// Money that is reserved for one request. A reservation that is not settled counts as spent.
 #[derive(Debug)]
 #[must_use = "dropped, it counts as spent"]
 pub(crate) struct Reservation<'a> {
@@ -182,7 +182,7 @@ impl Reservation<'_> {
         self.spent = usd.unwrap_or(self.usd);
     }
 
-    /// Its answer was lost, and nobody knows whether it will be charged: what was reserved counts as spent.
+    /// Its answer was lost, and may be charged. The reserved money counts as spent.
     fn lose(self) {
         let usd = self.usd;
         if usd > 0.0 {
@@ -232,7 +232,7 @@ impl Drop for Reservation<'_> {
         let mut state = self.budget.state();
         state.spent += self.spent;
         state.paying = state.paying.saturating_sub(usize::from(self.usd > 0.0));
-        // Sums of fractions drift: where nobody pays, nothing is reserved.
+        // Sums of fractions drift: without a budget, nothing is reserved.
         state.reserved = if state.paying == 0 { 0.0 } else { state.reserved - self.usd };
         self.budget.stop_if_exceeded(&state);
         drop(state);

@@ -51,7 +51,7 @@ pub struct TestCase {
     pub skip: Option<Arc<str>>,
     /// How long one request or command may take; the suite's default if absent.
     pub timeout: Option<Duration>,
-    /// Changes when what the case sends or expects changes; `None` if nobody worked it out.
+    /// A digest of what the case sends and expects; `None` if it was not computed.
     pub digest: Option<Fingerprint>,
     /// What it sends and what it expects.
     pub body: Arc<dyn BodySource>,
@@ -154,7 +154,7 @@ pub struct CaseBody {
     pub conversation: Vec<ConversationTurn>,
     /// The most requests in one execution.
     pub max_turns: u32,
-    /// Whether tool calls are answered. If not, a reply that asks for tools is the last one, as it is.
+    /// True if tool calls are answered. If not, a reply that asks for tools is the last one, as it is.
     pub answers_tools: bool,
     /// The evidence that the case declares complete.
     pub declared: BTreeSet<Channel>,
@@ -168,11 +168,11 @@ pub struct CaseBody {
     pub options: Map<String, Value>,
     /// The name of its prompt in the suite.
     pub prompt_name: Option<Arc<str>>,
-    /// Whether its prompt is written as messages: who is given it as one text is given JSON.
+    /// True if its prompt is written as messages: who is given it as one text is given JSON.
     pub is_chat: bool,
     /// What is expected as it is written, as JSON: scripts see it.
     pub expect: Option<Arc<str>>,
-    /// The output, if it is there already and nobody is asked for it.
+    /// The output, if it is recorded already.
     pub recorded: Option<Value>,
     /// The folder of its own in which the agent works, if it has one.
     pub workspace: Option<Arc<WorkspaceSpec>>,
@@ -252,7 +252,7 @@ pub enum Subject {
         /// The command line.
         command_line: String,
     },
-    /// A conversation that was recorded elsewhere: nobody is asked.
+    /// A conversation that was recorded elsewhere.
     Transcript(Arc<Transcript>),
 }
 
@@ -322,7 +322,7 @@ pub struct ConversationTurn {
 }
 
 impl ConversationTurn {
-    /// Whether later turns depend on a check of this one.
+    /// True if later turns depend on a check of this one.
     pub(crate) fn requires(&self) -> bool {
         self.checks.iter().any(|it| it.options.require)
     }

@@ -48,7 +48,7 @@ pub enum MergeError {
         missing: String,
         /// Of how many.
         count: u32,
-        /// Whether there is more than one.
+        /// True if there is more than one.
         several: bool,
     },
     /// The results do not make a whole.

@@ -16,14 +16,14 @@ pub struct RunOptions {
     pub concurrency: Option<usize>,
     /// How long one request or command may take, whatever the suite and its cases say.
     pub timeout: Option<Duration>,
-    /// Whether nothing more is sent once a case has failed or could not be judged: a
+    /// True if nothing more is sent once a case has failed or could not be judged: a
     /// [`max_failures`](Self::max_failures) of 1.
     pub fail_fast: bool,
     /// After how many cases that failed or could not be judged nothing more is sent, counted per model; from 1.
     pub max_failures: Option<u32>,
     /// How much may be spent, in US dollars, if that is less than the gates say.
     pub budget_usd: Option<f64>,
-    /// Whether a soft check below its threshold fails the execution.
+    /// True if a soft check below its threshold fails the execution.
     pub strict: bool,
     /// Which part of the suite is run.
     pub filter: Filter,
@@ -65,12 +65,12 @@ impl Targets {
         }
     }
 
-    /// Whether the case is meant on this model.
+    /// True if the case is meant on this model.
     pub fn contains(&self, case: &str, model: &str) -> bool {
         self.0.get(case).is_some_and(|models| models.contains(model))
     }
 
-    /// Whether the case is meant on any model.
+    /// True if the case is meant on any model.
     pub fn has_case(&self, case: &str) -> bool {
         self.0.contains_key(case)
     }
@@ -80,7 +80,7 @@ impl Targets {
         self.0.values().map(HashSet::len).sum()
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -135,7 +135,7 @@ pub struct PatternError {
 }
 
 impl Pattern {
-    /// Whether a test case of this name is meant.
+    /// True if a test case of this name is meant.
     pub fn is_match(&self, name: &str) -> bool {
         name == self.text
             || match &self.matcher {

@@ -6,7 +6,7 @@ use kindlm_types::{CaseResult, ExecutionResult};
 
 /// Keeps finished executions outside the memory of the run, and knows those that an earlier process finished.
 ///
-/// An execution is counted, watched and aggregated only when it has been kept. Whoever keeps nothing is `()`.
+/// An execution is counted, reported and aggregated only after it was stored. `()` stores nothing.
 pub trait Record: Sync {
     /// The execution of this case on this model and of this repeat (from 0), if it was kept and need not be made
     /// again. If it [is unjudged](ExecutionResult::is_unjudged), only its judgement is made again.

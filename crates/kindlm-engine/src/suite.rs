@@ -80,7 +80,7 @@ pub struct Model {
     pub price: Option<Price>,
     /// How fast it may be asked. Who sends the requests keeps them.
     pub limits: Limits,
-    /// Whether the provider is told the variables of the test beside the prompt.
+    /// True if the provider is told the variables of the test beside the prompt.
     pub tells_vars: bool,
     /// Functions that its provider offers with every request, beside the tools of tests.
     pub offers: Arc<[ToolSpec]>,
@@ -141,7 +141,7 @@ impl Default for Defaults {
 /// The `compliance` block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Compliance {
-    /// Whether a compliance report is written without being asked for on the command line.
+    /// True if a compliance report is written without being asked for on the command line.
     pub enabled: bool,
     /// The folder for it, relative to the config file.
     pub output_dir: String,

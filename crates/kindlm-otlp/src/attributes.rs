@@ -41,7 +41,7 @@ impl OtlpSpan {
         })
     }
 
-    /// Whether any attribute begins like this.
+    /// True if any attribute begins like this.
     pub(crate) fn has_prefix(&self, prefix: &str) -> bool {
         self.attributes.keys().any(|it| it.starts_with(prefix))
     }

@@ -16,14 +16,14 @@ pub(crate) struct Call {
     pub(crate) arguments: Value,
     /// The arguments as they were sent, where they are not JSON.
     pub(crate) malformed: Option<String>,
-    /// Whether the trace shows what it was called with.
+    /// True if the trace shows what it was called with.
     pub(crate) shows_arguments: bool,
     pub(crate) output: Option<Value>,
     /// The step that it is told by.
     pub(crate) step: usize,
-    /// Whether that step is the call itself, and not the answer of a model that asks for it.
+    /// True if that step is the call itself, and not the answer of a model that asks for it.
     pub(crate) has_span: bool,
-    /// Whether it went wrong, as far as its span says.
+    /// True if it went wrong, as far as its span says.
     pub(crate) failed: bool,
 }
 
@@ -109,7 +109,7 @@ struct Alike {
 enum Known {
     /// Whatever they are.
     Any,
-    /// Those that nobody told.
+    /// Those that were not recorded.
     Untold,
     /// These, with their keys in order.
     These(String),

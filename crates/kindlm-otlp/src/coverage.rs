@@ -55,7 +55,7 @@ fn orphans(spans: &[OtlpSpan]) -> impl Iterator<Item = &OtlpSpan> {
     })
 }
 
-/// Whether a span is missing that others are within: when the whole began and ended is not known then.
+/// True if a span is missing that others are within: when the whole began and ended is not known then.
 pub(crate) fn has_orphans(spans: &[OtlpSpan]) -> bool {
     orphans(spans).next().is_some()
 }
@@ -67,14 +67,14 @@ pub(crate) struct Shown<'t, 's> {
     pub(crate) calls: &'t [Call],
     /// Spans that do not count.
     pub(crate) left_out: &'t [&'s OtlpSpan],
-    /// Whether no span is missing.
+    /// True if no span is missing.
     pub(crate) is_whole: bool,
 }
 
 impl Shown<'_, '_> {
     pub(crate) fn coverage(&self, events: &[Event], mapping: &SpanMapping) -> Coverage {
         let said = &self.conversation.said;
-        // What nobody understands may have told anything.
+        // An unsupported part may hold anything.
         let is_understood = |it: &Said| it.not_understood.is_empty();
         if !self.is_whole || !said.iter().flat_map(|(_, it)| it).all(is_understood) {
             return Coverage::default().losing(Channel::ALL);

@@ -95,7 +95,7 @@ fn span(span: wire::Span, resource: &Arc<Map<String, Value>>) -> Result<OtlpSpan
     })
 }
 
-/// Whether the flags say that the parent ran in another process.
+/// True if the flags say that the parent ran in another process.
 pub(crate) fn is_remote(flags: u32) -> bool {
     flags & PARENT_IS_KNOWN != 0 && flags & PARENT_IS_REMOTE != 0
 }

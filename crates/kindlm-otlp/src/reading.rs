@@ -29,7 +29,7 @@ pub struct Reading {
     pub inferences: Vec<Inference>,
     /// The test case that the agent says it works on.
     pub test: Option<String>,
-    /// Whether any span that counts stands for a step of an agent: a request to a model, a call of a tool, an agent.
+    /// True if any span that counts stands for a step of an agent: a request to a model, a call of a tool, an agent.
     pub shows_agent: bool,
     /// How many spans were left out by the filter.
     pub left_out: usize,
@@ -143,7 +143,7 @@ fn input(conversation: &Conversation) -> Vec<Message> {
 /// text of an outermost agent, of a model, or of the whole. Where the last answer is not shown, one before it is not
 /// taken for it.
 ///
-/// With it comes what of a message that was taken for it nobody understands, in words.
+/// Also returns the unsupported parts of the message, in words.
 fn output(
     tree: &Tree<'_>,
     conversation: &Conversation,
@@ -178,13 +178,13 @@ fn output(
     (by_root.unwrap_or_default().to_owned(), None)
 }
 
-/// What of these messages of a step nobody understands, in words.
+/// The unsupported parts of these messages of a step, in words.
 fn unread(step: &Step<'_>, messages: &[Said]) -> Option<String> {
     let what = messages.iter().flat_map(|it| &it.not_understood).next()?;
     Some(format!("`{what}` at {} is of a type that is not understood here", place(step)))
 }
 
-/// How many places are named of parts of one type that nobody understands.
+/// The most places that are named for unsupported parts of one type.
 const PLACES: usize = 5;
 
 /// What a step is called as a place.
@@ -233,7 +233,7 @@ fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Op
     ))
 }
 
-/// Whether what is outermost has ended well and shows what came of it, as it does where a model gives an answer of some
+/// True if what is outermost has ended well and shows what came of it, as it does where a model gives an answer of some
 /// form by a call: then nobody was to be called. What names the call, or was said beside it, only shows how far it came.
 fn shows_result(tree: &Tree<'_>, conversation: &Conversation) -> bool {
     let last = conversation.said.last().map_or(&[][..], |(_, messages)| messages);
@@ -303,7 +303,7 @@ fn requests(tree: &Tree<'_>) -> u32 {
     u32::try_from(requests).unwrap_or(u32::MAX).max(u32::from(shows_agent(tree)))
 }
 
-/// Whether any span that counts stands for a step of an agent.
+/// True if any span that counts stands for a step of an agent.
 fn shows_agent(tree: &Tree<'_>) -> bool {
     tree.steps.iter().any(|it| it.kind != Kind::Other)
 }

@@ -17,9 +17,9 @@ pub(crate) struct Said {
     /// The results of tool calls that it brings.
     pub(crate) answers: Vec<Answered>,
     pub(crate) finish_reason: Option<String>,
-    /// Whether any of it is marked as a refusal.
+    /// True if any of it is marked as a refusal.
     pub(crate) is_refusal: bool,
-    /// Parts that nobody understands, by their types or what is odd about them: they may hold anything.
+    /// Unsupported parts, by their types or their problem. They may hold anything.
     pub(crate) not_understood: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ impl Said {
         }
     }
 
-    /// Whether anything of it is shown.
+    /// True if anything of it is shown.
     pub(crate) fn tells(&self) -> bool {
         self.text.is_some() || !self.calls.is_empty() || !self.answers.is_empty()
     }

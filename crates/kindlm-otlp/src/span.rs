@@ -13,7 +13,7 @@ pub struct OtlpSpan {
     pub span_id: String,
     /// The span within which this one ran.
     pub parent_span_id: Option<String>,
-    /// Whether that span is said to run in another process, so that it may never arrive here.
+    /// True if that span is said to run in another process, so that it may never arrive here.
     pub parent_is_remote: bool,
     /// What was done.
     pub name: String,
@@ -33,9 +33,9 @@ pub struct OtlpSpan {
     pub status_code: i64,
     /// The error in words.
     pub status_message: Option<String>,
-    /// Whether its sender says that attributes or events are missing.
+    /// True if its sender says that attributes or events are missing.
     pub is_cut: bool,
-    /// Whether another span came under its id, and says something else: nobody knows which of them it is.
+    /// True if another span with the same id has other content.
     pub is_disputed: bool,
 }
 
@@ -93,17 +93,17 @@ impl OtlpSpan {
         self.end_ms().filter(|_| self.start_ns > 0).map(|end| end - self.start_ms())
     }
 
-    /// Whether it ended before it began: then its clock is not one to go by.
+    /// True if it ended before it began: then its clock is not one to go by.
     pub fn is_backwards(&self) -> bool {
         self.end_ns.is_some_and(|end| end < self.start_ns)
     }
 
-    /// Whether it says that it went wrong.
+    /// True if it says that it went wrong.
     pub fn has_failed(&self) -> bool {
         self.status_code == ERROR
     }
 
-    /// Whether an exception went through it, and nobody says that it went well all the same.
+    /// True if an exception went through it and its status is not `ok`.
     pub fn has_thrown(&self) -> bool {
         self.status_code == 0 && self.events.iter().any(|it| it.name == EXCEPTION)
     }

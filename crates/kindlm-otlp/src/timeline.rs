@@ -129,7 +129,7 @@ impl Timeline<'_, '_> {
             }
         } else {
             self.at_end(call.step, called);
-            // Somebody has answered it, or the model would not have been told.
+            // The call was answered, as the model got the result.
             if call.output.is_some() {
                 self.at_end(call.step, result);
             }

@@ -29,7 +29,7 @@ pub(crate) struct Tree<'s> {
     in_time: Vec<usize>,
     /// Whether everything above each has come, up to a span without a parent.
     is_rooted: Vec<bool>,
-    /// Whether times can be gone by: no span ended before it began.
+    /// True if times can be gone by: no span ended before it began.
     pub(crate) has_time: bool,
 }
 
@@ -124,7 +124,7 @@ impl<'s> Tree<'s> {
         })
     }
 
-    /// Whether a step of this kind is above.
+    /// True if a step of this kind is above.
     pub(crate) fn is_within(&self, at: usize, is: impl Fn(&Step<'_>) -> bool) -> bool {
         self.ancestors(at).filter_map(|it| self.steps.get(it)).any(is)
     }

@@ -111,7 +111,7 @@ pub struct HttpRequest {
     pub headers: Vec<(String, HeaderValue)>,
     /// The body; `Null` for none.
     pub body: Value,
-    /// Whether a body that is a text is sent as it is, and not as JSON.
+    /// True if a body that is a text is sent as it is, and not as JSON.
     pub is_text: bool,
     /// What stands for the values of environment variables in the URL, in literal headers and in the body.
     pub marks: Vec<EnvMark>,

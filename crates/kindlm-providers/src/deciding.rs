@@ -69,7 +69,7 @@ pub fn without_free(config: &Value) -> Map<String, Value> {
     config
 }
 
-/// Whether a script of the suite makes or reads the answers of an entry of `providers`.
+/// True if a script of the suite makes or reads the answers of an entry of `providers`.
 pub fn runs_scripts(name: &str, config: &Value) -> bool {
     let Some((registration, own)) = configured(&built_in(), name, config) else { return false };
     registration.meta.id == "script" || own.get("transformResponse").is_some()

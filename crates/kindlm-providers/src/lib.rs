@@ -125,7 +125,7 @@ pub fn find(id: &str) -> Option<&'static Registration> {
 /// The key by which an entry of `providers` says what it is, where its name does not.
 pub const TYPE: &str = "type";
 
-/// Whether a provider of the suite is told the variables of the test beside the prompt: programs are, and `http` where
+/// True if a provider of the suite is told the variables of the test beside the prompt: programs are, and `http` where
 /// its body has a place for one.
 pub fn wants_vars(known: &Providers, name: &str, config: &Value) -> bool {
     let Some((registration, config)) = configured(known, name, config) else { return false };

@@ -17,9 +17,9 @@ pub struct Meta {
     pub since: &'static str,
     /// The environment variable that usually holds its key, for `provider:model` without a `providers` entry.
     pub key_variable: Option<&'static str>,
-    /// Whether it can be used as `provider:model` without any configuration.
+    /// True if it can be used as `provider:model` without any configuration.
     pub shorthand: bool,
-    /// Whether any program may be behind it, an agent with tools of its own for example. Then an answer is not known to
+    /// True if any program may be behind it, an agent with tools of its own for example. Then an answer is not known to
     /// hold all that happened, unless the program or the suite says so.
     pub wraps_agent: bool,
     /// The page, whose examples are tests.

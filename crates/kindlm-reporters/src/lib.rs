@@ -53,7 +53,7 @@ pub enum Verbosity {
 /// What the reader's screen can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Whether ANSI colours are written.
+    /// True if ANSI colours are written.
     pub color: bool,
     /// Columns to stay within.
     pub width: usize,

@@ -7,7 +7,7 @@ use kindlm_types::{AssertionResult, CaseResult, Score, ScoreSummary, Severity, e
 /// Where results keep the score that they want.
 pub(crate) const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
 
-/// Whether the score says more than the verdict: a soft check is a score to watch, and scripts may give any number.
+/// True if the score says more than the verdict: a soft check is a score to watch, and scripts may give any number.
 pub(crate) fn says_more(result: &AssertionResult) -> bool {
     let between = |it: Score| ![0.0, 1.0].contains(&it.get());
     result.score.is_some_and(|it| result.severity == Severity::Soft || between(it))

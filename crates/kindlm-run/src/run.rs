@@ -230,7 +230,7 @@ pub(crate) struct Run {
     pub(crate) options: RunOptions,
     pub(crate) baseline: Baseline,
     pub(crate) quiet: bool,
-    /// Whether there is a journal to go on from.
+    /// True if there is a journal to go on from.
     pub(crate) can_resume: bool,
     /// Ends the waits of requests that are to be sent.
     pub(crate) waits: Waits,

@@ -263,9 +263,9 @@ fn changed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failu
 
 /// What is known of a case on a model since it was last run.
 struct Seen {
-    /// Whether it is another test now.
+    /// True if it is another test now.
     changed: bool,
-    /// Whether nothing spoke against it.
+    /// True if nothing spoke against it.
     held: bool,
 }
 
@@ -318,7 +318,7 @@ fn expected(suite: &Suite) -> Expected<'_> {
     expected.filter(|(_, (_, models))| !models.is_empty()).collect()
 }
 
-/// Whether any repeat was sent.
+/// True if any repeat was sent.
 fn was_run(case: &CaseResult) -> bool {
     case.executions.iter().any(|it| !matches!(it.error, Some(ExecutionError::NotRun { .. })))
 }
@@ -331,7 +331,7 @@ fn models_of(case: &TestCase) -> Vec<&str> {
     }
 }
 
-/// Whether a report is of what an agent did by itself, and not of what was sent.
+/// True if a report is of what an agent did by itself, and not of what was sent.
 fn is_traced<Cases>(report: &Report<Cases>) -> bool {
     report.models.iter().any(|it| it.provider == MODEL)
 }

@@ -157,7 +157,7 @@ fn all(held: Held<'_>, error: &ValidationError<'_>) -> Vec<AjvError> {
     found
 }
 
-/// Whether a schema that admits nothing is `additionalProperties: false` where no property is known.
+/// True if a schema that admits nothing is `additionalProperties: false` where no property is known.
 fn is_for_properties(place: &str) -> bool {
     place
         .strip_suffix("/additionalProperties")

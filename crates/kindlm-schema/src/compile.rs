@@ -91,7 +91,7 @@ impl Schema {
             .map_err(|err| explain(schema, &err))
     }
 
-    /// Whether a value conforms.
+    /// True if a value conforms.
     pub fn is_valid(&self, value: &Value) -> bool {
         self.validator.is_valid(value)
     }
@@ -140,7 +140,7 @@ fn violation(error: &ValidationError<'_>) -> Violation {
     }
 }
 
-/// Whether the schema is of a draft in which `$ref` hides its siblings.
+/// True if the schema is of a draft in which `$ref` hides its siblings.
 fn is_old(declared: Option<&str>) -> bool {
     declared
         .is_none_or(|uri| ["draft-04", "draft-06", "draft-07"].iter().any(|it| uri.contains(it)))

@@ -24,7 +24,7 @@ const OF_TEXTS: [(&str, Check); 5] = [
     ("url", is_url),
 ];
 
-/// Whether it is one of these.
+/// True if it is one of these.
 pub(crate) fn is_known(format: &str) -> bool {
     UNCHECKED.contains(&format)
         || WHOLE.iter().any(|it| it.0 == format)

@@ -288,7 +288,7 @@ impl Shape {
     }
 }
 
-/// Whether an error says less than another about the same value: what is not among the allowed values need
+/// True if an error says less than another about the same value: what is not among the allowed values need
 /// not also have the wrong type.
 fn is_implied(error: &ValidationError<'_>, errors: &[ValidationError<'_>]) -> bool {
     matches!(error.kind(), Kind::Type { .. })

@@ -56,9 +56,9 @@ pub(crate) struct Call {
     pub(crate) scope: u64,
     /// What `process.env` holds.
     pub(crate) env: BTreeMap<String, String>,
-    /// Whether `fetch` may be asked for at all.
+    /// True if `fetch` may be asked for at all.
     pub(crate) net: bool,
-    /// Whether files may be asked for at all.
+    /// True if files may be asked for at all.
     pub(crate) read: bool,
 }
 

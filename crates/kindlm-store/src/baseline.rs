@@ -160,7 +160,7 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// Whether it was made of a run of this suite. Of files of the original only the name is known.
+    /// True if it was made of a run of this suite. Of files of the original only the name is known.
     pub fn is_of(&self, project: &str, suite: &str) -> bool {
         self.suite_name == suite && self.project.as_deref().is_none_or(|it| it == project)
     }
@@ -275,12 +275,12 @@ impl Entry {
         }
     }
 
-    /// Whether a repeat was executed. Files of the original may not have counted repeats.
+    /// True if a repeat was executed. Files of the original may not have counted repeats.
     pub fn was_executed(&self) -> bool {
         self.run_count > 0 || self.outcome.is_none()
     }
 
-    /// Whether its pass rate says something: some repeat was judged.
+    /// True if its pass rate says something: some repeat was judged.
     pub fn was_judged(&self) -> bool {
         self.was_executed()
             && self.outcome != Some(Outcome::Skipped)

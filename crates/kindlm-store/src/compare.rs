@@ -56,7 +56,7 @@ pub struct Change {
     pub scores: Vec<ScoreChange>,
     /// True if the case sends or expects something else.
     pub test_changed: bool,
-    /// Whether the output is another one.
+    /// True if the output is another one.
     pub output_changed: bool,
 }
 

@@ -179,7 +179,7 @@ impl Files for Folder {
     }
 }
 
-/// Whether the path leaves the folder by its words alone. Paths of other systems count: a suite is shared.
+/// True if the path leaves the folder by its words alone. Paths of other systems count: a suite is shared.
 fn leads_out(path: &str) -> bool {
     let bytes = path.as_bytes();
     let drive = bytes.len() > 1 && bytes[0].is_ascii_alphabetic() && bytes[1] == b':';

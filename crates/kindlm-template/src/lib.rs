@@ -41,7 +41,7 @@ pub use variables::Variables;
 use kindlm_types::pointer;
 use serde_json::Value;
 
-/// Whether a text is a template.
+/// True if a text is a template.
 pub fn is_template(text: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
 }

@@ -68,7 +68,7 @@ impl<'t> Scope<'t> {
         self.own(name).is_some()
     }
 
-    /// Whether a name is a variable that is set in a loop and outside of it.
+    /// True if a name is a variable that is set in a loop and outside of it.
     pub(crate) fn is_shared(&self, name: &str) -> bool {
         self.shared.contains(name) && self.own(name).is_some_and(|(_, own)| own == Own::Set)
     }

@@ -62,7 +62,7 @@ pub struct Missing {
     pub name: String,
     /// What is there and is probably meant, written in the same way.
     pub near: Option<String>,
-    /// Whether it is there, and `null`.
+    /// True if it is there, and `null`.
     pub is_null: bool,
 }
 

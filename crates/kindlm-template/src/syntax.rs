@@ -53,7 +53,7 @@ struct Depth {
     branches: Vec<usize>,
     /// What stands in the tag, and in each bracket that is open there, behind the last comma.
     within: Vec<usize>,
-    /// Whether the next name is that of a block.
+    /// True if the next name is that of a block.
     begins_block: bool,
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct Lookup {
     pub(crate) name: String,
     /// In bytes of the template.
     pub(crate) range: Range<usize>,
-    /// Whether the template sets it itself.
+    /// True if the template sets it itself.
     pub(crate) is_own: bool,
 }
 

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 /// Names the programs that must be there, with spaces between: a test that needs one of them fails without it.
 const PROMISED: &str = "KINDLM_TESTS_NEED";
 
-/// Whether a program that a test needs is installed.
+/// True if a program that a test needs is installed.
 ///
 /// Where it is not, the test says that it was not run, and is left out.
 ///

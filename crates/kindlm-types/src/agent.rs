@@ -18,7 +18,7 @@ use crate::{
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "AgentEntry")]
 pub struct AgentSpec {
-    /// What it speaks on stdin and stdout: KindLM's own protocol, or what a known agent speaks.
+    /// The protocol on stdin and stdout: KindLM's own, or that of a known agent.
     #[serde(default, rename = "type")]
     pub kind: AgentKind,
     /// The command line, for `sh -c`, in the folder of this file; `claude` or `codex` for agents of these types.
@@ -41,11 +41,11 @@ pub struct AgentSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub cwd: Option<String>,
-    /// How long its start, and each of its turns, may take, in milliseconds; `defaults.timeoutMs` if absent.
+    /// The time limit of its start and of each turn, in milliseconds; `defaults.timeoutMs` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub timeout_ms: Option<u64>,
-    /// What its tokens cost, in US dollars for a million, where it does not tell the cost itself.
+    /// The price of its tokens in US dollars per million, if it does not report the cost itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
     /// Types of lines that KindLM does not know and that hold no evidence, such as `system/new_notice`. Without this, a
@@ -58,7 +58,7 @@ pub struct AgentSpec {
     pub evidence: Option<DeclaredEvidence>,
 }
 
-/// What an agent speaks.
+/// The protocol of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgentKind {
@@ -96,7 +96,7 @@ impl AgentKind {
 pub struct AgentStart {
     /// Its id in the suite.
     pub id: String,
-    /// How it is started.
+    /// The specification of its start.
     pub agent: Arc<AgentSpec>,
     /// The test case's name.
     pub case: String,
@@ -108,49 +108,49 @@ pub struct AgentStart {
     pub system: Option<String>,
     /// The workspace of the execution, if it has one: where it runs instead of the folder that the suite says.
     pub folder: Option<AgentFolder>,
-    /// How long it may take until it is ready.
+    /// The time limit until it is ready.
     pub timeout: Duration,
 }
 
 /// A folder in which an agent works, and what is around the agent there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentFolder {
-    /// Where it is.
+    /// The path.
     pub path: PathBuf,
-    /// What the command line of the agent is put behind as one quoted word; `None` if it stands alone.
+    /// The words before the command line, which is added as one quoted word; `None` if it stands alone.
     pub before: Option<String>,
     /// Variables that it gets beside those of the agent.
     pub env: Vec<(String, String)>,
     /// Names of variables of KindLM that it does not get, unless it is given them by name.
     pub without: Vec<String>,
-    /// Whether no variables get through to the agent but those that `before` names. What starts it there may need all that
+    /// True if no variables get through to the agent but those that `before` names. What starts it there may need all that
     /// there are.
     pub names_env: bool,
 }
 
-/// What the user says next.
+/// The next turn of the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentTurn {
     /// Which turn of the execution, from 1.
     pub number: u32,
     /// The turn's label in the suite, if it has one.
     pub label: Option<String>,
-    /// What the user says.
+    /// The message of the user.
     pub text: String,
-    /// How long the agent may take.
+    /// The time limit of the agent.
     pub timeout: Duration,
 }
 
-/// What an agent did in one turn.
+/// The reply of an agent in one turn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentReply {
     /// Its last words.
     pub text: String,
-    /// What of them nobody understands, in words.
+    /// The parts of unsupported types, in words.
     pub unread: Option<String>,
     /// Its structured output, where it tells one.
     pub output_json: Option<Value>,
-    /// What happened, in order.
+    /// The events, in order.
     pub events: Vec<Event>,
     /// The tool calls among the events.
     pub tool_calls: Vec<ToolCall>,
@@ -160,26 +160,26 @@ pub struct AgentReply {
     pub coverage: Coverage,
     /// Tokens of this turn; `None` if it told none.
     pub usage: Option<Usage>,
-    /// What this turn cost in US dollars, where the agent says so.
+    /// The cost of this turn in US dollars, if the agent reports it.
     pub cost_usd: Option<f64>,
-    /// How long the turn took, in milliseconds.
+    /// The duration of the turn in milliseconds.
     pub latency_ms: f64,
 }
 
-/// What is left when an agent has ended.
+/// The end of an agent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentEnd {
-    /// What it told after its last reply; all of the turn if that was not finished.
+    /// The events after its last reply; all of the turn if that was not finished.
     pub events: Vec<Event>,
     /// For which kinds of evidence it has told everything; `None` if it never said anything.
     pub coverage: Option<Coverage>,
-    /// What it wrote to stderr; the end, where that was much.
+    /// The last part of its stderr.
     pub stderr: String,
     /// Its exit code; `None` if a signal ended it, or it was never started.
     pub exit_code: Option<i32>,
-    /// What it says of itself: its version, its model, its session, and lines that could not be understood.
+    /// Its own data: version, model, session, and lines of unsupported types.
     pub metadata: Map<String, Value>,
-    /// What went wrong in its last lines.
+    /// The error in its last lines.
     pub error: Option<ProviderError>,
 }
 

@@ -284,7 +284,7 @@ impl Answers {
         self.by_question.len()
     }
 
-    /// Whether nothing has been asked.
+    /// True if nothing has been asked.
     pub fn is_empty(&self) -> bool {
         self.by_question.is_empty()
     }

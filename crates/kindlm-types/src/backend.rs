@@ -17,20 +17,20 @@ use crate::{
 pub struct CommandSpec {
     /// The command line, for `sh -c`. Variables are already quoted into it.
     pub command_line: String,
-    /// How long it may take.
+    /// The time limit.
     pub timeout: Duration,
     /// The folder in which it runs; that of the suite if absent.
     pub folder: Option<PathBuf>,
     /// Environment variables that it gets beside those of KindLM.
     pub env: Vec<(String, String)>,
-    /// What a user raises so that it may take longer, in words.
+    /// The setting that raises the time limit, in words.
     pub raise: &'static str,
     /// Names of variables of KindLM that it does not get, unless `env` has them.
     pub without: Vec<String>,
 }
 
 impl CommandSpec {
-    /// What a user raises where a command has no limit of its own.
+    /// The setting that raises the limit of a command without a limit of its own.
     pub const RAISE: &'static str = "`defaults.timeoutMs` or `--timeout`";
 
     /// A command in the folder of the suite.
@@ -41,7 +41,7 @@ impl CommandSpec {
     }
 }
 
-/// What a command did.
+/// The output of a command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CommandOutput {
     /// Its stdout without the protocol lines.
@@ -50,17 +50,17 @@ pub struct CommandOutput {
     pub output_json: Option<Value>,
     /// The tool calls that it declared.
     pub tool_calls: Vec<ToolCall>,
-    /// What it told event by event; empty if it told no event of its own.
+    /// The events that it reported; empty if it reported none.
     pub events: Vec<Event>,
     /// For which kinds of evidence it tells everything.
     pub coverage: Coverage,
     /// Lines of its stdout that look like protocol and cannot be read, each with its reason.
     pub unreadable: Vec<String>,
-    /// What it wrote to stderr.
+    /// Its stderr.
     pub stderr: String,
     /// Its exit code; `None` if a signal ended it.
     pub exit_code: Option<i32>,
-    /// How long it ran, in milliseconds.
+    /// The duration in milliseconds.
     pub latency_ms: f64,
 }
 
@@ -101,7 +101,7 @@ impl CommandOutput {
     }
 }
 
-/// Who pays for the attempts of one request.
+/// The budget for the attempts of one request.
 pub trait Purse: Send + Sync {
     /// Sets as much aside for one more attempt as for the first: the answer to the last one was lost, and it may have to
     /// be paid for. The error says in words why there is no money for another.
@@ -111,7 +111,7 @@ pub trait Purse: Send + Sync {
     fn not_made(&self);
 }
 
-/// What a run asks of the world.
+/// The operations that a run needs from outside.
 ///
 /// The engine plans and judges; everything that leaves the machine, or starts a process, goes through here.
 /// `provider` is a key of the suite's `providers`. Implementations retry what is worth a retry and give up
@@ -137,13 +137,13 @@ pub trait Backend: Send + Sync {
         self.complete(provider, prompt, timeout)
     }
 
-    /// Whether it keeps a bound of its own on how many calls are on their way at once. Then calls may be made that have
+    /// True if it keeps a bound of its own on how many calls are on their way at once. Then calls may be made that have
     /// to wait, and those that wait for one model do not keep others from being answered.
     fn bounds_itself(&self) -> bool {
         false
     }
 
-    /// Whether the answer to this request is at hand: then nothing is sent for it, and nothing paid.
+    /// True if the answer to this request is at hand: then nothing is sent for it, and nothing paid.
     fn recalls(&self, _provider: &str, _prompt: &Prompt) -> bool {
         false
     }

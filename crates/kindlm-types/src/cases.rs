@@ -13,7 +13,7 @@ pub trait CaseSource: fmt::Debug {
     /// How many there are.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// True if there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -28,7 +28,7 @@ pub struct ToolCall {
     /// The arguments as sent, where they are not JSON: kept and reported, never dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub malformed_arguments: Option<String>,
-    /// What the tool answered; `None` where the answer was not seen (a command's own tools, for example).
+    /// The answer of the tool; `None` if it was not recorded (a command's own tools, for example).
     #[serde(
         default,
         deserialize_with = "crate::wire::present",
@@ -42,7 +42,7 @@ pub struct ToolCall {
 pub struct Turn {
     /// The turn's label in the suite.
     pub label: String,
-    /// What the user said; `None` when the turn continues the one before.
+    /// The user's message; `None` if the turn continues the one before.
     pub user: Option<String>,
     /// The agent's last text of the turn.
     pub text: String,
@@ -54,7 +54,7 @@ pub struct Turn {
     pub tool_calls: std::ops::Range<usize>,
     /// Indices into [`Execution::recorded_events`]; empty where none were recorded.
     pub events: std::ops::Range<usize>,
-    /// How many requests were answered in it; 0 where nobody counted.
+    /// The number of requests that were answered in it; 0 if they were not counted.
     pub requests: u32,
     /// Tokens of this turn.
     pub usage: Usage,
@@ -86,57 +86,57 @@ pub struct Execution {
     pub tool_calls: Vec<ToolCall>,
     /// The labelled turns; empty unless the test case has a `conversation`.
     pub turns: Vec<Turn>,
-    /// How many requests were answered.
+    /// The number of requests that were answered.
     pub requests: u32,
     /// Tokens of all requests.
     pub usage: Usage,
     /// Time spent waiting for the provider over all requests, without retries and back-off, in milliseconds.
     pub latency_ms: Option<f64>,
-    /// What its tokens cost in US dollars, wherever the replies came from; `None` if the price is not known.
+    /// The cost of its tokens in US dollars, wherever the replies came from; `None` if the price is not known.
     pub cost_usd: Option<f64>,
-    /// Where `cached`: what was spent on the replies that did not come from the response store. Else `None`; see
+    /// If `cached`: the money spent on the replies that did not come from the response store. Else `None`; see
     /// [`spent`](Self::spent).
     pub spent_usd: Option<f64>,
-    /// What earlier attempts cost in US dollars, as far as that is known, where a run was gone on with and this one was made
+    /// The cost of earlier attempts in US dollars, as far as that is known, if a run was resumed and this execution was made
     /// again: with their judges. Else 0.
     pub earlier_usd: f64,
     /// Why the model stopped, at the last request.
     pub finish_reason: Option<FinishReason>,
-    /// Whether the conversation was ended by `maxTurns`.
+    /// True if the conversation was ended by `maxTurns`.
     pub truncated: bool,
-    /// Why this is not all that happened, in words; empty if nothing speaks against it. Spans did not come, or a
+    /// Why evidence is missing, in words; empty if none is known to be. Spans did not come, or a
     /// conversation was written down before it was over.
     pub gaps: Vec<String>,
-    /// Whether a reply came from the response store.
+    /// True if a reply came from the response store.
     pub cached: bool,
     /// The exit code of a command.
     pub exit_code: Option<i32>,
-    /// What a command wrote to stderr.
+    /// The stderr of a command.
     pub stderr: String,
     /// The test case's variables.
     pub vars: Map<String, Value>,
-    /// What the test case says of itself beyond the words of this type; scripts see it.
+    /// Further data of the test case, which scripts see.
     pub test_metadata: Map<String, Value>,
     /// The natural logarithms of the probabilities of the answer's tokens, where the provider gives them.
     pub log_probs: Option<Vec<f64>>,
-    /// What the source says beyond the words of this type: skill calls, guardrail flags, …
+    /// Further data of the source: skill calls, guardrail flags, …
     pub metadata: Map<String, Value>,
     /// The provider's own account of its answer, where a record holds one; scripts see it.
     pub provider_response: Option<Value>,
-    /// What happened, one event after the other, where the source tells more than its texts and tool calls do.
+    /// The events in order, if the source records more than texts and tool calls.
     /// [`events`](Self::events) are the events in any case.
     pub recorded_events: Vec<Event>,
-    /// For which kinds of evidence the source tells everything.
+    /// The kinds of evidence that the source records completely.
     pub coverage: Coverage,
-    /// Which kinds of evidence the suite declares complete. That does not count for what is known to be lost.
+    /// The kinds of evidence that the suite declares complete. That does not count for evidence that is known to be lost.
     pub declared: BTreeSet<Channel>,
-    /// What an instrumented agent told of its steps.
+    /// The spans of an instrumented agent.
     pub trace: Option<Box<Trace>>,
-    /// What the agent left behind in the folder in which it worked, if it had one of its own.
+    /// The changes in the folder in which the agent worked, if it had one of its own.
     pub workspace: Option<Box<Workspace>>,
     /// The tools that the model might call. They belong to the test case, so reports leave them out.
     pub tools: Vec<ToolSpec>,
-    /// What the test case and its model are as they are written; scripts see it. Reports leave it out, as it is in the
+    /// The test case and its model as they are written; scripts see it. Reports leave it out, as it is in the
     /// suite.
     pub written: Option<Arc<Written>>,
 }
@@ -150,14 +150,14 @@ pub struct Written {
     pub threshold: Option<f64>,
     /// With what the model is asked.
     pub params: Params,
-    /// What scripts find as the options of the test.
+    /// The options of the test, for scripts.
     pub options: Map<String, Value>,
-    /// Whether the prompt is written as messages.
+    /// True if the prompt is written as messages.
     pub is_chat: bool,
 }
 
 impl Execution {
-    /// What happened, one event after the other.
+    /// The events in order.
     ///
     /// A conversation of one question and one answer is told in full by its texts and tool calls, so nothing is
     /// recorded for it beside them.
@@ -272,12 +272,12 @@ pub enum ExecutionError {
     Provider(ProviderError),
     /// It was not sent: the run was stopped before (budget, fail-fast, interrupt).
     NotRun {
-        /// What stopped the run, in words.
+        /// The reason why the run stopped, in words.
         reason: String,
     },
     /// KindLM itself failed.
     Internal {
-        /// What happened, in words.
+        /// The message.
         message: String,
     },
 }
@@ -292,7 +292,7 @@ impl ExecutionError {
         }
     }
 
-    /// What happened, in words.
+    /// The message.
     pub fn message(&self) -> String {
         match self {
             Self::Provider(err) => err.to_string(),
@@ -307,20 +307,20 @@ impl ExecutionError {
 pub struct ExecutionResult {
     /// The evidence, as far as it was gathered.
     pub execution: Execution,
-    /// What the checks found, in the order of the file.
+    /// The results of the checks, in the order of the file.
     pub results: Vec<AssertionResult>,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
     /// Why it could not be carried out.
     pub error: Option<ExecutionError>,
-    /// What judging it cost in US dollars; `None` if a price is not known.
+    /// The cost of judging it in US dollars; `None` if a price is not known.
     pub judge_cost_usd: Option<f64>,
     /// Tokens that judging it took.
     pub judge_usage: Usage,
 }
 
 impl ExecutionResult {
-    /// Whether the run was stopped before it was carried out, and nothing was sent for it.
+    /// True if the run was stopped before it was carried out, and nothing was sent for it.
     ///
     /// One that was cut short has cost something and found out something: it is kept like one that came to its end.
     pub fn was_never_begun(&self) -> bool {
@@ -329,7 +329,7 @@ impl ExecutionResult {
             && self.results.is_empty()
     }
 
-    /// Whether all evidence is there, and only the judgement is not: who should have judged was not asked, for want of
+    /// True if all evidence is there, and only the judgement is not: who should have judged was not asked, for want of
     /// money, or could not answer.
     pub fn is_unjudged(&self) -> bool {
         match &self.error {
@@ -343,7 +343,7 @@ impl ExecutionResult {
         }
     }
 
-    /// Whether a provider failed in it, after retries: the one under test, or one that should have judged.
+    /// True if a provider failed in it, after retries: the one under test, or one that should have judged.
     pub fn failed_by_provider(&self) -> bool {
         matches!(self.error, Some(ExecutionError::Provider(_)))
             || self.results.iter().any(AssertionResult::failed_by_provider)

@@ -38,7 +38,7 @@ impl TreeLimits {
 /// A file, or a folder with everything in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileTree {
-    /// Whether it is a folder.
+    /// True if it is a folder.
     pub is_folder: bool,
     /// Changes when a name, a content or a mode changes.
     pub digest: String,
@@ -48,7 +48,7 @@ impl FileTree {
     /// Names that are no part of a folder, wherever they stand in it: git's own files, and those of KindLM.
     pub const LEFT_OUT: [&str; 2] = [".git", ".kindlm"];
 
-    /// Whether a name is no part of a folder when it is digested, copied or compared.
+    /// True if a name is no part of a folder when it is digested, copied or compared.
     pub fn leaves_out(name: &OsStr) -> bool {
         Self::LEFT_OUT.iter().any(|it| name == *it)
     }

@@ -57,7 +57,7 @@ impl HostPattern {
         }
     }
 
-    /// Whether it means a host as URLs have it, in lower case and with IPv6 in brackets; without a port it means any.
+    /// True if it means a host as URLs have it, in lower case and with IPv6 in brackets; without a port it means any.
     pub fn matches(&self, host: &str, port: Option<u16>) -> bool {
         if self.port.is_some() && self.port != port {
             return false;

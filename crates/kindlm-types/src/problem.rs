@@ -32,20 +32,20 @@ pub enum ProblemKind {
     MissingVariable {
         /// Its name in templates.
         name: String,
-        /// Whether it is there, and `null`.
+        /// True if it is there, and `null`.
         is_null: bool,
     },
     /// Something that decides nothing as it is written. What has this problem can be used.
     NoEffect,
     /// A file that is referred to and cannot be used.
     File {
-        /// Whether it lies where the suite may not read.
+        /// True if it lies where the suite may not read.
         outside: bool,
     },
 }
 
 impl ProblemKind {
-    /// Whether what has the problem can be used all the same: other tools take it without a word.
+    /// True if what has the problem can be used all the same: other tools take it without a word.
     pub fn is_mild(&self) -> bool {
         matches!(self, Self::MissingVariable { .. } | Self::NoEffect)
     }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{Channel, Coverage, Event, ToolCall, Usage};
 
-/// Who speaks.
+/// The speaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -36,9 +36,9 @@ impl Role {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Message {
-    /// Who speaks.
+    /// The speaker.
     pub role: Role,
-    /// What is said. For [`Role::Tool`]: the result, as JSON text.
+    /// The text. For [`Role::Tool`]: the result, as JSON text.
     pub content: String,
     /// The tool calls that an assistant message asks for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -100,7 +100,7 @@ pub struct Params {
 pub struct ToolSpec {
     /// The tool's name.
     pub name: String,
-    /// What it does, for the model.
+    /// The description, for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// JSON Schema of its arguments.
@@ -160,7 +160,7 @@ pub struct Prompt {
     /// What else such providers are told of the test: `description`, `metadata`, `threshold`, `prompt` (its name).
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub test: Map<String, Value>,
-    /// Whether the prompt is written as messages, for providers that are given it as one text: it is JSON then, also
+    /// True if the prompt is written as messages, for providers that are given it as one text: it is JSON then, also
     /// where there is only one message.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_chat: bool,
@@ -270,7 +270,7 @@ impl FinishReason {
         }
     }
 
-    /// Whether nobody knows what the word says of the end: neither that it was a good one, nor that it was not.
+    /// True if nobody knows what the word says of the end: neither that it was a good one, nor that it was not.
     pub fn is_unclear(&self) -> bool {
         // Where the source has no word for it, it tells no reason.
         const GOOD: [&str; 8] =
@@ -281,7 +281,7 @@ impl FinishReason {
             && !GOOD.iter().any(|it| it.eq_ignore_ascii_case(word))
     }
 
-    /// Whether the word says that something went wrong, other than a limit, a refusal, or a pause after which it goes on.
+    /// True if the word says that something went wrong, other than a limit, a refusal, or a pause after which it goes on.
     pub fn is_failure(&self) -> bool {
         const NONE: [&str; 2] = ["pause_turn", "model_context_window_exceeded"];
         let Self::Other(word) = self else { return false };
@@ -329,7 +329,7 @@ pub struct Reply {
     pub output_json: Option<Value>,
     /// The tool calls it asks for, in order. A call with a response was made and answered already: it is evidence.
     pub tool_calls: Vec<ToolCall>,
-    /// What happened on the way to the answer, in order, where the source reports more than the words of this type.
+    /// The events on the way to the answer, in order, if the source reports more than this type holds.
     pub events: Vec<Event>,
     /// For which kinds of evidence the source records everything. A model's own API does for all; a program around an
     /// agent only for what it vouches for.
@@ -344,17 +344,17 @@ pub struct Reply {
     pub refusal: Option<String>,
     /// The natural logarithms of the probabilities of the answer's tokens, where they were asked for.
     pub log_probs: Option<Vec<f64>>,
-    /// What else the provider says: `guardrails`, the flags of its own filter.
+    /// Further data of the provider: `guardrails`, the flags of its own filter.
     pub metadata: Map<String, Value>,
-    /// What the answer cost in US dollars, where the provider says so itself.
+    /// The cost of the answer in US dollars, if the provider reports it.
     pub cost_usd: Option<f64>,
     /// The provider's own account of its answer, where it says more than the words of this type; scripts see it.
     pub response: Option<Value>,
-    /// How long the answer took, in milliseconds, without retries and back-off.
+    /// The duration of the answer in milliseconds, without retries and back-off.
     pub latency_ms: f64,
-    /// How often it was sent, 1 without retries.
+    /// The number of attempts; 1 without retries.
     pub attempts: u32,
-    /// Whether it came from the response store.
+    /// True if it came from the response store.
     pub cached: bool,
 }
 

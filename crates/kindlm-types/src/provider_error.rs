@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::FailureCode;
 
-/// What kind of obstacle stood between the request and the answer.
+/// The kind of obstacle between the request and the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProviderErrorKind {
@@ -25,7 +25,7 @@ pub enum ProviderErrorKind {
     ContextLength,
     /// The provider's filter refused the prompt.
     ContentFilter,
-    /// The provider says that the request is wrong.
+    /// The provider rejects the request as invalid.
     InvalidRequest,
     /// The provider has too much to do.
     Overloaded,
@@ -66,13 +66,13 @@ pub struct ProviderError {
     pub message: String,
     /// The HTTP status, if there was an answer.
     pub status: Option<u16>,
-    /// Whether the same request may succeed later.
+    /// True if the same request may succeed later.
     pub retryable: bool,
     /// How long the provider asked to wait.
     pub retry_after: Option<Duration>,
     /// How often it was sent, 1 without retries; 0 if nothing was sent.
     pub attempts: u32,
-    /// Whether the last request was on its way when its answer was lost: the provider may have done the work, and
+    /// True if the last request was on its way when its answer was lost: the provider may have done the work, and
     /// charge for it.
     pub lost: bool,
 }
@@ -110,7 +110,7 @@ impl ProviderError {
         self
     }
 
-    /// Whether the provider may charge for the last request although there is no answer that could be used.
+    /// True if the provider may charge for the last request although there is no answer that could be used.
     pub fn may_be_charged(&self) -> bool {
         let kind = self.kind;
         let worked =

@@ -13,13 +13,13 @@ pub struct RunInfo {
     pub version: String,
     /// When it started, RFC 3339 in UTC.
     pub started_at: String,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     pub duration_ms: f64,
     /// Operating system and architecture, such as `linux-x86_64`.
     pub platform: String,
     /// The git commit that was checked out, if any.
     pub git_commit: Option<String>,
-    /// Whether the user interrupted it.
+    /// True if the user interrupted it.
     pub interrupted: bool,
 }
 
@@ -30,7 +30,7 @@ pub struct SuiteInfo {
     pub project: String,
     /// The suite's name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: Option<String>,
     /// The suite's own tags.
     pub tags: Vec<String>,
@@ -64,7 +64,7 @@ pub struct AssertionSetInfo {
     pub version: Option<String>,
     /// Changes when one of its assertions changes.
     pub digest: String,
-    /// How many assertions it has.
+    /// The number of its assertions.
     pub assertions: u64,
     /// The file that it is read from, relative to the config file.
     pub file: Option<String>,
@@ -105,13 +105,13 @@ pub struct ShardInfo {
     pub count: u32,
     /// The same for all parts of one run: of what is run, and who runs what.
     pub plan_digest: String,
-    /// How many results the whole run has: test cases × models.
+    /// The number of results of the whole run: test cases × models.
     pub cases: u64,
-    /// How many test cases the whole run skips.
+    /// The number of test cases that the whole run skips.
     pub skipped: u64,
 }
 
-/// What the `compliance` block of the suite says about the system under test.
+/// The `compliance` block of the suite: the system under test.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ComplianceInfo {
     /// `eu-ai-act` or `custom`.
@@ -122,18 +122,18 @@ pub struct ComplianceInfo {
     pub system_version: Option<String>,
     /// `high`, `limited` or `minimal`.
     pub risk_level: Option<String>,
-    /// Who operates it.
+    /// The operator.
     pub operator: Option<String>,
-    /// What it is for.
+    /// Its purpose.
     pub intended_purpose: Option<String>,
-    /// How its data is governed.
+    /// The governance of its data.
     pub data_governance_notes: Option<String>,
 }
 
 /// A count out of a total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateCount {
-    /// How many.
+    /// The count.
     pub count: u64,
     /// Of how many.
     pub total: u64,
@@ -154,11 +154,11 @@ pub struct DerivedMetric {
     pub name: String,
     /// The formula, as the suite has it.
     pub formula: String,
-    /// What it comes to for each model.
+    /// Its value for each model.
     pub values: Vec<DerivedValue>,
 }
 
-/// What a derived metric comes to for one model.
+/// The value of a derived metric for one model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DerivedValue {
     /// The model's id in the suite.
@@ -183,9 +183,9 @@ pub struct Report<Cases: ?Sized = Vec<CaseResult>> {
     pub skipped: Vec<SkippedCase>,
     /// The gates, in their fixed order.
     pub gates: Vec<GateResult>,
-    /// What the suite makes out of named scores, in the order of the suite. In a part of a run: over that part.
+    /// The metrics that the suite derives from named scores, in the order of the suite. In a part of a run: over that part.
     pub derived: Vec<DerivedMetric>,
-    /// What the suite says about the system under test.
+    /// The system under test, as the suite describes it.
     pub compliance: Option<ComplianceInfo>,
     /// Things the user should know, in words: prices that are old, features that do nothing yet.
     pub warnings: Vec<String>,

@@ -8,13 +8,13 @@ use crate::{Class, Execution, ExecutionResult, FailureCode, Outcome, Score, Seve
 
 /// The id of the assertion that counts several checks as one.
 pub const ASSERT_SET: &str = "assert-set";
-/// What a set that must not hold calls itself in its metadata.
+/// The type of a set that must not hold, in its metadata.
 pub const NOT_ASSERT_SET: &str = "not-assert-set";
 
-/// What the result calls itself that says whether the scores of all checks together reach the threshold of a test.
+/// The id of the result that compares the mean score of all checks with the threshold of a test.
 pub const AGGREGATE_SCORE: &str = "threshold";
 
-/// What one configured check found in one execution.
+/// The result of one check of one execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssertionResult {
     /// The assertion's id, such as `tool-calls`; `type` in JSON.
@@ -23,9 +23,9 @@ pub struct AssertionResult {
     pub label: String,
     /// The answer.
     pub verdict: Verdict,
-    /// How well the check was met, from 0 to 1; `None` where nothing could be measured.
+    /// The score from 0 to 1; `None` if nothing could be measured.
     pub score: Option<Score>,
-    /// What a failure means.
+    /// The meaning of a failure.
     pub severity: Severity,
     /// Whether a rule or a model judged.
     pub class: Class,
@@ -39,12 +39,12 @@ pub struct AssertionResult {
     pub reasoning: Option<String>,
     /// The code of the obstacle, where the check is errored with a code of its own: that of a provider, for example.
     pub cause: Option<FailureCode>,
-    /// What this result is made of, where a check is made of parts: a set of checks, or a script that graded
+    /// The results of the parts, if a check has parts: a set of checks, or a script that graded
     /// several things.
     pub components: Vec<AssertionResult>,
     /// Scores that the check gives by name, beside its own.
     pub named_scores: Vec<NamedScore>,
-    /// Everything else worth keeping: matches, differences, thresholds.
+    /// Further data: matches, differences, thresholds.
     pub metadata: Map<String, Value>,
 }
 
@@ -105,7 +105,7 @@ impl AssertionResult {
         Self::new(assertion, label, Verdict::Fail { code, message: message.into() })
     }
 
-    /// It could not be found out; no score.
+    /// The check could not be decided; no score.
     pub fn errored(
         assertion: impl Into<String>,
         label: impl Into<String>,
@@ -145,12 +145,12 @@ impl AssertionResult {
         told.flat_map(Self::findings).collect()
     }
 
-    /// Whether it is a check that found something, and not what the scores of all checks come to.
+    /// True if it is a check that found something, and not what the scores of all checks come to.
     pub fn is_check(&self) -> bool {
         self.assertion != AGGREGATE_SCORE
     }
 
-    /// Whether the check could not be made because a provider failed, after retries.
+    /// True if the check could not be made because a provider failed, after retries.
     ///
     /// The code says so, or `cause` in the metadata does where the check has a code of its own for it, or a check
     /// of the set does.
@@ -216,7 +216,7 @@ pub struct ScoreSummary {
     pub min: f64,
     /// Highest score.
     pub max: f64,
-    /// How many repeats have a score.
+    /// The number of repeats that have a score.
     pub count: u32,
 }
 
@@ -225,7 +225,7 @@ pub struct ScoreSummary {
 pub struct Cost {
     /// The sum of the known costs, in US dollars.
     pub known_usd: f64,
-    /// How many executions have no known cost. Above 0, the true cost is higher than `known_usd`.
+    /// The number of executions without a known cost. If it is above 0, the true cost is higher than `known_usd`.
     pub unknown: u32,
 }
 
@@ -242,7 +242,7 @@ impl Cost {
     }
 }
 
-/// How many checks held, of those that were judged; skipped and errored ones are not judged.
+/// The number of checks that passed, and of those that were judged. Skipped and errored checks are not judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckCounts {
     /// Deterministic checks that passed.
@@ -268,13 +268,13 @@ pub struct CaseResult {
     pub digest: Option<String>,
     /// In a part of a run: the position in the plan of the whole run, from 0.
     pub plan_index: Option<u64>,
-    /// How the case ended: `errored` if any repeat is, else by its pass rate.
+    /// The outcome of the case: `errored` if any repeat is, else by its pass rate.
     pub outcome: Outcome,
     /// Passed repeats / judged repeats, from 0 to 1; 0 when no repeat could be judged.
     pub pass_rate: f64,
-    /// How many repeats were executed.
+    /// The number of repeats that were executed.
     pub repeats: u32,
-    /// How many of them could not be executed or judged.
+    /// The number of repeats that could not be executed or judged.
     pub errored_repeats: u32,
     /// The scores of each check, in order of first appearance.
     pub scores: Vec<ScoreSummary>,
@@ -294,7 +294,7 @@ pub struct CaseResult {
 }
 
 impl CaseResult {
-    /// Whether the case counts as passed (`scored` counts).
+    /// True if the case counts as passed (`scored` counts).
     pub fn passed(&self) -> bool {
         self.outcome.held()
     }
@@ -324,16 +324,16 @@ pub struct GateResult {
     pub gate: String,
     /// Whether it held.
     pub outcome: GateOutcome,
-    /// What was measured; `None` when there was nothing to measure.
+    /// The measured value; `None` if there was nothing to measure.
     pub actual: Option<f64>,
-    /// What was asked for.
+    /// The limit.
     pub threshold: f64,
     /// Both, in words.
     pub message: String,
 }
 
 impl GateResult {
-    /// Whether the gate lets the run pass.
+    /// True if the gate lets the run pass.
     pub fn passed(&self) -> bool {
         self.outcome != GateOutcome::Broken
     }

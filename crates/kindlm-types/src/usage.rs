@@ -20,10 +20,10 @@ pub struct Usage {
     pub cached_input_tokens: Option<u64>,
     /// The part of the input tokens that was written to the provider's prompt cache; `None` if it was not reported.
     pub cache_write_tokens: Option<u64>,
-    /// Whether this is not all: the tokens of the prompt or those of the answer were not counted, or those of one answer
+    /// True if this is not all: the tokens of the prompt or those of the answer were not counted, or those of one answer
     /// of several.
     pub partial: bool,
-    /// Whether only the sum is known, of one answer at least, and not how much of it was the prompt.
+    /// True if only the sum is known, of one answer at least, and not how much of it was the prompt.
     pub total_only: bool,
 }
 
@@ -113,12 +113,12 @@ impl Usage {
         })
     }
 
-    /// Whether it tells how many tokens there were in all.
+    /// True if it tells how many tokens there were in all.
     pub fn is_whole(&self) -> bool {
         *self != Self::default() && !self.partial
     }
 
-    /// Whether it tells the tokens of the prompt and those of the answer.
+    /// True if it tells the tokens of the prompt and those of the answer.
     pub fn has_parts(&self) -> bool {
         let any = self.input_tokens > 0 || self.output_tokens > 0;
         any && !self.partial && !self.total_only
@@ -177,12 +177,12 @@ impl UsageSum {
         self.counted += other.counted;
     }
 
-    /// Whether there was no answer.
+    /// True if there was no answer.
     pub fn is_empty(&self) -> bool {
         !self.any
     }
 
-    /// Whether some answers were counted, and others were not.
+    /// True if some answers were counted, and others were not.
     pub fn lacks_some(&self) -> bool {
         self.lacks_some && self.counted != Usage::default()
     }

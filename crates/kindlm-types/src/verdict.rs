@@ -142,16 +142,16 @@ pub enum Verdict {
     Pass,
     /// The expectation did not hold.
     Fail {
-        /// What kind of failure.
+        /// The kind of failure.
         code: FailureCode,
-        /// What was expected and what was found, in words.
+        /// The expected and the actual value, in words.
         message: String,
     },
     /// It could not be found out whether the expectation holds.
     Errored {
-        /// What kind of obstacle.
+        /// The kind of obstacle.
         code: FailureCode,
-        /// What stood in the way, in words.
+        /// The obstacle, in words.
         message: String,
     },
     /// The check does not apply here. It counts as held and is left out of every rate.
@@ -195,7 +195,7 @@ impl Verdict {
     }
 }
 
-/// What a failing check means for the execution.
+/// The meaning of a failed check for the execution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -217,7 +217,7 @@ pub enum Class {
     Probabilistic,
 }
 
-/// How an execution, or all repeats of a case, ended.
+/// The outcome of an execution, or of all repeats of a case.
 ///
 /// The order is the order of precedence: of several that apply, the greatest wins.
 #[derive(
@@ -301,7 +301,7 @@ impl Outcome {
         }
     }
 
-    /// Whether nothing speaks against the execution (`scored` holds, unless the run is strict).
+    /// True if nothing speaks against the execution (`scored` holds, unless the run is strict).
     pub fn held(self) -> bool {
         matches!(self, Self::Passed | Self::Scored)
     }

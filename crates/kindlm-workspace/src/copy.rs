@@ -89,7 +89,7 @@ fn copy_link(root: &Path, relative: &Path, target: &Path) -> Result<(), String> 
     link(&leads_to, target).map_err(|err| cannot("make", target, &err))
 }
 
-/// Whether a link at a path stays below the folder that the path is from, by its words alone.
+/// True if a link at a path stays below the folder that the path is from, by its words alone.
 fn stays_inside(at: &Path, leads_to: &Path) -> bool {
     let mut depth = at.components().count() - 1;
     for part in leads_to.components() {

@@ -22,11 +22,11 @@ pub struct FoldersOptions {
     pub suite: PathBuf,
     /// Hidden files and folders of all tests, from that folder: no agent may read those of another test either.
     pub hidden: Vec<String>,
-    /// Whether a workspace may start as a folder outside of that one.
+    /// True if a workspace may start as a folder outside of that one.
     pub allow_outside: bool,
     /// The folder for temporary files. Outside of the suite, so that tools do not take the suite for a part of the work.
     pub temp: PathBuf,
-    /// Whether the folders are left where they are.
+    /// True if the folders are left where they are.
     pub keep: bool,
     /// Where programs are looked for, as in the variable `PATH`.
     pub path: OsString,

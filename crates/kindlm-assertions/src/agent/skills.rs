@@ -1,4 +1,4 @@
-//! The skills that an agent loaded, whoever tells of them.
+//! The skills that an agent loaded, from any source.
 
 use kindlm_types::{Action, ActionState, ActionStatus, Event, Facts};
 use serde_json::Value;
@@ -28,7 +28,7 @@ pub(crate) fn plain(name: &str) -> &str {
     name.trim().trim_start_matches('/')
 }
 
-/// Whether a call went wrong, or was not allowed.
+/// True if a call went wrong, or was not allowed.
 pub(crate) fn has_failed(state: ActionState) -> bool {
     matches!(state, ActionState::Ended(ActionStatus::Failed | ActionStatus::Rejected))
 }

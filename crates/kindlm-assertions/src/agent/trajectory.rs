@@ -17,14 +17,14 @@ use crate::shared::glob;
 const NO_STEPS: &str = "The execution has neither a trace nor tool calls: give `trace` or `tool_calls` \
     in the record";
 
-/// What kind of step.
+/// The kind of step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "TrajectoryStepType")]
 pub(crate) enum StepType {
     /// A command was run.
     Command,
-    /// The agent said something.
+    /// The agent wrote a message.
     Message,
     /// The agent thought.
     Reasoning,
@@ -52,7 +52,7 @@ impl StepType {
 /// One step of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Step {
-    /// What kind of step.
+    /// The kind of step.
     pub(crate) kind: StepType,
     /// The tool, the command, the query, or the span's own name.
     pub(crate) name: String,
@@ -68,7 +68,7 @@ impl Step {
         format!("{}:{}", self.kind.name(), self.name)
     }
 
-    /// Whether one of its names matches a pattern.
+    /// True if one of its names matches a pattern.
     pub(crate) fn is_called(&self, pattern: &str) -> bool {
         glob::matches(&self.name, pattern)
             || self.aliases.iter().any(|it| glob::matches(it, pattern))

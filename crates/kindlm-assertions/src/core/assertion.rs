@@ -38,7 +38,7 @@ pub trait Assertion: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Whether its `threshold` is another measure than a score from 0 to 1: dollars, a distance, what a script gives. So it
+    /// True if its `threshold` is another measure than a score from 0 to 1: dollars, a distance, what a script gives. So it
     /// is where promptfoo takes any number.
     fn measures(&self) -> bool {
         false
@@ -49,13 +49,13 @@ pub trait Assertion: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Whether it looks at the output, so that `on` may put another value in its place. One that looks at what
+    /// True if it looks at the output, so that `on` may put another value in its place. One that looks at what
     /// happened would go on looking at that.
     fn sees_output(&self) -> bool {
         true
     }
 
-    /// Whether it can say nothing where nobody has told the output. One that looks at everything else as well decides
+    /// True if it can say nothing where nobody has told the output. One that looks at everything else as well decides
     /// for itself.
     fn needs_output(&self) -> bool {
         self.sees_output()
@@ -71,7 +71,7 @@ pub trait Assertion: fmt::Debug + Send + Sync {
         self.stands(result)
     }
 
-    /// Whether it looks at the answers of all turns of a conversation, and not at the last one alone.
+    /// True if it looks at the answers of all turns of a conversation, and not at the last one alone.
     fn sees_turns(&self) -> bool {
         false
     }
@@ -84,12 +84,12 @@ pub trait Assertion: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Whether it looks at a workspace, so that it can say nothing about a test without one.
+    /// True if it looks at a workspace, so that it can say nothing about a test without one.
     fn needs_workspace(&self) -> bool {
         !self.gathers().is_empty()
     }
 
-    /// Whether what it was configured with may hold a secret once variables are filled in, so that no result shows it.
+    /// True if what it was configured with may hold a secret once variables are filled in, so that no result shows it.
     fn hides_its_value(&self) -> bool {
         false
     }
@@ -100,7 +100,7 @@ pub trait Assertion: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Whether a result of it is a tie: neither this verdict nor its opposite.
+    /// True if a result of it is a tie: neither this verdict nor its opposite.
     fn is_tie(&self, _result: &AssertionResult) -> bool {
         false
     }
@@ -117,12 +117,12 @@ pub trait Assertion: fmt::Debug + Send + Sync {
         &[]
     }
 
-    /// Whether something in it has a weight in a mean of scores.
+    /// True if something in it has a weight in a mean of scores.
     fn weighs(&self) -> bool {
         true
     }
 
-    /// Whether it compares the output with others: it is evaluated when all of them are there, and finds them in
+    /// True if it compares the output with others: it is evaluated when all of them are there, and finds them in
     /// [`Evidence::contest`].
     fn compares(&self) -> bool {
         false
@@ -163,7 +163,7 @@ pub struct Code {
 pub struct ExpectPath {
     /// JSON pointer inside `expect`, such as `/guardrails/keywords`.
     pub pointer: &'static str,
-    /// Whether the place holds a list, each item of which is one check.
+    /// True if the place holds a list, each item of which is one check.
     pub list: bool,
 }
 
@@ -222,14 +222,14 @@ pub enum Build {
 /// The options of an entry that an assertion applies itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Own {
-    /// Whether the entry was written with `not-`.
+    /// True if the entry was written with `not-`.
     pub negate: bool,
     /// The entry's `threshold` (or `atLeast`).
     pub threshold: Option<f64>,
 }
 
 impl Build {
-    /// Whether the assertion asks judges.
+    /// True if the assertion asks judges.
     pub fn asks_judges(&self) -> bool {
         match self {
             Self::Judged(_) | Self::Graded(_) => true,

@@ -25,7 +25,7 @@ pub struct Candidate<'a> {
     pub execution: Cow<'a, Execution>,
     /// What was found by the checks that judge it by itself.
     pub results: &'a [AssertionResult],
-    /// Whether it came to its end, so that there is an output to compare.
+    /// True if it came to its end, so that there is an output to compare.
     pub is_there: bool,
 }
 

@@ -146,7 +146,7 @@ pub(crate) fn perplexity(log_probs: &[f64]) -> f64 {
     (-(log_probs.iter().sum::<f64>() / count)).exp()
 }
 
-/// Whether the tool calls of an execution are known: it has some, or it is one that would have told.
+/// True if the tool calls of an execution are known: it has some, or it is one that would have told.
 pub(crate) fn knows_tool_calls(execution: &Execution) -> bool {
     !execution.tool_calls.is_empty() || execution.requests > 0 || execution.exit_code.is_some()
 }

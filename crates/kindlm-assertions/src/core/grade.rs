@@ -32,7 +32,7 @@ pub(crate) fn parsed(execution: &Execution) -> Option<Cow<'_, Value>> {
 /// What one check of the list form found.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Grade {
-    /// Whether it held.
+    /// True if it held.
     pub(crate) pass: bool,
     /// Any number; one that is not finite makes the result errored.
     pub(crate) score: f64,

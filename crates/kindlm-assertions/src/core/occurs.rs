@@ -14,9 +14,9 @@ pub(crate) struct Occurs {
     pub(crate) id: &'static str,
     pub(crate) phrase: PhrasePattern,
     pub(crate) label: String,
-    /// Whether it must be in the value, or must not.
+    /// True if it must be in the value, or must not.
     pub(crate) wanted: bool,
-    /// Whether comments in the value do not count.
+    /// True if comments in the value do not count.
     pub(crate) strip_comments: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Checks of what was said, where nobody has told what was said.
+//! Checks of an output that was not recorded.
 //!
 //! The output of an execution is what the agent said, and empty if it said nothing. But a source may not tell what was
 //! said: a record may have tool calls only, and instrumentations record texts only if they are asked to. Then an empty
@@ -29,7 +29,7 @@ pub(crate) fn no_output(execution: &Execution) -> String {
     format!("the source recorded no output, and does not say that there is none; {advice}")
 }
 
-/// Whether nobody has told the output of an execution: there is none, and the source does not say that it tells all that
+/// True if nobody has told the output of an execution: there is none, and the source does not say that it tells all that
 /// was said; or more has happened, and the last words may have been in that.
 pub(crate) fn is_untold(execution: &Execution) -> bool {
     !execution.gaps.is_empty()
@@ -51,7 +51,7 @@ pub(crate) fn untold_calls(execution: &Execution) -> Option<String> {
     })
 }
 
-/// Whether spans show that a tool was called, but not with which arguments, where events have this input: there are no
+/// True if spans show that a tool was called, but not with which arguments, where events have this input: there are no
 /// arguments of instrumentations that are not told to record them.
 pub(crate) fn inputs_are_untold(execution: &Execution, input: &Value) -> bool {
     execution.trace.is_some() && input.is_null()
@@ -68,7 +68,7 @@ pub(crate) fn arguments_are_untold(execution: &Execution, call: &ToolCall) -> bo
             || execution.recorded_events.iter().any(is_it))
 }
 
-/// The result of a check of an output that nobody has told, which may have been able to name another value with `on`.
+/// The result of a check of an output that was not recorded. The check may name another value with `on`.
 pub(crate) fn untold(
     id: &str,
     label: Option<&str>,

@@ -29,7 +29,7 @@ pub(crate) struct Config {
     /// The criterion, in words.
     #[schemars(length(min = 1))]
     value: String,
-    /// What each answer is worth: `yes-or-no`, or a score for each of Y and N.
+    /// The score of each answer: `yes-or-no`, or a score for each of Y and N.
     #[serde(default)]
     scores: Option<Scores>,
     /// Replaces the prompt: a text or the messages of a chat, with `{{ input }}`, `{{ criteria }}` and

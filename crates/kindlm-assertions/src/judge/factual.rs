@@ -45,7 +45,7 @@ pub(crate) struct Config {
     /// The reference: an answer that is known to be right.
     #[schemars(length(min = 1))]
     value: String,
-    /// What each finding is worth: `promptfoo`, `autoevals`, or a score for each of A to E.
+    /// The score of each finding: `promptfoo`, `autoevals`, or a score for each of A to E.
     #[serde(default)]
     scores: Option<Scores>,
     /// Replaces the prompt: a text or the messages of a chat, with `{{ input }}`, `{{ ideal }}` and

@@ -2,7 +2,7 @@
 
 use serde_json::{Number, Value};
 
-/// Whether two values are equal, in depth.
+/// True if two values are equal, in depth.
 pub(crate) fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => same_number(left, right),
@@ -17,7 +17,7 @@ pub(crate) fn equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// Whether a value has everything that is expected of it: objects may have more keys, lists may not have
+/// True if a value has everything that is expected of it: objects may have more keys, lists may not have
 /// more items, everything else is equal.
 pub(crate) fn contains(actual: &Value, expected: &Value) -> bool {
     match (actual, expected) {

@@ -1,6 +1,6 @@
 //! Patterns for names: `*` is any text, `?` is one character, case does not matter, the whole name must match.
 
-/// Whether a name matches a pattern. Takes at most time proportional to the product of their lengths.
+/// True if a name matches a pattern. Takes at most time proportional to the product of their lengths.
 pub(crate) fn matches(name: &str, pattern: &str) -> bool {
     let name: Vec<char> = name.chars().flat_map(char::to_lowercase).collect();
     let pattern: Vec<char> = pattern.chars().flat_map(char::to_lowercase).collect();

@@ -150,12 +150,12 @@ const VOID: &[&str] = &[
     "track", "wbr",
 ];
 
-/// Whether the name is that of an element of HTML, or may be that of a custom one.
+/// True if the name is that of an element of HTML, or may be that of a custom one.
 pub(crate) fn is_known(name: &str) -> bool {
     ELEMENTS.contains(&name) || is_custom(name)
 }
 
-/// Whether the name has the hyphen that the names of custom elements have.
+/// True if the name has the hyphen that the names of custom elements have.
 fn is_custom(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase()) && name.contains('-')
 }
@@ -164,21 +164,21 @@ fn is_custom(name: &str) -> bool {
 #[derive(Debug, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one sign, and they are independent")]
 pub(crate) struct Seen {
-    /// Whether there is an element of HTML, or a custom one.
+    /// True if there is an element of HTML, or a custom one.
     pub(crate) known_element: bool,
-    /// Whether words stand outside all elements.
+    /// True if words stand outside all elements.
     pub(crate) bare_text: bool,
-    /// Whether there is a start tag that is not self-closing.
+    /// True if there is a start tag that is not self-closing.
     pub(crate) start_tag: bool,
-    /// Whether there is an end tag.
+    /// True if there is an end tag.
     pub(crate) end_tag: bool,
-    /// Whether there is a self-closing tag.
+    /// True if there is a self-closing tag.
     pub(crate) self_closing: bool,
-    /// Whether a tag has an attribute with a value.
+    /// True if a tag has an attribute with a value.
     pub(crate) attribute: bool,
-    /// Whether there is a comment.
+    /// True if there is a comment.
     pub(crate) comment: bool,
-    /// Whether there is a document type.
+    /// True if there is a document type.
     pub(crate) doctype: bool,
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::Setup;
 
 impl Setup<'_> {
-    /// Whether an `expect` block has a template, so that what it compiles to depends on the variables. Of what is referred
+    /// True if an `expect` block has a template, so that what it compiles to depends on the variables. Of what is referred
     /// to, all counts, as that is rare.
     pub fn has_templates(&self, expect: &Value) -> bool {
         let refers = |it: &Value| it.get("$ref").is_some();
@@ -44,7 +44,7 @@ impl fmt::Debug for Env {
     }
 }
 
-/// Whether something is true of a value, or of one within it.
+/// True if something is true of a value, or of one within it.
 fn any(value: &Value, test: &impl Fn(&Value) -> bool) -> bool {
     test(value)
         || match value {

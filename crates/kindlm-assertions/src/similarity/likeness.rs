@@ -39,7 +39,7 @@ impl References {
 pub(crate) struct Limit {
     /// The least measure that counts as alike.
     pub(crate) threshold: f64,
-    /// Whether the texts must not be alike.
+    /// True if the texts must not be alike.
     pub(crate) negate: bool,
 }
 
@@ -49,7 +49,7 @@ impl Limit {
         Self { threshold: own.threshold.unwrap_or(default), negate: own.negate }
     }
 
-    /// Whether the texts are alike.
+    /// True if the texts are alike.
     pub(crate) fn is_met(self, measure: f64) -> bool {
         measure >= self.threshold - TOLERANCE
     }

@@ -15,7 +15,7 @@ pub use render::render;
 use crate::source::{Position, Source, Span};
 use crate::tree::{Node, locate};
 
-/// Most diagnostics of one kind of source that are collected: nobody reads more.
+/// The most diagnostics that are collected for one kind of source.
 pub(crate) const MAX_DIAGNOSTICS: usize = 500;
 
 /// What kind of problem it is: a stable name for scripts and for `validate --format json`.

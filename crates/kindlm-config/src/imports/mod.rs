@@ -143,7 +143,7 @@ impl<'a> Programs<'a> {
     }
 }
 
-/// Whether a file may import others.
+/// True if a file may import others.
 pub(crate) fn is_program(path: &str) -> bool {
     Language::by_ending(path).is_some()
 }

@@ -323,7 +323,7 @@ fn python_lines(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
     })
 }
 
-/// Whether an import of Python goes on in the next line.
+/// True if an import of Python goes on in the next line.
 fn is_open(line: &str) -> bool {
     let statement = line.trim_start();
     if !statement.starts_with("import ") && !statement.starts_with("from ") {

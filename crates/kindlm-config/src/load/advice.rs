@@ -14,7 +14,7 @@ use super::Loader;
 use super::vars::Written;
 use crate::diagnostic::{Code, Diagnostic, Piece};
 
-/// Whether checks find something in an execution, whatever it is: a result, or a question to ask.
+/// True if checks find something in an execution, whatever it is: a result, or a question to ask.
 pub(super) fn check_something<'c>(checks: impl IntoIterator<Item = &'c Check>) -> bool {
     let (execution, answers) = (Execution::default(), Answers::default());
     let evidence =
@@ -24,7 +24,7 @@ pub(super) fn check_something<'c>(checks: impl IntoIterator<Item = &'c Check>) -
         .any(|it| !it.questions(&evidence).is_empty() || !it.evaluate(&evidence).is_empty())
 }
 
-/// Whether checks ask the suite's judge, or its jury, about an execution.
+/// True if checks ask the suite's judge, or its jury, about an execution.
 pub(super) fn asks_judge(checks: &[Check], vars: &Map<String, Value>) -> bool {
     let said = "?".to_owned();
     let execution = Execution {

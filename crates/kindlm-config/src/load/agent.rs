@@ -58,12 +58,12 @@ impl Loader<'_> {
         }
     }
 
-    /// Whether this is the name of an agent.
+    /// True if this is the name of an agent.
     pub(super) fn is_agent(&self, id: &str) -> bool {
         self.agents.names.iter().any(|it| it == id)
     }
 
-    /// Whether there is no agent.
+    /// True if there is no agent.
     pub(super) fn agents_are_none(&self) -> bool {
         self.agents.names.is_empty()
     }

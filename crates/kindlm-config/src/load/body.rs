@@ -32,7 +32,7 @@ pub(super) struct Opening {
     /// The prompt's name; none for an agent without a prompt.
     pub(super) name: Option<Arc<str>>,
     pub(super) parts: Box<[(Role, Form)]>,
-    /// Whether it is written as `messages`.
+    /// True if it is written as `messages`.
     pub(super) is_chat: bool,
 }
 
@@ -97,12 +97,12 @@ pub(super) struct More {
     pub(super) metadata: Map<String, Value>,
     /// What scripts find as options.
     pub(super) options: Map<String, Value>,
-    /// The output, if nobody is asked for it.
+    /// The output, if it is recorded already.
     pub(super) recorded: Option<Value>,
 }
 
 impl More {
-    /// Whether a test has nothing of it.
+    /// True if a test has nothing of it.
     pub(super) fn is_empty(&self) -> bool {
         self.metadata.is_empty() && self.options.is_empty() && self.recorded.is_none()
     }

@@ -63,7 +63,7 @@ impl Loader<'_> {
         Some(key)
     }
 
-    /// Reports the tests that have nobody to be compared with.
+    /// Reports the tests without another output to compare with.
     pub(super) fn report_lonely(&mut self) {
         let groups = std::mem::take(&mut self.groups.0).into_values();
         for lonely in groups.filter(|it| it.outputs < 2).filter_map(|it| it.lonely) {

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::Loader;
 use crate::imports::{self, Programs};
 
-/// Files that pass through to whoever asks, and are remembered by their digests.
+/// Files whose digests are stored when they are read.
 pub(super) struct Referred<'a> {
     files: &'a dyn Files,
     digests: Mutex<HashMap<String, Fingerprint>>,
@@ -123,7 +123,7 @@ impl Loader<'_> {
     }
 }
 
-/// Whether a value refers to a template somewhere.
+/// True if a value refers to a template somewhere.
 fn refers(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.iter().any(refers),

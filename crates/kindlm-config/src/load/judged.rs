@@ -55,7 +55,7 @@ impl Loader<'_> {
         }
     }
 
-    /// Reports what the suite says about judging and nobody is judged by.
+    /// Reports settings of judges that no check uses.
     pub(super) fn idle_judging(&mut self, piece: Piece<'_>) {
         let judge = self.defaults.judge.clone();
         // What is wrong with it is told already.

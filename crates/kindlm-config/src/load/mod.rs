@@ -271,7 +271,7 @@ struct Loader<'a> {
     source: Arc<Source>,
     files: &'a dyn Files,
     env: &'a dyn Fn(&str) -> Option<String>,
-    /// The reporters that there are; empty if nobody knows.
+    /// The known reporters; empty if they are not known.
     reporters: &'a [&'static str],
     /// The gates that there are.
     gate_registry: &'a Registry<gates::Registration>,
@@ -282,7 +282,7 @@ struct Loader<'a> {
     /// The files that assertions refer to.
     referred: &'a digest::Referred<'a>,
     found: Found,
-    /// Whether the document is the translation of promptfoo's, which takes what is missing for an empty text.
+    /// True if the document is the translation of promptfoo's, which takes what is missing for an empty text.
     is_translated: bool,
     /// True if only its providers and models are wanted.
     only_models: bool,
@@ -359,7 +359,7 @@ impl Loader<'_> {
         self.report_conditions();
         self.report_unused_sets(piece);
         self.check_unused_templates(piece);
-        // Behind all models: the first of those judges where nobody is named.
+        // After all models, as the first one is the default judge.
         self.suite.models.append(&mut self.agents.ready);
     }
 

@@ -31,9 +31,9 @@ pub(super) struct Parts<'p> {
     pub(super) conversation: Turns,
     /// Of what must hold at the end, and of the folder in which it must.
     pub(super) expect: Fingerprint,
-    /// Whether the suite's own judge is asked about it.
+    /// True if the suite's own judge is asked about it.
     pub(super) asks_judge: bool,
-    /// Whether it is compared with others.
+    /// True if it is compared with others.
     pub(super) compares: bool,
     /// The folder of its own in which the agent works.
     pub(super) workspace: Option<Resolved>,
@@ -71,7 +71,7 @@ impl Loader<'_> {
         let rules = self.judged_as(value, rules);
         self.check_named(piece, at, &rules, given);
         let (checks, block) = self.expect(piece, &format!("{at}/expect"), expect, &rules, given);
-        // Of what is broken nobody knows whether it would check something.
+        // Skip the warning "checks nothing" if the test has errors.
         let is_whole = turns_are_whole && self.found.errors.len() == errors;
         if is_whole
             && object(value, "expect").is_some()

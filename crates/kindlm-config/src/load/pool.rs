@@ -27,11 +27,11 @@ pub(super) struct Pool {
 pub(super) struct Block {
     /// The checks that it stands for, and those of the prompt.
     pub(super) checks: Arc<[Check]>,
-    /// Whether they find something in an execution, whatever it is.
+    /// True if they find something in an execution, whatever it is.
     pub(super) is_active: bool,
-    /// Whether the suite's own judge is asked, as no check and no block names another.
+    /// True if the suite's own judge is asked, as no check and no block names another.
     pub(super) asks_judge: bool,
-    /// Whether one of them compares outputs.
+    /// True if one of them compares outputs.
     pub(super) compares: bool,
     /// Of the block as it is written, and of the files that it names.
     pub(super) digest: Fingerprint,

@@ -49,7 +49,7 @@ pub(super) struct PromptPart {
 }
 
 impl Prompts {
-    /// Whether there is a prompt of this name, be it broken.
+    /// True if there is a prompt of this name, be it broken.
     pub(super) fn has(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
     }
@@ -63,7 +63,7 @@ impl Prompts {
         self.names.iter().map(String::as_str).collect()
     }
 
-    /// Whether there is no prompt at all, which is a problem of its own.
+    /// True if there is no prompt at all, which is a problem of its own.
     pub(super) fn is_empty(&self) -> bool {
         self.names.is_empty()
     }

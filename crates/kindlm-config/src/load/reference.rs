@@ -9,12 +9,12 @@ use crate::diagnostic::{Code, Piece};
 use crate::tree::locate;
 
 impl Loader<'_> {
-    /// How judging is done where nobody says otherwise.
+    /// The default settings of judges.
     pub(super) fn judging(&mut self) {
         let judge = self.defaults.judge.clone();
         // What is wrong with it is told once, where it stands.
         if judge.problems().is_empty() {
-            // The one judge is whom the engine asks where nobody is named.
+            // The only judge is the engine's default.
             self.setup.judging = JudgeBlock { model: None, ..judge };
             self.suite.judging = self.setup.judging.clone();
         }

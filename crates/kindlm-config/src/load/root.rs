@@ -349,7 +349,7 @@ fn take_back(document: &mut Value, lent: &[&str]) {
     }
 }
 
-/// Whether something at or below a pointer is wrong.
+/// True if something at or below a pointer is wrong.
 pub(super) fn is_faulty(faulty: &[String], at: &str) -> bool {
     faulty
         .iter()

@@ -18,9 +18,9 @@ pub(super) struct Conditions(BTreeMap<(String, String), Condition>);
 struct Condition {
     /// What is said if no test has the variable.
     warning: Diagnostic,
-    /// Whether some test has the rule.
+    /// True if some test has the rule.
     is_used: bool,
-    /// Whether a test with the rule has the variable.
+    /// True if a test with the rule has the variable.
     is_met: bool,
     /// A variable of a test with the rule that was probably meant.
     near: Option<String>,
@@ -145,7 +145,7 @@ fn awaited(rule: &Value) -> Vec<String> {
     }
 }
 
-/// Whether a condition holds for tests that do not have the variable.
+/// True if a condition holds for tests that do not have the variable.
 fn fits_nothing(wanted: &Value) -> bool {
     wanted.is_null() || wanted.as_array().is_some_and(|it| it.iter().any(Value::is_null))
 }

@@ -24,7 +24,7 @@ const KEY: &str = "assertionSets";
 pub(super) struct Sets {
     names: Vec<String>,
     by_name: HashMap<String, Option<Vec<Value>>>,
-    /// The names that somebody refers to.
+    /// The names that are referred to.
     used: HashSet<String>,
     /// Rules that were put together before, by their text.
     compiled: HashMap<String, Arc<Rules>>,
@@ -326,7 +326,7 @@ fn rule_of(problem: &Problem) -> Option<usize> {
     problem.pointer.split('/').nth(1)?.parse().ok()
 }
 
-/// Whether something is only wrong for want of a variable.
+/// True if something is only wrong for want of a variable.
 fn is_missing(problem: &Problem) -> bool {
     matches!(problem.kind, ProblemKind::MissingVariable { .. })
 }

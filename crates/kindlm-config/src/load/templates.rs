@@ -47,7 +47,7 @@ impl Loader<'_> {
         }
     }
 
-    /// Whether a problem is about a value with variables in it.
+    /// True if a problem is about a value with variables in it.
     fn is_filled(&self, template: &Value, problem: &Problem) -> bool {
         let key = problem.pointer.split('/').nth(1).unwrap_or_default();
         let value = template.get(key).cloned().unwrap_or_default();

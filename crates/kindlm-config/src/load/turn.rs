@@ -17,7 +17,7 @@ use crate::tree::Node;
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     pub(super) forms: Vec<TurnForm>,
-    /// Whether the checks of some turn find something in it, whatever it is.
+    /// True if the checks of some turn find something in it, whatever it is.
     pub(super) is_active: bool,
     /// Of what each turn expects.
     pub(super) digests: Vec<Fingerprint>,

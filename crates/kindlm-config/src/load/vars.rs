@@ -204,7 +204,7 @@ fn unset(variable: &str, written: Written<'_>, range: &Range<usize>) -> Diagnost
     Diagnostic::error(Code::MISSING_VARIABLE, message, written.source, written.place(range))
 }
 
-/// Whether a file is a CSV dataset, whose variables are columns.
+/// True if a file is a CSV dataset, whose variables are columns.
 fn is_table(source: &Source) -> bool {
     let name = source.name().as_bytes();
     name.len() > 4 && name[name.len() - 4..].eq_ignore_ascii_case(b".csv")

@@ -190,7 +190,7 @@ impl Loader<'_> {
     }
 }
 
-/// Whether a path within a workspace leads out of it.
+/// True if a path within a workspace leads out of it.
 fn leads_out(path: &str) -> bool {
     path.starts_with(['/', '\\']) || path.split(['/', '\\']).any(|it| it == "..")
 }

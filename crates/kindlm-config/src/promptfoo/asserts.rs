@@ -78,7 +78,7 @@ impl Translator<'_> {
     }
 }
 
-/// Whether an assertion of this type takes this key.
+/// True if an assertion of this type takes this key.
 pub(super) fn accepts(kind: &str, key: &str) -> bool {
     let plain = kind.strip_prefix("not-").unwrap_or(kind);
     let found = kindlm_assertions::find(kind).or_else(|| kindlm_assertions::find(plain));

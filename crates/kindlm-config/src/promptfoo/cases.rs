@@ -215,7 +215,7 @@ fn node(case: &Case<'_>, name: &str, made: Made, models: Vec<Node>) -> Node {
     map(span, entries)
 }
 
-/// Whether an assertion compares outputs.
+/// True if an assertion compares outputs.
 fn compares(node: &Node) -> bool {
     let kind = node.get("type").and_then(Node::text).unwrap_or_default();
     matches!(kind.strip_prefix("not-").unwrap_or(kind), "select-best" | "max-score")

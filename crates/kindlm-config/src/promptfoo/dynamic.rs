@@ -29,7 +29,7 @@ pub(super) struct Asked<'a> {
 }
 
 impl Made {
-    /// Whether two tests send and expect the same.
+    /// True if two tests send and expect the same.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let vars = |it: &Self| Value::Object(values(&it.vars));
         let asserts = |it: &Self| it.asserts.iter().map(Node::to_json).collect::<Value>();
@@ -48,7 +48,7 @@ fn program_of(value: &Node) -> Option<&str> {
 }
 
 impl Translator<'_> {
-    /// Whether a program makes something of this test.
+    /// True if a program makes something of this test.
     pub(super) fn is_dynamic(&self, said: &Said, vars: &Vars, prompt: &Prompt) -> bool {
         prompt.program.is_some()
             || vars.iter().any(|(_, it)| program_of(it).is_some())
@@ -237,7 +237,7 @@ pub(super) struct MadePrompts {
     by_content: std::collections::HashMap<String, String>,
 }
 
-/// Whether a node is a list.
+/// True if a node is a list.
 pub(super) fn is_list(node: &Node) -> bool {
     matches!(node.kind, Kind::List(_))
 }

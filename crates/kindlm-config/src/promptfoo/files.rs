@@ -22,7 +22,7 @@ pub(super) fn extension(path: &str) -> String {
     extension.split(':').next().unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Whether a file of this ending is a program that would have to run before the suite is known.
+/// True if a file of this ending is a program that would have to run before the suite is known.
 pub(super) fn is_script(extension: &str) -> bool {
     matches!(extension, "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" | "py" | "rb")
 }

@@ -22,12 +22,12 @@ pub(super) struct OwnFilters {
 }
 
 impl OwnFilters {
-    /// Whether a text is a template that may use one of them.
+    /// True if a text is a template that may use one of them.
     pub(super) fn are_in(&self, text: &str) -> bool {
         is_template(text) && self.names.iter().any(|it| text.contains(it.as_str()))
     }
 
-    /// Whether a value has such a text in it.
+    /// True if a value has such a text in it.
     pub(super) fn are_within(&self, node: &Node) -> bool {
         match &node.kind {
             Kind::Text(text) => self.are_in(text),

@@ -61,7 +61,7 @@ pub(crate) fn suite_name(root: &Node) -> String {
     root.get("description").and_then(Node::text).unwrap_or(PROJECT).to_owned()
 }
 
-/// Whether a document is a promptfoo config: it does not say `kindlm`, and has what only promptfoo has.
+/// True if a document is a promptfoo config: it does not say `kindlm`, and has what only promptfoo has.
 pub(crate) fn is_promptfoo(root: &Node) -> bool {
     if root.get("kindlm").is_some() {
         return false;

@@ -26,7 +26,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Whether Python runs it, which minds how many arguments there are.
+    /// True if Python runs it, which minds how many arguments there are.
     pub(super) fn is_python(&self) -> bool {
         self.is_python
     }

@@ -36,7 +36,7 @@ pub(super) struct Prompt {
 }
 
 impl Prompt {
-    /// Whether a filter of promptfoo means this prompt: a name of it, or the beginning of `group:` names.
+    /// True if a filter of promptfoo means this prompt: a name of it, or the beginning of `group:` names.
     pub(super) fn is_called(&self, name: &str) -> bool {
         // `group` means `group:one` too.
         let within = format!("{name}:");
@@ -285,13 +285,13 @@ impl Translator<'_> {
     }
 }
 
-/// Whether an entry names a file that is a program.
+/// True if an entry names a file that is a program.
 fn is_function(node: &Node) -> bool {
     let named = ["raw", "id"].into_iter().find_map(|it| node.get(it).and_then(Node::text));
     named.is_some_and(|it| is_script(&extension(it)))
 }
 
-/// Whether a text is an object or a list of JSON: promptfoo renders the texts in it, and keeps it JSON.
+/// True if a text is an object or a list of JSON: promptfoo renders the texts in it, and keeps it JSON.
 fn is_json(written: &str) -> bool {
     written.trim_start().starts_with(['{', '[']) && serde_json::from_str::<Value>(written).is_ok()
 }

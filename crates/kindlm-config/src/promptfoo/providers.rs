@@ -33,13 +33,13 @@ pub(super) struct Group {
     /// The only prompts that they are sent.
     pub(super) prompts: Option<Vec<String>>,
     pub(super) tools: Option<Node>,
-    /// Whether they may call what the test does not know as a tool.
+    /// True if they may call what the test does not know as a tool.
     pub(super) calls: bool,
     pub(super) transform: Option<Node>,
 }
 
 impl Group {
-    /// Whether the model at a place is called so, by its label, its id, or the beginning of one with `*` behind it.
+    /// True if the model at a place is called so, by its label, its id, or the beginning of one with `*` behind it.
     pub(super) fn has(&self, place: usize, name: &str) -> bool {
         let beginning = name.strip_suffix('*');
         let is_it = |it: &str| it == name || beginning.is_some_and(|start| it.starts_with(start));

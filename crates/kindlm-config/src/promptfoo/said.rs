@@ -30,12 +30,12 @@ pub(super) struct Said {
     pub(super) providers: Option<Node>,
     /// The provider that is asked in the place of all others.
     pub(super) provider: Option<Node>,
-    /// The output, if nobody is to be asked for it.
+    /// The output, if it is recorded already.
     pub(super) output: Option<Node>,
     pub(super) metadata: Option<Node>,
     /// The options as they are written, for scripts to see.
     pub(super) written_options: Option<Node>,
-    /// Whether there are some that only scripts know.
+    /// True if there are some that only scripts know.
     pub(super) has_own_options: bool,
     pub(super) graders: Graders,
     /// The prompt of graders.
@@ -193,7 +193,7 @@ impl Said {
     }
 }
 
-/// Whether a model judges by this assertion.
+/// True if a model judges by this assertion.
 fn is_graded(kind: &str) -> bool {
     kindlm_assertions::find(kind).is_some_and(|it| it.meta.class == Class::Probabilistic)
 }

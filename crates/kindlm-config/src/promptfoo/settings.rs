@@ -12,7 +12,7 @@ pub(super) struct Settings {
     pub(super) params: Vec<(&'static str, Node)>,
     pub(super) provider: Vec<(&'static str, Node)>,
     pub(super) tools: Option<Node>,
-    /// Whether the model may call what the test does not know as a tool.
+    /// True if the model may call what the test does not know as a tool.
     pub(super) calls: bool,
     pub(super) transform: Option<Node>,
     pub(super) price: Option<Node>,
@@ -43,7 +43,7 @@ const BODY: [&str; 20] = [
     "top_logprobs",
 ];
 
-/// Whether a setting of a model is called so: it changes what is sent.
+/// True if a setting of a model is called so: it changes what is sent.
 pub(super) fn is_setting(name: &str) -> bool {
     const MORE: [&str; 19] = [
         "apiKey",

@@ -315,7 +315,7 @@ impl<'s> Reader<'s> {
         Ok(ReadKey::Named(Key { name, span }))
     }
 
-    /// Whether a flow mapping is the inner half of `{{…}}`.
+    /// True if a flow mapping is the inner half of `{{…}}`.
     fn is_placeholder(&self, span: Span) -> bool {
         let text = self.source.text();
         text.get(..span.start as usize).is_some_and(|it| it.ends_with('{'))

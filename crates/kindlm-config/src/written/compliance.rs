@@ -7,13 +7,13 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct ComplianceBlock {
-    /// Whether the report is written by every run.
+    /// True if the report is written by every run.
     pub(crate) enabled: bool,
     /// The rules that the report follows.
     pub(crate) framework: Framework,
     /// The folder for the report, relative to the config file.
     pub(crate) output_dir: String,
-    /// What the report says about the system.
+    /// The description of the system for the report.
     pub(crate) metadata: Metadata,
 }
 
@@ -58,11 +58,11 @@ pub(crate) struct Metadata {
     pub(crate) system_version: Option<String>,
     /// Its risk class.
     pub(crate) risk_level: Option<RiskLevel>,
-    /// Who operates it.
+    /// The operator.
     pub(crate) operator: Option<String>,
-    /// What it is for.
+    /// Its purpose.
     pub(crate) intended_purpose: Option<String>,
-    /// How its data is governed.
+    /// The governance of its data.
     pub(crate) data_governance_notes: Option<String>,
 }
 

@@ -21,14 +21,14 @@ pub(crate) use test::{Response, TestEntry, Tool, ToolAnswer, Transforms};
 pub(crate) use trace::{TraceBlock, UploadBlock};
 pub(crate) use workspace::{HiddenEntry, HiddenTo, WorkspaceBlock};
 
-/// What the suite is.
+/// The description of the suite.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct SuiteBlock {
     /// The suite's name in reports.
     #[schemars(length(min = 1), extend("examples" = ["refund-agent"]))]
     pub(crate) name: String,
-    /// What the suite is for.
+    /// The purpose of the suite.
     #[serde(default)]
     pub(crate) description: Option<String>,
     /// Words to group suites by.
@@ -49,24 +49,24 @@ pub(crate) struct DerivedEntry {
     pub(crate) value: String,
 }
 
-/// What holds where a test does not say otherwise.
+/// The defaults of tests.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct DefaultsBlock {
-    /// How often each test is run on each model.
+    /// The number of runs of each test on each model.
     #[schemars(range(min = 1, max = 10_000))]
     pub(crate) repeat: u32,
-    /// How many requests and commands run at once.
+    /// The number of requests and commands that run at once.
     #[schemars(range(min = 1, max = 4096))]
     pub(crate) concurrency: u32,
-    /// How long one request or command may take, in milliseconds.
+    /// The time limit of one request or command, in milliseconds.
     #[schemars(range(min = 1))]
     pub(crate) timeout_ms: u64,
     /// The model that judges: an id from `models`, or `provider:model`; the first model if absent. The same as
     /// `judge.model`.
     #[schemars(length(min = 1))]
     pub(crate) judge_model: Option<String>,
-    /// Who judges, how often, and how several judgements become one.
+    /// The judges, the number of samples, and the rule that joins several judgements.
     pub(crate) judge: JudgeBlock,
     /// The share of a test's repeats that must pass, from 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]

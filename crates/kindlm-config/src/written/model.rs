@@ -12,28 +12,28 @@ pub(crate) struct ModelEntry {
     /// Names the model in the rest of the file and in reports.
     #[schemars(length(min = 1), extend("examples" = ["gpt-4o"]))]
     pub(crate) id: String,
-    /// Who answers: one of the keys of `providers`.
+    /// The provider: one of the keys of `providers`.
     #[schemars(length(min = 1))]
     pub(crate) provider: String,
     /// The vendor's name of the model.
     #[schemars(length(min = 1), extend("examples" = ["gpt-4o-2024-11-20"]))]
     pub(crate) model: String,
-    /// How it samples.
+    /// The sampling parameters.
     #[serde(default)]
     pub(crate) params: ParamsBlock,
-    /// What it costs, in US dollars for a million tokens, instead of the built-in price.
+    /// The price in US dollars per million tokens, instead of the built-in price.
     #[serde(default)]
     pub(crate) price: Option<Price>,
-    /// How fast it may be asked. Models of the same provider and name share their limits: the lowest count.
+    /// The rate limits. Models of the same provider and name share their limits: the lowest count.
     #[serde(default)]
     pub(crate) limits: Limits,
 }
 
-/// How a model samples.
+/// The sampling parameters of a model.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct ParamsBlock {
-    /// How much chance there is: 0 is greedy, 2 is the most.
+    /// The temperature: 0 is greedy, 2 is the most random.
     #[schemars(range(min = 0.0, max = 2.0))]
     pub(crate) temperature: f64,
     /// The most tokens that an answer may have.
@@ -60,25 +60,25 @@ impl Default for ParamsBlock {
     }
 }
 
-/// What is said to a model. `{{name}}` stands for a variable of the test.
+/// A prompt for a model. `{{name}}` stands for a variable of the test.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct PromptEntry {
     /// Instructions that stand above the conversation.
     #[serde(default)]
     pub(crate) system: Option<String>,
-    /// What the user says. Either this or `messages`.
+    /// The user message. Either this or `messages`.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) user: Option<String>,
-    /// How the answer begins.
+    /// The beginning of the answer.
     #[serde(default)]
     pub(crate) assistant: Option<String>,
     /// The whole conversation that the prompt is, instead of `system`, `user` and `assistant`.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) messages: Option<Vec<MessageEntry>>,
-    /// How variables are put in.
+    /// The template language.
     #[serde(default)]
     pub(crate) template: Language,
     /// Rules that every answer to this prompt must keep, judged by a model in one call.
@@ -100,13 +100,13 @@ pub(crate) struct PromptEntry {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct MessageEntry {
-    /// Who speaks.
+    /// The role.
     pub(crate) role: Speaker,
-    /// What is said.
+    /// The text.
     pub(crate) content: String,
 }
 
-/// Who speaks in a prompt.
+/// The role of a message in a prompt.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Speaker {
@@ -118,7 +118,7 @@ pub(crate) enum Speaker {
     Assistant,
 }
 
-/// How variables are put into a prompt.
+/// The template language of a prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Language {

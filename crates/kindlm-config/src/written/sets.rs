@@ -12,7 +12,7 @@ pub(crate) struct AssertionSetEntry {
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) version: Option<String>,
-    /// What the set is about.
+    /// The description of the set.
     #[serde(default)]
     #[expect(dead_code, reason = "for those who read the file")]
     pub(crate) description: Option<String>,

@@ -21,8 +21,8 @@ pub(crate) struct TestEntry {
     #[schemars(length(min = 1))]
     #[expect(dead_code, reason = "resolved from the tree, where it has a place")]
     pub(crate) prompt: Option<String>,
-    /// Whom to run it on instead of models: one of the keys of `agents`, or a list of them. The agent is told the prompt's
-    /// texts, or what the user says in the turns of `conversation`.
+    /// The agents to run it on instead of models: one of the keys of `agents`, or a list of them. The agent gets the prompt's
+    /// texts, or the user messages of the turns of `conversation`.
     #[serde(default)]
     pub(crate) agent: Option<Named>,
     /// A program to run instead of a prompt, by `sh -c` in the folder of this file. `{{name}}` is put in quoted.
@@ -43,7 +43,7 @@ pub(crate) struct TestEntry {
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
     pub(crate) models: Option<Vec<String>>,
-    /// How often the test is run on each model; `defaults.repeat` if absent.
+    /// The number of runs on each model; `defaults.repeat` if absent.
     #[serde(default)]
     #[schemars(range(min = 1, max = 10_000))]
     pub(crate) repeat: Option<u32>,
@@ -79,7 +79,7 @@ pub(crate) struct TestEntry {
     /// Tools that the model may call, with answers made up here.
     #[serde(default)]
     pub(crate) tools: Vec<Tool>,
-    /// Whether tool calls are answered, with the answers made up here. If not, the test ends when the model calls one.
+    /// True if tool calls are answered, with the answers made up here. If not, the test ends when the model calls one.
     #[serde(default = "yes")]
     pub(crate) answer_tools: bool,
     /// Labelled turns with checks of their own.
@@ -92,7 +92,7 @@ pub(crate) struct TestEntry {
     /// Which evidence is complete, where its source does not say so. Reports show that it was declared, not observed.
     #[serde(default)]
     pub(crate) evidence: Option<DeclaredEvidence>,
-    /// How long one request or command may take, in milliseconds; `defaults.timeoutMs` if absent.
+    /// The time limit of one request or command, in milliseconds; `defaults.timeoutMs` if absent.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub(crate) timeout_ms: Option<u64>,
@@ -105,14 +105,14 @@ pub(crate) struct TestEntry {
     /// with a `command` or an `agent`, which runs in it.
     #[serde(default)]
     pub(crate) workspace: Option<WorkspaceBlock>,
-    /// What must hold.
+    /// The checks.
     #[schemars(schema_with = "expect_block")]
     #[expect(dead_code, reason = "compiled from the tree, where it has a place")]
     pub(crate) expect: Value,
     /// Words to select tests by.
     #[serde(default)]
     pub(crate) tags: Vec<String>,
-    /// Whether the test is left out, or why.
+    /// True to skip the test, or the reason for it.
     #[serde(default)]
     pub(crate) skip: Skip,
 }
@@ -134,7 +134,7 @@ fn transcript(_: &mut SchemaGenerator) -> Schema {
     ]})
 }
 
-/// What must hold: the assertions check it themselves, key by key.
+/// The checks, as a block that the assertions read key by key.
 fn expect_block(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "description": "What must hold."})
 }
@@ -189,7 +189,7 @@ impl Transforms {
     }
 }
 
-/// Whether a test is left out.
+/// A test that is skipped or not.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Skip {
@@ -223,7 +223,7 @@ pub(crate) struct Tool {
     /// The tool's name.
     #[schemars(length(min = 1))]
     pub(crate) name: String,
-    /// What it does, for the model.
+    /// The description, for the model.
     #[serde(default)]
     pub(crate) description: Option<String>,
     /// JSON Schema of its arguments.
@@ -249,7 +249,7 @@ pub(crate) struct Response {
     /// The answer.
     #[serde(default, deserialize_with = "present")]
     pub(crate) then: Option<Value>,
-    /// How the call ends; `completed` if absent.
+    /// The status of the call at its end; `completed` if absent.
     #[serde(default)]
     pub(crate) status: Option<ActionStatus>,
     /// Several answers instead of `then`: one for each call, and the last one for all further calls.
@@ -257,13 +257,13 @@ pub(crate) struct Response {
     pub(crate) answers: Vec<ToolAnswer>,
 }
 
-/// What a simulated tool gives once.
+/// One answer of a simulated tool.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ToolAnswer {
     /// The answer.
     pub(crate) then: Value,
-    /// How the call ends; `completed` if absent.
+    /// The status of the call at its end; `completed` if absent.
     #[serde(default)]
     pub(crate) status: Option<ActionStatus>,
 }
@@ -277,11 +277,11 @@ pub(crate) struct Turn {
     #[expect(dead_code, reason = "resolved from the tree, where it has a place")]
     #[serde(rename = "turn")]
     pub(crate) label: String,
-    /// What the user says; the model goes on by itself if absent.
+    /// The user message; if absent, the model continues without one.
     #[serde(default)]
     #[expect(dead_code, reason = "resolved from the tree, where it has a place")]
     pub(crate) user: Option<String>,
-    /// What must hold for this turn.
+    /// The checks of this turn.
     #[serde(default)]
     #[schemars(schema_with = "expect_block")]
     #[expect(dead_code, reason = "compiled from the tree, where it has a place")]

@@ -7,14 +7,14 @@ use kindlm_types as types;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// How traces of a running agent are received and read.
+/// The settings for traces of a running agent.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct TraceBlock {
     /// The port that spans are received on.
     #[schemars(range(min = 1, max = 65535))]
     pub(crate) port: u16,
-    /// How long to wait for spans, and for the command that sends them, in milliseconds.
+    /// The time limit for spans, and for the command that sends them, in milliseconds.
     #[schemars(range(min = 1))]
     pub(crate) timeout_ms: u64,
     /// Which attributes of a span hold what.
@@ -38,7 +38,7 @@ impl Default for TraceBlock {
 }
 
 impl TraceBlock {
-    /// What it means.
+    /// The meaning.
     pub(crate) fn settings(self) -> types::TraceSettings {
         let filter = self.span_filter.unwrap_or_default();
         let SpanMapping {
@@ -110,16 +110,16 @@ pub(crate) struct SpanFilter {
     pub(crate) min_duration_ms: Option<f64>,
 }
 
-/// Where results would be uploaded to.
+/// The destination of an upload of results.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct UploadBlock {
-    /// Whether results are uploaded. Uploading is not part of the product yet.
+    /// True if results are uploaded. Uploading is not part of the product yet.
     pub(crate) enabled: bool,
     /// The address of the service.
     #[schemars(url)]
     pub(crate) api_url: Option<String>,
-    /// Whether artifacts go with the results.
+    /// True to upload artifacts with the results.
     pub(crate) include_artifacts: Option<bool>,
     /// Regular expressions of what is blacked out.
     pub(crate) redact_patterns: Vec<String>,

@@ -12,7 +12,7 @@ pub(crate) struct WorkspaceBlock {
     /// left out.
     #[schemars(length(min = 1))]
     pub(crate) from: String,
-    /// How the agent is kept to its own copy.
+    /// The isolation of the agent.
     #[serde(default)]
     pub(crate) isolation: Isolation,
     /// A command that is run once, before any agent: what it leaves behind belongs to the start. `npm ci`
@@ -22,7 +22,7 @@ pub(crate) struct WorkspaceBlock {
     /// Files that are put in when the agent has finished: tests that score it, for example.
     #[serde(default)]
     pub(crate) hidden: Vec<HiddenEntry>,
-    /// Globs of paths of which no changes are told: `node_modules/**`.
+    /// Globs of paths whose changes are not recorded: `node_modules/**`.
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
     pub(crate) ignore: Vec<String>,
@@ -34,7 +34,7 @@ pub(crate) struct WorkspaceBlock {
     #[serde(default = "many_files")]
     #[schemars(range(min = 1))]
     pub(crate) max_files: u64,
-    /// How much of the texts and diffs of changed files is kept as evidence, in bytes.
+    /// The most bytes of texts and diffs of changed files that are stored as evidence.
     #[serde(default = "mebibyte")]
     #[schemars(range(max = 16_777_216))]
     pub(crate) max_diff_bytes: u64,
@@ -42,7 +42,7 @@ pub(crate) struct WorkspaceBlock {
     #[serde(default, rename = "ref")]
     #[schemars(length(min = 1))]
     pub(crate) reference: Option<String>,
-    /// Whether the agent reaches the network; only `bubblewrap` and `container` can keep it from that.
+    /// True if the agent reaches the network; only `bubblewrap` and `container` can keep it from that.
     #[serde(default = "yes")]
     pub(crate) network: bool,
     /// With `isolation: container`: the image.

@@ -90,7 +90,7 @@ impl AgentRun<'_> {
             }
             let user = exchange.user.map(str::to_owned);
             let Some(text) = first.take().or(user) else { break };
-            // What a turn will cost nobody knows, so only what is spent already can speak against it.
+            // The cost of a turn is not known before, so only the money that is spent already counts.
             if let Some(reason) = self.calls.exhausted() {
                 return Err(Unanswered::Budget(reason.to_owned()));
             }

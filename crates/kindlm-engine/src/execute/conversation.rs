@@ -40,7 +40,7 @@ pub(super) struct Conversation<'a> {
     timeout: Duration,
     prompt: Prompt,
     execution: Box<Execution>,
-    /// Whether its events are recorded: its last text and its tool calls would not tell their order.
+    /// True if its events are recorded: its last text and its tool calls would not tell their order.
     records_events: bool,
     /// Where the events of the exchange under way begin.
     exchange_start: usize,

@@ -264,7 +264,7 @@ impl Running<'_> {
         }
     }
 
-    /// Whether the run itself pays for what is executed: what happened outside of it was paid for elsewhere.
+    /// True if the run itself pays for what is executed: what happened outside of it was paid for elsewhere.
     fn sends(&self, unit: Unit) -> bool {
         let case = self.run.suite.cases.get(unit.case);
         self.run.observed.is_none() && case.is_some_and(|it| it.kind != CaseKind::Transcript)

@@ -51,7 +51,7 @@ impl Early {
 }
 
 impl Running<'_> {
-    /// Whether all that is required of a turn holds, so that the next one is sent.
+    /// True if all that is required of a turn holds, so that the next one is sent.
     async fn goes_on(
         &self,
         so_far: &Execution,

@@ -39,7 +39,7 @@ pub(super) fn rounds(suite: &Suite, units: &[Unit]) -> Vec<Round> {
     rounds
 }
 
-/// What has become of an execution, for whoever keeps and counts it.
+/// The state of an execution, for storing and counting it.
 pub(super) enum Ended {
     /// It is to be kept.
     New(Box<ExecutionResult>),
@@ -163,7 +163,7 @@ fn waiting(mut result: ExecutionResult) -> ExecutionResult {
     if result.error.is_none() {
         let reason = WAITING.to_owned();
         let code = kindlm_types::FailureCode::INTERNAL_ERROR;
-        // There is a result, so that nobody takes it for one that was never begun.
+        // The result shows that it was begun.
         result.results.push(kindlm_types::AssertionResult::errored(
             "comparison",
             "Comparison",

@@ -21,7 +21,7 @@ use crate::{CaseBody, CaseKind, Model, RunProgress, Subject, Suite, TestCase, Un
 /// One execution that is over.
 pub(super) struct Finished {
     pub(super) result: Box<ExecutionResult>,
-    /// Whether it is judged by itself only, and its last word comes when it is compared with others.
+    /// True if it is judged by itself only, and its last word comes when it is compared with others.
     pub(super) awaits_comparison: bool,
 }
 
@@ -179,7 +179,7 @@ impl Running<'_> {
         match error {
             Some(Unanswered::Provider(error)) => {
                 let error = match self.stopped() {
-                    // It only had to wait, and nobody waits any more.
+                    // It only waited, and the wait was cancelled.
                     Some(reason) if error.attempts == 0 && error.retryable => {
                         ExecutionError::NotRun { reason: reason.to_owned() }
                     }
@@ -209,7 +209,7 @@ impl Running<'_> {
     }
 }
 
-/// An execution whose output is there already: nobody was asked, so nothing was spent.
+/// An execution whose output is recorded already. No model was asked, so nothing was spent.
 fn recorded(body: &CaseBody, output: &Value, execution: Execution) -> Execution {
     let input = match &body.subject {
         Subject::Prompt { messages } => messages.clone(),

@@ -77,7 +77,7 @@ pub fn schema_with(registry: &Registry<Registration>) -> Value {
         registry.iter().map(|it| (it.meta.id.to_owned(), property(it))).collect();
     json!({
         "type": "object",
-        "description": "Thresholds over the whole run; the exit code says whether all hold.",
+        "description": "Thresholds over the whole run; they decide the exit code.",
         "properties": properties,
         "additionalProperties": false,
     })

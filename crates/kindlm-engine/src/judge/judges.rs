@@ -44,7 +44,7 @@ pub struct Judges<'a> {
 /// An answer, and whether it had to be paid for.
 pub(crate) struct Told {
     pub(crate) answer: Result<Answer, AskError>,
-    /// Whether it was asked just now, for this question.
+    /// True if it was asked just now, for this question.
     pub(crate) fresh: bool,
 }
 

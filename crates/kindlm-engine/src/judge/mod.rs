@@ -28,7 +28,7 @@ pub struct Judged {
     /// What they add up to.
     pub outcome: Outcome,
     /// What the questions of these checks cost in US dollars; `None` if a price is not known. Questions
-    /// that somebody else had asked before cost nothing, and neither do embeddings.
+    /// that were asked before cost nothing, and neither do embeddings.
     pub cost_usd: Option<f64>,
     /// Tokens that these questions took.
     pub usage: UsageSum,
@@ -141,7 +141,7 @@ impl Spent {
     }
 }
 
-/// There is nobody who could answer.
+/// No model can answer.
 fn nobody(message: impl Into<String>) -> AskError {
     AskError::NobodyToAsk { message: message.into() }
 }

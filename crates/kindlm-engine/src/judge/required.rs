@@ -8,7 +8,7 @@ use kindlm_types::{AssertionResult, Verdict};
 pub struct Halt {
     /// The label of the check.
     pub label: String,
-    /// Whether it failed; else it could not be judged.
+    /// True if it failed; else it could not be judged.
     pub failed: bool,
 }
 

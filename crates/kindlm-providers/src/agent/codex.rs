@@ -18,7 +18,7 @@ use super::claude::since;
 use super::rollout::{self, Files, Recorded, count_key};
 use super::{Dialect, Step, Told, object, shell, text};
 
-/// Items that are calls. Without an id nobody could tell one from the next.
+/// Items that are calls. Without an id, one cannot be told from the next.
 const CALLS: [&str; 5] =
     ["command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call"];
 
@@ -261,7 +261,7 @@ impl Codex {
             // What comes once more when it is done, and lists that the agent keeps for itself.
             "agent_message" | "reasoning" | "error" | "todo_list" | "plan" => {}
             "" => return Err("an item has no `type`".to_owned()),
-            // A call of a tool that nobody knows is a call, and no text.
+            // A call of an unknown tool is a call, and no text.
             other if other.ends_with("_call") => self.unknown(format!("item/{other}"), told),
             other => self.unread(format!("item/{other}"), told),
         }

@@ -39,7 +39,7 @@ const COMMON: [&str; 20] = [
 pub(crate) struct Surroundings<'a> {
     pub(crate) folder: &'a Path,
     pub(crate) env: &'a Env,
-    /// Ends them when nobody else can.
+    /// Ends them when KindLM itself is killed.
     pub(crate) guard: &'a Guard,
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Pipe {
     group: Group,
     stdin: Option<ChildStdin>,
     outgoing: VecDeque<u8>,
-    /// Whether stdin is closed once everything is written.
+    /// True if stdin is closed once everything is written.
     closes: bool,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
@@ -194,7 +194,7 @@ impl Pipe {
             let (from_stdout, from_stderr) = buffers;
             tokio::select! {
                 status = child.wait() => return status.ok().and_then(|it| it.code()),
-                // Nobody wants to know any more what is on stdout.
+                // The rest of stdout is not needed.
                 count = read(stdout.as_mut(), from_stdout) => if count == 0 {
                     *stdout = None;
                 },

@@ -62,9 +62,9 @@ struct Session<'a> {
     /// Lines that the process has written.
     lines: u64,
     exit_code: Option<i32>,
-    /// Whether any line came.
+    /// True if any line came.
     spoke: bool,
-    /// Whether a turn was begun that did not come to its end.
+    /// True if a turn was begun that did not come to its end.
     broken: bool,
     _slot: Option<SemaphorePermit<'a>>,
 }

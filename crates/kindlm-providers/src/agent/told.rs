@@ -16,15 +16,15 @@ pub(crate) struct Told {
     pub(crate) declared: Vec<ToolCall>,
     /// The answer, where it is told apart from the messages.
     text: Option<String>,
-    /// What of the last message nobody understands, in words.
+    /// The unsupported parts of the last message, in words.
     unread: Option<String>,
     /// The last structured output of the turn.
     pub(crate) output_json: Option<Value>,
     /// What it is complete for, by its own word or by what is known of its kind.
     pub(crate) complete: BTreeSet<Channel>,
-    /// Whether it has said for which kinds of evidence it tells everything.
+    /// True if it has said for which kinds of evidence it tells everything.
     pub(crate) says_itself: bool,
-    /// Whether it has answered, by which it tells all that it says.
+    /// True if it has answered, by which it tells all that it says.
     pub(crate) has_answered: bool,
     /// Why the model stopped last in the turn, where it tells that.
     pub(crate) finish_reason: Option<FinishReason>,
@@ -34,7 +34,7 @@ pub(crate) struct Told {
     pub(crate) lost: BTreeSet<Channel>,
     /// What it says of itself.
     pub(crate) metadata: Map<String, Value>,
-    /// Lines that nobody understands, by their type.
+    /// Lines of unsupported types, by their type.
     unknown: BTreeMap<String, u64>,
     /// The kinds of evidence of all turns.
     seen: BTreeSet<Channel>,

@@ -30,7 +30,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     kind: Kind::Http(|config| Ok(Box::new(Anthropic::new(settings::read(config)?)?))),
 };
 
-/// How Anthropic is reached.
+/// The settings of the Anthropic API.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "AnthropicConfig")]
@@ -38,7 +38,7 @@ struct Config {
     /// The name of the environment variable that holds the key.
     #[schemars(length(min = 1))]
     api_key_env: String,
-    /// Where `/v1/messages` is; `https://api.anthropic.com` if absent.
+    /// The address before `/v1/messages`; `https://api.anthropic.com` if absent.
     #[serde(default)]
     #[schemars(url)]
     base_url: Option<String>,

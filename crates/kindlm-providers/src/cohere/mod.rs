@@ -28,7 +28,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     kind: Kind::Http(|config| Ok(Box::new(Cohere::new(settings::read(config)?)?))),
 };
 
-/// How Cohere is reached.
+/// The settings of the Cohere API.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "CohereConfig")]
@@ -36,7 +36,7 @@ struct Config {
     /// The name of the environment variable that holds the key.
     #[schemars(length(min = 1))]
     api_key_env: String,
-    /// Where `/v2/chat` is; `https://api.cohere.com` if absent.
+    /// The address before `/v2/chat`; `https://api.cohere.com` if absent.
     #[serde(default)]
     #[schemars(url)]
     base_url: Option<String>,

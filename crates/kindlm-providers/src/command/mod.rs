@@ -45,7 +45,7 @@ pub struct Config {
     /// The command line, for `sh -c`, in the folder of the config file.
     #[schemars(length(min = 1))]
     pub command: String,
-    /// How the program is given the prompt.
+    /// The form in which the program gets the prompt.
     #[serde(default)]
     pub input: Input,
     /// Which evidence of the answers is complete. Reports show that it was declared, not observed.
@@ -53,7 +53,7 @@ pub struct Config {
     pub evidence: Option<DeclaredEvidence>,
 }
 
-/// How a program is given the prompt.
+/// The form in which a program gets the prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Input {

@@ -215,7 +215,7 @@ fn not_a_key(event: &Map<String, Value>) -> Option<&'static str> {
 /// The words of lines that say what happened.
 const EVIDENCE: [&str; 2] = ["event", "evidence"];
 
-/// Whether a line has the key of the protocol somewhere, or ends with it.
+/// True if a line has the key of the protocol somewhere, or ends with it.
 fn has_key(line: &str) -> bool {
     line.match_indices(KEY).any(|(at, _)| {
         let rest = line[at + KEY.len()..].trim_start();

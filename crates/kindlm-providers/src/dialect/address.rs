@@ -32,7 +32,7 @@ impl Address {
         }
     }
 
-    /// Whether the address is only a host, without any path.
+    /// True if the address is only a host, without any path.
     pub(crate) fn is_bare(&self) -> bool {
         self.base.split_once("://").is_some_and(|(_, rest)| !rest.contains('/'))
     }

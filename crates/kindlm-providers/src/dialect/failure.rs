@@ -23,12 +23,12 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Whether a code or a type of the error is this one.
+    /// True if a code or a type of the error is this one.
     pub(crate) fn is(&self, word: &str) -> bool {
         self.words.iter().any(|it| it == word)
     }
 
-    /// Whether the message contains one of these, which are in lower case.
+    /// True if the message contains one of these, which are in lower case.
     pub(crate) fn says(&self, texts: &[&str]) -> bool {
         texts.iter().any(|text| self.message.contains(text))
     }
@@ -67,7 +67,7 @@ fn error(reader: &Reader<'_>, facts: &Facts, message: String) -> ProviderError {
     if is_retryable(facts.status, kind) { err.retryable() } else { err }
 }
 
-/// Whether the same request may succeed later.
+/// True if the same request may succeed later.
 fn is_retryable(status: u16, kind: Kind) -> bool {
     let hopeless = matches!(
         kind,

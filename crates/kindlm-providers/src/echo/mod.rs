@@ -22,7 +22,7 @@ pub static REGISTRATION: Registration = Registration {
     kind: Kind::Special(|config| Config::read(config).map(|_| ())),
 };
 
-/// How the echo sounds.
+/// The form of the echo.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "EchoConfig")]
@@ -30,7 +30,7 @@ pub struct Config {
     /// Said before the message.
     #[serde(default)]
     pub prefix: String,
-    /// Whether the whole prompt is repeated, a chat as JSON, and not only what the user said last.
+    /// True if the whole prompt is repeated, a chat as JSON, and not only what the user said last.
     #[serde(default)]
     pub whole: bool,
 }

@@ -32,7 +32,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     kind: Kind::Http(|config| Ok(Box::new(Gemini::new(settings::read(config)?)?))),
 };
 
-/// How Gemini is reached.
+/// The settings of the Gemini API.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "GeminiConfig")]
@@ -40,7 +40,7 @@ struct Config {
     /// The name of the environment variable that holds the key.
     #[schemars(length(min = 1))]
     api_key_env: String,
-    /// Where `/models` is; `https://generativelanguage.googleapis.com/v1beta` if absent.
+    /// The address before `/models`; `https://generativelanguage.googleapis.com/v1beta` if absent.
     #[serde(default)]
     #[schemars(url)]
     base_url: Option<String>,

@@ -46,27 +46,27 @@ pub(crate) static REGISTRATION: Registration = Registration {
     kind: Kind::Http(|config| Ok(Box::new(Http::new(&settings::read(config)?)?))),
 };
 
-/// How the API is asked, and where in its answer things are.
+/// The request to the API, and the paths in its answer.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "HttpConfig")]
 struct Config {
-    /// Where requests go; a template.
+    /// The address of requests; a template.
     #[schemars(length(min = 1))]
     url: String,
-    /// How they go there; `POST` if absent.
+    /// The HTTP method; `POST` if absent.
     #[serde(default)]
     method: Verb,
     /// Headers. A value that starts with `env:` names the environment variable that holds it; others are templates.
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    /// What stands behind the question mark of the address; each value is a template.
+    /// The query of the address; each value is a template.
     #[serde(default)]
     query_params: BTreeMap<String, String>,
     /// The body: JSON with placeholders such as `{{user}}`, as text or as it is; a request in OpenAI's form if absent.
     #[serde(default)]
     body: Option<Value>,
-    /// How the body is written: with placeholders, or as Jinja templates.
+    /// The form of the body: with placeholders, or as Jinja templates.
     #[serde(default)]
     template: Language,
     /// A script that reads the answer, in the place of all paths: an expression of `json`, `text` and `context`, a
@@ -74,16 +74,16 @@ struct Config {
     #[serde(default)]
     #[schemars(length(min = 1))]
     transform_response: Option<String>,
-    /// Where the text is; `choices.0.message.content` if absent.
+    /// The path of the text; `choices.0.message.content` if absent.
     #[serde(default)]
     response_path: Option<String>,
-    /// Where the list of tool calls is. With a `?` at the end, the answer may leave it out.
+    /// The path of the list of tool calls. With a `?` at the end, the answer may leave it out.
     #[serde(default)]
     tool_calls_path: Option<String>,
-    /// Where the counts of tokens are.
+    /// The paths of the token counts.
     #[serde(default)]
     usage_paths: UsagePaths,
-    /// Where the name of the model that answered is; `model` if absent.
+    /// The path of the name of the model that answered; `model` if absent.
     #[serde(default)]
     model_id_path: Option<String>,
     /// The name of an environment variable whose value is sent as `Authorization: Bearer`.
@@ -96,7 +96,7 @@ struct Config {
     evidence: Option<DeclaredEvidence>,
 }
 
-/// How a body is written.
+/// The form of a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "HttpTemplate")]
@@ -121,7 +121,7 @@ enum Verb {
     Delete,
 }
 
-/// Where the counts of tokens are.
+/// The paths of the token counts.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "HttpUsagePaths")]

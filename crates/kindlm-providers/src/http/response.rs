@@ -39,7 +39,7 @@ pub(super) fn source(text: &str) -> Result<ScriptSource, Problem> {
     Ok(ScriptSource::Body { params: PARAMS.map(str::to_owned).to_vec(), code: code.into() })
 }
 
-/// Whether code is a function rather than an expression of `json`.
+/// True if code is a function rather than an expression of `json`.
 fn is_function(code: &str) -> bool {
     let code = code.strip_prefix("async").map_or(code, str::trim_start);
     if code.starts_with("function") {
@@ -84,7 +84,7 @@ pub(super) fn arguments(response: &HttpResponse, latency_ms: f64) -> Vec<String>
     [parsed, text.into(), context].iter().map(ecma::stringify).collect()
 }
 
-/// The headers of an answer, without those that let somebody in.
+/// The headers of an answer, without those that hold credentials.
 #[cfg(feature = "http")]
 pub(super) fn headers(response: &HttpResponse) -> Map<String, Value> {
     let is_shown =

@@ -121,7 +121,7 @@ pub(super) const OWN: [&str; 10] = [
     "tools_json",
 ];
 
-/// Whether a body has a place for a variable of the test.
+/// True if a body has a place for a variable of the test.
 pub(super) fn wants_vars(text: &str) -> bool {
     !named_vars(text).is_empty()
 }

@@ -34,7 +34,7 @@ struct State {
     tokens: Option<Bucket>,
     /// Nothing is sent before this.
     closed: Option<Instant>,
-    /// Whether that is what the provider has asked for, and nobody has been answered since.
+    /// True if that is what the provider has asked for, and nobody has been answered since.
     is_asked: bool,
     /// What is to be sent before this fails with this error: it would have to wait too long.
     put_off: Option<(Instant, Arc<ProviderError>)>,
@@ -136,7 +136,7 @@ impl Lane {
         Self { name, ..self }
     }
 
-    /// Whether tokens are limited; if not, nobody needs to estimate them.
+    /// True if tokens are limited; if not, nobody needs to estimate them.
     pub fn counts_tokens(&self) -> bool {
         self.counts_tokens
     }
@@ -440,7 +440,7 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// Whether the provider says that it is asked too much.
+/// True if the provider says that it is asked too much.
 fn is_refusal(err: &ProviderError) -> bool {
     use kindlm_types::ProviderErrorKind::{Overloaded, RateLimited};
     matches!(err.kind, RateLimited | Overloaded) || (err.retryable && err.retry_after.is_some())

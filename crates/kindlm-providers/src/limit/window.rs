@@ -48,7 +48,7 @@ impl Window {
         self.size as u32
     }
 
-    /// Whether one more may be sent. One that was refused before is never used to probe.
+    /// True if one more may be sent. One that was refused before is never used to probe.
     pub(super) fn has_room(&self, in_flight: u32, refused_before: bool) -> bool {
         let size = if refused_before { self.size().min(self.ceiling) } else { self.size() };
         in_flight < size

@@ -47,7 +47,7 @@ pub struct Config {
     /// The tool's arguments; `{{input}}`, `{{system}}`, `{{model}}`, `{{messages}}` and `{{params}}` are filled in.
     #[serde(default)]
     pub arguments: Option<Map<String, Value>>,
-    /// Whether the answer is the result's structured content, where there is one, rather than its text.
+    /// True if the answer is the result's structured content, where there is one, rather than its text.
     #[serde(default)]
     pub structured: bool,
     /// Which evidence of the answers is complete. Reports show that it was declared, not observed.

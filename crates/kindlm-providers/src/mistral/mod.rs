@@ -28,7 +28,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     kind: Kind::Http(|config| Ok(Box::new(Mistral::new(settings::read(config)?)?))),
 };
 
-/// How Mistral is reached.
+/// The settings of the Mistral API.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "MistralConfig")]
@@ -36,7 +36,7 @@ struct Config {
     /// The name of the environment variable that holds the key.
     #[schemars(length(min = 1))]
     api_key_env: String,
-    /// Where `/chat/completions` is; `https://api.mistral.ai/v1` if absent.
+    /// The address before `/chat/completions`; `https://api.mistral.ai/v1` if absent.
     #[serde(default)]
     #[schemars(url)]
     base_url: Option<String>,

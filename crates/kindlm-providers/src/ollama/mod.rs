@@ -27,7 +27,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     kind: Kind::Http(|config| Ok(Box::new(Ollama::new(settings::read(config)?)?))),
 };
 
-/// How an Ollama server is reached.
+/// The settings of an Ollama server.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "OllamaConfig")]
@@ -36,7 +36,7 @@ struct Config {
     #[serde(default)]
     #[schemars(length(min = 1))]
     api_key_env: Option<String>,
-    /// Where `/api/chat` is; `http://localhost:11434` if absent.
+    /// The address before `/api/chat`; `http://localhost:11434` if absent.
     #[serde(default)]
     #[schemars(url)]
     base_url: Option<String>,

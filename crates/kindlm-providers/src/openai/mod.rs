@@ -32,7 +32,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     kind: Kind::Http(|config| Ok(Box::new(OpenAi::new(settings::read(config)?)?))),
 };
 
-/// How OpenAI, or a compatible server, is reached.
+/// The settings of OpenAI, or of a compatible server.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "OpenaiConfig")]
@@ -40,14 +40,14 @@ struct Config {
     /// The name of the environment variable that holds the key.
     #[schemars(length(min = 1))]
     api_key_env: String,
-    /// Where `/chat/completions` is; `https://api.openai.com/v1` if absent.
+    /// The address before `/chat/completions`; `https://api.openai.com/v1` if absent.
     #[serde(default)]
     #[schemars(url)]
     base_url: Option<String>,
     /// Sent as `OpenAI-Organization`.
     #[serde(default)]
     organization: Option<String>,
-    /// Whether to ask for the probabilities of the answer's tokens, which `perplexity` needs. Not every model has them.
+    /// True to ask for the probabilities of the answer's tokens, which `perplexity` needs. Not every model has them.
     #[serde(default)]
     logprobs: bool,
     /// More keys for the body of a chat request, as the API has them: `response_format`, `reasoning_effort`, …
@@ -321,7 +321,7 @@ fn response_format(format: &ResponseFormat) -> Value {
     })
 }
 
-/// Whether OpenAI can enforce a schema: every object is closed and requires all its properties.
+/// True if OpenAI can enforce a schema: every object is closed and requires all its properties.
 fn is_strict(schema: &Value) -> bool {
     let Some(object) = schema.as_object() else { return schema.is_boolean() };
     let properties = object.get("properties").and_then(Value::as_object);

@@ -81,7 +81,7 @@ pub fn models(provider: &str) -> impl Iterator<Item = &'static str> {
     PRICES.get(provider).into_iter().flatten().map(|(name, _)| name.as_str())
 }
 
-/// Whether a name is that of a known model and then a version: `-2024-07-18`, `-001`, `@20250929`, `-latest`,
+/// True if a name is that of a known model and then a version: `-2024-07-18`, `-001`, `@20250929`, `-latest`,
 /// `:20250929-v1`, or one of the efforts that cost the same (`-high`).
 fn is_version_of(model: &str, name: &str) -> bool {
     model

@@ -18,7 +18,7 @@ use super::{Config, reply, said};
 pub struct Scripts {
     /// Runs them.
     pub runner: Arc<dyn ScriptRunner>,
-    /// Who runs JavaScript.
+    /// The runtime of JavaScript.
     pub runtime: ScriptRuntime,
     /// What programs may do beyond computing.
     pub permissions: Arc<ScriptPermissions>,

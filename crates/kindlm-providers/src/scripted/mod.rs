@@ -28,7 +28,7 @@ pub static REGISTRATION: Registration = Registration {
     kind: Kind::Special(|config| Config::read(config).map(|_| ())),
 };
 
-/// Where the replies are: in a file, or right here.
+/// The replies: a file, or a list.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "ScriptedConfig")]
@@ -70,14 +70,14 @@ pub struct ScriptedReply {
     /// The requests that get it; all of them, if absent.
     #[serde(default)]
     pub when: When,
-    /// How often it is given in one conversation, before the next fitting reply takes over; always, if absent.
+    /// The number of uses in one conversation, before the next matching reply is used; no limit if absent.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub times: Option<u32>,
-    /// What the model says.
+    /// The answer of the model.
     #[serde(default)]
     pub text: Option<String>,
-    /// What the model says, as JSON. In a reply to a judge's question, `mark` is added to an object without it.
+    /// The answer of the model, as JSON. In a reply to a judge's question, `mark` is added to an object without it.
     #[serde(default, deserialize_with = "present")]
     pub json: Option<Value>,
     /// The tools that the model calls.
@@ -95,7 +95,7 @@ pub struct ScriptedReply {
     /// Why the model stopped; `tool_calls`, `refusal` or `stop`, as fits, if absent.
     #[serde(default)]
     pub finish_reason: Option<FinishReason>,
-    /// How long the answer takes, in milliseconds: waited for, and reported as exactly this.
+    /// The latency in milliseconds: the runner waits for it, and reports exactly this.
     #[serde(default)]
     #[schemars(range(min = 0, max = 86_400_000))]
     pub latency_ms: u32,
@@ -125,10 +125,10 @@ pub struct ScriptedCall {
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScriptedUsage {
-    /// Tokens of the prompt; nobody has counted them, if absent.
+    /// Tokens of the prompt; not counted if absent.
     #[serde(default)]
     pub input_tokens: Option<u64>,
-    /// Tokens of the answer; nobody has counted them, if absent.
+    /// Tokens of the answer; not counted if absent.
     #[serde(default)]
     pub output_tokens: Option<u64>,
     /// All tokens; input plus output, if absent.
@@ -143,20 +143,20 @@ pub struct ScriptedUsage {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScriptedError {
-    /// What kind of obstacle; as the status says, or `server`, if absent.
+    /// The kind of obstacle; if absent, that of the status, or `server`.
     #[serde(default)]
     pub kind: Option<ProviderErrorKind>,
     /// The HTTP status.
     #[serde(default)]
     #[schemars(range(min = 300, max = 599))]
     pub status: Option<u16>,
-    /// What the provider says.
+    /// The answer of the provider.
     #[serde(default)]
     pub message: Option<String>,
     /// Whether the request is sent again; as the status and the kind say, if absent.
     #[serde(default)]
     pub retryable: Option<bool>,
-    /// How long the provider asks to wait, in milliseconds.
+    /// The wait that the provider demands, in milliseconds.
     #[serde(default)]
     pub retry_after_ms: Option<u64>,
 }

@@ -87,7 +87,7 @@ fn state(value: &Value, transcript: &mut Transcript) -> Result<(), Problem> {
         Some(status @ ("failed" | "cancelled" | "expired")) => {
             message = message.or_else(|| Some(format!("the response has the status `{status}`")));
         }
-        // It is under way, or has come to an end that nobody knows.
+        // It is under way, or its status is unknown.
         Some(status) => transcript.gaps.push(format!("its `status` is `{status}`")),
     }
     transcript.events.extend(message.map(|message| Event::Error { message }));

@@ -65,7 +65,7 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
         }
         other => match Own::of(other) {
             Some(tool) => tool.call(item, at, reading)?,
-            // A call of a tool that nobody knows is a call, and no text.
+            // A call of an unknown tool is a call, and no text.
             None if other.ends_with("_call") => reading.not_understood(other, at),
             None => reading.unread(other, at),
         },
@@ -83,7 +83,7 @@ fn status(kind: &str, item: &Value, at: &str, reading: &mut Reading) -> Result<(
             let message = format!("`{kind}` at {at} has the status `failed`");
             reading.push(Event::Error { message });
         }
-        // It is under way, was cut, or has a status that nobody knows.
+        // It is under way, was cut, or its status is unknown.
         Some(status) => reading.broke_off(format!("`{kind}` at {at} has the status `{status}`")),
     }
     Ok(())

@@ -78,7 +78,7 @@ fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Proble
     Ok(())
 }
 
-/// Whether there is anything at a key.
+/// True if there is anything at a key.
 fn holds(message: &Value, key: &str) -> bool {
     told(message, key).is_some_and(|it| match it {
         Value::String(text) => !text.is_empty(),

@@ -38,7 +38,7 @@ pub(super) fn text<'v>(value: &'v Value, key: &str, at: &str) -> Result<&'v str,
     }
 }
 
-/// A message whose role nobody has.
+/// A message with an unknown role.
 pub(super) fn unknown_role(role: &str, known: &[&'static str], at: &str) -> Problem {
     let message = format!("`{role}` is not a role of this format");
     Problem::new(format!("{at}/role"), message).with_help(kindlm_types::suggest(

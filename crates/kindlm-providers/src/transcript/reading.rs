@@ -10,14 +10,14 @@ use serde_json::{Map, Value};
 
 use super::about;
 
-/// How many places are named of parts of one type that nobody understands.
+/// The most places that are named for unsupported parts of one type.
 const PLACES: usize = 5;
 
 /// What came last, if the agent was still to say something about it.
 enum Open {
     /// A message of the user.
     Asked,
-    /// A call of this tool, which nobody has answered yet.
+    /// A call of this tool without a result yet.
     Called(String),
     /// The result of a call of this tool.
     Answered(String),
@@ -42,16 +42,16 @@ impl Open {
 #[derive(Default)]
 pub(super) struct Reading {
     transcript: Transcript,
-    /// Whether the agent has the word.
+    /// True if the agent has the word.
     is_answering: bool,
     open: Option<Open>,
-    /// Whether the last answer has called a tool.
+    /// True if the last answer has called a tool.
     calls: bool,
     /// The place of the last answer, if it stopped because it calls tools.
     stopped_to_call: Option<String>,
     /// The calls that have no result yet, by their positions.
     unanswered: BTreeSet<usize>,
-    /// The places of parts that nobody understands, by their types.
+    /// The places of unsupported parts, by their types.
     not_understood: BTreeMap<String, Vec<String>>,
     no_text: BTreeMap<String, u64>,
 }
@@ -236,7 +236,7 @@ impl Reading {
         self.transcript.gaps.push(why);
     }
 
-    /// A part of what the agent did that nobody understands, so it is not known any more what it did not do.
+    /// An unsupported part of the agent's actions. The actions are incomplete.
     pub(super) fn not_understood(&mut self, what: &str, at: &str) {
         let places = self.not_understood.entry(what.to_owned()).or_default();
         if places.len() < PLACES {
@@ -244,7 +244,7 @@ impl Reading {
         }
     }
 
-    /// A part of an answer that nobody understands: it may be a text, too.
+    /// An unsupported part of an answer, which may be a text.
     pub(super) fn unread(&mut self, what: &str, at: &str) {
         self.not_understood(what, at);
         let why = format!("`{what}` at {at} is of a type that is not understood here");

@@ -93,7 +93,7 @@ fn is_page(response: &HttpResponse) -> bool {
     response.header("content-type").is_some_and(|it| it.to_ascii_lowercase().contains("html"))
 }
 
-/// Whether it is the beginning of something in JSON.
+/// True if it is the beginning of something in JSON.
 fn breaks_off(response: &HttpResponse) -> bool {
     let body = response.body.trim_ascii();
     let read = serde_json::from_slice::<serde::de::IgnoredAny>(body);

@@ -64,7 +64,7 @@ pub struct TransportOptions {
     pub connect_timeout: Duration,
     /// How long an answer that has begun may pause, however long the request may take.
     pub idle_timeout: Duration,
-    /// Whether `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are honoured.
+    /// True if `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are honoured.
     pub system_proxy: bool,
     /// Ends the waits for turns and retries, and hears of long ones.
     pub waits: Waits,

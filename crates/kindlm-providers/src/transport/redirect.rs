@@ -12,7 +12,7 @@ use crate::Method;
 /// How many redirects are followed for one request.
 pub(super) const MOST: usize = 5;
 
-/// Whether this is a redirect, rather than 300 or 304, which are answers.
+/// True if this is a redirect, rather than 300 or 304, which are answers.
 pub(super) fn is_one(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }

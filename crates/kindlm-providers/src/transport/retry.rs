@@ -227,7 +227,7 @@ fn stopped_after(err: ProviderError, ticket: &Ticket<'_>) -> ProviderError {
     ProviderError { message, ..err }
 }
 
-/// Whether the same request may succeed later. A status decides, where there is one.
+/// True if the same request may succeed later. A status decides, where there is one.
 pub(crate) fn is_worth_it(err: &ProviderError) -> bool {
     let hopeless = matches!(
         err.kind,

@@ -35,7 +35,7 @@ pub(super) struct Content<'a> {
     summary: Vec<Row>,
     assertions: Vec<AssertionRow>,
     gates: Vec<GateRow>,
-    /// Whether every case passed.
+    /// True if every case passed.
     flawless: bool,
     tags: Vec<TotalsRow>,
     by_model: Vec<TotalsRow>,

@@ -66,7 +66,7 @@ struct Said {
     text: String,
     /// That there is more of it.
     cut: String,
-    /// Whether tool calls are shown behind it.
+    /// True if tool calls are shown behind it.
     is_asked: bool,
 }
 

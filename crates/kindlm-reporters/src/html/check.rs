@@ -35,7 +35,7 @@ pub(super) struct Row {
     pub(super) tells: Vec<(String, String)>,
     /// Everything else.
     pub(super) more: Vec<(String, String)>,
-    /// Whether the next row is a part of this one.
+    /// True if the next row is a part of this one.
     pub(super) opens: bool,
     /// How many lists end after this row.
     pub(super) closes: usize,

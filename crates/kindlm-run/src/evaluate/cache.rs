@@ -24,7 +24,7 @@ enum Known {
 /// What was made of a block.
 pub(super) struct Made {
     pub(super) checks: Result<Vec<Check>, String>,
-    /// Whether it has templates.
+    /// True if it has templates.
     pub(super) by_variables: bool,
 }
 

@@ -51,7 +51,7 @@ pub(super) fn misspelt(
 /// Keys that tell what an agent did: without what stands under them it has not done it.
 const EVIDENCE: [&str; 3] = ["tool_calls", "events", "complete_for"];
 
-/// Whether a value is what one of these keys holds.
+/// True if a value is what one of these keys holds.
 fn is_evidence(key: &str, value: &Value) -> bool {
     let is_part = |it: &Value| if key == "complete_for" { it.is_string() } else { it.is_object() };
     value.as_array().is_some_and(|it| !it.is_empty() && it.iter().all(is_part))

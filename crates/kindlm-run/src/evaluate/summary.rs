@@ -62,7 +62,7 @@ impl Totals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).results.malformed_lines += 1;
     }
 
-    /// Whether there was any record.
+    /// True if there was any record.
     pub(super) fn is_empty(&self) -> bool {
         let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let BatchResults { total_cases, skipped_cases, malformed_lines, .. } = sums.results;

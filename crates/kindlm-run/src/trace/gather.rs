@@ -25,7 +25,7 @@ pub(crate) struct Gathering<'a> {
     pub host: IpAddr,
     /// The port; 0 is any.
     pub port: u16,
-    /// Whether another port does where this one is taken.
+    /// True if another port does where this one is taken.
     pub any_port: bool,
     /// How long to wait for the first span, or for the command to end.
     pub timeout: Duration,
@@ -37,7 +37,7 @@ pub(crate) struct Gathering<'a> {
     pub folder: &'a Path,
     /// How many traces are expected.
     pub traces: Option<usize>,
-    /// Whether to say nothing but where it listens.
+    /// True to say nothing but where it listens.
     pub quiet: bool,
 }
 

@@ -101,7 +101,7 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Whether it can serve no more calls.
+    /// True if it can serve no more calls.
     pub(crate) fn is_done(&self) -> bool {
         self.done
     }

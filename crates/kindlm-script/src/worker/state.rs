@@ -187,7 +187,7 @@ impl State {
         link.replies.clear();
     }
 
-    /// Whether the engine must stop now; remembers that it did.
+    /// True if the engine must stop now; remembers that it did.
     pub(crate) fn must_stop(&self) -> bool {
         // The engine asks in the middle of anything; a borrow that is taken means that Rust code is at work.
         let Ok(mut call) = self.call.try_borrow_mut() else { return false };

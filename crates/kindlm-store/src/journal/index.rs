@@ -25,7 +25,7 @@ impl Index {
         self.places.get(&key).copied()
     }
 
-    /// Whether an execution need not be made again: it is there, and it could be executed and judged.
+    /// True if an execution need not be made again: it is there, and it could be executed and judged.
     pub fn is_done(&self, case: &str, model: &str, repeat: u32) -> bool {
         self.get(case, model, repeat).is_some_and(Place::is_done)
     }
@@ -52,7 +52,7 @@ impl Index {
         self.places.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }

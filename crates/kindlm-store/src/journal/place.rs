@@ -25,7 +25,7 @@ impl Place {
         Self { offset, len: len as u64, line, outcome: result.outcome, is_done }
     }
 
-    /// Whether the execution could be executed and judged, so that it need not be made again.
+    /// True if the execution could be executed and judged, so that it need not be made again.
     pub fn is_done(self) -> bool {
         self.is_done
     }

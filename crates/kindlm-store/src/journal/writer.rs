@@ -76,7 +76,7 @@ struct State {
     offset: u64,
     /// How many lines there are.
     line: u64,
-    /// Whether something may be behind `offset` that should not be there.
+    /// True if something may be behind `offset` that should not be there.
     torn: bool,
     /// For the lines that are written next.
     room: Vec<u8>,

@@ -260,7 +260,7 @@ pub(super) fn keep<A: Answer>(
     Ok(redacted)
 }
 
-/// Whether two files say the same but for when and how fast.
+/// True if two files say the same but for when and how fast.
 fn is_same(before: &str, now: &str) -> bool {
     let timeless = |text: &str| {
         let mut value: Value = serde_json::from_str(text).ok()?;

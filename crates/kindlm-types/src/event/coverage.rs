@@ -13,7 +13,7 @@ use super::Event;
 )]
 #[serde(rename_all = "camelCase")]
 pub enum Channel {
-    /// What was said.
+    /// Messages.
     Messages,
     /// Calls of tools and their results.
     Actions,
@@ -110,7 +110,7 @@ impl Coverage {
         }
     }
 
-    /// What can be relied on where the source does not say: it tells all of what it tells some of.
+    /// The default for a source that declares nothing: a kind is complete if some of it was recorded.
     ///
     /// A log without a single tool call may be one that never has any.
     pub fn of_events(events: &[Event]) -> Self {
@@ -152,7 +152,7 @@ impl Coverage {
         Self::Lossy { complete, lost }
     }
 
-    /// What both sources record in full. What one of them has lost is lost.
+    /// The kinds that both sources record completely. A kind that one of them has lost is lost.
     #[must_use]
     pub fn and(self, other: &Self) -> Self {
         let complete = match (self.complete_for(), other.complete_for()) {

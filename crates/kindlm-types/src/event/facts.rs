@@ -30,7 +30,7 @@ pub struct Facts<'e> {
     pub compactions: usize,
     /// How often it thought aloud.
     pub thoughts: usize,
-    /// Whether it ended by asking a person, and waits for the answer.
+    /// True if it ended by asking a person, and waits for the answer.
     pub parked: bool,
 }
 
@@ -66,7 +66,7 @@ pub struct SubagentCall<'e> {
     pub state: ActionState,
 }
 
-/// How far a call came.
+/// The status of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionState {
     /// No result is known. That is not the same as completed.
@@ -88,7 +88,7 @@ impl ActionState {
 }
 
 impl ActionState {
-    /// Whether a result counts: of several of one call the worst does, and of those that are alike the last. What went wrong
+    /// True if a result counts: of several of one call the worst does, and of those that are alike the last. What went wrong
     /// once did not go well.
     fn may_become(self, status: ActionStatus) -> bool {
         let badness = |it| match it {
@@ -123,7 +123,7 @@ impl Action<'_> {
         self.output.filter(|_| self.kind == ToolKind::Shell).and_then(exit_code)
     }
 
-    /// Whether it failed: the tool, or the command that the tool ran. One that was not allowed has not failed.
+    /// True if it failed: the tool, or the command that the tool ran. One that was not allowed has not failed.
     pub fn has_failed(&self) -> bool {
         match self.state {
             ActionState::Ended(ActionStatus::Failed) => true,
@@ -134,7 +134,7 @@ impl Action<'_> {
         }
     }
 
-    /// Whether the call is of the tool that this name means: its own name, or the word for its kind.
+    /// True if the call is of the tool that this name means: its own name, or the word for its kind.
     pub fn is_called(&self, name: &str) -> bool {
         self.name == Some(name) || (self.kind != ToolKind::Unknown && self.kind.as_str() == name)
     }

@@ -23,9 +23,9 @@ pub enum Event {
     /// Something was said.
     #[serde(rename = "message")]
     Message {
-        /// Who said it.
+        /// The speaker.
         role: Speaker,
-        /// What was said.
+        /// The text.
         text: String,
     },
     /// The agent called a tool.
@@ -35,7 +35,7 @@ pub enum Event {
         call_id: String,
         /// The tool's name in the agent's own words.
         name: String,
-        /// What kind of tool it is; told from the name where it is absent.
+        /// The kind of tool; derived from the name if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<ToolKind>,
         /// The arguments.
@@ -47,14 +47,14 @@ pub enum Event {
     ActionResult {
         /// Which call this answers.
         call_id: String,
-        /// What the tool gave.
+        /// The output of the tool.
         #[serde(
             default,
             deserialize_with = "crate::wire::present",
             skip_serializing_if = "Option::is_none"
         )]
         output: Option<Value>,
-        /// How the call ended.
+        /// The status of the call at its end.
         status: ActionStatus,
     },
     /// The agent called another agent.
@@ -64,7 +64,7 @@ pub enum Event {
         call_id: String,
         /// The other agent's name.
         name: String,
-        /// Where the other agent runs, if that is elsewhere.
+        /// The place of the other agent, if it runs elsewhere.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         remote_url: Option<String>,
     },
@@ -73,14 +73,14 @@ pub enum Event {
     SubagentCompleted {
         /// Which call this answers.
         call_id: String,
-        /// What the other agent gave.
+        /// The output of the other agent.
         #[serde(
             default,
             deserialize_with = "crate::wire::present",
             skip_serializing_if = "Option::is_none"
         )]
         output: Option<Value>,
-        /// How the call ended.
+        /// The status of the call at its end.
         status: ActionStatus,
     },
     /// The agent loaded a skill.
@@ -95,7 +95,7 @@ pub enum Event {
     /// The agent asks a person, and waits.
     #[serde(rename = "input.requested")]
     InputRequested {
-        /// What it asks.
+        /// The question.
         #[serde(default)]
         request: InputRequest,
     },
@@ -122,16 +122,16 @@ pub enum Event {
     /// Tokens were used.
     #[serde(rename = "usage")]
     Usage {
-        /// How many since the last such event.
+        /// The tokens since the last such event.
         #[serde(flatten)]
         usage: Usage,
-        /// What they cost in US dollars, where the agent knows.
+        /// Their cost in US dollars, if the agent reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
     },
 }
 
-/// Who says something in an execution.
+/// A speaker in an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Speaker {
@@ -141,7 +141,7 @@ pub enum Speaker {
     User,
 }
 
-/// How a call of a tool or of another agent ended.
+/// The status of a call of a tool or of another agent at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ActionStatus {
@@ -153,7 +153,7 @@ pub enum ActionStatus {
     Rejected,
 }
 
-/// What an agent asks a person.
+/// A question of an agent to a person.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InputRequest {
@@ -163,7 +163,7 @@ pub struct InputRequest {
     /// The question.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// What the agent wants to do.
+    /// The action that the agent asks about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
     /// With what.
@@ -180,7 +180,7 @@ pub struct InputRequest {
 pub struct InputOption {
     /// Names it.
     pub id: String,
-    /// What the person reads.
+    /// The label for the person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }
@@ -291,7 +291,7 @@ impl Event {
         if sum.is_empty() { (None, None) } else { (Some(sum.total()), cost) }
     }
 
-    /// What is told of the cost, be it only a part of it; `None` if nothing is.
+    /// The reported cost, which may be a part of the whole; `None` if none is reported.
     pub fn told_usd(events: &[Self]) -> Option<f64> {
         let told = events.iter().filter_map(|it| match it {
             Self::Usage { cost_usd, .. } => *cost_usd,
@@ -305,7 +305,7 @@ impl Event {
         (usage != Usage::default()).then_some(Self::Usage { usage, cost_usd: None })
     }
 
-    /// What the agent said last.
+    /// The last text of the agent.
     pub fn last_words(events: &[Self]) -> Option<&str> {
         events.iter().rev().find_map(|it| match it {
             Self::Message { role: Speaker::Assistant, text } => Some(text.as_str()),

@@ -5,7 +5,7 @@ use crate::{
     Outcome, RateCount, Verdict, named_scores, weighted_score,
 };
 
-/// How the repeats of a case ended.
+/// The outcomes of the repeats of a case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepeatCounts {
     /// Everything held.
@@ -35,7 +35,7 @@ impl RepeatCounts {
 /// One check that did not hold, over all repeats in which it did not hold in the same way.
 #[derive(Clone, Debug)]
 pub struct Finding<'a> {
-    /// What the check found, in the first of these repeats.
+    /// The result of the check in the first of these repeats.
     pub result: &'a AssertionResult,
     /// That repeat.
     pub execution: &'a ExecutionResult,
@@ -59,7 +59,7 @@ impl ExecutionResult {
         weighted_score(&self.results)
     }
 
-    /// Whether it was executed, and no check of it applied.
+    /// True if it was executed, and no check of it applied.
     pub fn is_unchecked(&self) -> bool {
         self.outcome == Outcome::Skipped && self.error.is_none()
     }
@@ -82,7 +82,7 @@ impl ExecutionResult {
 }
 
 impl CaseResult {
-    /// How the repeats ended.
+    /// The outcomes of the repeats.
     pub fn repeat_counts(&self) -> RepeatCounts {
         let mut counts = RepeatCounts::default();
         for execution in &self.executions {
@@ -107,7 +107,7 @@ impl CaseResult {
         mean.value()
     }
 
-    /// Whether the same case held in one repeat and failed in another.
+    /// True if the same case held in one repeat and failed in another.
     pub fn is_flaky(&self) -> bool {
         let counts = self.repeat_counts();
         counts.held() > 0 && counts.failed > 0
@@ -143,7 +143,7 @@ impl CaseResult {
         found
     }
 
-    /// Whether it was executed, and no check of it applied.
+    /// True if it was executed, and no check of it applied.
     pub fn is_unchecked(&self) -> bool {
         self.outcome == Outcome::Skipped
             && self.executions.iter().any(ExecutionResult::is_unchecked)
@@ -206,7 +206,7 @@ impl CaseResult {
         self.executions.iter().filter_map(|it| it.execution.latency_ms).sum()
     }
 
-    /// How many repeats were answered from the response store.
+    /// The number of repeats that were answered from the response store.
     pub fn cached_repeats(&self) -> u32 {
         let cached = self.executions.iter().filter(|it| it.execution.cached).count();
         u32::try_from(cached).unwrap_or(u32::MAX)

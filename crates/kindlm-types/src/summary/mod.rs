@@ -52,7 +52,7 @@ impl SuiteTotals {
         RateCount { count: self.passed + self.scored, total: self.cases }
     }
 
-    /// Whether something was executed, and no check applied to any of it.
+    /// True if something was executed, and no check applied to any of it.
     pub fn unchecked(&self) -> bool {
         self.cases == 0 && self.executions > 0
     }
@@ -63,7 +63,7 @@ impl SuiteTotals {
     }
 }
 
-/// What the cases of one model add up to.
+/// The totals of the cases of one model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelTotals {
     /// The model's id in the suite.
@@ -74,11 +74,11 @@ pub struct ModelTotals {
     pub latency_avg_ms: Option<f64>,
     /// Time spent waiting for the provider over all its cases and repeats, in milliseconds.
     pub latency_total_ms: f64,
-    /// What its named scores add up to, in order of first appearance.
+    /// The totals of its named scores, in order of first appearance.
     pub named_scores: Vec<NamedTotal>,
 }
 
-/// What one named score adds up to over the executions of a model.
+/// The total of one named score over the executions of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedTotal {
     /// Its name.
@@ -87,7 +87,7 @@ pub struct NamedTotal {
     pub sum: f64,
     /// The sum of these weights; above 0.
     pub weight: f64,
-    /// How many executions have the score.
+    /// The number of executions that have the score.
     pub count: u64,
 }
 
@@ -107,7 +107,7 @@ pub struct TagTotals {
     pub totals: SuiteTotals,
 }
 
-/// What a report adds up to. Its size does not depend on the number of cases.
+/// The totals of a report. Its size does not depend on the number of cases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     /// Totals over all cases.
@@ -122,7 +122,7 @@ pub struct Summary {
     pub tags: Vec<TagTotals>,
     /// The totals of the cases without any tag; `None` if there are no such cases.
     pub untagged: Option<SuiteTotals>,
-    /// How each prompt assertion fared, in order of first appearance.
+    /// The counts of each prompt assertion, in order of first appearance.
     pub assertions: Vec<AssertionSummary>,
     /// The distinct failure codes of all cases, in order of first appearance; errors of providers included.
     pub failure_codes: Vec<FailureCode>,
@@ -146,7 +146,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// How many checks of a class passed, of those that were judged.
+    /// The number of checks of a class that passed, and of those that were judged.
     pub fn checks(&self, class: Class) -> RateCount {
         match class {
             Class::Deterministic => self.deterministic,
@@ -156,7 +156,7 @@ impl Summary {
 }
 
 impl<C: CaseSource + ?Sized> Report<C> {
-    /// What the report adds up to.
+    /// The totals of the report.
     ///
     /// A report that holds its cases goes through all of them each time.
     pub fn summary(&self) -> Summary {
@@ -186,7 +186,7 @@ impl<C: CaseSource + ?Sized> Report<C> {
         self.summary().exit_status
     }
 
-    /// Whether every gate held.
+    /// True if every gate held.
     pub fn gates_passed(&self) -> bool {
         self.gates.iter().all(GateResult::passed)
     }

@@ -112,7 +112,7 @@ impl Tally {
         }
     }
 
-    /// Whether something was not run.
+    /// True if something was not run.
     pub(crate) fn was_cut_short(&self) -> bool {
         self.not_run > 0
     }

@@ -11,17 +11,17 @@ use serde_json::{Map, Value};
 
 use crate::{AssertionResult, FailureCode, Outcome, Score, Severity, Verdict};
 
-/// What an agent said and did, and what is expected of it.
+/// The evidence of an agent, and the checks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Record {
     /// Comes back in the evaluation; normally a text or a number.
     #[serde(deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     pub id: Option<Value>,
-    /// What the agent was asked: a text, or any JSON value.
+    /// The input of the agent: a text, or any JSON value.
     #[serde(deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     pub agent_input: Option<Value>,
-    /// What the agent said: a text, or any JSON value that a provider with structured output returned.
+    /// The output of the agent: a text, or any JSON value that a provider with structured output returned.
     #[serde(deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     pub agent_output: Option<Value>,
     /// The whole conversation instead of `agent_input`, `agent_output`, `tool_calls` and `events`: a list of messages as
@@ -34,10 +34,10 @@ pub struct Record {
     /// The tool calls that the agent made, in order.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<RecordedToolCall>,
-    /// What happened, one event after the other.
+    /// The events in order.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<crate::Event>,
-    /// For which kinds of evidence the record tells everything; where it does not say, for those it tells something of.
+    /// The kinds of evidence that are complete; if absent, those of which the record has something.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub complete_for: Option<std::collections::BTreeSet<crate::Channel>>,
     /// The output to measure drift against.
@@ -49,10 +49,10 @@ pub struct Record {
     /// Tokens that the agent used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<RecordedUsage>,
-    /// How long the agent took, in milliseconds.
+    /// The duration of the agent in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<f64>,
-    /// What the agent cost, in US dollars.
+    /// The cost of the agent in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
     /// Why the model stopped: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or the provider's word.
@@ -61,17 +61,17 @@ pub struct Record {
     /// The natural logarithms of the probabilities of the answer's tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_probs: Option<Vec<f64>>,
-    /// What else the source says: `guardrails`, `skillCalls`, …
+    /// Further data of the source: `guardrails`, `skillCalls`, …
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
     /// The provider's own account of its answer, with promptfoo's keys: `cost`, `logProbs`, `finishReason`,
     /// `guardrails`, `isRefusal`, `metadata`.
     #[serde(deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     pub provider_response: Option<Value>,
-    /// What an instrumented agent told of its steps.
+    /// The spans of an instrumented agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Box<crate::Trace>>,
-    /// What the agent left behind in the folder in which it worked.
+    /// The changes in the folder in which the agent worked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<Box<crate::Workspace>>,
     /// The tools that the model might call, each as `{name, parameters}` or in the form of OpenAI's API.
@@ -118,7 +118,7 @@ pub struct RecordedToolCall {
     /// The arguments; normally an object.
     #[serde(default)]
     pub arguments: Value,
-    /// What the tool answered.
+    /// The answer of the tool.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     pub response: Option<Value>,
 }
@@ -199,7 +199,7 @@ impl From<RecordedUsage> for crate::Usage {
     }
 }
 
-/// What the checks found in one record.
+/// The results of the checks of one record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evaluation {
     /// The record's id.
@@ -207,13 +207,13 @@ pub struct Evaluation {
     pub id: Option<Value>,
     /// `passed / total`; `null` when no check applied or none could be judged, because nothing was measured.
     pub score: Option<f64>,
-    /// How many checks passed.
+    /// The number of checks that passed.
     pub passed: u64,
-    /// How many checks failed.
+    /// The number of checks that failed.
     pub failed: u64,
-    /// How many checks apply: passed, failed or errored. Skipped ones are left out.
+    /// The number of checks that apply: passed, failed or errored. Skipped ones are left out.
     pub total: u64,
-    /// How the record ended.
+    /// The outcome of the record.
     pub outcome: Outcome,
     /// Where the record has a `threshold`: the mean of the scores of its checks, weighted by their weights, which is
     /// held against it.
@@ -222,7 +222,7 @@ pub struct Evaluation {
     /// The weighted mean of each named score.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub named_scores: Map<String, Value>,
-    /// What each check found, in the order of the record.
+    /// The result of each check, in the order of the record.
     pub results: Vec<EvaluatedResult>,
     /// The record's extra keys, where they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -232,7 +232,7 @@ pub struct Evaluation {
     pub digest: Option<String>,
 }
 
-/// What one check found in one record.
+/// The result of one check of one record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EvaluatedResult {
     /// The id of a prompt assertion.
@@ -247,9 +247,9 @@ pub struct EvaluatedResult {
     pub assertion: String,
     /// Names this very check.
     pub label: String,
-    /// How well the check was met; `null` where nothing could be measured.
+    /// The score; `null` if nothing could be measured.
     pub score: Option<f64>,
-    /// What a failure means.
+    /// The meaning of a failure.
     pub severity: Severity,
     /// The code of a failed or errored check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -257,7 +257,7 @@ pub struct EvaluatedResult {
     /// The code of the obstacle, where an errored check has a code of its own: that of a provider, for example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<FailureCode>,
-    /// What was expected and found, or what stood in the way.
+    /// The expected and the actual value, or the obstacle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_message: Option<String>,
     /// The reason in words: the assertion's own, or why a check was skipped.
@@ -275,7 +275,7 @@ pub struct EvaluatedResult {
     pub metadata: Map<String, Value>,
 }
 
-/// What a stream of records adds up to.
+/// The totals of a stream of records.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BatchSummary {
     /// The project of the suite, where there is one.
@@ -308,7 +308,7 @@ pub struct BatchResults {
     pub malformed_lines: u64,
     /// The mean of the records' scores; `null` if none has one.
     pub average_score: Option<f64>,
-    /// How each prompt assertion fared, by its id.
+    /// The counts of each prompt assertion, by its id.
     pub assertion_breakdown: BTreeMap<String, AssertionBreakdown>,
     /// Results of prompt assertions beyond those that are told apart.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -320,20 +320,20 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// How one prompt assertion fared over all records.
+/// The counts of one prompt assertion over all records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AssertionBreakdown {
-    /// How often it was kept, of the times that it was judged; `null` if it never was.
+    /// The share of its judgements in which it was kept, from 0 to 1; `null` if it was never judged.
     pub pass_rate: Option<f64>,
-    /// How often it was judged: passed or failed.
+    /// The number of judgements: passed or failed.
     pub n: u64,
-    /// How often the judge gave no verdict.
+    /// The number of times without a verdict of the judge.
     pub errored: u64,
-    /// How often it did not apply.
+    /// The number of times that it did not apply.
     pub skipped: u64,
     /// The ids, or lines, of the first records that broke it.
     pub failing: Vec<String>,
-    /// How many records more broke it.
+    /// The number of further records that broke it.
     pub more_failing: u64,
     /// Why the first of them broke it, in the judge's words; or, if none did, why there was no verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -354,13 +354,13 @@ impl From<crate::AssertionSummary> for AssertionBreakdown {
     }
 }
 
-/// What comes back for a line that could not be evaluated.
+/// The result for a line that could not be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LineError {
     /// The record's id, if that much of the line could be read.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     pub id: Option<Value>,
-    /// What is wrong with the line, and what to do.
+    /// The problem of the line, and what to do.
     pub error: String,
     /// Which line, from 1.
     pub line: u64,

@@ -43,7 +43,7 @@ const VERSION: &str = "schemaVersion";
 const CASES: &str = "cases";
 
 struct Context<'a, 'c> {
-    /// How many bytes the parser has taken.
+    /// The number of bytes that the parser has read.
     at: &'a Cell<u64>,
     on_case: RefCell<&'a mut OnCase<'c>>,
     /// Why the report cannot be used, where the parser has no words for it.

@@ -17,14 +17,14 @@ pub use spec::{
 };
 pub use tests_ran::{TestRan, TestStatus, TestsRan};
 
-/// What became of the folder in which an agent worked: evidence, taken when the agent had finished.
+/// The state of the folder in which an agent worked, recorded when the agent had finished.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Workspace {
-    /// How the agent was kept to its own copy.
+    /// The isolation of the agent.
     #[serde(default)]
     pub isolation: Isolation,
-    /// What differs from the start, by path.
+    /// The differences from the start, by path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<FileChange>,
     /// Globs of paths of which no changes are told.
@@ -39,7 +39,7 @@ pub struct Workspace {
     /// Tests that scored what the agent did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tests: Vec<TestsRan>,
-    /// Where the folder still is, if it was kept.
+    /// The path of the folder, if it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
 }
@@ -89,12 +89,12 @@ impl Workspace {
 pub struct FileChange {
     /// Its path from the folder, with `/` between parts.
     pub path: String,
-    /// What happened to it.
+    /// The kind of change.
     pub change: ChangeKind,
     /// Its size afterwards, in bytes; 0 for what is gone.
     #[serde(default)]
     pub bytes: u64,
-    /// Whether it is no text, before or afterwards: it has a NUL byte.
+    /// True if it is no text, before or afterwards: it has a NUL byte.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub binary: bool,
     /// Its text afterwards, with replacement characters where it is not UTF-8; absent for what is gone, what is binary, and where it was cut.
@@ -103,10 +103,10 @@ pub struct FileChange {
     /// The unified diff of a text that was there before, also of one that is gone; absent where it was cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
-    /// Whether its text or diff was left out because there was too much of it.
+    /// True if its text or diff was left out because there was too much of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
-    /// Where it leads, if it is a symbolic link.
+    /// The target, if it is a symbolic link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
     /// Whether it may be executed, where that has changed.
@@ -132,7 +132,7 @@ impl FileChange {
     }
 }
 
-/// What happened to a file.
+/// The kind of change of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeKind {
@@ -176,19 +176,19 @@ pub struct FileSeen {
 pub struct CommandRan {
     /// The command line.
     pub run: String,
-    /// How long it might take, in milliseconds, where the check that ran it said so.
+    /// The time limit in milliseconds, if the check sets one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// Its exit code; absent if it did not come to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// What it wrote to stdout, the end of it if that was much.
+    /// Its stdout, or the last part of it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stdout: String,
-    /// What it wrote to stderr, the end of it if that was much.
+    /// Its stderr, or the last part of it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr: String,
-    /// How long it ran, in milliseconds.
+    /// The duration in milliseconds.
     #[serde(default)]
     pub duration_ms: f64,
     /// Why it did not come to its end, in words.
@@ -197,7 +197,7 @@ pub struct CommandRan {
 }
 
 impl CommandRan {
-    /// Whether this is what came of it when that was gathered: the same command under the same conditions.
+    /// True if this is what came of it when that was gathered: the same command under the same conditions.
     pub fn answers(&self, gathered: &Gather) -> bool {
         matches!(gathered, Gather::Command { run, timeout } if self.is_run(run, *timeout))
     }
@@ -208,7 +208,7 @@ impl CommandRan {
 }
 
 impl TestsRan {
-    /// Whether this is what came of it when that was gathered: the same tests, reported in the same way to the same
+    /// True if this is what came of it when that was gathered: the same tests, reported in the same way to the same
     /// place.
     pub fn answers(&self, gathered: &Gather) -> bool {
         let Gather::Tests { run, format, report, timeout, .. } = gathered else { return false };
@@ -224,12 +224,12 @@ pub fn in_ms(time: Duration) -> u64 {
 }
 
 impl Workspace {
-    /// What happened to a file; `None` if it is as it was.
+    /// The change of a file; `None` if it is as it was.
     pub fn change(&self, path: &str) -> Option<&FileChange> {
         self.changes.iter().find(|it| it.path == path)
     }
 
-    /// Whether the text or diff of a file is missing because there was too much of it.
+    /// True if the text or diff of a file is missing because there was too much of it.
     pub fn is_cut(&self) -> bool {
         self.changes.iter().any(|it| it.cut)
     }

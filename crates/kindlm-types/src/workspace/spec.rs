@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 pub struct WorkspaceSpec {
     /// The folder that it starts as, relative to the suite.
     pub from: String,
-    /// How the agent is kept to its own copy.
+    /// The isolation of the agent.
     pub isolation: Isolation,
-    /// What is run once in the start, before any agent: what it leaves behind belongs to the start.
+    /// A command that runs once in the start, before any agent. Its results belong to the start.
     pub setup: Option<String>,
     /// Files that are put in when the agent has finished.
     pub hidden: Vec<HiddenFiles>,
@@ -22,17 +22,17 @@ pub struct WorkspaceSpec {
     pub max_bytes: u64,
     /// The most files that may be in it afterwards.
     pub max_files: u64,
-    /// How much of the texts and diffs of changed files is kept as evidence, in bytes.
+    /// The most bytes of texts and diffs of changed files that are stored as evidence.
     pub max_diff_bytes: u64,
     /// For worktrees: what is checked out; `HEAD` if absent.
     pub reference: Option<String>,
-    /// Whether the agent reaches the network, where the isolation can keep it from that.
+    /// True if the agent reaches the network, where the isolation can keep it from that.
     pub network: bool,
     /// For containers: which one.
     pub container: Option<Container>,
 }
 
-/// How an agent is kept to its own copy.
+/// The isolation of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {
@@ -64,7 +64,7 @@ impl Isolation {
 pub struct HiddenFiles {
     /// A file or folder, relative to the suite.
     pub from: String,
-    /// Where it goes, from the workspace.
+    /// Its path in the workspace.
     pub to: String,
 }
 
@@ -73,13 +73,13 @@ pub struct HiddenFiles {
 pub struct Container {
     /// The image.
     pub image: String,
-    /// Who runs it; whoever is installed if absent.
+    /// The container engine; the one that is installed if absent.
     pub engine: Option<ContainerEngine>,
     /// Names of environment variables that the agent gets.
     pub env: Vec<String>,
 }
 
-/// Who runs containers.
+/// A container engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ContainerEngine {
@@ -107,29 +107,29 @@ pub enum Gather {
         /// Its path from the workspace.
         path: String,
     },
-    /// What a command does in a fresh copy: the start with the agent's changes and the hidden files.
+    /// A command in a fresh copy: the start with the agent's changes and the hidden files.
     Command {
         /// The command line, for `sh -c`.
         run: String,
-        /// How long it may take; as long as the agent if absent.
+        /// The time limit; that of the agent if absent.
         timeout: Option<Duration>,
     },
-    /// What tests say, in a fresh copy of their own.
+    /// Tests in a fresh copy of their own.
     Tests {
         /// The command line, for `sh -c`.
         run: String,
-        /// How they report.
+        /// The format of the report.
         format: TestFormat,
         /// The file that they write the report to; stdout if absent.
         report: Option<String>,
-        /// How long they may take; as long as the agent if absent.
+        /// The time limit; that of the agent if absent.
         timeout: Option<Duration>,
         /// Globs of paths that are as in the start, whatever the agent did to them.
         protect: Vec<String>,
     },
 }
 
-/// How a test runner reports.
+/// The report format of a test runner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TestFormat {
@@ -142,7 +142,7 @@ pub enum TestFormat {
     Tap,
     /// `cargo nextest run --message-format libtest-json`, or JUnit's XML as its `junit` setting writes it.
     CargoNextest,
-    /// What `cargo test` prints.
+    /// The output of `cargo test`.
     CargoTest,
     /// `go test -json`.
     GoTestJson,

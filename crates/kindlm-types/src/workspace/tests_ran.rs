@@ -11,7 +11,7 @@ use super::{CommandRan, TestFormat};
 pub struct TestsRan {
     /// The command that ran them.
     pub command: CommandRan,
-    /// How they report.
+    /// The format of the report.
     #[serde(default)]
     pub format: TestFormat,
     /// The file of the report, if it was not stdout.

@@ -83,7 +83,7 @@ impl Boxed {
         quoted(words)
     }
 
-    /// Whether it gets a variable of KindLM's by its name.
+    /// True if it gets a variable of KindLM's by its name.
     pub(super) fn gets(&self, name: &str) -> bool {
         self.container.env.iter().any(|it| it == name)
     }

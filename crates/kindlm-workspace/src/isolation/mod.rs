@@ -36,11 +36,11 @@ enum Kind {
 /// What a command needs of that which is around it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inner<'a> {
-    /// Whether it reaches the network.
+    /// True if it reaches the network.
     pub(crate) network: bool,
     /// Names of variables that it gets, where it does not get all of them.
     pub(crate) env: &'a [&'a str],
-    /// Whether it is told something while it runs.
+    /// True if it is told something while it runs.
     pub(crate) stdin: bool,
 }
 
@@ -118,7 +118,7 @@ impl Wrap {
         }
     }
 
-    /// Whether there is anything around commands that may fail to start.
+    /// True if there is anything around commands that may fail to start.
     pub(crate) fn is_sandbox(&self) -> bool {
         !matches!(self.kind, Kind::Plain)
     }

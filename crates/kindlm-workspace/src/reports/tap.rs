@@ -169,7 +169,7 @@ fn has_script_ending(path: &str) -> bool {
     path.rsplit_once('.').is_some_and(|(_, it)| ENDINGS.contains(&it))
 }
 
-/// Whether a directive says that a test need not hold. It is a word by itself.
+/// True if a directive says that a test need not hold. It is a word by itself.
 fn is_excuse(directive: &str) -> bool {
     let directive = directive.trim_start();
     let end = directive.find(|it: char| !it.is_alphanumeric() && it != '_');

@@ -49,11 +49,11 @@ struct Config {
     /// The other agent's name.
     #[schemars(length(min = 1))]
     value: String,
-    /// Where it must run: the whole address, or a pattern.
+    /// The address at which it must run, or a pattern.
     remote_url: Option<Phrase>,
-    /// How the calls must have ended.
+    /// The status that the calls must have.
     status: Option<State>,
-    /// How often; at least once if absent.
+    /// The number of times; at least once if absent.
     count: Option<Counted>,
 }
 

@@ -56,15 +56,15 @@ struct Config {
     /// What the arguments must look like: objects may have more keys, lists not more items, `{$regex: …}` is a pattern,
     /// `{$script: …}` decides.
     input: Option<Value>,
-    /// What the answer must look like, in the same way.
+    /// The pattern of the answer, in the same way.
     output: Option<Value>,
-    /// How the calls must have ended.
+    /// The status that the calls must have.
     status: Option<State>,
     /// Only calls that a call of this tool follows.
     before: Option<Tool>,
     /// Only calls that follow a call of this tool.
     after: Option<Tool>,
-    /// How often; at least once if absent.
+    /// The number of times; at least once if absent.
     count: Option<Counted>,
 }
 

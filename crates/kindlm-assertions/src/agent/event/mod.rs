@@ -45,7 +45,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 struct Config {
     /// The type of the events.
     value: EventType,
-    /// How often; at least once if absent.
+    /// The number of times; at least once if absent.
     count: Option<Counted>,
 }
 

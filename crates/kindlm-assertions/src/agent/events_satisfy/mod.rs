@@ -59,7 +59,7 @@ struct Config {
     /// The kinds of evidence that the script looks at, which the source must tell in full; all of them if absent.
     #[schemars(length(min = 1))]
     needs: Option<Vec<Channel>>,
-    /// Who runs the script and what it may do, where that is not what the suite says.
+    /// The runtime of the script and its permissions, if they differ from those of the suite.
     scripts: Option<ScriptsBlock>,
 }
 

@@ -58,7 +58,7 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
     Ok(Arc::new(FinishReason { value: config.value, negate: own.negate }))
 }
 
-/// Nobody knows why it stopped, so neither the check nor its opposite holds.
+/// The reason is not recorded, so neither the check nor its opposite holds.
 const UNTOLD: &str = "Nobody tells why the model stopped: a provider with a `finish_reason` does, a record with `finish_reason`";
 
 fn reason_of(execution: &Execution) -> Option<Cow<'_, str>> {

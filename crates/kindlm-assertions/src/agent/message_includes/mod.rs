@@ -20,7 +20,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The agent said a text, in any of its messages.",
+        summary: "The agent wrote a text, in any of its messages.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,

@@ -208,7 +208,7 @@ impl Used {
 }
 
 impl Expected {
-    /// Whether a verdict remains what it is, however many more skills were used.
+    /// True if a verdict remains what it is, however many more skills were used.
     fn is_certain(&self, pass: bool, negate: bool, skills: &[Skill]) -> bool {
         match self {
             _ if negate => !pass,

@@ -75,7 +75,7 @@ struct Config {
     /// The tool's name.
     #[schemars(length(min = 1))]
     tool: String,
-    /// Whether the tool must not be called at all; the other keys then say nothing.
+    /// True if the tool must not be called at all; the other keys then say nothing.
     #[serde(default)]
     should_not_call: bool,
     /// Arguments that some call of the tool must have; objects may have more keys, lists must be equal.
@@ -157,14 +157,14 @@ fn literals(args: Option<&Map<String, Value>>) -> Vec<Problem> {
 /// The calls of the tool: those with arguments that are known, and what there is or may be beside them.
 struct Calls<'a> {
     told: &'a [&'a ToolCall],
-    /// Whether there are others of which the arguments are not known.
+    /// True if there are others of which the arguments are not known.
     has_untold: bool,
     /// Why there may be others than those that were seen.
     unseen: Option<&'a str>,
 }
 
 impl Calls<'_> {
-    /// Whether these are all, with their arguments.
+    /// True if these are all, with their arguments.
     fn are_all(&self) -> bool {
         self.unseen.is_none() && !self.has_untold
     }

@@ -52,12 +52,12 @@ pub(crate) static REGISTRATION: Registration = Registration {
 struct Config {
     /// The calls: names, or calls that look like this.
     value: Vec<Tool>,
-    /// How the calls that were made are held against them.
+    /// The rule that compares the calls with them.
     #[serde(default)]
     mode: Mode,
 }
 
-/// How the calls that were made are held against those that are expected.
+/// The rule that compares the calls with the expected ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "TrajectoryMode")]
@@ -144,7 +144,7 @@ fn matched(fits: &[Vec<usize>], calls: usize) -> Vec<Option<usize>> {
 struct Left {
     /// Expectations for which no call was made.
     missing: Vec<usize>,
-    /// Calls that nobody expected.
+    /// Unexpected calls.
     extra: Vec<usize>,
 }
 

@@ -45,7 +45,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 /// How many failed spans a reason names.
 const SHOWN: usize = 3;
 
-/// How many spans may fail.
+/// The number of spans that may fail.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
@@ -54,7 +54,7 @@ struct Config {
     value: Option<Limit>,
 }
 
-/// How many spans may fail.
+/// The number of spans that may fail.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "TraceErrorSpansValue")]
@@ -70,7 +70,7 @@ enum Limit {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "TraceErrorSpansLimit")]
 struct Spans {
-    /// The highest number of failed spans that passes; 0 if nothing else is said.
+    /// The highest number of failed spans that passes; 0 if absent.
     max_count: Option<f64>,
     /// The highest share of failed spans that passes, in percent.
     max_percentage: Option<f64>,
@@ -104,7 +104,7 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
 static ERROR_WORDS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new("(?i)error|failed|failure|exception|timeout|abort").ok());
 
-/// Whether a span failed: by its status, by its attributes, or by the words of its message.
+/// True if a span failed: by its status, by its attributes, or by the words of its message.
 fn failed(span: &Span) -> bool {
     let attribute = |key: &str| span.attributes.as_ref().and_then(|it| it.get(key));
     let flagged = ["error", "exception", "failed", "failure"].iter().any(|key| {

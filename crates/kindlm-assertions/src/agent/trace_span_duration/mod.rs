@@ -110,13 +110,13 @@ fn slowest<'a>(spans: impl Iterator<Item = &'a Took<'a>>) -> String {
 }
 
 impl Limit {
-    /// The name of a span that is meant, and of which nobody knows how long it took.
+    /// The name of a matching span without a duration.
     fn untimed<'t>(&self, trace: &'t Trace) -> Option<&'t str> {
         let meant = trace.spans.iter().filter(|it| glob::matches(&it.name, &self.pattern));
         meant.filter(|it| took(it).is_none()).map(|it| it.name.as_str()).next()
     }
 
-    /// Whether it remains that the spans take too long, however long the others took. Of a share of them it depends.
+    /// True if it remains that the spans take too long, however long the others took. Of a share of them it depends.
     fn is_certain(&self, holds: bool) -> bool {
         !holds && self.percentile.is_none()
     }

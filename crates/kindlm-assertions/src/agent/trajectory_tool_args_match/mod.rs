@@ -181,7 +181,7 @@ impl ToolArgsMatch {
         text
     }
 
-    /// Whether no call matches of which the arguments are known, but there are others, which may.
+    /// True if no call matches of which the arguments are known, but there are others, which may.
     fn hangs_on_untold(&self, steps: &[Step]) -> bool {
         let mut called = steps.iter().filter(|it| self.wanted.matches(it));
         let told = called.clone().filter_map(|it| it.args.as_ref());

@@ -69,7 +69,7 @@ struct With {
     /// The tools in order.
     #[schemars(length(min = 1))]
     steps: Vec<Wanted>,
-    /// Whether others may come before, between and after.
+    /// True if others may come before, between and after.
     #[serde(default)]
     mode: Mode,
 }

@@ -33,9 +33,9 @@ pub(crate) struct Call {
     pub(crate) tool: String,
     /// What the arguments must look like: objects may have more keys, `{$regex: …}` is a pattern, `{$script: …}` decides.
     pub(crate) input: Option<Value>,
-    /// What the answer must look like, in the same way.
+    /// The pattern of the answer, in the same way.
     pub(crate) output: Option<Value>,
-    /// How the call must have ended.
+    /// The status that the call must have.
     pub(crate) status: Option<State>,
     /// Only calls that a call of this tool follows.
     pub(crate) before: Option<Tool>,
@@ -43,7 +43,7 @@ pub(crate) struct Call {
     pub(crate) after: Option<Tool>,
 }
 
-/// How far a call came.
+/// The status of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "CallState")]
@@ -172,7 +172,7 @@ impl Call {
 }
 
 impl CallPattern {
-    /// Whether a call is of the tool, or may be: where only its result was told, it may be of any.
+    /// True if a call is of the tool, or may be: where only its result was told, it may be of any.
     pub(crate) fn may_be(&self, action: &Action<'_>) -> bool {
         action.name.is_none() || action.is_called(&self.tool)
     }
@@ -295,7 +295,7 @@ fn object_of(input: &Value) -> Cow<'_, Value> {
     object.map_or(Cow::Borrowed(input), |it| Cow::Owned(Value::Object(it)))
 }
 
-/// Whether a call was made with arguments that nobody can read.
+/// True if a call was made with arguments that cannot be read.
 fn is_unreadable(action: &Action<'_>, execution: &Execution) -> bool {
     execution.tool_calls.iter().any(|it| {
         it.malformed_arguments.is_some()

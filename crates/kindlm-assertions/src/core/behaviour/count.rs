@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::core::range::Range;
 
-/// How often something must have happened.
+/// The number of times that something must have happened.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "HowOften")]

@@ -15,7 +15,7 @@ use crate::shared::pattern::{Pattern, SearchError};
 pub(crate) enum Phrase {
     /// This text.
     Text(#[schemars(length(min = 1))] String),
-    /// What the pattern matches.
+    /// The subject of the pattern.
     Regex(Regex),
 }
 
@@ -65,7 +65,7 @@ impl PhrasePattern {
         }
     }
 
-    /// Whether it would be found in a text of which only the ASCII characters could be read.
+    /// True if it would be found in a text of which only the ASCII characters could be read.
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self, Self::Text(phrase) if phrase.is_ascii())
     }

@@ -25,7 +25,7 @@ const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
 pub struct Options {
     /// What a failure means.
     pub severity: Severity,
-    /// Whether the check was written with `not-`: pass and fail change places.
+    /// True if the check was written with `not-`: pass and fail change places.
     pub negate: bool,
     /// The least score that passes, instead of the assertion's own decision.
     pub threshold: Option<f64>,
@@ -35,7 +35,7 @@ pub struct Options {
     pub metric: Option<String>,
     /// Shown instead of the assertion's own label.
     pub label: Option<String>,
-    /// Whether the execution goes no further if the check does not hold.
+    /// True if the execution goes no further if the check does not hold.
     pub require: bool,
     /// Why the check is not made, if it is not.
     pub skip: Option<String>,
@@ -84,7 +84,7 @@ pub struct Check {
     pub at: String,
     /// Who judges it, and how, if it asks judges; a model that is not named is the suite's.
     pub judging: Option<Arc<JudgeBlock>>,
-    /// Whether it leaves to the suite who judges; `false` where the check or its block names somebody.
+    /// True if the judge is that of the suite; `false` if the check or its block names one.
     pub leaves_judge_open: bool,
 }
 
@@ -162,7 +162,7 @@ impl Check {
         }
     }
 
-    /// Whether it compares the outputs of several executions, and so needs [`Evidence::contest`].
+    /// True if it compares the outputs of several executions, and so needs [`Evidence::contest`].
     pub fn compares(&self) -> bool {
         self.assertion.compares()
     }
@@ -380,7 +380,7 @@ pub(crate) fn hold_against(threshold: f64, result: &mut AssertionResult) {
 }
 
 impl Check {
-    /// Whether it has a part in a mean of scores: it has a weight, and so has something in it. One that is skipped has it
+    /// True if it has a part in a mean of scores: it has a weight, and so has something in it. One that is skipped has it
     /// again when it is made.
     pub fn weighs(&self) -> bool {
         self.options.weight != 0.0 && self.assertion.weighs()

@@ -16,7 +16,7 @@ static SHAPE: LazyLock<Shape> = LazyLock::new(|| Shape::generate(JudgeBlock::jso
 /// Who judges a check.
 pub(super) struct Judges {
     pub(super) panel: Panel,
-    /// Whether neither the check nor its block names anybody, so that it is the suite's to say.
+    /// True if neither the check nor its block names anybody, so that it is the suite's to say.
     pub(super) is_left_open: bool,
     /// All that is said about it, by whomever; `None` for a check that asks nobody.
     pub(super) judging: Option<Arc<JudgeBlock>>,

@@ -80,9 +80,9 @@ struct Compiler<'a> {
     variables: OnceCell<Variables>,
     /// Who judges, where a check does not say.
     judging: JudgeBlock,
-    /// Whether the entries that are read are those of a set.
+    /// True if the entries that are read are those of a set.
     in_set: bool,
-    /// Whether the block says who judges.
+    /// True if the block says who judges.
     names_judges: bool,
     /// What the block says about judging, if that is as it should be.
     block: Option<JudgeBlock>,
@@ -233,7 +233,7 @@ fn unknown_type(registry: &Registry, id: &str) -> Problem {
     Problem::new("/type", format!("there is no assertion `{id}`")).with_help(help)
 }
 
-/// Whether some assertion has its place below this one.
+/// True if some assertion has its place below this one.
 fn is_container(registry: &Registry, pointer: &str) -> bool {
     registry
         .iter()

@@ -44,7 +44,7 @@ pub(super) fn resolve<'v>(
     }
 }
 
-/// Whether an item of a list is a template, or names a file.
+/// True if an item of a list is a template, or names a file.
 fn is_changed(item: &Value) -> bool {
     item.as_str().is_some_and(|it| is_template(it) || it.starts_with(FILE))
 }
@@ -116,7 +116,7 @@ fn unreadable(path: &str, err: &dyn std::fmt::Display) -> Problem {
     Problem::new("", format!("`{path}` cannot be read: {err}")).with_kind(kind)
 }
 
-/// The texts that were already read, by path: whoever compiles again needs no files.
+/// The texts that were already read, by path, so that compiling again needs no files.
 #[derive(Debug, Default)]
 pub(crate) struct TextFiles(Mutex<HashMap<String, Arc<str>>>);
 

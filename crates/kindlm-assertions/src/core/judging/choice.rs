@@ -19,7 +19,7 @@ pub(crate) struct Kind {
     pub(crate) meaning: &'static str,
 }
 
-/// What each letter is worth: the name of a table, or a score for each letter.
+/// The score of each letter: the name of a table, or a score for each letter.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Scores {

@@ -74,7 +74,7 @@ pub(super) fn marked(reply: &str, mark: &str) -> Result<String, String> {
     Ok(own.join("\n"))
 }
 
-/// A short text that is the same for equal texts: which prompt it was, for whoever compares two reports.
+/// The digest of a prompt, with which two reports can be compared.
 pub(crate) fn digest(texts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for text in texts {

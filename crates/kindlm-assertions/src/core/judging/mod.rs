@@ -147,7 +147,7 @@ impl<'a> Reading<'a> {
         text.chars().take(SHOWN).collect()
     }
 
-    /// What it was, and what to do where it was cut off, for whoever reads why there is no verdict.
+    /// The reason why there is no verdict, and what to do if the reply was cut off.
     pub(crate) fn told(&self) -> String {
         let advice = match self.finish_reason {
             FinishReason::Length => CUT_OFF,

@@ -19,10 +19,10 @@ use crate::{Assertion, Check, Evidence, Setup};
 /// Most answers that one judge gives to one question.
 const MOST_SAMPLES: u32 = 25;
 
-/// The temperature at which a judge is asked several times, where nobody says.
+/// The default temperature of a judge that is asked several times.
 const VARIED: f64 = 0.7;
 
-/// Who judges, and how several judgements become one.
+/// The judges, and the rule that joins several judgements.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct JudgeBlock {
@@ -32,22 +32,22 @@ pub struct JudgeBlock {
     /// The ids of several models that judge: a jury.
     #[schemars(length(min = 1))]
     pub models: Option<Vec<String>>,
-    /// How often each judge is asked.
+    /// The number of samples of each judge.
     #[schemars(range(min = 1, max = 25))]
     pub samples: Option<u32>,
-    /// How freely the judge answers, from 0 (as alike as it can) to 2; 0.7 if a judge is asked several times, else 0.
+    /// The temperature of the judge, from 0 to 2; 0.7 if a judge is asked several times, else 0.
     #[schemars(range(min = 0, max = 2))]
     pub temperature: Option<f64>,
-    /// How the answers of one judge become one: `median`, `majority` or `mean`.
+    /// The rule that joins the answers of one judge: `median`, `majority` or `mean`.
     pub agg: Option<Agg>,
-    /// How the verdicts of a jury become one: `majority`, `median`, `unanimous` or `veto`.
+    /// The rule that joins the verdicts of a jury: `majority`, `median`, `unanimous` or `veto`.
     pub jury: Option<Jury>,
-    /// How many of the jury (without one: of the samples) must have given a readable judgement.
+    /// The least number of readable judgements of the jury (without a jury: of the samples).
     #[schemars(range(min = 1, max = 100))]
     pub quorum: Option<u32>,
 }
 
-/// How several answers of one judge become one.
+/// The rule that joins several answers of one judge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Agg {
@@ -60,7 +60,7 @@ pub enum Agg {
     Mean,
 }
 
-/// How the verdicts of a jury become one.
+/// The rule that joins the verdicts of a jury.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Jury {
@@ -69,9 +69,9 @@ pub enum Jury {
     Majority,
     /// The median of their scores.
     Median,
-    /// Passes if every one of them says so.
+    /// Passes if all of them pass.
     Unanimous,
-    /// Fails if one of them says so.
+    /// Fails if one of them fails.
     Veto,
 }
 
@@ -80,12 +80,12 @@ impl JudgeBlock {
     pub(crate) const KEYS: [&'static str; 7] =
         ["model", "models", "samples", "temperature", "agg", "jury", "quorum"];
 
-    /// Whether it says nothing.
+    /// True if it says nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether it says who judges.
+    /// True if it says who judges.
     pub fn names_judges(&self) -> bool {
         self.model.is_some() || self.models.is_some()
     }
@@ -301,7 +301,7 @@ impl Jury {
 const JUDGING: &str = "judging";
 
 /// Who judged a result, and how, as far as it says: [settled](JudgeBlock::settled), with the ids of models as the run
-/// had them. `None` if nobody did.
+/// had them. `None` if no model judged.
 pub fn judged_by(result: &AssertionResult) -> Option<JudgeBlock> {
     if let Some(told) = result.metadata.get(JUDGING) {
         return JudgeBlock::deserialize(told).ok();
@@ -327,7 +327,7 @@ pub(crate) struct Panel {
     jurors: Vec<Option<String>>,
     /// How often each is asked.
     samples: u32,
-    /// How freely they answer, if somebody says.
+    /// The temperature, if one is set.
     temperature: Option<f64>,
     agg: Agg,
     jury: Jury,

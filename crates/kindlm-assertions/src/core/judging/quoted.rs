@@ -19,7 +19,7 @@ use super::reply::find;
 pub(super) struct Unquoted {
     /// What is left.
     pub(super) text: String,
-    /// Whether an object is left.
+    /// True if an object is left.
     pub(super) has_object: bool,
 }
 
@@ -44,12 +44,12 @@ pub(super) fn unquoted<'a>(reply: &str, data: impl FnOnce() -> Vec<&'a str>) -> 
     (left < objects.len()).then_some(Unquoted { text, has_object: left > 0 })
 }
 
-/// Whether a reply is one whole object, and nothing else is said.
+/// True if a reply is one whole object, and nothing else is said.
 pub(super) fn is_one_object(reply: &str) -> bool {
     find(reply).is_ok_and(|it| it.first().is_some_and(|(place, _)| is_alone(reply, place)))
 }
 
-/// Whether there is nothing around an object but what code fences and lists are made of.
+/// True if there is nothing around an object but what code fences and lists are made of.
 fn is_alone(reply: &str, place: &Range<usize>) -> bool {
     let around = [&reply[..place.start], &reply[place.end..]];
     let mut words = around.iter().flat_map(|it| it.split(|it: char| !it.is_alphanumeric()));
@@ -68,7 +68,7 @@ impl Data {
         Self(texts.into_iter().flat_map(|it| [words(it), words(&unescaped(it))]).collect())
     }
 
-    /// Whether all that a value says is there: each key with its value, in whatever order.
+    /// True if all that a value says is there: each key with its value, in whatever order.
     fn tells(&self, value: &Value) -> bool {
         match value {
             Value::Object(entries) => entries.iter().all(|(key, value)| {
@@ -87,7 +87,7 @@ impl Data {
         self.0.iter().any(|it| it.contains(words))
     }
 
-    /// Whether a key stands before its value, with no more between them than `is` or `of`.
+    /// True if a key stands before its value, with no more between them than `is` or `of`.
     fn has_pair(&self, key: &str, value: &str) -> bool {
         let follows = |behind: &str| {
             let mut starts = behind.match_indices(' ').take(NEAR + 1);
@@ -133,7 +133,7 @@ pub(super) fn plain(text: &str) -> String {
     text.chars().filter(|it| !is_invisible(*it)).collect()
 }
 
-/// Whether a character has no width: joiners, marks of direction, soft hyphens, tags.
+/// True if a character has no width: joiners, marks of direction, soft hyphens, tags.
 fn is_invisible(it: char) -> bool {
     matches!(it,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'

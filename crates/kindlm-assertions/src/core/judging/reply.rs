@@ -81,7 +81,7 @@ pub(super) fn find(text: &str) -> Result<Vec<Placed>, String> {
     Ok(found)
 }
 
-/// Whether what follows a brace is a key rather than prose: quoted, or a word with a colon.
+/// True if what follows a brace is a key rather than prose: quoted, or a word with a colon.
 fn begins_object(text: &str) -> bool {
     let text = text.trim_start();
     let word = |it: char| it.is_alphanumeric() || matches!(it, '_' | '-' | '$');

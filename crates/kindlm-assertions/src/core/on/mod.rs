@@ -181,7 +181,7 @@ impl Selector {
         }
     }
 
-    /// Whether what is not in the value does not exist. Of what others tell it is not known whether they would tell it.
+    /// True if what is not in the value does not exist. Of what others tell it is not known whether they would tell it.
     fn is_told_by_the_agent(&self) -> bool {
         matches!(self.root, "output" | "json" | "messages" | "toolCalls" | "events")
     }
@@ -207,7 +207,7 @@ impl Selector {
         Some(untold.why().to_owned())
     }
 
-    /// Whether the path is to the output of a call whose result nobody told.
+    /// True if the path leads to the output of a call whose result was not recorded.
     fn is_pending(&self, calls: &Value) -> bool {
         let (Some(call), Some(Step::Key(key))) = (self.steps.first(), self.steps.get(1)) else {
             return false;
@@ -376,7 +376,7 @@ pub(crate) fn in_place_of_the_output(before: &Execution, value: Value) -> Execut
     }
 }
 
-/// What nobody told of a call.
+/// The facts of a call that were not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Untold {
     /// Which tool it was of, and with which arguments.
@@ -386,7 +386,7 @@ enum Untold {
 }
 
 impl Untold {
-    /// Whether a key of a call leads to it; a call as a whole has it.
+    /// True if a key of a call leads to it; a call as a whole has it.
     fn is_at(self, key: Option<&Step>) -> bool {
         match key {
             Some(Step::Key(key)) => key == "input" || (self == Self::Call && key == "name"),

@@ -43,7 +43,7 @@ pub(crate) fn output_value(execution: &Execution) -> Value {
     }
 }
 
-/// Whether a text is nothing but this value as JSON.
+/// True if a text is nothing but this value as JSON.
 fn is_text_of(value: &Value, text: &str) -> bool {
     serde_json::from_str::<Value>(text).is_ok_and(|it| it == *value)
 }

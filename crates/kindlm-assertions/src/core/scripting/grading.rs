@@ -15,7 +15,7 @@ const NO_RESULT: &str = "is not a grading result: it needs a boolean `pass`";
 const OWN_KEYS: [&str; 7] =
     ["pass", "score", "reason", "namedScores", "namedScoreWeights", "componentResults", "metadata"];
 
-/// Whether an object is a verdict: promptfoo's rules.
+/// True if an object is a verdict: promptfoo's rules.
 pub(crate) fn is_grading(object: &Map<String, Value>) -> bool {
     let is_object = |it: &Value| it.is_object() || it.is_array() || it.is_null();
     let all = |keys: &[&str], test: &dyn Fn(&Value) -> bool| {

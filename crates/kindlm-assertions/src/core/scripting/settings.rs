@@ -15,7 +15,7 @@ use crate::Setup;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ScriptsBlock {
-    /// Who runs JavaScript: `quickjs` is built in and a sandbox, `node` is the installed Node.js and none.
+    /// The runtime of JavaScript: `quickjs` is built in and a sandbox, `node` is the installed Node.js and no sandbox.
     pub runtime: Option<Runtime>,
     /// Hosts that `fetch` may reach, such as `example.com`, `*.example.com` or `localhost:8080`. None by default.
     #[schemars(inner(length(min = 1)))]
@@ -26,7 +26,7 @@ pub struct ScriptsBlock {
     /// Environment variables that scripts and templates may read. None by default.
     #[schemars(inner(length(min = 1)))]
     pub env: Option<Vec<String>>,
-    /// How long one call of a script may take, in milliseconds.
+    /// The time limit of one call of a script, in milliseconds.
     #[schemars(range(min = 1, max = 3_600_000))]
     pub timeout_ms: Option<u64>,
 }
@@ -80,7 +80,7 @@ fn unnamed(name: &str, at: &str) -> Option<Problem> {
     Some(Problem::new(at, message).with_help(help))
 }
 
-/// Who runs JavaScript.
+/// The runtime of JavaScript.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Runtime {
@@ -90,10 +90,10 @@ pub enum Runtime {
     Node,
 }
 
-/// Who runs scripts, and what they may do: nothing but compute, by default.
+/// The runtime of scripts, and their permissions: by default, they may only compute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScriptSettings {
-    /// Who runs JavaScript.
+    /// The runtime of JavaScript.
     pub runtime: ScriptRuntime,
     /// What scripts may do beyond computing.
     pub permissions: Arc<ScriptPermissions>,

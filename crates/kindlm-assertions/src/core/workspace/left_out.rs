@@ -32,7 +32,7 @@ pub(super) fn left_out(glob: &str) -> Option<LeftOut> {
     })
 }
 
-/// Whether a part can hardly mean another name: `.gi?` and `*git` do not, `.*` and `*` are all sorts of names.
+/// True if a part can hardly mean another name: `.gi?` and `*git` do not, `.*` and `*` are all sorts of names.
 fn means_it(part: &str) -> bool {
     let letters = part.chars().filter(|it| !"*?[]{},\\".contains(*it)).count();
     let glob = GlobBuilder::new(part).literal_separator(true).build().ok().filter(|_| letters > 1);

@@ -34,7 +34,7 @@ pub(crate) fn missing(id: &str, label: &str, why: impl Into<String>) -> Vec<Asse
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
     written: String,
-    /// Whether it can be a folder only.
+    /// True if it can be a folder only.
     is_folder: bool,
     glob: GlobMatcher,
     /// What is in it, if it is a folder.
@@ -77,7 +77,7 @@ impl Paths {
         Err(missing(id, label, message))
     }
 
-    /// Whether all of these files are what a glob means: this path, everything in this folder, or the same glob.
+    /// True if all of these files are what a glob means: this path, everything in this folder, or the same glob.
     fn is_within(&self, glob: &str) -> bool {
         let Ok(matcher) = GlobBuilder::new(glob).literal_separator(true).build() else {
             return false;
@@ -96,7 +96,7 @@ impl Paths {
         globs
     }
 
-    /// Whether a path is meant.
+    /// True if a path is meant.
     pub(crate) fn is_meant(&self, path: &str) -> bool {
         let is_it = || path == self.written || self.glob.is_match(path);
         let below = path.strip_prefix(&self.written).is_some_and(|it| it.starts_with('/'));

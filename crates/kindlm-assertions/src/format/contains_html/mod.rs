@@ -69,7 +69,7 @@ fn signs(text: &str) -> usize {
     signs.into_iter().filter(|it| *it).count()
 }
 
-/// Whether there is a character reference such as `&amp;` or `&#39;`.
+/// True if there is a character reference such as `&amp;` or `&#39;`.
 fn has_reference(text: &str) -> bool {
     text.split('&').skip(1).any(|rest| {
         let name: &str =

@@ -22,7 +22,7 @@ const DEEPEST: usize = 64;
 pub(super) struct Found {
     /// In order. One within another that was found does not count by itself.
     pub(super) objects: Vec<Value>,
-    /// Whether the text was given up before its end.
+    /// True if the text was given up before its end.
     pub(super) given_up: bool,
 }
 

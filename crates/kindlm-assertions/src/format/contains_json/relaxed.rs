@@ -8,7 +8,7 @@ const ENDS: &[char] = &[',', '{', '}', '[', ']'];
 
 /// The object that a text is from its first character to its last; `None` if it is something else.
 ///
-/// Calls itself for each level, so whoever calls it bounds the levels.
+/// Calls itself for each level, so the caller bounds the levels.
 pub(super) fn object(text: &str) -> Option<Value> {
     let mut reader = Reader { rest: text };
     let object = reader.object()?;

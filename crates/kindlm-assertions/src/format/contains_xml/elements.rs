@@ -6,7 +6,7 @@ use std::collections::HashMap;
 struct Open<'t> {
     name: &'t str,
     start: usize,
-    /// Whether something in it is not closed, or closes nothing.
+    /// True if something in it is not closed, or closes nothing.
     broken: bool,
     /// How many elements were found before it.
     before: usize,

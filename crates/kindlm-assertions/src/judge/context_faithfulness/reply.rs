@@ -56,7 +56,7 @@ fn in_prose(reply: &str) -> Result<Vec<bool>, Flaw> {
     lower.split(VERDICT).skip(1).map(one).collect()
 }
 
-/// Whether a line begins with both verdicts: `yes and no`, `no/yes`. Behind the first word there may be reasons.
+/// True if a line begins with both verdicts: `yes and no`, `no/yes`. Behind the first word there may be reasons.
 fn is_both(line: &str) -> bool {
     let words: Vec<&str> = words(line).collect();
     let are_both = |a: &str, b: &str| matches!((a, b), ("yes", "no") | ("no", "yes"));

@@ -160,7 +160,7 @@ fn picked(reply: &str) -> Result<Vec<String>, Flaw> {
     }
 }
 
-/// Whether a line is those words and nothing else.
+/// True if a line is those words and nothing else.
 fn is_insufficient(line: &str) -> bool {
     line.trim_matches(|it: char| !it.is_alphanumeric()).eq_ignore_ascii_case(INSUFFICIENT)
 }

@@ -43,7 +43,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schemars(rename = "ConversationRelevanceConfig")]
 struct Config {
-    /// How many turns are looked at together, the last of which is judged; 5 if it is not given.
+    /// The number of turns in a window, of which the last one is judged; 5 if absent.
     #[schemars(range(min = 1, max = 100))]
     window_size: Option<usize>,
     /// Replaces the prompt: a text or the messages of a chat, with `{{ messages }}`.

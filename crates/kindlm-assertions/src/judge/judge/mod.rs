@@ -47,7 +47,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// What the output is judged by, in words; a template over the variables of the test.
+    /// The criteria, in words; a template over the variables of the test.
     #[schemars(length(min = 1))]
     criteria: String,
     /// The least score that passes.
@@ -58,7 +58,7 @@ struct Config {
     #[serde(default)]
     #[schemars(length(min = 1))]
     model: Option<String>,
-    /// What each score means, in words; a template, too.
+    /// The meaning of each score, in words; a template, too.
     #[serde(default)]
     rubric: Option<String>,
 }

@@ -16,7 +16,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "How well the facts in the output agree with a reference, on a scale.",
+        summary: "Scores how well the facts in the output agree with a reference.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Soft,

@@ -23,7 +23,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "How faithfully and fully the output summarises a source document.",
+        summary: "Scores how faithfully and fully the output summarises a source document.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Soft,
@@ -64,7 +64,7 @@ struct Config {
     /// The source document.
     #[schemars(length(min = 1))]
     value: String,
-    /// What each finding is worth: `faithful`, `strict`, or a score for each of A to E.
+    /// The score of each finding: `faithful`, `strict`, or a score for each of A to E.
     #[serde(default)]
     scores: Option<Scores>,
     /// Replaces the prompt: a text or the messages of a chat, with `{{ source }}` and `{{ output }}`.

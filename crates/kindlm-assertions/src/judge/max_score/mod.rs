@@ -60,7 +60,7 @@ struct Config {
     value: Option<How>,
 }
 
-/// How the scores of an output's checks become one.
+/// The rule that joins the scores of an output's checks.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schemars(rename = "MaxScoreHow")]
@@ -73,7 +73,7 @@ struct How {
     threshold: Option<f64>,
 }
 
-/// How weighted scores become one.
+/// The rule that joins weighted scores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "MaxScoreMethod")]

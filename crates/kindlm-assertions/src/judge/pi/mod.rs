@@ -55,9 +55,9 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "PiConfig")]
 struct Config {
-    /// What the output is scored by: a question, or several.
+    /// The questions by which the output is scored.
     value: Questions,
-    /// Where the service is; `http` or `https`.
+    /// The address of the service; `http` or `https`.
     #[serde(default = "default_url")]
     url: String,
     /// The environment variable that holds the key, which `scripts.env` must permit; sent as `x-api-key`.
@@ -81,7 +81,7 @@ enum Questions {
     Several(#[schemars(length(min = 1), inner(length(min = 1)))] Vec<String>),
 }
 
-/// What the request may do.
+/// The permissions of the request.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "PiScripts")]
@@ -94,7 +94,7 @@ struct Block {
     #[schemars(inner(length(min = 1)))]
     #[serde(default)]
     env: Option<Vec<String>>,
-    /// How long the service may take, in milliseconds: 5000 by default.
+    /// The time limit of the service, in milliseconds: 5000 by default.
     #[schemars(range(min = 1, max = 3_600_000))]
     #[serde(default)]
     timeout_ms: Option<u64>,

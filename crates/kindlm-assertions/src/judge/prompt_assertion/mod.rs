@@ -286,7 +286,7 @@ impl Assertion for PromptAssertion {
     }
 }
 
-/// The result for a rule that nobody is asked about.
+/// The result for a rule that is not judged.
 fn unasked(rule: &Rule, why: &str) -> AssertionResult {
     AssertionResult::errored(ID, &rule.id, JUDGE_EVAL_ERROR.code, cannot_be_put(why))
 }

@@ -59,7 +59,7 @@ impl Rule {
         digest(&texts.map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Whether what the judge is told of it depends on variables.
+    /// True if what the judge is told of it depends on variables.
     pub(super) fn is_template(&self) -> bool {
         is_template(&self.instruction) || self.criteria.iter().any(|it| is_template(it))
     }

@@ -136,7 +136,7 @@ static DECLINES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r"\b(?:{})\b", all.join("|"))).ok()
 });
 
-/// Whether a text, which is not empty, declines.
+/// True if a text, which is not empty, declines.
 fn declines(text: &str) -> bool {
     let text = text.trim().to_lowercase().replace(['\u{2032}', '\u{2019}'], "'");
     OPENINGS.iter().any(|it| text.starts_with(it))

@@ -122,7 +122,7 @@ impl Grader for Moderation {
 
     fn grade(&self, _evidence: &Evidence<'_>, flags: Vec<Flag>) -> Graded {
         let wanted: BTreeSet<&str> = self.categories.iter().map(String::as_str).collect();
-        // Whoever asks for nothing in particular wants to hear of everything.
+        // Without a list of categories, all of them count.
         let is_usual = self.categories == CATEGORIES;
         let flags: Vec<Flag> =
             flags.into_iter().filter(|it| is_usual || wanted.contains(it.code.as_str())).collect();

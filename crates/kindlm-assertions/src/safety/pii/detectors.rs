@@ -173,14 +173,14 @@ impl Candidate<'_> {
         separators.next().is_none_or(|first| separators.all(|it| it == first))
     }
 
-    /// Whether one of the words, given in lower case, stands within the 60 bytes before it.
+    /// True if one of the words, given in lower case, stands within the 60 bytes before it.
     fn follows_a_word_of(&self, words: &[&str]) -> bool {
         let start = self.before.floor_char_boundary(self.before.len().saturating_sub(60));
         let near = self.before[start..].to_lowercase();
         words.iter().any(|word| near.contains(word))
     }
 
-    /// Whether it is the fraction or the middle of a longer number such as `0.4111` or `1.2.3.4.5`.
+    /// True if it is the fraction or the middle of a longer number such as `0.4111` or `1.2.3.4.5`.
     fn is_part_of_a_number(&self) -> bool {
         let ends_with_digit = |text: &str| text.ends_with(|c: char| c.is_ascii_digit());
         let starts_with_digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
@@ -188,7 +188,7 @@ impl Candidate<'_> {
             || self.after.strip_prefix('.').is_some_and(starts_with_digit)
     }
 
-    /// Whether letters, digits or one of `more` touch it.
+    /// True if letters, digits or one of `more` touch it.
     fn is_inside_a_word(&self, more: &[char]) -> bool {
         let joins = |c: char| c.is_alphanumeric() || more.contains(&c);
         self.before.ends_with(joins) || self.after.starts_with(joins)

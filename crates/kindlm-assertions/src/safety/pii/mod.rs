@@ -56,7 +56,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// Whether to look at all.
+    /// True to look at all.
     #[serde(default = "enabled")]
     enabled: bool,
     /// Regular expressions (JavaScript syntax, ignoring case) that must not match; three common ones if
@@ -69,7 +69,7 @@ struct Config {
     /// Built-in detectors that verify what they find, with checksums where there are any.
     #[serde(default)]
     detectors: Vec<DetectorName>,
-    /// Where to look.
+    /// The places to search.
     #[serde(default = "output_only")]
     #[schemars(length(min = 1))]
     scan: Vec<Place>,
@@ -79,14 +79,14 @@ struct Config {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct CustomPattern {
-    /// What the pattern finds; shown in results.
+    /// The name of the matches, for results.
     #[schemars(length(min = 1))]
     name: String,
     /// The regular expression (JavaScript syntax, ignoring case).
     pattern: String,
 }
 
-/// Where personal data is looked for.
+/// The places in which personal data is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Place {

@@ -60,7 +60,7 @@ struct Script {
     /// Anything that the script finds in `context.config`.
     #[serde(default)]
     config: Option<Value>,
-    /// Who runs the script and what it may do, where that is not what the suite says.
+    /// The runtime of the script and its permissions, if they differ from those of the suite.
     #[serde(default)]
     scripts: Option<ScriptsBlock>,
 }

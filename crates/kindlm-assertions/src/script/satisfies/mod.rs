@@ -55,7 +55,7 @@ struct Config {
     /// An expression of `value` and `context`, a function of the two, the body of one, or `file://check.js`.
     #[schemars(length(min = 1))]
     value: String,
-    /// Who runs the script and what it may do, where that is not what the suite says.
+    /// The runtime of the script and its permissions, if they differ from those of the suite.
     scripts: Option<ScriptsBlock>,
 }
 

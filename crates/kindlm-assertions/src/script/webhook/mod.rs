@@ -52,14 +52,14 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "WebhookConfig")]
 struct Config {
-    /// Where the output is sent with `POST`; `http` or `https`.
+    /// The address that gets the output with `POST`; `http` or `https`.
     value: String,
     /// Which hosts may be reached, and how long the service may take, where that is not what the suite says.
     #[serde(default)]
     scripts: Option<Block>,
 }
 
-/// What a webhook may do.
+/// The permissions of a webhook.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "WebhookScripts")]
@@ -68,7 +68,7 @@ struct Block {
     #[schemars(inner(length(min = 1)))]
     #[serde(default)]
     net: Option<Vec<String>>,
-    /// How long the service may take, in milliseconds: 5000 by default.
+    /// The time limit of the service, in milliseconds: 5000 by default.
     #[schemars(range(min = 1, max = 3_600_000))]
     #[serde(default)]
     timeout_ms: Option<u64>,

@@ -71,7 +71,7 @@ impl Scanner {
         (!low.is_empty() && is_number(low) && is_number(high)).then(|| bounds.iter().collect())
     }
 
-    /// Whether what comes next repeats what came before.
+    /// True if what comes next repeats what came before.
     pub(super) fn repetition_follows(&self) -> bool {
         match self.peek() {
             Some('*' | '+' | '?') => true,

@@ -23,7 +23,7 @@ pub(super) enum Engine {
 pub(super) struct Translated {
     /// The pattern in the engine's syntax; of no use to [`Engine::Linear`] if `needs_backtracking`.
     pub(super) text: String,
-    /// Whether the pattern has look-around, back-references or the like.
+    /// True if the pattern has look-around, back-references or the like.
     pub(super) needs_backtracking: bool,
 }
 

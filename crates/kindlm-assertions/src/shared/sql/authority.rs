@@ -85,7 +85,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Whether a name is that of a `WITH` around this place.
+    /// True if a name is that of a `WITH` around this place.
     fn is_defined(&self, name: &str) -> bool {
         let mut hidden = &BTreeSet::new();
         for scope in self.scopes.iter().rev() {

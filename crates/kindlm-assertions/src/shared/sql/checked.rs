@@ -180,7 +180,7 @@ impl Sql {
         (!statements.is_empty() && !prose).then_some(statements)
     }
 
-    /// Whether a function is called that every model knows from PostgreSQL and MySQL does not have.
+    /// True if a function is called that every model knows from PostgreSQL and MySQL does not have.
     fn calls_unknown(&self, tokens: &[Token]) -> bool {
         let names = |token: &Token| matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case("generate_series"));
         matches!(self.database, Database::MySQL | Database::MariaDB)
@@ -188,13 +188,13 @@ impl Sql {
     }
 }
 
-/// Whether the statement is one of those that ordinary sentences can be: "Show me the tables".
+/// True if the statement is one of those that ordinary sentences can be: "Show me the tables".
 fn is_prose(statement: &Statement) -> bool {
     matches!(statement, Statement::ShowVariable { variable } if variable.len() > 2)
 }
 
-/// Whether a whole list of columns is two names without a comma, as in `SELECT a b FROM t`. It is valid SQL, but what
-/// was meant is `a, b`; whoever means an alias writes `AS`.
+/// True if a whole list of columns is two names without a comma, as in `SELECT a b FROM t`. It is valid SQL, but what
+/// was meant is `a, b`; an alias is written with `AS`.
 fn lacks_comma(tokens: &[Token]) -> bool {
     let tokens: Vec<&Token> =
         tokens.iter().filter(|it| !matches!(it, Token::Whitespace(_))).collect();

@@ -1,4 +1,4 @@
-//! How deep SQL is nested. The parser, and whoever walks its tree, calls itself for each level, and a stack is finite.
+//! How deep SQL is nested. The parser, and the code that walks its tree call themselves for each level, and a stack is finite.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::Token;
@@ -54,7 +54,7 @@ struct Level {
     unions: usize,
 }
 
-/// Whether the statements are nested too deeply to be read safely.
+/// True if the statements are nested too deeply to be read safely.
 pub(super) fn is_too_deep(tokens: &[Token]) -> bool {
     // The outermost level stands at the beginning, and is never closed.
     let mut levels = vec![Level::default()];

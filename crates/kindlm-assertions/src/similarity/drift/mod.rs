@@ -65,14 +65,14 @@ struct Config {
     #[serde(default = "default_max_score")]
     #[schemars(range(min = 0, max = 1))]
     max_score: f64,
-    /// How the two are compared.
+    /// The method of comparison.
     #[serde(default)]
     method: Method,
     /// For `field-diff`: the fields of the JSON output to compare, as paths such as `order.items.0.id`; all
     /// top-level fields if none are given.
     #[serde(default)]
     fields: Vec<String>,
-    /// Whether a missing baseline is an error; without it the check is skipped.
+    /// True if a missing baseline is an error; without it the check is skipped.
     #[serde(default)]
     require_baseline: bool,
     /// The id of the model that judges or embeds; the suite's default if it is not given.
@@ -81,7 +81,7 @@ struct Config {
     model: Option<String>,
 }
 
-/// How two outputs are compared.
+/// The method of comparison of two outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Method {

@@ -114,7 +114,7 @@ fn meteor(words: &[String], reference: &[String]) -> f64 {
     (1.0 - penalty) * mean
 }
 
-/// Whether the second of two aligned pairs follows the first in both texts.
+/// True if the second of two aligned pairs follows the first in both texts.
 fn follows(pair: &[(usize, usize)]) -> bool {
     matches!(pair, [(a, b), (c, d)] if a + 1 == *c && b + 1 == *d)
 }

@@ -141,13 +141,13 @@ fn measure(word: &str) -> usize {
     vowels(word).windows(2).filter(|pair| *pair == [true, false]).count()
 }
 
-/// Whether the word ends in two equal consonants.
+/// True if the word ends in two equal consonants.
 fn ends_doubled(word: &str) -> bool {
     let equal = matches!(word.as_bytes(), [.., a, b] if a == b);
     equal && vowels(word).last() == Some(&false)
 }
 
-/// Whether the word ends in consonant, vowel, consonant, the last of them not `w`, `x` or `y`.
+/// True if the word ends in consonant, vowel, consonant, the last of them not `w`, `x` or `y`.
 fn ends_short(word: &str) -> bool {
     vowels(word).ends_with(&[false, true, false]) && !word.ends_with(['w', 'x', 'y'])
 }

@@ -40,7 +40,7 @@ pub(super) fn tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-/// Whether a character can be in the middle of a word.
+/// True if a character can be in the middle of a word.
 fn belongs(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_.'-/,&".contains(c)
 }

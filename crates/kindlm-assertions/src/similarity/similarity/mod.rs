@@ -25,7 +25,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "How alike the value and a text are: 1 minus the edit distance divided by the greater length.",
+        summary: "The similarity of the value and a text: 1 minus the edit distance divided by the greater length.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Soft,

@@ -43,7 +43,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 struct Config {
     /// The text, or a pattern for it. A value that is no text is taken as JSON.
     value: Phrase,
-    /// Whether `//` and `/* … */` comments in the value do not count: for a value that is source code.
+    /// True if `//` and `/* … */` comments in the value do not count: for a value that is source code.
     #[serde(default)]
     strip_comments: bool,
 }

@@ -52,7 +52,7 @@ struct Config {
     /// The command line, for `sh -c` in the workspace.
     #[schemars(length(min = 1))]
     value: String,
-    /// How long it may take, in milliseconds; as long as the agent if absent.
+    /// The time limit in milliseconds; that of the agent if absent.
     #[serde(default)]
     #[schemars(range(min = 1))]
     timeout_ms: Option<u64>,

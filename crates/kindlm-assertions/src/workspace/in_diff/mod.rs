@@ -53,12 +53,12 @@ struct Config {
     #[serde(default)]
     #[schemars(length(min = 1))]
     path: Option<String>,
-    /// Where it is looked for.
+    /// The place in which it is searched.
     #[serde(default)]
     within: Within,
 }
 
-/// Where a text is looked for.
+/// The place in which a text is searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "WithinDiff")]

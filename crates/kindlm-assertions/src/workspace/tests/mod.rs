@@ -71,14 +71,14 @@ struct Config {
     /// The command line that runs them, for `sh -c` in the workspace.
     #[schemars(length(min = 1))]
     run: String,
-    /// How they report.
+    /// The format of the report.
     format: TestFormat,
     /// The file that they write the report to, from the top of the workspace; stdout if absent (`pytest-json`:
     /// `.report.json`).
     #[serde(default)]
     #[schemars(length(min = 1))]
     report: Option<String>,
-    /// How long they may take, in milliseconds; as long as the agent if absent.
+    /// The time limit in milliseconds; that of the agent if absent.
     #[serde(default)]
     #[schemars(range(min = 1))]
     timeout_ms: Option<u64>,
@@ -86,7 +86,7 @@ struct Config {
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
     names: Vec<String>,
-    /// How many tests must run; skipped ones do not count.
+    /// The number of tests that must run; skipped ones do not count.
     #[serde(default)]
     #[schemars(range(min = 1))]
     count: Option<usize>,

@@ -30,7 +30,7 @@ impl Gate for ErroredMax {
     }
 }
 
-/// Whether an execution was carried out and has no verdict, though every provider answered.
+/// True if an execution was carried out and has no verdict, though every provider answered.
 fn is_errored(execution: &ExecutionResult) -> bool {
     execution.outcome == Outcome::Errored
         && !execution.failed_by_provider()

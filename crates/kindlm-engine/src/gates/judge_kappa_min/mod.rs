@@ -106,7 +106,7 @@ fn options_schema() -> Value {
             },
             "maxAgeDays": {
                 "type": "number", "exclusiveMinimum": 0,
-                "description": "How many days ago a judge may have been calibrated.",
+                "description": "The greatest age of a calibration, in days.",
             },
         },
         "required": ["min"],
@@ -181,7 +181,7 @@ impl Labels {
         self.interval.map(|(low, _)| low)
     }
 
-    /// Whether a judge that has nothing in common with people could have agreed with them as much. One that always says the
+    /// True if a judge that has nothing in common with people could have agreed with them as much. One that always says the
     /// same has nothing in common with them.
     pub fn may_be_chance(&self) -> bool {
         self.interval.is_none_or(|(low, _)| low <= 0.0)

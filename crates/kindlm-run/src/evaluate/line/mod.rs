@@ -184,7 +184,7 @@ impl<'a> Line<'a> {
         self.vars.as_ref().unwrap_or(&NONE)
     }
 
-    /// Whether the record says anything about what an agent said or did.
+    /// True if the record says anything about what an agent said or did.
     pub(super) fn has_evidence(&self) -> bool {
         self.agent_output.is_some()
             || self.tool_calls.is_some()

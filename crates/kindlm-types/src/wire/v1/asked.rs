@@ -11,7 +11,7 @@ use crate::{AssertionSetInfo, PromptInfo};
 pub struct SuitePrompt {
     /// Its name in the suite.
     pub name: String,
-    /// Changes when what it says changes.
+    /// A digest of its text.
     pub digest: String,
     /// The sets of assertions that it refers to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -29,7 +29,7 @@ pub struct AssertionSet {
     pub version: Option<String>,
     /// Changes when one of its assertions changes.
     pub digest: String,
-    /// How many assertions it has.
+    /// The number of its assertions.
     pub assertions: u64,
     /// The file that it is read from, relative to the config file.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::AssertionSummary;
 
-/// How one prompt assertion fared over all cases, models and repeats.
+/// The counts of one prompt assertion over all cases, models and repeats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AssertionBreakdown {
-    /// How often the rule was kept, of the times that it was judged; `null` if it never was.
+    /// The share of its judgements in which the rule was kept, from 0 to 1; `null` if it was never judged.
     pub pass_rate: Option<f64>,
-    /// How often it was judged: passed or failed.
+    /// The number of judgements: passed or failed.
     pub n: u64,
-    /// How often it was kept.
+    /// The number of passes.
     pub passed: u64,
-    /// How often it was broken.
+    /// The number of failures.
     pub failed: u64,
-    /// How often the judge gave no verdict.
+    /// The number of times without a verdict of the judge.
     pub errored: u64,
-    /// How often it did not apply.
+    /// The number of times that it did not apply.
     pub skipped: u64,
     /// The first cases that broke it.
     pub failing: Vec<FailingCase>,
-    /// How many cases more broke it.
+    /// The number of further cases that broke it.
     pub more_failing: u64,
     /// Why the first of them broke it, in the judge's words; or, if none did, why there was no verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -27,16 +27,16 @@ pub struct Case {
     /// In the report of a shard: the position in the plan of the whole run, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_index: Option<u64>,
-    /// How the case ended.
+    /// The outcome of the case.
     pub outcome: Outcome,
-    /// Whether the case counts as passed (`scored` counts).
+    /// True if the case counts as passed (`scored` counts).
     pub pass: bool,
     /// Passed repeats / judged repeats, from 0 to 1; `null` when no repeat was judged.
     #[serde(default)]
     pub pass_rate: Option<f64>,
-    /// How many repeats were executed.
+    /// The number of repeats that were executed.
     pub repeats: u32,
-    /// How many of them could not be executed or judged.
+    /// The number of repeats that could not be executed or judged.
     pub errored_repeats: u32,
     /// The distinct failure codes, in order of first appearance.
     #[serde(default)]
@@ -74,7 +74,7 @@ pub struct ScoreSummary {
     pub min: f64,
     /// Highest score.
     pub max: f64,
-    /// How many repeats have a score.
+    /// The number of repeats that have a score.
     pub count: u32,
 }
 
@@ -88,13 +88,13 @@ pub struct CheckCounts {
     pub probabilistic: CheckCount,
 }
 
-/// How many passed, of how many.
+/// The number of passes, and of passes and failures.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckCount {
-    /// How many passed.
+    /// The number of passes.
     pub passed: u64,
-    /// How many passed or failed.
+    /// The number of passes and failures.
     pub total: u64,
 }
 
@@ -107,7 +107,7 @@ pub struct Cost {
     pub usd: Option<f64>,
     /// The sum of the known costs, in US dollars.
     pub known_usd: f64,
-    /// How many executions have no known cost.
+    /// The number of executions without a known cost.
     pub unknown_executions: u32,
 }
 

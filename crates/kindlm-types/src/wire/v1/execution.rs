@@ -23,14 +23,14 @@ pub struct Execution {
     pub model: String,
     /// Which repeat, from 0.
     pub repeat: u32,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Whether nothing speaks against it (`scored` holds).
+    /// True if nothing speaks against it (`scored` holds).
     pub pass: bool,
     /// Why it could not be carried out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ExecutionError>,
-    /// What the checks found, in the order of the file.
+    /// The results of the checks, in the order of the file.
     #[serde(default)]
     pub results: Vec<AssertionResult>,
     /// The mean of the scores of the checks, weighted by their weights; absent if none has a score. Derived.
@@ -45,7 +45,7 @@ pub struct Execution {
     /// The last text that the model or the agent gave.
     #[serde(default)]
     pub output: String,
-    /// What else belongs to the answer and could not be read, in words.
+    /// The parts of the answer that are not in it, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread: Option<String>,
     /// Structured output, where the source gives it apart from the text.
@@ -61,7 +61,7 @@ pub struct Execution {
     /// The labelled turns of a conversation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<Turn>,
-    /// How many requests were answered.
+    /// The number of requests that were answered.
     #[serde(default)]
     pub requests: u32,
     /// Tokens of all requests; absent if none were reported.
@@ -70,44 +70,44 @@ pub struct Execution {
     /// Time spent waiting for the provider, in milliseconds; `null` if it was not measured.
     #[serde(default)]
     pub latency_ms: Option<f64>,
-    /// What its tokens cost in US dollars; `null` if the price is not known.
+    /// The cost of its tokens in US dollars; `null` if the price is not known.
     #[serde(default)]
     pub cost_usd: Option<f64>,
-    /// Where `cached`: what was spent on the replies that did not come from the response store.
+    /// If `cached`: the money spent on the replies that did not come from the response store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent_usd: Option<f64>,
-    /// What earlier attempts cost in US dollars, with their judges, where a run was gone on with and this one was made
+    /// The cost of earlier attempts in US dollars, with their judges, if a run was resumed and this execution was made
     /// again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier_usd: Option<f64>,
     /// Why the model stopped: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or the provider's word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
-    /// Whether the conversation was ended by `maxTurns`.
+    /// True if the conversation was ended by `maxTurns`.
     #[serde(default)]
     pub truncated: bool,
     /// Why this is not all that happened, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
-    /// Whether a reply came from the response store.
+    /// True if a reply came from the response store.
     #[serde(default)]
     pub cached: bool,
     /// The exit code of a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// What a command wrote to stderr.
+    /// The stderr of a command.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr: String,
     /// The test case's variables.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub vars: Map<String, Value>,
-    /// What the test case says of itself beyond the words of this report.
+    /// Further data of the test case.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub test_metadata: Map<String, Value>,
     /// The natural logarithms of the probabilities of the answer's tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_probs: Option<Vec<f64>>,
-    /// What the source says beyond the words of this report.
+    /// Further data of the source.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
     /// The provider's own account of its answer, where a record holds one.
@@ -117,10 +117,10 @@ pub struct Execution {
         skip_serializing_if = "Option::is_none"
     )]
     pub provider_response: Option<Value>,
-    /// What happened, one event after the other, where the source tells more than its texts and tool calls do.
+    /// The events in order, if the source records more than texts and tool calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
-    /// For which kinds of evidence the source tells everything; absent where it does for all.
+    /// The kinds of evidence that the source records completely; absent if these are all kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_for: Option<BTreeSet<Channel>>,
     /// Kinds of evidence of which some is known to be lost. A declaration does not make up for it.
@@ -129,13 +129,13 @@ pub struct Execution {
     /// Kinds of evidence that the suite declares complete, where the source does not say so: declared, not observed.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub declared_complete: BTreeSet<Channel>,
-    /// What an instrumented agent told of its steps.
+    /// The spans of an instrumented agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Box<Trace>>,
-    /// What the agent left behind in the folder in which it worked, if it had one of its own.
+    /// The changes in the folder in which the agent worked, if it had one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<Box<Workspace>>,
-    /// What judging it cost in US dollars; `null` if a price is not known.
+    /// The cost of judging it in US dollars; `null` if a price is not known.
     #[serde(default)]
     pub judge_cost_usd: Option<f64>,
     /// Tokens that judging it took.
@@ -149,13 +149,13 @@ pub struct Execution {
 pub struct Turn {
     /// The turn's label in the suite.
     pub label: String,
-    /// What the user said; absent when the turn continues the one before.
+    /// The user's message; absent if the turn continues the one before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// The agent's last text of the turn.
     #[serde(default)]
     pub text: String,
-    /// What else belongs to that text and could not be read, in words.
+    /// The parts of that answer that are not in it, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread: Option<String>,
     /// The turn's structured output, where the source gives it apart from the text.
@@ -170,7 +170,7 @@ pub struct Turn {
     /// Which of the execution's events belong to the turn; absent where none were recorded.
     #[serde(default, skip_serializing_if = "CallRange::is_empty")]
     pub events: CallRange,
-    /// How many requests were answered in it; absent where nobody counted.
+    /// The number of requests that were answered in it; absent if they were not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u32>,
     /// Tokens of this turn; absent if none were reported.
@@ -205,35 +205,35 @@ pub enum ExecutionError {
     Provider {
         /// The failure code under which reports show it.
         failure_code: FailureCode,
-        /// What kind of obstacle.
+        /// The kind of obstacle.
         reason: ProviderErrorKind,
         /// The provider's key in the suite.
         provider: String,
-        /// What happened and what to do, in words.
+        /// The message: what happened, and what to do.
         message: String,
         /// The HTTP status, if there was an answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         status: Option<u16>,
-        /// Whether the same request may succeed later.
+        /// True if the same request may succeed later.
         #[serde(default)]
         retryable: bool,
-        /// How long the provider asked to wait, in seconds.
+        /// The wait that the provider demands, in seconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_after_seconds: Option<f64>,
-        /// How often it was sent.
+        /// The number of attempts.
         #[serde(default)]
         attempts: u32,
     },
     /// It was not sent: the run was stopped before.
     NotRun {
-        /// What stopped the run, in words.
+        /// The reason why the run stopped, in words.
         reason: String,
     },
     /// KindLM itself failed.
     Internal {
         /// The failure code under which reports show it.
         failure_code: FailureCode,
-        /// What happened, in words.
+        /// The message.
         message: String,
     },
 }

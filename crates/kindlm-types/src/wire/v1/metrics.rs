@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ModelTotals, report};
 
-/// What one named score of a model adds up to. Ignored when a report is read back.
+/// The total of one named score of a model. Ignored when a report is loaded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NamedTotal {
@@ -19,7 +19,7 @@ pub struct NamedTotal {
     pub sum: f64,
     /// The sum of these weights.
     pub weight: f64,
-    /// How many executions have the score.
+    /// The number of executions that have the score.
     pub count: u64,
 }
 
@@ -31,11 +31,11 @@ pub struct DerivedMetric {
     pub name: String,
     /// The formula, as the suite has it.
     pub formula: String,
-    /// What it comes to for each model.
+    /// Its value for each model.
     pub values: Vec<DerivedValue>,
 }
 
-/// What a derived metric comes to for one model.
+/// The value of a derived metric for one model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DerivedValue {

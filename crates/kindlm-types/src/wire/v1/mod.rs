@@ -57,17 +57,17 @@ pub struct Report<Cases = Vec<Case>> {
     pub shard: Option<Shard>,
     /// The exit code that this report calls for.
     pub exit_code: u8,
-    /// Whether every gate held.
+    /// True if every gate held.
     pub gates_passed: bool,
     /// Totals over all cases.
     pub totals: Totals,
-    /// How each prompt assertion fared over all cases, by its id.
+    /// The counts of each prompt assertion over all cases, by its id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub assertion_breakdown: BTreeMap<String, AssertionBreakdown>,
-    /// What the named scores of each model add up to.
+    /// The totals of the named scores of each model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub named_scores: Vec<NamedTotal>,
-    /// What the suite makes out of named scores, in the order of the suite.
+    /// The metrics that the suite derives from named scores, in the order of the suite.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub derived_metrics: Vec<DerivedMetric>,
     /// The gates, in their fixed order.
@@ -78,7 +78,7 @@ pub struct Report<Cases = Vec<Case>> {
     pub cases: Cases,
     /// Test cases that were not run.
     pub skipped: Vec<SkippedCase>,
-    /// What the suite says about the system under test.
+    /// The system under test, as the suite describes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compliance: Option<Compliance>,
     /// Things the user should know, in words.
@@ -96,14 +96,14 @@ pub struct Run {
     pub version: String,
     /// When it started, RFC 3339 in UTC.
     pub started_at: String,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     pub duration_ms: f64,
     /// Operating system and architecture.
     pub platform: String,
     /// The git commit that was checked out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_commit: Option<String>,
-    /// Whether the user interrupted it.
+    /// True if the user interrupted it.
     #[serde(default)]
     pub interrupted: bool,
 }
@@ -116,7 +116,7 @@ pub struct Suite {
     pub project: String,
     /// The suite's name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The suite's own tags.
@@ -146,9 +146,9 @@ pub struct Shard {
     pub count: u32,
     /// The same for all parts of one run.
     pub plan_digest: String,
-    /// How many results the whole run has: test cases × models.
+    /// The number of results of the whole run: test cases × models.
     pub cases: u64,
-    /// How many test cases the whole run skips.
+    /// The number of test cases that the whole run skips.
     pub skipped: u64,
 }
 
@@ -183,7 +183,7 @@ pub struct SkippedCase {
     pub plan_index: Option<u64>,
 }
 
-/// What the `compliance` block of the suite says.
+/// The `compliance` block of the suite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Compliance {
@@ -198,13 +198,13 @@ pub struct Compliance {
     /// `high`, `limited` or `minimal`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk_level: Option<String>,
-    /// Who operates it.
+    /// The operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator: Option<String>,
-    /// What it is for.
+    /// Its purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intended_purpose: Option<String>,
-    /// How its data is governed.
+    /// The governance of its data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_governance_notes: Option<String>,
 }

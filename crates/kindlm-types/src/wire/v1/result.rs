@@ -32,7 +32,7 @@ impl From<&Verdict> for Status {
     }
 }
 
-/// What one configured check found in one execution.
+/// The result of one check of one execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AssertionResult {
@@ -43,12 +43,12 @@ pub struct AssertionResult {
     pub label: String,
     /// The answer.
     pub status: Status,
-    /// Whether nothing speaks against the execution: passed or skipped.
+    /// True if nothing speaks against the execution: passed or skipped.
     pub pass: bool,
-    /// How well the check was met; `null` where nothing could be measured.
+    /// The score; `null` if nothing could be measured.
     #[serde(default)]
     pub score: Option<f64>,
-    /// What a failure means.
+    /// The meaning of a failure.
     #[serde(default)]
     pub severity: Severity,
     /// Whether a rule or a model judged.
@@ -60,7 +60,7 @@ pub struct AssertionResult {
     /// The code of the obstacle, where an errored check has a code of its own: that of a provider, for example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<FailureCode>,
-    /// What was expected and found, or what stood in the way.
+    /// The expected and the actual value, or the obstacle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_message: Option<String>,
     /// Why a skipped check does not apply.
@@ -78,7 +78,7 @@ pub struct AssertionResult {
     /// The named score that this check contributes to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
-    /// What this result is made of, where a check is made of parts.
+    /// The results of the parts, if a check has parts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub component_results: Vec<AssertionResult>,
     /// Scores that the check gives by name, beside its own.
@@ -197,14 +197,14 @@ pub enum GateStatus {
 pub struct Gate {
     /// The gate's id.
     pub gate: String,
-    /// Whether it lets the run pass.
+    /// True if it lets the run pass.
     pub passed: bool,
     /// Whether it held, broke, or had nothing to measure.
     pub status: GateStatus,
-    /// What was measured; `null` when there was nothing to measure.
+    /// The measured value; `null` if there was nothing to measure.
     #[serde(default)]
     pub actual: Option<f64>,
-    /// What was asked for.
+    /// The limit.
     pub threshold: f64,
     /// Both, in words.
     pub message: String,

@@ -19,7 +19,7 @@ use replaced::Said;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum RubricPrompt {
-    /// What the user says, or messages as JSON.
+    /// The user message, or messages as JSON.
     Text(#[schemars(length(min = 1))] String),
     /// The messages of a chat.
     Messages(#[schemars(length(min = 1))] Vec<RubricMessage>),

@@ -43,7 +43,7 @@ impl Said {
         }
     }
 
-    /// Whether it refers to one of these.
+    /// True if it refers to one of these.
     pub(super) fn tells(&self, names: &[&str]) -> bool {
         self.names.iter().any(|it| names.contains(&it.as_str()))
     }

@@ -42,7 +42,7 @@ pub(crate) struct Script {
     /// Anything that the script finds under `config` in its context.
     #[serde(default)]
     config: Option<Value>,
-    /// What the script gets, where that is not what the suite says.
+    /// The permissions of the script, if they differ from those of the suite.
     #[serde(default)]
     scripts: Option<Block>,
 }
@@ -56,7 +56,7 @@ struct Block {
     #[schemars(inner(length(min = 1)))]
     #[serde(default)]
     env: Option<Vec<String>>,
-    /// How long one call of the script may take, in milliseconds.
+    /// The time limit of one call of the script, in milliseconds.
     #[schemars(range(min = 1, max = 3_600_000))]
     #[serde(default)]
     timeout_ms: Option<u64>,
