@@ -11,8 +11,8 @@ fn any_json() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
         any::<f64>().prop_map(Value::from),
-        // Without what may be a template.
-        "[^{]{0,6}".prop_map(Value::from),
+        // No templates, and no text that looks like a pattern: `argsMatch` refuses `/(/`.
+        "([^{/][^{]{0,5})?".prop_map(Value::from),
     ];
     leaf.prop_recursive(3, 16, 4, |inner| {
         prop_oneof![
