@@ -50,17 +50,16 @@ use std::sync::{Arc, LazyLock};
 use kindlm_types::Files;
 
 pub use core::assertion::{
-    Assertion, Build, Built, Code, Evidence, ExpectPath, Meta, Own, Registration,
+    Assertion, Build, Built, Candidate, Check, Contest, DuplicateAssertion, Evidence, ExpectPath,
+    Group, Meta, Options, ReadYaml, Registration, Registry, Setup,
 };
-pub use core::check::{Check, Options};
-pub use core::codes;
-pub use core::contest::{Candidate, Contest, first_questions};
+pub use core::codes::{self, Code};
+pub use core::contest::first_questions;
 pub use core::expect::{compile, compile_with, expect_schema};
 pub use core::judging::{Agg, Criterion, Instructions, JudgeBlock, Jury, answered_by, judged_by};
 pub use core::on::Selector;
-pub use core::registry::{DuplicateAssertion, Group, Registry};
+pub use core::own::Own;
 pub use core::scripting::{ScriptSettings, ScriptsBlock, Transform, View};
-pub use core::setup::{ReadYaml, Setup};
 pub use shared::{pattern, template};
 
 /// The assertions of this crate by group, in the order in which an `expect` block evaluates them.

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::Own;
 use crate::core::codes::EVIDENCE_MISSING;
-use crate::core::evidence::structured;
 use crate::core::grade::{Grade, PASSED};
+use crate::core::recorded::structured;
 use crate::core::untold::untold_calls;
 
 /// A call as far as it is known: the name, and the arguments or the text that should be them.

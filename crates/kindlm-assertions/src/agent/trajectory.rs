@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::core::evidence::{knows_tool_calls, missing};
+use crate::core::recorded::{knows_tool_calls, missing};
 use crate::core::untold::untold_calls;
 use crate::shared::glob;
 

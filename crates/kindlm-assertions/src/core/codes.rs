@@ -2,7 +2,14 @@
 
 use kindlm_types::FailureCode;
 
-use crate::Code;
+/// A failure code with what it means.
+#[derive(Clone, Debug)]
+pub struct Code {
+    /// The code.
+    pub code: FailureCode,
+    /// When it is given: one sentence.
+    pub summary: &'static str,
+}
 
 /// The check needs something that was not recorded; it is errored, never passed or failed.
 pub const EVIDENCE_MISSING: FailureCode = FailureCode::new("EVIDENCE_MISSING");

@@ -7,8 +7,6 @@ use kindlm_schema::{Lint, Schema};
 use kindlm_types::{FileError, Files, Place, Problem, ProblemKind};
 use serde_json::Value;
 
-use crate::Setup;
-
 /// A compiled schema, or why there is none.
 type Compiled = Result<Arc<Schema>, Vec<Fault>>;
 
@@ -27,16 +25,21 @@ struct Fault {
 /// Most keywords and formats of one schema that are told.
 const TOLD: usize = 5;
 
-/// Reads and compiles the schema at `path`; `pointer` is where the path is written.
-pub(crate) fn load(
-    setup: &Setup<'_>,
-    path: &str,
-    pointer: &str,
-) -> Result<Arc<Schema>, Vec<Problem>> {
-    // The map is whole even if a panic elsewhere poisoned the lock.
-    let mut known = setup.schemas.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let compiled = known.entry(path.to_owned()).or_insert_with(|| read(setup.files, path));
-    compiled.clone().map_err(|faults| faults.into_iter().map(|it| problem(it, pointer)).collect())
+impl SchemaFiles {
+    /// Reads and compiles the schema at `path`; `pointer` is where the path is written.
+    pub(crate) fn load(
+        &self,
+        files: &dyn Files,
+        path: &str,
+        pointer: &str,
+    ) -> Result<Arc<Schema>, Vec<Problem>> {
+        // The map is whole even if a panic elsewhere poisoned the lock.
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let compiled = known.entry(path.to_owned()).or_insert_with(|| read(files, path));
+        compiled
+            .clone()
+            .map_err(|faults| faults.into_iter().map(|it| problem(it, pointer)).collect())
+    }
 }
 
 /// Compiles a schema that is written in the configuration itself; `pointer` is where it stands.

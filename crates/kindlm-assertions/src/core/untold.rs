@@ -7,21 +7,9 @@
 use kindlm_types::{AssertionResult, Channel, Event, Execution, Speaker, ToolCall, Verdict};
 use serde_json::Value;
 
-use crate::core::behaviour::{Gap, Source};
 use crate::core::codes::EVIDENCE_MISSING;
-
-/// Which parts of what the source has told nobody understands, so that it tells nothing completely: in transcripts and
-/// traces by their types, with a place where that is known, and the lines of agents.
-pub(crate) fn not_understood(execution: &Execution) -> Option<String> {
-    let parts = execution.metadata.get("partsNotUnderstood");
-    let lines = execution.metadata.get("agent").and_then(|it| it.get("unknownLines"));
-    let (kind, told) = parts.or(lines)?.as_object()?.iter().next()?;
-    let place = told.get(0).and_then(Value::as_str);
-    let at = place.map(|it| format!(" at {it}")).unwrap_or_default();
-    Some(format!(
-        "`{kind}`{at} is of a type that is not understood here, and may have told anything"
-    ))
-}
+use crate::core::gap::Gap;
+use crate::core::recorded::Source;
 
 /// Why an output is not known, and what to do.
 pub(crate) fn no_output(execution: &Execution) -> String {

@@ -3,23 +3,8 @@
 use std::fmt;
 
 pub use kindlm_template::{Variables, is_template};
+use kindlm_types::Problem;
 use serde_json::{Map, Value};
-
-use crate::Setup;
-
-impl Setup<'_> {
-    /// True if an `expect` block has a template, so that what it compiles to depends on the variables. Of what is referred
-    /// to, all counts, as that is rare.
-    pub fn has_templates(&self, expect: &Value) -> bool {
-        let refers = |it: &Value| it.get("$ref").is_some();
-        // The file that it names is a template.
-        let is_prompt = |it: &Value| it.get("rubricPrompt").is_some();
-        let is_one = |it: &Value| it.as_str().is_some_and(is_template) || is_prompt(it);
-        any(expect, &is_one)
-            || expect.get("assert").is_some_and(|it| any(it, &refers))
-                && self.assertion_templates.values().any(|it| any(it, &is_one))
-    }
-}
 
 /// The environment variables that templates may read, for templates that are rendered when a judge is asked.
 #[derive(Clone, Default)]
@@ -27,8 +12,8 @@ pub(crate) struct Env(Map<String, Value>);
 
 impl Env {
     /// Those of a suite.
-    pub(crate) fn of(setup: &Setup<'_>) -> Self {
-        Self(setup.env.clone())
+    pub(crate) fn new(variables: Map<String, Value>) -> Self {
+        Self(variables)
     }
 
     /// What templates may refer to beside these variables.
@@ -44,38 +29,16 @@ impl fmt::Debug for Env {
     }
 }
 
-/// True if something is true of a value, or of one within it.
-fn any(value: &Value, test: &impl Fn(&Value) -> bool) -> bool {
-    test(value)
-        || match value {
-            Value::Array(items) => items.iter().any(|it| any(it, test)),
-            Value::Object(entries) => entries.values().any(|it| any(it, test)),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-        }
+/// What is wrong with a text that is rendered later, if anything.
+pub(crate) fn fault(text: &str) -> Option<Problem> {
+    let fault =
+        Some(text).filter(|it| is_template(it)).and_then(|it| kindlm_template::read(it).err())?;
+    Some(faulty(format!("the template cannot be read: {fault}")))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn only_marks_make_a_template() {
-        let mut setup = Setup::new(&kindlm_types::NoFiles, None);
-        let named = json!({"x": {"type": "equals", "value": "{{x}}"}});
-        setup.assertion_templates = named.as_object().unwrap().clone();
-        for (expect, expected) in [
-            (json!({"assert": [{"type": "equals", "value": "{ a }"}]}), false),
-            (json!({"output": {"contains": ["x"]}}), false),
-            (json!({"output": {"contains": ["{{x}}"]}}), true),
-            (json!({"judge": [{"criteria": "Is about x"}]}), false),
-            (json!({"judge": [{"criteria": "Is about {{x}}"}]}), true),
-            (json!({"assert": [{"type": "equals", "value": ["{{x}}"]}]}), true),
-            (json!({"assert": [{"type": "assert-set", "assert": [{"metric": "{#"}]}]}), true),
-            (json!({"assert": [{"$ref": "#/assertionTemplates/x"}]}), true),
-            (json!({"assert": [{"type": "moderation", "rubricPrompt": "file://a.txt"}]}), true),
-        ] {
-            assert_eq!(setup.has_templates(&expect), expected, "{expect}");
-        }
-    }
+/// The problem of a template that cannot be read or rendered.
+pub(crate) fn faulty(message: String) -> Problem {
+    Problem::new("", message).with_help(
+        "a text with `{{`, `{%` or `{#` is a template; `{% raw %}…{% endraw %}` keeps it as it is",
+    )
 }

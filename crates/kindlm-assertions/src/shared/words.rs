@@ -38,3 +38,15 @@ pub(crate) fn plain_words(text: &str) -> Vec<String> {
 pub(crate) fn lower_words(text: &str) -> Vec<String> {
     words(text).map(str::to_lowercase).collect()
 }
+
+/// A list of names as a text of a report, cut where it gets long; `(none)` if it is empty.
+pub(crate) fn names<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+    const SHOWN: usize = 20;
+    let mut names = names.into_iter();
+    let shown: Vec<&str> = names.by_ref().take(SHOWN).collect();
+    match (shown.is_empty(), names.count()) {
+        (true, _) => "(none)".to_owned(),
+        (false, 0) => shown.join(", "),
+        (false, more) => format!("{} and {more} more", shown.join(", ")),
+    }
+}

@@ -11,7 +11,7 @@ use crate::core::behaviour::{Finding, Gap, Undecided};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::scripting::grading::SCRIPT_THREW;
-use crate::core::scripting::{Predicate, ScriptSettings, ScriptsBlock, label};
+use crate::core::scripting::{Predicate, ScriptsBlock, label};
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "events-satisfy";
@@ -73,7 +73,7 @@ struct EventsSatisfy {
 
 fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let Config { value, needs, scripts } = config::read(value)?;
-    let settings = ScriptSettings::of(setup, scripts.as_ref())?;
+    let settings = setup.script_settings(scripts.as_ref())?;
     let predicate = Predicate::new(&value, "events", settings, setup)
         .map_err(|problem| vec![problem.under("/value")])?;
     let label = own.label(&label("Events satisfy", &value));

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
-use crate::core::evidence::{missing, reported};
 use crate::core::grade::Grade;
+use crate::core::recorded::{missing, reported};
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "finish-reason";

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::core::behaviour::{Finding, Phrase, PhrasePattern, given_up};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::core::evidence::missing;
+use crate::core::recorded::missing;
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "message-includes";

@@ -13,9 +13,9 @@ use crate::agent::named::{nameless, times};
 use crate::agent::skills;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
-use crate::core::evidence::{knows_tool_calls, metadata, missing, untold_of};
 use crate::core::grade::Grade;
 use crate::core::range::Range;
+use crate::core::recorded::{knows_tool_calls, metadata, missing, untold_of};
 use crate::shared::glob;
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 

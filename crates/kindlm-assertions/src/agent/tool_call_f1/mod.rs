@@ -13,8 +13,8 @@ use serde_json::Value;
 use crate::core::check::TOLERANCE;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
-use crate::core::evidence::{missing, structured};
 use crate::core::grade::{Grade, text};
+use crate::core::recorded::{missing, structured};
 use crate::core::untold::untold_calls;
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 

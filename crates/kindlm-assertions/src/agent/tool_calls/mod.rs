@@ -109,7 +109,7 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
         return Err(literals);
     }
     let args_schema = match (&config.args_schema, &config.args_schema_resolved) {
-        (Some(path), _) => Some(schema_file::load(setup, path, "/argsSchema")),
+        (Some(path), _) => Some(setup.schemas.load(setup.files, path, "/argsSchema")),
         (None, Some(schema)) => Some(schema_file::inline(schema, "/argsSchemaResolved")),
         (None, None) => None,
     };

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
-use crate::core::evidence::whole_trace;
 use crate::core::grade::Grade;
+use crate::core::recorded::whole_trace;
 use crate::shared::glob;
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 

@@ -11,9 +11,9 @@ use crate::agent::named::Types;
 use crate::agent::trajectory::{Step, StepType, Steps, labels, steps};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
-use crate::core::evidence::missing;
 use crate::core::grade::Grade;
 use crate::core::range::Range;
+use crate::core::recorded::missing;
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "trajectory:step-count";

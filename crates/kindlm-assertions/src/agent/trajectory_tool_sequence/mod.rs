@@ -11,8 +11,8 @@ use crate::agent::named::{Pattern, Wanted, patterns};
 use crate::agent::trajectory::{Step, labels, tool_steps};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
-use crate::core::evidence::missing;
 use crate::core::grade::Grade;
+use crate::core::recorded::missing;
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "trajectory:tool-sequence";

@@ -4,8 +4,8 @@ use kindlm_types::AssertionResult;
 
 use crate::Own;
 use crate::core::check::TOLERANCE;
-use crate::core::evidence::missing;
 use crate::core::grade::Grade;
+use crate::core::recorded::missing;
 
 /// A limit, with what the check that holds it is called.
 #[derive(Clone, Debug)]

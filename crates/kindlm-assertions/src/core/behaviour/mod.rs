@@ -25,10 +25,10 @@ pub(crate) use wanted::Wanted;
 
 use crate::Own;
 use crate::core::codes::EVIDENCE_MISSING;
-pub(crate) use crate::core::evidence::Source;
-use crate::core::evidence::known_missing;
+pub(crate) use crate::core::gap::Gap;
 use crate::core::grade::Grade;
 use crate::shared::pattern::SearchError;
+pub(crate) use crate::shared::words::names;
 
 /// What a check of behaviour found.
 #[derive(Clone, Debug)]
@@ -39,19 +39,6 @@ pub(crate) struct Finding {
     pub(crate) reason: String,
     /// What is not known, where that decides.
     pub(crate) gap: Gap,
-}
-
-/// What is not known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Gap {
-    /// Evidence of this kind is known to be missing, for this reason.
-    Missing(Channel, String),
-    /// How complete evidence of this kind is, and how its source declares it complete.
-    Untold(Channel, Source),
-    /// How so many calls ended, or what they gave.
-    Unanswered(usize),
-    /// Of so many calls of this kind more than that: what was called, with what, or where.
-    Half(Channel, usize),
 }
 
 impl Finding {
@@ -88,77 +75,7 @@ impl Finding {
     }
 }
 
-impl Gap {
-    /// That not everything of a kind is known to be recorded.
-    pub(crate) fn untold(execution: &Execution, channel: Channel) -> Self {
-        match known_missing(execution, channel) {
-            Some(why) => Self::Missing(channel, why),
-            None => Self::Untold(channel, Source::of(execution)),
-        }
-    }
-
-    /// What is not known, and what to do so that it is.
-    pub(crate) fn words(self) -> String {
-        match self {
-            Self::Missing(channel, why) => {
-                format!("it is known that not all {} were recorded: {why}", of(channel))
-            }
-            Self::Untold(channel, source) => {
-                let what = of(channel);
-                let advice = source.declares(channel);
-                format!("it is not known whether all {what} were recorded; {advice}")
-            }
-            Self::Unanswered(1) => {
-                "it is not known how a call ended, or what it gave: tell its `action.result`"
-                    .to_owned()
-            }
-            Self::Unanswered(calls) => {
-                format!(
-                    "it is not known how {calls} calls ended, or what they gave: tell each `action.result`"
-                )
-            }
-            Self::Half(channel, calls) => {
-                let of = if calls == 1 { "a call".to_owned() } else { format!("{calls} calls") };
-                let (called, ended) = match channel {
-                    Channel::Subagents => ("subagent.called", "subagent.completed"),
-                    _ => ("action.called", "action.result"),
-                };
-                format!(
-                    "not everything that decides is known of {of}: tell all of `{called}` and `{ended}`"
-                )
-            }
-        }
-    }
-}
-
 /// The result of a check whose pattern took too long.
 pub(crate) fn given_up(id: &str, label: &str, err: &SearchError) -> Vec<AssertionResult> {
     Undecided::from(err.clone()).result(id, label)
-}
-
-/// What a kind of evidence is made of, in words.
-fn of(channel: Channel) -> &'static str {
-    match channel {
-        Channel::Messages => "messages",
-        Channel::Actions => "tool calls",
-        Channel::Subagents => "calls of other agents",
-        Channel::Skills => "loaded skills",
-        Channel::InputRequests => "questions to a person",
-        Channel::Thinking => "thoughts",
-        Channel::Compactions => "compactions",
-        Channel::Errors => "errors",
-        Channel::Usage => "tokens",
-    }
-}
-
-/// A list of names as a text of a report, cut where it gets long; `(none)` if it is empty.
-pub(crate) fn names<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
-    const SHOWN: usize = 20;
-    let mut names = names.into_iter();
-    let shown: Vec<&str> = names.by_ref().take(SHOWN).collect();
-    match (shown.is_empty(), names.count()) {
-        (true, _) => "(none)".to_owned(),
-        (false, 0) => shown.join(", "),
-        (false, more) => format!("{} and {more} more", shown.join(", ")),
-    }
 }

@@ -1,60 +1,22 @@
-//! A configured assertion with the options that every assertion takes.
+//! Evaluates a check: shows the assertion its evidence, and applies the options to what it finds.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use kindlm_types::workspace::Gather;
 use kindlm_types::{AssertionResult, Execution, FailureCode, Question, Score, Severity, Verdict};
 
-use serde_json::Value;
-
 use crate::core::codes::{EVIDENCE_MISSING, NEGATION_FAILED, SCORE_BELOW_THRESHOLD};
 use crate::core::on::Selector;
+use crate::core::recorded::not_understood;
 use crate::core::scripting::{Seen, View, see};
-use crate::core::untold::{half_read, is_untold, not_understood, said_nothing, untold};
-use crate::{Assertion, Contest, Evidence, JudgeBlock, Meta, Own};
+use crate::core::untold::{half_read, is_untold, said_nothing, untold};
+use crate::{Check, Contest, Evidence, Own};
 
 /// How far a measure may miss its limit and still meet it: what adding up floats costs.
 pub(crate) const TOLERANCE: f64 = 1e-9;
 
 /// Where results keep the score that they want.
 const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
-
-/// The options that every entry of the list form takes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Options {
-    /// What a failure means.
-    pub severity: Severity,
-    /// True if the check was written with `not-`: pass and fail change places.
-    pub negate: bool,
-    /// The least score that passes, instead of the assertion's own decision.
-    pub threshold: Option<f64>,
-    /// The share in the weighted mean score.
-    pub weight: f64,
-    /// The named score that the check contributes to.
-    pub metric: Option<String>,
-    /// Shown instead of the assertion's own label.
-    pub label: Option<String>,
-    /// True if the execution goes no further if the check does not hold.
-    pub require: bool,
-    /// Why the check is not made, if it is not.
-    pub skip: Option<String>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            severity: Severity::Gate,
-            negate: false,
-            threshold: None,
-            weight: 1.0,
-            metric: None,
-            label: None,
-            require: false,
-            skip: None,
-        }
-    }
-}
 
 /// Where entries of the list form are written: these may have `on`.
 const LISTED: &str = "/assert/";
@@ -67,43 +29,7 @@ enum Blind {
     Nothing(Verdict),
 }
 
-/// A configured assertion, ready to be evaluated any number of times.
-#[derive(Clone, Debug)]
-pub struct Check {
-    /// What is known about the assertion.
-    pub meta: &'static Meta,
-    /// The assertion.
-    pub assertion: Arc<dyn Assertion>,
-    /// The options of this check.
-    pub options: Options,
-    /// What makes that which the check sees as the output, one after the other.
-    pub views: Vec<View>,
-    /// The configured value with its variables filled in, if there were any.
-    pub rendered: Option<Value>,
-    /// Where it is written: JSON pointer from the `expect` block; empty for one that was made without a block.
-    pub at: String,
-    /// Who judges it, and how, if it asks judges; a model that is not named is the suite's.
-    pub judging: Option<Arc<JudgeBlock>>,
-    /// True if the judge is that of the suite; `false` if the check or its block names one.
-    pub leaves_judge_open: bool,
-}
-
 impl Check {
-    /// A check with default options.
-    pub fn new(meta: &'static Meta, assertion: Arc<dyn Assertion>) -> Self {
-        let (options, views) = (Options::default(), Vec::new());
-        Self {
-            meta,
-            assertion,
-            options,
-            views,
-            rendered: None,
-            at: String::new(),
-            judging: None,
-            leaves_judge_open: true,
-        }
-    }
-
     /// The check itself, or the checks that it is made of, sets within sets included.
     pub fn leaves(&self) -> Vec<&Self> {
         let mut leaves = Vec::new();

@@ -1,9 +1,11 @@
 //! Options of checks, and what checks are shown.
 
+use std::sync::Arc;
+
 use super::*;
-use crate::Code;
 use crate::core::codes::EVIDENCE_MISSING;
 use crate::core::scripting::Transform;
+use crate::{Assertion, Code, Meta, Options};
 use crate::{Candidate, Setup};
 use kindlm_types::workspace::Gather;
 use kindlm_types::{Answers, Channel, Class, Coverage, Execution, NoFiles, Severity, Trace};

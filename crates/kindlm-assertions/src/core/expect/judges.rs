@@ -34,7 +34,7 @@ impl Compiler<'_> {
             return;
         }
         let Ok(block) = JudgeBlock::deserialize(&value) else { return };
-        let problems = block.panel(self.setup).err().unwrap_or_default();
+        let problems = Panel::new(&block, self.setup).err().unwrap_or_default();
         if !problems.is_empty() {
             self.report(problems, &at);
             return;
@@ -79,11 +79,11 @@ impl Compiler<'_> {
             }
         }
         if !registration.build.asks_judges() {
-            let panel = JudgeBlock::default().panel(self.setup).ok()?;
+            let panel = Panel::new(&JudgeBlock::default(), self.setup).ok()?;
             return Some(Judges { panel, is_left_open: false, judging: None });
         }
         let block = JudgeBlock::deserialize(&Value::Object(own)).unwrap_or_default();
-        let problems = block.panel(self.setup).err().unwrap_or_default();
+        let problems = Panel::new(&block, self.setup).err().unwrap_or_default();
         if !problems.is_empty() {
             self.report(problems, at);
             return None;
@@ -95,7 +95,7 @@ impl Compiler<'_> {
             self.report(idle, at);
             return None;
         }
-        match whole.panel(self.setup) {
+        match Panel::new(&whole, self.setup) {
             Ok(panel) => Some(Judges { panel, is_left_open, judging: Some(Arc::new(whole)) }),
             Err(problems) => {
                 self.report(problems, at);

@@ -14,14 +14,13 @@ use kindlm_schema::normalise_numbers;
 use kindlm_types::{Problem, nearest_few, pointer};
 use serde_json::{Map, Value};
 
+use crate::core::assertion::Known;
 use crate::core::judging::JudgeBlock;
-use crate::core::registry::Known;
 use crate::shared::template::Variables;
 use crate::{Build, Check, Own, Registry, Setup};
 use judges::Judges;
 
 pub use schema::expect_schema;
-pub(crate) use value::{TextFiles, fault, read};
 
 /// The key of the list form.
 const LIST: &str = "assert";

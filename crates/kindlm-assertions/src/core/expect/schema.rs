@@ -5,8 +5,8 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::{JUDGING, LIST, NOT, known_types};
+use crate::core::assertion::Known;
 use crate::core::judging::JudgeBlock;
-use crate::core::registry::Known;
 use crate::{Build, Registration, Registry};
 
 /// JSON Schema of an `expect` block, with definitions under `$defs`. For editors, and for embedding.

@@ -1,13 +1,10 @@
 //! The `value` of a list entry: read from a file, or rendered, before the assertion sees it.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-
-use kindlm_types::{FileError, Problem, ProblemKind, pointer};
+use kindlm_types::{Problem, ProblemKind, pointer};
 use serde_json::Value;
 
 use crate::Setup;
-use crate::shared::template::{Variables, is_template};
+use crate::shared::template::{Variables, faulty, is_template};
 
 /// How a value names a file.
 pub(super) const FILE: &str = "file://";
@@ -72,33 +69,22 @@ pub(super) fn rendered(text: &str, variables: &Variables) -> Result<String, Prob
     variables.render(text).map_err(faulty)
 }
 
-/// What is wrong with a text that is rendered later, if anything.
-pub(crate) fn fault(text: &str) -> Option<Problem> {
-    let fault =
-        Some(text).filter(|it| is_template(it)).and_then(|it| kindlm_template::read(it).err())?;
-    Some(faulty(format!("the template cannot be read: {fault}")))
-}
-
-fn faulty(message: String) -> Problem {
-    Problem::new("", message).with_help(
-        "a text with `{{`, `{%` or `{#` is a template; `{% raw %}…{% endraw %}` keeps it as it is",
-    )
-}
-
 /// The content of a file: text without white space around it, or what a JSON or YAML file says.
 fn file(path: &str, takes_scripts: bool, setup: &Setup<'_>) -> Result<Option<Value>, Problem> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let ending = name.rsplit_once('.').map_or("", |(_, it)| it).to_ascii_lowercase();
     match ending.as_str() {
-        "txt" | "md" => Ok(Some(Value::String(read(path, setup)?.trim().to_owned()))),
+        "txt" | "md" => {
+            Ok(Some(Value::String(setup.texts.read(path, setup.files)?.trim().to_owned())))
+        }
         "json" => {
-            let text = read(path, setup)?;
+            let text = setup.texts.read(path, setup.files)?;
             let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
             let parsed: Result<Value, _> = serde_json::from_str(text);
             parsed.map(Some).map_err(|err| unreadable(path, &err))
         }
         "yaml" | "yml" => {
-            let text = read(path, setup)?;
+            let text = setup.texts.read(path, setup.files)?;
             let parse = setup.yaml.ok_or_else(|| unreadable(path, &"YAML is not read here"))?;
             parse(&text).map(Some).map_err(|err| unreadable(path, &err))
         }
@@ -114,24 +100,4 @@ fn file(path: &str, takes_scripts: bool, setup: &Setup<'_>) -> Result<Option<Val
 fn unreadable(path: &str, err: &dyn std::fmt::Display) -> Problem {
     let kind = ProblemKind::File { outside: false };
     Problem::new("", format!("`{path}` cannot be read: {err}")).with_kind(kind)
-}
-
-/// The texts that were already read, by path, so that compiling again needs no files.
-#[derive(Debug, Default)]
-pub(crate) struct TextFiles(Mutex<HashMap<String, Arc<str>>>);
-
-/// Reads a file that configuration names, once for a suite.
-pub(crate) fn read(path: &str, setup: &Setup<'_>) -> Result<Arc<str>, Problem> {
-    let mut known = setup.texts.0.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(text) = known.get(path) {
-        return Ok(Arc::clone(text));
-    }
-    let text = setup.files.read(path).map_err(|err| {
-        let outside = matches!(err, FileError::Outside { .. });
-        Problem::new("", err.to_string())
-            .with_kind(ProblemKind::File { outside })
-            .with_help("the path is relative to the folder of the config file")
-    })?;
-    known.insert(path.to_owned(), Arc::clone(&text));
-    Ok(text)
 }

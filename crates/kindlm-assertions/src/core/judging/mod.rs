@@ -1,5 +1,6 @@
 //! What every assertion that asks a judge model shares: the question, the re-ask, and reading the reply.
 
+mod block;
 mod choice;
 mod context;
 mod fence;
@@ -25,6 +26,7 @@ use regex::Regex;
 
 use crate::Code;
 
+pub use block::{Agg, JudgeBlock, Jury};
 pub(crate) use choice::{
     Choice, Kind, Preset, Scores, Table, at_end, choice_schema, in_brackets, read_choice,
 };
@@ -36,7 +38,7 @@ pub(crate) use grading::{
 };
 pub use instructions::{Criterion, Instructions};
 pub(crate) use panel::Panel;
-pub use panel::{Agg, JudgeBlock, Jury, answered_by, judged_by};
+pub use panel::{answered_by, judged_by};
 pub(crate) use prompt::{GradingPrompt, OwnWords, RubricPrompt, Slot, output_for_templates, short};
 use quoted::Unquoted;
 pub(crate) use reply::{Scored, objects, only, read_in_range, read_score, text_of, unmarked};

@@ -11,9 +11,9 @@ use kindlm_types::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::core::evidence::{missing, untold_of};
 use crate::core::grade::parsed;
-use crate::core::scripting::{output_value, prompt};
+use crate::core::output::{output_value, prompt};
+use crate::core::recorded::{missing, untold_of};
 use crate::core::untold::{inputs_are_untold, is_untold, no_output};
 use crate::core::workspace::stays_inside;
 use path::{Step, follow, place, read, unknown};

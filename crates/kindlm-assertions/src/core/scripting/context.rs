@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use kindlm_types::workspace::Workspace;
-use kindlm_types::{Channel, Execution, FinishReason, Message, Role, ToolSpec, Written, ecma};
+use kindlm_types::{Channel, Execution, FinishReason, Message, ToolSpec, Written, ecma};
 use serde_json::{Map, Value, json};
 
 use crate::Evidence;
+use crate::core::output::{output_value, prompt};
 
 /// The `output` of a script, as JSON: a text, or the value that a source with structured output gave.
 ///
@@ -15,37 +16,6 @@ use crate::Evidence;
 pub(crate) fn output(evidence: &Evidence<'_>) -> Arc<str> {
     let text = ecma::stringify(&output_value(evidence.execution));
     evidence.answers.shared("output", &text, || text.as_str().into())
-}
-
-/// The same as a value.
-pub(crate) fn output_value(execution: &Execution) -> Value {
-    match &execution.output_json {
-        // A command may declare structured output beside a text of its own; the text is what it said.
-        Some(value) if execution.output.is_empty() || is_text_of(value, &execution.output) => {
-            value.clone()
-        }
-        _ if execution.output.is_empty() && !execution.tool_calls.is_empty() => {
-            let call = |it: &kindlm_types::ToolCall| {
-                let arguments = match &it.malformed_arguments {
-                    Some(text) => text.clone(),
-                    None if it.arguments.is_null() => "{}".to_owned(),
-                    None => ecma::stringify(&it.arguments),
-                };
-                json!({
-                    "id": it.id,
-                    "type": "function",
-                    "function": {"name": it.name, "arguments": arguments},
-                })
-            };
-            Value::Array(execution.tool_calls.iter().map(call).collect())
-        }
-        _ => Value::String(execution.output.clone()),
-    }
-}
-
-/// True if a text is nothing but this value as JSON.
-fn is_text_of(value: &Value, text: &str) -> bool {
-    serde_json::from_str::<Value>(text).is_ok_and(|it| it == *value)
 }
 
 /// The `context` of a script, as JSON. Keys in promptfoo's order; `config` is the check's own.
@@ -143,15 +113,6 @@ fn provider_config(execution: &Execution) -> Value {
         config.extend(value.map(|it| (key.to_owned(), it)));
     }
     Value::Object(config)
-}
-
-/// The prompt as text: what the user said, or all messages as JSON if there is more than that.
-pub(crate) fn prompt(input: &[Message]) -> Option<Value> {
-    match input {
-        [] => None,
-        [only] if only.role == Role::User => Some(json!(only.content)),
-        several => serde_json::to_value(several).ok().map(|it| json!(ecma::stringify(&it))),
-    }
 }
 
 /// The same of a prompt that may be written as messages: then it is JSON as programs are given it, as in promptfoo.

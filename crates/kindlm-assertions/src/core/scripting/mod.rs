@@ -14,7 +14,7 @@ mod view;
 
 pub(crate) use body::body;
 pub(crate) use compiled::compiled;
-pub(crate) use context::{context, output, output_value, prompt};
+pub(crate) use context::{context, output};
 pub(crate) use predicate::{NoVerdict, Predicate};
 pub(crate) use said::{label, told};
 pub use settings::{ScriptSettings, ScriptsBlock};

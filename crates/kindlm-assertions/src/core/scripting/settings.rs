@@ -9,8 +9,6 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::Setup;
-
 /// The `scripts` block, of the config file or of one check: who runs scripts, and what they may do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -102,18 +100,20 @@ pub struct ScriptSettings {
 }
 
 impl ScriptSettings {
-    /// The settings of a check with a block of its own, which stands under `scripts`.
-    pub(crate) fn of(
-        setup: &Setup<'_>,
+    /// The settings of a check with a block of its own, which stands under `scripts`. The folders of the block are looked
+    /// for in `files`, if they are given.
+    pub(crate) fn of_check(
+        &self,
         block: Option<&ScriptsBlock>,
+        files: Option<&dyn Files>,
     ) -> Result<Self, Vec<Problem>> {
-        let Some(block) = block else { return Ok(setup.scripts.clone()) };
+        let Some(block) = block else { return Ok(self.clone()) };
         let mut problems = block.problems();
-        if setup.tells_missing {
-            problems.extend(block.unreadable_folders(setup.files));
+        if let Some(files) = files {
+            problems.extend(block.unreadable_folders(files));
         }
         if problems.is_empty() {
-            return Ok(setup.scripts.with(block));
+            return Ok(self.with(block));
         }
         Err(problems.into_iter().map(|it| it.under("/scripts")).collect())
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use kindlm_types::Problem;
 
 use crate::Setup;
-use crate::core::expect::read;
 
 /// The endings of files that hold JavaScript or TypeScript.
 pub(crate) const JAVASCRIPT: [&str; 6] = [".js", ".cjs", ".mjs", ".ts", ".cts", ".mts"];
@@ -42,7 +41,7 @@ pub(crate) fn script_file(
     }
     let path = path.trim_start_matches("./").to_owned();
     let function = function.filter(|it| !it.is_empty()).map(str::to_owned);
-    Some(read(&path, setup).map(|text| ScriptFile { path, function, text }))
+    Some(setup.texts.read(&path, setup.files).map(|text| ScriptFile { path, function, text }))
 }
 
 fn split<'t>(named: &'t str, endings: &[&str]) -> (&'t str, Option<&'t str>) {

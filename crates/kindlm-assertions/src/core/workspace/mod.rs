@@ -8,8 +8,8 @@ use globset::{GlobBuilder, GlobMatcher};
 use kindlm_types::workspace::{FileChange, Workspace};
 use kindlm_types::{AssertionResult, FileTree, Problem};
 
-use crate::core::behaviour::names;
 use crate::core::codes::EVIDENCE_MISSING;
+use crate::shared::words::names;
 use crate::{Evidence, Own};
 use left_out::{LeftOut, alternatives, left_out};
 

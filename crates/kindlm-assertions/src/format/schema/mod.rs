@@ -141,7 +141,7 @@ fn find_schema(config: &Config, setup: &Setup<'_>) -> Result<Option<Named>, Vec<
             Err(vec![problem.with_help("keep one of the two")])
         }
         (Some(path), None) => {
-            let schema = schema_file::load(setup, path, "/schemaFile")?;
+            let schema = setup.schemas.load(setup.files, path, "/schemaFile")?;
             Ok(Some(Named { name: path.to_owned(), schema }))
         }
         (None, Some(schema)) => {

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use crate::core::check::TOLERANCE;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
-use crate::core::contest::{Candidate, Contest};
 use crate::core::grade::Grade;
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Candidate, Contest};
 
 const ID: &str = "max-score";
 const LABEL: &str = "Highest score";

@@ -130,7 +130,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let timeout_ms = config.scripts.as_ref().and_then(|it| it.timeout_ms);
     let (net, env) = config.scripts.map_or((None, None), |it| (it.net, it.env));
     let block = ScriptsBlock { net, env, ..ScriptsBlock::default() };
-    let settings = ScriptSettings::of(setup, Some(&block))?;
+    let settings = setup.script_settings(Some(&block))?;
     let mut problems = Vec::new();
     if settings.permissions.net.is_empty() {
         problems.push(service::not_permitted("", host));

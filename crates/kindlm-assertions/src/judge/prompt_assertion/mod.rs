@@ -120,7 +120,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertio
     if !problems.is_empty() {
         return Err(problems);
     }
-    let (model, negate, env) = (config.model, own.negate, Env::of(setup));
+    let (model, negate, env) = (config.model, own.negate, Env::new(setup.env.clone()));
     Ok(Arc::new(PromptAssertion { rules, model, negate, env }))
 }
 

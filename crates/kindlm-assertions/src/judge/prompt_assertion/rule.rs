@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::core::expect::fault;
 use crate::core::judging::digest;
+use crate::shared::template::fault;
 use crate::shared::template::{Variables, is_template};
 
 /// One rule that a prompt sets. What is serialized of it is what the judge is told.

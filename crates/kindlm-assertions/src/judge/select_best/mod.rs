@@ -9,10 +9,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::Contest;
 use crate::core::check::TOLERANCE;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
-use crate::core::contest::Contest;
 use crate::core::grade::Grade;
 use crate::core::judging::{
     Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR,

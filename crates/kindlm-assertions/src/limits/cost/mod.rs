@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use crate::core::check::{hold_against, negate};
 use crate::core::codes::{EVIDENCE_MISSING, NEGATION_FAILED};
 use crate::core::config::read;
-use crate::core::evidence::reported;
 use crate::core::grade::PASSED;
+use crate::core::recorded::reported;
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Own, Registration, Setup};
 
 const ID: &str = "cost";

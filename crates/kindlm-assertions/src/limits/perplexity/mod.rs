@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::evidence::{NO_LOG_PROBS, log_probs, missing, perplexity};
 use crate::core::grade::Grade;
+use crate::core::recorded::{NO_LOG_PROBS, log_probs, missing, perplexity};
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "perplexity";

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::core::check::TOLERANCE;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::evidence::{NO_LOG_PROBS, log_probs, missing, perplexity};
 use crate::core::grade::{Grade, PASSED};
+use crate::core::recorded::{NO_LOG_PROBS, log_probs, missing, perplexity};
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "perplexity-score";

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
-use crate::core::evidence::{guardrails, missing};
 use crate::core::grade::Grade;
+use crate::core::recorded::{guardrails, missing};
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "guardrails";

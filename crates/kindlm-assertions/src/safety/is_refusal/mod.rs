@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::core::codes::ASSERTION_FAILED;
-use crate::core::evidence::{reported, structured};
 use crate::core::grade::{Grade, PASSED};
+use crate::core::recorded::{reported, structured};
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "is-refusal";

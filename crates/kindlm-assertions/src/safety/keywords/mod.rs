@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::core::evidence::written_texts;
 use crate::core::needles::empty_texts;
+use crate::core::recorded::written_texts;
 use crate::shared::folded::Folded;
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 

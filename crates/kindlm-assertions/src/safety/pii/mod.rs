@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::core::codes::EVIDENCE_MISSING;
-use crate::core::evidence::written_texts;
+use crate::core::recorded::written_texts;
 use crate::core::untold::{arguments_are_untold, untold_calls};
 use crate::shared::folded::Folded;
 use crate::shared::pattern::Pattern;

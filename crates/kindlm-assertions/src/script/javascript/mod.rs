@@ -89,7 +89,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertio
         Some(Ok(file)) => ScriptSource::File { path: file.path, function: file.function },
         None => inline(&config.value),
     };
-    let settings = ScriptSettings::of(setup, config.scripts.as_ref())?;
+    let settings = setup.script_settings(config.scripts.as_ref())?;
     compiled(setup, settings.runtime, &settings, &source)
         .map_err(|problem| vec![problem.under("/value")])?;
     let label = own.label(&label("JavaScript", &config.value));

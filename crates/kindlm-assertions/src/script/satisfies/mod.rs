@@ -13,7 +13,7 @@ use crate::core::config;
 use crate::core::grade::Grade;
 use crate::core::on::{seen, shown};
 use crate::core::scripting::grading::SCRIPT_THREW;
-use crate::core::scripting::{Predicate, ScriptSettings, ScriptsBlock, label};
+use crate::core::scripting::{Predicate, ScriptsBlock, label};
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "satisfies";
@@ -68,7 +68,7 @@ struct Satisfies {
 
 fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let Config { value, scripts } = config::read(value)?;
-    let settings = ScriptSettings::of(setup, scripts.as_ref())?;
+    let settings = setup.script_settings(scripts.as_ref())?;
     let predicate = Predicate::new(&value, "value", settings, setup)
         .map_err(|problem| vec![problem.under("/value")])?;
     let label = own.label(&label("Satisfies", &value));

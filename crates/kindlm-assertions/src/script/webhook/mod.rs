@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config::read;
-use crate::core::scripting::{ScriptSettings, ScriptsBlock, output_value, prompt};
+use crate::core::output::{output_value, prompt};
+use crate::core::scripting::{ScriptSettings, ScriptsBlock};
 use crate::core::service::{self, TIMEOUT};
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
@@ -93,7 +94,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertio
     };
     let (net, timeout_ms) = config.scripts.map_or((None, None), |it| (it.net, it.timeout_ms));
     let block = ScriptsBlock { net, ..ScriptsBlock::default() };
-    let settings = ScriptSettings::of(setup, Some(&block))?;
+    let settings = setup.script_settings(Some(&block))?;
     if settings.permissions.net.is_empty() {
         return Err(vec![service::not_permitted("/value", host)]);
     }

@@ -120,7 +120,7 @@ impl GradingPrompt {
         let messages = replaced::messages(replaced, setup).map_err(under)?;
         let texts: Vec<&str> = messages.iter().map(|it| it.content.as_str()).collect();
         let digest = digest(&texts);
-        let replaced = Some(Replaced { messages, env: Env::of(setup) });
+        let replaced = Some(Replaced { messages, env: Env::new(setup.env.clone()) });
         Ok(Self { system, slot, replaced, digest })
     }
 

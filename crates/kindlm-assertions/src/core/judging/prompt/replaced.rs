@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use super::{RubricMessage, RubricPrompt};
 use crate::Setup;
-use crate::core::expect;
 
 /// How a prompt names a file.
 const FILE: &str = "file://";
@@ -77,7 +76,7 @@ pub(super) fn messages(prompt: RubricPrompt, setup: &Setup<'_>) -> Result<Vec<Sa
     let Some(path) = text.strip_prefix(FILE) else {
         return in_text(text, "");
     };
-    let content = expect::read(path, setup)?;
+    let content = setup.texts.read(path, setup.files)?;
     let content = content.strip_prefix('\u{feff}').unwrap_or(&content).trim();
     let unreadable = |why: &dyn std::fmt::Display| {
         Problem::new("", format!("`{path}` cannot be read: {why}"))

@@ -8,7 +8,6 @@ use kindlm_types::{AssertionResult, Channel, Event, Execution, Speaker, Trace, e
 use serde_json::{Map, Value};
 
 use crate::core::codes::EVIDENCE_MISSING;
-use crate::core::untold::not_understood;
 
 /// The result of a check that cannot be made: what is not known, and what to do.
 pub(crate) fn missing(assertion: &str, label: &str, message: &str) -> Vec<AssertionResult> {
@@ -76,6 +75,19 @@ pub(crate) fn whole_trace<'a>(
         None => Ok(trace),
         Some(gap) => Err(missing(assertion, label, &format!("The trace is not complete: {gap}"))),
     }
+}
+
+/// The first unsupported part of the evidence, which makes all of it incomplete: a part of a transcript or a trace by its
+/// type, with its place where that is known, or a line of an agent.
+pub(crate) fn not_understood(execution: &Execution) -> Option<String> {
+    let parts = execution.metadata.get("partsNotUnderstood");
+    let lines = execution.metadata.get("agent").and_then(|it| it.get("unknownLines"));
+    let (kind, told) = parts.or(lines)?.as_object()?.iter().next()?;
+    let place = told.get(0).and_then(Value::as_str);
+    let at = place.map(|it| format!(" at {it}")).unwrap_or_default();
+    Some(format!(
+        "`{kind}`{at} is of a type that is not understood here, and may have told anything"
+    ))
 }
 
 /// Why evidence of a kind is known to be missing, in words. No declaration helps then.

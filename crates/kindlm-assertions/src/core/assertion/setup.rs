@@ -7,12 +7,13 @@ use kindlm_types::script::CompileScript;
 use kindlm_types::{Files, NoFiles, Problem, ProblemKind};
 use serde_json::{Map, Value};
 
-use crate::Registry;
-use crate::core::expect::TextFiles;
+use super::Registry;
+use crate::core::files::TextFiles;
 use crate::core::judging::JudgeBlock;
 use crate::core::schema_file::SchemaFiles;
-use crate::core::scripting::ScriptSettings;
+use crate::core::scripting::{ScriptSettings, ScriptsBlock};
 use crate::shared::pattern::Patterns;
+use crate::shared::template::is_template;
 
 /// Reads a YAML text, or says in words why it cannot.
 pub type ReadYaml = fn(&str) -> Result<Value, String>;
@@ -100,6 +101,26 @@ impl Setup<'_> {
         Setup { files: &NoFiles, models: None, compile_script: None, tells_missing: false, ..self }
     }
 
+    /// True if an `expect` block has a template, so that what it compiles to depends on the variables. Of what is referred
+    /// to, all counts, as that is rare.
+    pub fn has_templates(&self, expect: &Value) -> bool {
+        let refers = |it: &Value| it.get("$ref").is_some();
+        // The file that it names is a template.
+        let is_prompt = |it: &Value| it.get("rubricPrompt").is_some();
+        let is_one = |it: &Value| it.as_str().is_some_and(is_template) || is_prompt(it);
+        any(expect, &is_one)
+            || expect.get("assert").is_some_and(|it| any(it, &refers))
+                && self.assertion_templates.values().any(|it| any(it, &is_one))
+    }
+
+    /// The settings for the scripts of a check with this block of its own.
+    pub(crate) fn script_settings(
+        &self,
+        block: Option<&ScriptsBlock>,
+    ) -> Result<ScriptSettings, Vec<Problem>> {
+        self.scripts.of_check(block, self.tells_missing.then_some(self.files))
+    }
+
     /// The problem of referring to a model that the suite does not have.
     pub fn check_model(&self, pointer: &str, id: &str) -> Option<Problem> {
         let models = self.models?;
@@ -110,5 +131,41 @@ impl Setup<'_> {
             kindlm_types::suggest(id, "configured models", models.iter().map(String::as_str));
         let problem = Problem::new(pointer, format!("model `{id}` is not configured"));
         Some(problem.with_kind(ProblemKind::UnknownReference).with_help(help))
+    }
+}
+
+/// True if something is true of a value, or of one within it.
+fn any(value: &Value, test: &impl Fn(&Value) -> bool) -> bool {
+    test(value)
+        || match value {
+            Value::Array(items) => items.iter().any(|it| any(it, test)),
+            Value::Object(entries) => entries.values().any(|it| any(it, test)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_marks_make_a_template() {
+        let mut setup = Setup::new(&kindlm_types::NoFiles, None);
+        let named = json!({"x": {"type": "equals", "value": "{{x}}"}});
+        setup.assertion_templates = named.as_object().unwrap().clone();
+        for (expect, expected) in [
+            (json!({"assert": [{"type": "equals", "value": "{ a }"}]}), false),
+            (json!({"output": {"contains": ["x"]}}), false),
+            (json!({"output": {"contains": ["{{x}}"]}}), true),
+            (json!({"judge": [{"criteria": "Is about x"}]}), false),
+            (json!({"judge": [{"criteria": "Is about {{x}}"}]}), true),
+            (json!({"assert": [{"type": "equals", "value": ["{{x}}"]}]}), true),
+            (json!({"assert": [{"type": "assert-set", "assert": [{"metric": "{#"}]}]}), true),
+            (json!({"assert": [{"$ref": "#/assertionTemplates/x"}]}), true),
+            (json!({"assert": [{"type": "moderation", "rubricPrompt": "file://a.txt"}]}), true),
+        ] {
+            assert_eq!(setup.has_templates(&expect), expected, "{expect}");
+        }
     }
 }

@@ -4,16 +4,24 @@ use std::fmt;
 use std::sync::Arc;
 
 use kindlm_types::workspace::Gather;
-use kindlm_types::{
-    Answers, AssertionResult, Class, Execution, FailureCode, Problem, Question, Score, Severity,
-    Verdict,
-};
+use kindlm_types::{AssertionResult, Class, Problem, Question, Score, Severity, Verdict};
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
+use crate::core::codes::Code;
 use crate::core::judging::Instructions;
-use crate::core::setup::Setup;
-use crate::{Check, Contest};
+use crate::core::own::Own;
+
+mod check;
+mod evidence;
+mod registry;
+mod setup;
+
+pub use check::{Check, Options};
+pub use evidence::{Candidate, Contest, Evidence};
+pub(crate) use registry::Known;
+pub use registry::{DuplicateAssertion, Group, Registry};
+pub use setup::{ReadYaml, Setup};
 
 /// A check of one execution.
 pub trait Assertion: fmt::Debug + Send + Sync {
@@ -129,35 +137,6 @@ pub trait Assertion: fmt::Debug + Send + Sync {
     }
 }
 
-/// All that a check may look at.
-#[derive(Clone, Copy, Debug)]
-pub struct Evidence<'a> {
-    /// What happened.
-    pub execution: &'a Execution,
-    /// What was found out for the check's questions.
-    pub answers: &'a Answers,
-    /// The output of the same case and model in the baseline, if there is one.
-    pub baseline: Option<&'a str>,
-    /// The outputs that this one is compared with; only checks that [compare](Assertion::compares) look at them.
-    pub contest: Option<Contest<'a>>,
-}
-
-impl<'a> Evidence<'a> {
-    /// An execution with the answers to the questions of its checks, without a baseline and other outputs.
-    pub fn new(execution: &'a Execution, answers: &'a Answers) -> Self {
-        Self { execution, answers, baseline: None, contest: None }
-    }
-}
-
-/// A failure code with what it means.
-#[derive(Clone, Debug)]
-pub struct Code {
-    /// The code.
-    pub code: FailureCode,
-    /// When it is given: one sentence.
-    pub summary: &'static str,
-}
-
 /// Where an assertion has a place of its own in an `expect` block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpectPath {
@@ -219,15 +198,6 @@ pub enum Build {
     Set(fn(&Value, Vec<Check>, Own, &Setup<'_>) -> Built),
 }
 
-/// The options of an entry that an assertion applies itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Own {
-    /// True if the entry was written with `not-`.
-    pub negate: bool,
-    /// The entry's `threshold` (or `atLeast`).
-    pub threshold: Option<f64>,
-}
-
 impl Build {
     /// True if the assertion asks judges.
     pub fn asks_judges(&self) -> bool {
@@ -235,18 +205,6 @@ impl Build {
             Self::Judged(_) | Self::Graded(_) => true,
             Self::Plain(_) | Self::Own(_) | Self::Script(_) | Self::Set(_) => false,
         }
-    }
-}
-
-impl Own {
-    /// The least score that is wanted, if it is told: of a check that is turned round, what is missing to 1.
-    pub(crate) fn wants(&self) -> Option<f64> {
-        self.threshold.map(|it| if self.negate { 1.0 - it } else { it })
-    }
-
-    /// The label of the check's result: the assertion's name, marked where it is turned round.
-    pub(crate) fn label(&self, name: &str) -> String {
-        if self.negate { format!("Not: {name}") } else { name.to_owned() }
     }
 }
 

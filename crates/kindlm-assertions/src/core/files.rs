@@ -1,0 +1,29 @@
+//! The text files that checks refer to: each read once for a suite.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kindlm_types::{FileError, Files, Problem, ProblemKind};
+
+/// The texts that were already read, by path, so that compiling again needs no files.
+#[derive(Debug, Default)]
+pub(crate) struct TextFiles(Mutex<HashMap<String, Arc<str>>>);
+
+impl TextFiles {
+    /// Reads a file that configuration names, once for a suite.
+    pub(crate) fn read(&self, path: &str, files: &dyn Files) -> Result<Arc<str>, Problem> {
+        // The map is whole even if a panic elsewhere poisoned the lock.
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(text) = known.get(path) {
+            return Ok(Arc::clone(text));
+        }
+        let text = files.read(path).map_err(|err| {
+            let outside = matches!(err, FileError::Outside { .. });
+            Problem::new("", err.to_string())
+                .with_kind(ProblemKind::File { outside })
+                .with_help("the path is relative to the folder of the config file")
+        })?;
+        known.insert(path.to_owned(), Arc::clone(&text));
+        Ok(text)
+    }
+}

@@ -1,0 +1,268 @@
+//! The `judging` block: one judge or a jury of several, each asked once or several times.
+
+use std::collections::BTreeSet;
+
+use kindlm_types::{Problem, ecma};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Most answers that one judge gives to one question.
+const MOST_SAMPLES: u32 = 25;
+
+/// The default temperature of a judge that is asked several times.
+pub(super) const VARIED: f64 = 0.7;
+
+/// The judges, and the rule that joins several judgements.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct JudgeBlock {
+    /// The id of the model that judges; the suite's `defaults.judge.model`, else its first model if it is not given.
+    #[schemars(length(min = 1))]
+    pub model: Option<String>,
+    /// The ids of several models that judge: a jury.
+    #[schemars(length(min = 1))]
+    pub models: Option<Vec<String>>,
+    /// The number of samples of each judge.
+    #[schemars(range(min = 1, max = 25))]
+    pub samples: Option<u32>,
+    /// The temperature of the judge, from 0 to 2; 0.7 if a judge is asked several times, else 0.
+    #[schemars(range(min = 0, max = 2))]
+    pub temperature: Option<f64>,
+    /// The rule that joins the answers of one judge: `median`, `majority` or `mean`.
+    pub agg: Option<Agg>,
+    /// The rule that joins the verdicts of a jury: `majority`, `median`, `unanimous` or `veto`.
+    pub jury: Option<Jury>,
+    /// The least number of readable judgements of the jury (without a jury: of the samples).
+    #[schemars(range(min = 1, max = 100))]
+    pub quorum: Option<u32>,
+}
+
+/// The rule that joins several answers of one judge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Agg {
+    /// The median of the scores.
+    #[default]
+    Median,
+    /// The verdict of more than half of them.
+    Majority,
+    /// The mean of the scores.
+    Mean,
+}
+
+/// The rule that joins the verdicts of a jury.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Jury {
+    /// The verdict of more than half of them; a tie does not pass.
+    #[default]
+    Majority,
+    /// The median of their scores.
+    Median,
+    /// Passes if all of them pass.
+    Unanimous,
+    /// Fails if one of them fails.
+    Veto,
+}
+
+impl JudgeBlock {
+    /// The keys, as they stand beside the other options of a check.
+    pub(crate) const KEYS: [&'static str; 7] =
+        ["model", "models", "samples", "temperature", "agg", "jury", "quorum"];
+
+    /// True if it says nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// True if it says who judges.
+    pub fn names_judges(&self) -> bool {
+        self.model.is_some() || self.models.is_some()
+    }
+
+    /// What this block says, and what `below` says where it is silent. Who judges is one thing, whether it is one
+    /// model or several.
+    #[must_use]
+    pub fn over(self, below: &Self) -> Self {
+        let (model, models, jury, quorum) = if self.names_judges() {
+            (self.model, self.models, self.jury, self.quorum)
+        } else {
+            let quorum = self.quorum.or(below.quorum);
+            (below.model.clone(), below.models.clone(), self.jury.or(below.jury), quorum)
+        };
+        Self {
+            model,
+            models,
+            jury,
+            quorum,
+            samples: self.samples.or(below.samples),
+            temperature: self.temperature.or(below.temperature),
+            agg: self.agg.or(below.agg),
+        }
+    }
+
+    /// What is wrong with the block by itself, whatever models there are. Problems point from the block.
+    pub fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut push = |key: &str, message: String, help: &str| {
+            problems.push(Problem::new(format!("/{key}"), message).with_help(help));
+        };
+        if self.model.is_some() && self.models.is_some() {
+            let help = "`model` is one judge, `models` is a jury: keep one of the two";
+            push("models", "`model` is given as well".to_owned(), help);
+        }
+        let models = self.models.as_deref().unwrap_or_default();
+        let mut seen = BTreeSet::new();
+        for (index, id) in models.iter().enumerate() {
+            if !seen.insert(id) {
+                let help = "every judge has one vote; `samples` asks a judge several times";
+                push(&format!("models/{index}"), format!("`{id}` is named twice"), help);
+            }
+        }
+        if self.samples.is_some_and(|it| it == 0 || it > MOST_SAMPLES) {
+            let message = format!("must be from 1 to {MOST_SAMPLES}");
+            push("samples", message, "3 or 5 show whether a judge agrees with itself");
+        }
+        if self.temperature.is_some_and(|it| !(0.0..=2.0).contains(&it)) {
+            let help = "0 is for one answer, 0.7 for several that may differ";
+            push("temperature", "must be from 0 to 2".to_owned(), help);
+        }
+        let jurors = models.len();
+        match (self.quorum, self.samples) {
+            (Some(quorum), _) if jurors > 1 && quorum as usize > jurors => {
+                let message = format!("{quorum} judges cannot be had of {jurors}");
+                push("quorum", message, "the quorum is how many of the jury must have judged");
+            }
+            (Some(quorum), Some(samples)) if jurors < 2 && samples > 1 && quorum > samples => {
+                let message = format!("{quorum} answers cannot be had of {samples}");
+                let help =
+                    "without a jury, the quorum is how many of the `samples` must be readable";
+                push("quorum", message, help);
+            }
+            _ => {}
+        }
+        problems
+    }
+
+    /// What this block says without effect, where a check is judged as `whole` says. Problems point from the block.
+    pub fn idle(&self, whole: &Self) -> Vec<Problem> {
+        let several = whole.models.as_ref().is_some_and(|it| it.len() > 1);
+        let samples = whole.samples.unwrap_or(1) > 1;
+        let idle = |key: &str, is_idle: bool, message: &str, help: &str| {
+            is_idle.then(|| Problem::key(format!("/{key}"), message).with_help(help))
+        };
+        let (no_jury, asked_once) =
+            ("no effect: there is one judge, and no jury", "no effect: the judge is asked once");
+        let problems = [
+            idle(
+                "jury",
+                self.jury.is_some() && !several,
+                no_jury,
+                "name several judges in `models`",
+            ),
+            idle(
+                "agg",
+                self.agg.is_some() && !samples,
+                asked_once,
+                "ask several times with `samples: 3`",
+            ),
+            idle(
+                "quorum",
+                self.quorum.is_some() && !several && !samples,
+                "no effect: there is one judge, who is asked once",
+                "name several in `models`, or ask several times with `samples: 3`",
+            ),
+        ];
+        problems.into_iter().flatten().collect()
+    }
+
+    /// The same with nothing in it that has no effect: two blocks have judges judge alike if they are equal so. Who
+    /// judges remains open where it is.
+    #[must_use]
+    pub fn settled(&self) -> Self {
+        let samples = self.samples.unwrap_or(1).max(1);
+        let mut models = self.models.clone().unwrap_or_default();
+        // Each has one vote, wherever it stands.
+        models.sort_unstable();
+        let several = models.len() > 1;
+        let usual = if samples > 1 { VARIED } else { 0.0 };
+        let (agg, jury) = (self.agg.unwrap_or_default(), self.jury.unwrap_or_default());
+        let enough = match jury {
+            _ if !several => more_than_half(samples as usize),
+            Jury::Unanimous => models.len(),
+            Jury::Majority | Jury::Median | Jury::Veto => more_than_half(models.len()),
+        };
+        let quorum = self.quorum.filter(|_| several || samples > 1);
+        Self {
+            model: if several {
+                None
+            } else {
+                self.model.clone().or_else(|| models.first().cloned())
+            },
+            models: several.then_some(models),
+            samples: (samples > 1).then_some(samples),
+            temperature: self.temperature.filter(|it| it.total_cmp(&usual).is_ne()),
+            agg: (samples > 1).then_some(agg),
+            jury: several.then_some(jury),
+            quorum: quorum.filter(|it| *it as usize != enough),
+        }
+    }
+}
+
+impl JudgeBlock {
+    /// The same with other names for the models.
+    #[must_use]
+    pub fn renamed(&self, name: impl Fn(&str) -> String) -> Self {
+        let models = self.models.as_ref().map(|it| it.iter().map(|it| name(it)).collect());
+        Self { model: self.model.as_deref().map(&name), models, ..self.clone() }
+    }
+
+    /// Who judges, and how, in words that stand in the middle of a sentence.
+    pub fn in_words(&self) -> String {
+        let it = self.settled();
+        let mut how = Vec::new();
+        if let (Some(samples), Some(agg)) = (it.samples, it.agg) {
+            let each = if it.models.is_some() { "each " } else { "" };
+            how.push(format!("{each}asked {samples} times, {}", agg.word()));
+        }
+        if let Some(temperature) = it.temperature {
+            how.push(format!("temperature {}", ecma::number(temperature)));
+        }
+        if let Some(quorum) = it.quorum {
+            how.push(format!("quorum {quorum}"));
+        }
+        let how = if how.is_empty() { String::new() } else { format!(" ({})", how.join(", ")) };
+        match (it.models, it.jury) {
+            (Some(models), Some(jury)) => {
+                format!("the jury {}, {}{how}", models.join(" + "), jury.word())
+            }
+            _ => format!("{}{how}", it.model.as_deref().unwrap_or("the judge")),
+        }
+    }
+}
+
+impl Agg {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Median => "median",
+            Self::Majority => "majority",
+            Self::Mean => "mean",
+        }
+    }
+}
+
+impl Jury {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Majority => "majority",
+            Self::Median => "median",
+            Self::Unanimous => "unanimous",
+            Self::Veto => "veto",
+        }
+    }
+}
+
+/// The least number that is a majority.
+pub(super) fn more_than_half(all: usize) -> usize {
+    all / 2 + 1
+}
