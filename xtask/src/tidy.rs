@@ -10,7 +10,7 @@ use crate::circles;
 use crate::registries::{self, ASSERTIONS, Entry, Kind, Piece};
 
 /// Crates that a library crate must not pull in, in any depth: who wants one check must not get an HTTP client.
-const FORBIDDEN: [(&str, &[&str]); 15] = [
+const FORBIDDEN: [(&str, &[&str]); 16] = [
     ("kindlm-types", &["tokio", "reqwest", "serde_yaml", "yaml_serde", "regex", "jsonschema"]),
     ("kindlm-template", &["tokio", "reqwest", "yaml_serde", "jsonschema", "clap"]),
     ("kindlm-schema", &["tokio", "reqwest", "yaml_serde"]),
@@ -18,6 +18,10 @@ const FORBIDDEN: [(&str, &[&str]); 15] = [
     (
         "kindlm-providers --no-default-features",
         &["tokio", "reqwest", "rustls", "rmcp", "jsonschema"],
+    ),
+    (
+        "kindlm-transport --no-default-features",
+        &["tokio", "reqwest", "rustls", "regex", "jsonschema"],
     ),
     ("kindlm-engine", &["reqwest", "rustls", "yaml_serde", "granit-parser", "clap"]),
     ("kindlm-config", &["reqwest", "rustls", "rmcp", "clap"]),

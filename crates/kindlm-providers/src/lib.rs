@@ -53,24 +53,24 @@ mod codec;
 mod deciding;
 mod dialect;
 mod form;
-pub mod limit;
 pub mod pricing;
 mod registry;
 pub mod transcript;
-#[cfg(feature = "http")]
-pub mod transport;
 
 #[cfg(feature = "http")]
 pub use client::{Client, ClientOptions};
-pub use codec::{Codec, EnvMark, HeaderValue, HttpRequest, HttpResponse, Method};
+pub use codec::Codec;
 pub use deciding::{Deciding, runs_scripts, without_free};
-pub use form::{FormChoice, StructuredOutput};
-pub use limit::Limits;
+pub use form::FormChoice;
+#[cfg(feature = "http")]
+pub use kindlm_transport::install_tls;
+pub use kindlm_transport::limit::{self, Limits};
+pub use kindlm_transport::{
+    self as transport, EnvMark, HeaderValue, HttpRequest, HttpResponse, Method, StructuredOutput,
+};
 pub use registry::{Kind, MakeCodec, Meta, Registration, shorthand};
 #[cfg(feature = "http")]
 pub use script::Scripts;
-#[cfg(feature = "http")]
-pub use transport::install_tls;
 
 // Every provider is one folder, one `mod` line and one line in the slice below.
 

@@ -9,7 +9,7 @@ use tokio::process::Command;
 use super::PROTOCOL_VERSION;
 use crate::command::guard::Guard;
 use crate::command::process::prepared;
-use crate::transport::Env;
+use kindlm_transport::Env;
 
 /// Environment variables that every program may need, and that tell no secret.
 const COMMON: [&str; 20] = [

@@ -6,8 +6,9 @@ use std::sync::{Mutex, PoisonError};
 
 use kindlm_types::{FinishReason, Prompt, ProviderError, Reply, ToolCall, ToolChoice, ToolSpec};
 
+use crate::StructuredOutput;
 use crate::dialect::chat;
-use crate::form::{FormChoice, StructuredOutput};
+use crate::form::FormChoice;
 
 /// The forms that the models of a provider have refused so far.
 #[derive(Debug, Default)]
@@ -36,9 +37,20 @@ impl Forms {
     }
 }
 
-impl StructuredOutput {
+/// Asks for an answer in a form, and reads it.
+pub(crate) trait InForm: Sized {
     /// The prompt that asks for the answer in this form.
-    pub(crate) fn asked(self, prompt: &Prompt) -> Cow<'_, Prompt> {
+    fn asked(self, prompt: &Prompt) -> Cow<'_, Prompt>;
+
+    /// The reply as it is for a JSON Schema: the arguments of the tool are its text.
+    fn read(self, prompt: &Prompt, reply: Reply) -> Reply;
+
+    /// The form to try next, if the error says that the server does not know this one.
+    fn after(self, err: &ProviderError) -> Option<Self>;
+}
+
+impl InForm for StructuredOutput {
+    fn asked(self, prompt: &Prompt) -> Cow<'_, Prompt> {
         let Some(format) = prompt.response_format.as_ref().filter(|_| self != Self::Schema) else {
             return Cow::Borrowed(prompt);
         };
@@ -54,8 +66,7 @@ impl StructuredOutput {
         Cow::Owned(prompt)
     }
 
-    /// The reply as it is for a JSON Schema: the arguments of the tool are its text.
-    pub(crate) fn read(self, prompt: &Prompt, mut reply: Reply) -> Reply {
+    fn read(self, prompt: &Prompt, mut reply: Reply) -> Reply {
         let Some(format) = prompt.response_format.as_ref().filter(|_| self == Self::Tool) else {
             return reply;
         };
@@ -72,8 +83,7 @@ impl StructuredOutput {
         reply
     }
 
-    /// The form to try next, if the error says that the server does not know this one.
-    pub(crate) fn after(self, err: &ProviderError) -> Option<Self> {
+    fn after(self, err: &ProviderError) -> Option<Self> {
         if !matches!(err.status, Some(400 | 404 | 422)) {
             return None;
         }

@@ -20,13 +20,14 @@ use crate::agent::Surroundings;
 #[cfg(feature = "process")]
 use crate::command::guard::Guard;
 use crate::form::FormChoice;
-use crate::limit::{self, Ticket};
 use crate::script::Scripts;
 use crate::scripted::Answer;
-use crate::transport::{
+use crate::{HttpResponse, Limits, Providers};
+use forms::InForm as _;
+use kindlm_transport::limit::{self, Ticket};
+use kindlm_transport::{
     Env, HttpTransport, Notice, RetryPolicy, TransportOptions, Waits, with_retries,
 };
-use crate::{HttpResponse, Limits, Providers};
 use provider::{Provider, Via, connect, open};
 
 /// What a client needs from its surroundings.

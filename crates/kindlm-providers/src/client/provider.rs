@@ -5,15 +5,16 @@ use serde_json::Value;
 
 use super::ClientOptions;
 use super::forms::Forms;
+use crate::StructuredOutput;
 #[cfg(feature = "process")]
 use crate::command::Config as Command;
 use crate::echo::Config as Echo;
-use crate::form::{FormChoice, StructuredOutput};
-use crate::limit::{Lane, Lanes};
+use crate::form::FormChoice;
 #[cfg(feature = "mcp")]
 use crate::mcp::McpClient;
 use crate::scripted::{Config as Scripted, Script};
 use crate::{Codec, Kind, Providers, Registration, TYPE, configured};
+use kindlm_transport::limit::{Lane, Lanes};
 
 /// One provider, and what its requests share.
 pub(super) struct Provider {

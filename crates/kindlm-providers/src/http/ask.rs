@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::response::{arguments, headers};
 use crate::HttpResponse;
 use crate::script::{Scripts, reply_of};
-use crate::transport::Called;
+use kindlm_transport::Called;
 
 /// What was asked, and the script that reads the answer.
 pub(crate) struct Asked<'a> {

@@ -21,7 +21,7 @@ use rmcp::{RoleClient, ServiceExt as _};
 use tokio::sync::Mutex;
 
 use super::{Config, arguments};
-use crate::transport::{Fault, HttpTransport, address, causes, is_worth_it, resolve, wait_of};
+use kindlm_transport::{Fault, HttpTransport, address, causes, is_worth_it, resolve, wait_of};
 
 type Session = RunningService<RoleClient, ClientConfig>;
 

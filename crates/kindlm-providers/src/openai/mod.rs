@@ -10,11 +10,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::StructuredOutput;
 use crate::dialect::address::Address;
 use crate::dialect::answer::{Reader, counted, non_empty};
 use crate::dialect::failure::Facts;
 use crate::dialect::{chat, part, settings};
-use crate::form::{FormChoice, StructuredOutput};
+use crate::form::FormChoice;
 use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
 
 /// The provider `openai`.

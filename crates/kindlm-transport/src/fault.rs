@@ -12,7 +12,7 @@ use crate::HttpResponse;
 
 /// Makes the errors of one request. Names the host, never the whole address, which may hold a key.
 #[derive(Debug)]
-pub(crate) struct Fault<'a> {
+pub struct Fault<'a> {
     provider: &'a str,
     /// Where the request goes.
     url: &'a Url,
@@ -21,7 +21,7 @@ pub(crate) struct Fault<'a> {
 }
 
 /// Reads the address of a request; `key` is the key of the provider's settings that holds it.
-pub(crate) fn address(provider: &str, key: &str, written: &str) -> Result<Url, ProviderError> {
+pub fn address(provider: &str, key: &str, written: &str) -> Result<Url, ProviderError> {
     let problem = match Url::parse(written) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => return Ok(url),
         Ok(_) => "it is not an `http://` or `https://` address".to_owned(),
@@ -38,7 +38,7 @@ pub(crate) fn address(provider: &str, key: &str, written: &str) -> Result<Url, P
 
 impl<'a> Fault<'a> {
     /// Errors of requests to `url`; `key` is the key of the provider's settings that holds it.
-    pub(crate) fn new(provider: &'a str, key: &'static str, url: &'a Url) -> Self {
+    pub fn new(provider: &'a str, key: &'static str, url: &'a Url) -> Self {
         Self { provider, url, key }
     }
 
@@ -49,12 +49,12 @@ impl<'a> Fault<'a> {
     }
 
     /// An error of this provider.
-    pub(crate) fn error(&self, kind: ProviderErrorKind, message: String) -> ProviderError {
+    pub fn error(&self, kind: ProviderErrorKind, message: String) -> ProviderError {
         ProviderError::new(kind, self.provider, message)
     }
 
     /// The attempt took too long.
-    pub(crate) fn timeout(&self, timeout: Duration) -> ProviderError {
+    pub fn timeout(&self, timeout: Duration) -> ProviderError {
         let message = format!(
             "no complete answer from `{}` within {} ms; if it needs longer, raise `defaults.timeoutMs` or `--timeout`",
             self.host(),
@@ -80,7 +80,7 @@ impl<'a> Fault<'a> {
     }
 
     /// The request could not be sent, or no answer began.
-    pub(crate) fn connection(&self, err: &reqwest::Error) -> ProviderError {
+    pub fn connection(&self, err: &reqwest::Error) -> ProviderError {
         let (host, key) = (self.host(), self.key);
         let message = match Cause::of(err, key) {
             Cause::Refused => format!(
@@ -190,7 +190,7 @@ fn chain<'a>(err: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error + '
 }
 
 /// An error and its causes.
-pub(crate) fn causes<'a>(
+pub fn causes<'a>(
     first: Option<&'a (dyn Error + 'static)>,
 ) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(first, |it| {

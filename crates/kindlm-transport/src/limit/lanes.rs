@@ -11,7 +11,7 @@ use super::{Lane, Limits};
 
 /// The lanes of one provider. A lane is there from the first request on.
 #[derive(Debug, Default)]
-pub(crate) struct Lanes {
+pub struct Lanes {
     /// The provider's key; empty if it is not known.
     provider: String,
     /// By model.
@@ -39,12 +39,12 @@ const FAILED: u32 = 10;
 
 impl Lanes {
     /// Lanes of this provider with these limits, by model.
-    pub(crate) fn of(provider: &str, limits: HashMap<String, Limits>) -> Self {
+    pub fn of(provider: &str, limits: HashMap<String, Limits>) -> Self {
         Self { provider: provider.to_owned(), limits, open: Mutex::default() }
     }
 
     /// The lane of a model.
-    pub(crate) fn to(&self, model: &str) -> Arc<Lane> {
+    pub fn to(&self, model: &str) -> Arc<Lane> {
         let mut open = self.open();
         if let Some(lane) = open.lanes.get(model) {
             return Arc::clone(lane);
@@ -59,7 +59,7 @@ impl Lanes {
     }
 
     /// A model of the provider has answered.
-    pub(crate) fn answered(&self, lane: &Lane) {
+    pub fn answered(&self, lane: &Lane) {
         lane.has_answered();
         let mut open = self.open();
         open.has_answered = true;
@@ -73,7 +73,7 @@ impl Lanes {
     /// server that cannot be reached. One that has answered may only be out of reach for a while. Only 403 may mean that
     /// the account must not use this one model. Anything else may be the fault of one request, unless the model has never
     /// answered.
-    pub(crate) fn heed(&self, lane: &Lane, err: &ProviderError) {
+    pub fn heed(&self, lane: &Lane, err: &ProviderError) {
         use ProviderErrorKind as Kind;
         if err.attempts == 0 {
             return;

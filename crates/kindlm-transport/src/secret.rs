@@ -11,18 +11,18 @@ use crate::{EnvMark, HeaderValue, HttpRequest, HttpResponse};
 
 /// The secrets of one request. Never shown.
 #[derive(Default)]
-pub(crate) struct Secrets(kindlm_redact::Secrets);
+pub struct Secrets(kindlm_redact::Secrets);
 
 impl Secrets {
     /// Removes the secrets from an error: some providers repeat the key that they refuse.
-    pub(crate) fn redact(&self, mut err: ProviderError) -> ProviderError {
+    pub fn redact(&self, mut err: ProviderError) -> ProviderError {
         self.0.redact_text(&mut err.message);
         err
     }
 
     /// A response without the secrets that it repeats; `None` if it repeats none. What is shown of it may be cut, and a
     /// part of a secret is not found any more.
-    pub(crate) fn without(&self, response: &HttpResponse) -> Option<HttpResponse> {
+    pub fn without(&self, response: &HttpResponse) -> Option<HttpResponse> {
         let clean = self.0.redact(&String::from_utf8_lossy(&response.body))?;
         Some(HttpResponse { body: clean.into_bytes(), ..response.clone() })
     }
@@ -33,7 +33,7 @@ impl Secrets {
 }
 
 /// Resolves headers. Fails, before anything is sent, if a variable is not set.
-pub(crate) fn resolve(
+pub fn resolve(
     provider: &str,
     headers: &[(String, HeaderValue)],
     env: &dyn Fn(&str) -> Option<String>,

@@ -198,19 +198,19 @@ impl<'a> Ticket<'a> {
 
 impl Ticket<'_> {
     /// Asks for the money for one more attempt after one whose answer was lost.
-    pub(crate) fn another(&self) -> Result<(), String> {
+    pub fn another(&self) -> Result<(), String> {
         self.purse.map_or(Ok(()), Purse::another)
     }
 
     /// The attempt that [`another`](Self::another) was asked for is not made.
-    pub(crate) fn not_made(&self) {
+    pub fn not_made(&self) {
         if let Some(purse) = self.purse {
             purse.not_made();
         }
     }
 
     /// The provider and the model.
-    pub(crate) fn whom(&self) -> String {
+    pub fn whom(&self) -> String {
         self.lane.name.clone()
     }
 

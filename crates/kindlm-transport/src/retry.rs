@@ -94,12 +94,13 @@ impl RetryPolicy {
 
 /// What attempts have to wait for, besides their turn in the lane.
 #[derive(Clone, Copy)]
-pub(crate) struct Way<'a> {
-    pub(crate) retry: &'a RetryPolicy,
+pub struct Way<'a> {
+    /// When to send again.
+    pub retry: &'a RetryPolicy,
     /// Ends the waits, and hears of long ones.
-    pub(crate) waits: &'a Waits,
+    pub waits: &'a Waits,
     /// How many requests of all lanes may be on their way at once.
-    pub(crate) slots: Option<&'a Semaphore>,
+    pub slots: Option<&'a Semaphore>,
 }
 
 impl Way<'_> {
@@ -141,7 +142,7 @@ pub(crate) enum NotBegun {
 ///
 /// Each attempt waits for its turn in the lane. An error that is not `retryable` ends it; so does one whose
 /// `attempts` is 0: nothing was sent. When the waits are ended, the last error stays.
-pub(crate) async fn with_retries<T, F>(
+pub async fn with_retries<T, F>(
     way: Way<'_>,
     ticket: &Ticket<'_>,
     attempt: impl Fn() -> F,
@@ -228,7 +229,7 @@ fn stopped_after(err: ProviderError, ticket: &Ticket<'_>) -> ProviderError {
 }
 
 /// True if the same request may succeed later. A status decides, where there is one.
-pub(crate) fn is_worth_it(err: &ProviderError) -> bool {
+pub fn is_worth_it(err: &ProviderError) -> bool {
     let hopeless = matches!(
         err.kind,
         ProviderErrorKind::Auth
@@ -257,7 +258,7 @@ pub(crate) fn retry_after(response: &HttpResponse) -> Option<Duration> {
 /// The meaning of a `Retry-After` header: seconds, or a date.
 ///
 /// A date is compared with the `Date` of the answer, if it has one, because clocks differ.
-pub(crate) fn wait_of(value: &str, date: Option<&str>) -> Option<Duration> {
+pub fn wait_of(value: &str, date: Option<&str>) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse::<f64>() {
         return wait(seconds, 1.0);

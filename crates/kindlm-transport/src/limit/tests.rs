@@ -14,7 +14,7 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep};
 
 use super::{Lane, Lanes, Limits, Ticket};
-use crate::transport::{Asked, Notice, RetryPolicy, WaitReason, Waits, Way, with_retries};
+use crate::{Asked, Notice, RetryPolicy, WaitReason, Waits, Way, with_retries};
 
 fn limits(rpm: u32, tpm: u32, concurrency: u32) -> Limits {
     Limits {

@@ -23,7 +23,7 @@ pub use kindlm_types::Limits;
 #[cfg(feature = "http")]
 pub use lane::{Lane, Permit, Ticket};
 #[cfg(feature = "http")]
-pub(crate) use {
+pub use {
     estimate::{estimate, tokens_of},
     lanes::Lanes,
 };

@@ -9,7 +9,7 @@ const CHARACTERS: u64 = 4;
 const ANSWER: u64 = 1024;
 
 /// The tokens of a whole request and its answer, about.
-pub(crate) fn estimate(prompt: &Prompt) -> u64 {
+pub fn estimate(prompt: &Prompt) -> u64 {
     let said = prompt.messages.iter().map(|it| {
         let calls = it.tool_calls.iter().map(|call| json_length(&call.arguments));
         length(&it.content) + calls.sum::<u64>()
@@ -22,7 +22,7 @@ pub(crate) fn estimate(prompt: &Prompt) -> u64 {
 }
 
 /// The tokens of a text, about.
-pub(crate) fn tokens_of(text: &str) -> u64 {
+pub fn tokens_of(text: &str) -> u64 {
     length(text).div_ceil(CHARACTERS)
 }
 

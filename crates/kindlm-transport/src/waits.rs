@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::form::StructuredOutput;
+use crate::StructuredOutput;
 
 /// The waits of requests: a switch that ends every wait for a turn or for a retry, and word of those that are long. A
 /// request that is on its way is not touched.
@@ -78,7 +78,7 @@ impl Waits {
     }
 
     /// Resolves once it is stopped.
-    pub(crate) async fn stopped(&self) {
+    pub async fn stopped(&self) {
         let mut changed = std::pin::pin!(self.0.changed.notified());
         // Listens before it looks, so that a stop in between is not missed.
         changed.as_mut().enable();
@@ -88,14 +88,14 @@ impl Waits {
     }
 
     /// Reports a wait, unless it is short.
-    pub(crate) fn tell_wait(&self, asked: Asked) {
+    pub fn tell_wait(&self, asked: Asked) {
         if asked.wait >= SHORT {
             self.tell(Notice::Wait(asked));
         }
     }
 
     /// Reports to the listener.
-    pub(crate) fn tell(&self, notice: Notice) {
+    pub fn tell(&self, notice: Notice) {
         let mut waiting = self.0.notices.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() < MOST {
             waiting.push_back(notice);

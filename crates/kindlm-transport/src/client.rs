@@ -1,103 +1,19 @@
-//! Carries requests to a model's API and answers back: one HTTP client, deadlines, limits and retries.
-//!
-//! Codecs say what to send and what an answer means; only the transport resolves the names of environment
-//! variables, and only the transport waits. Nothing is built before the first request.
+//! The HTTP client: sends a request, reads the answer, and waits where a limit or a retry asks for it.
 
-mod advice;
-mod fault;
-mod fetch;
-mod prepared;
-mod redirect;
-mod retry;
-mod secret;
-mod tls;
-mod waits;
-
-use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use kindlm_types::{ProviderError, ProviderErrorKind};
 use tokio::sync::Semaphore;
 
+use crate::fault::Fault;
 use crate::limit::Ticket;
-use crate::{HttpRequest, HttpResponse, Method};
-pub(crate) use fault::Fault;
-#[cfg(feature = "mcp")]
-pub(crate) use fault::address;
-pub use fetch::Fetched;
-use prepared::{Preparations, Prepared};
-pub use retry::RetryPolicy;
-pub(crate) use retry::{Way, is_worth_it, with_retries};
-#[cfg(feature = "mcp")]
-pub(crate) use secret::resolve;
-use secret::{Secrets, filled};
-pub use tls::{CaError, install_tls};
-pub use waits::{Asked, Notice, WaitReason, Waits};
-#[cfg(feature = "mcp")]
-pub(crate) use {fault::causes, retry::wait_of};
-
-/// Looks up an environment variable.
-pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
-
-/// The largest answer that is read, in bytes, unless set otherwise: 32 MiB.
-pub const MAX_BODY: u64 = 32 * 1024 * 1024;
-
-/// How long a connection may take to be made, unless set otherwise, with TLS and all.
-pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// How long an answer that has begun may pause, unless set otherwise.
-pub const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
-
-/// How the transport behaves.
-#[derive(Clone)]
-pub struct TransportOptions {
-    /// Looks up the environment variables that requests name.
-    pub env: Env,
-    /// When to send again.
-    pub retry: RetryPolicy,
-    /// Certificates to trust besides the system's, in PEM.
-    pub ca_pem: Option<Vec<u8>>,
-    /// The largest answer that is read, in bytes after decompression.
-    pub max_body: u64,
-    /// How long a connection may take to be made, however long the request may take.
-    pub connect_timeout: Duration,
-    /// How long an answer that has begun may pause, however long the request may take.
-    pub idle_timeout: Duration,
-    /// True if `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are honoured.
-    pub system_proxy: bool,
-    /// Ends the waits for turns and retries, and hears of long ones.
-    pub waits: Waits,
-    /// How many requests may be on their way at once, to all providers together; any number if absent.
-    pub concurrency: Option<usize>,
-}
-
-impl TransportOptions {
-    /// The usual behaviour, with this environment.
-    pub fn new(env: Env) -> Self {
-        Self {
-            env,
-            retry: RetryPolicy::default(),
-            ca_pem: None,
-            max_body: MAX_BODY,
-            connect_timeout: CONNECT_TIMEOUT,
-            idle_timeout: IDLE_TIMEOUT,
-            system_proxy: true,
-            waits: Waits::default(),
-            concurrency: None,
-        }
-    }
-}
-
-impl fmt::Debug for TransportOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TransportOptions")
-            .field("retry", &self.retry)
-            .field("max_body", &self.max_body)
-            .field("system_proxy", &self.system_proxy)
-            .finish_non_exhaustive()
-    }
-}
+use crate::options::TransportOptions;
+use crate::prepared::{Preparations, Prepared};
+use crate::retry::{self, Way, is_worth_it, with_retries};
+use crate::secret::{Secrets, filled};
+use crate::tls::{self, CaError};
+use crate::{HttpRequest, HttpResponse, redirect};
 
 /// Sends HTTP requests.
 #[derive(Debug)]
@@ -246,7 +162,7 @@ impl HttpTransport {
     }
 
     /// The one client, built when it is first needed.
-    pub(crate) fn client(&self, provider: &str) -> Result<&reqwest::Client, ProviderError> {
+    pub fn client(&self, provider: &str) -> Result<&reqwest::Client, ProviderError> {
         let built = self.client.get_or_init(|| tls::build(&self.options));
         built.as_ref().map_err(|message| {
             let mut err = ProviderError::new(
@@ -260,8 +176,7 @@ impl HttpTransport {
     }
 
     /// Waits for a place among those that are on their way.
-    #[cfg(feature = "process")]
-    pub(crate) async fn slot(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
+    pub async fn slot(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
         match &self.slots {
             Some(slots) => slots.acquire().await.ok(),
             None => None,
@@ -269,8 +184,7 @@ impl HttpTransport {
     }
 
     /// The same for what is yet to begin: when the waits are ended, so is this one.
-    #[cfg(feature = "process")]
-    pub(crate) async fn slot_unless_stopped(
+    pub async fn slot_unless_stopped(
         &self,
     ) -> Result<Option<tokio::sync::SemaphorePermit<'_>>, ProviderError> {
         tokio::select! {
@@ -281,7 +195,7 @@ impl HttpTransport {
     }
 
     /// What attempts have to wait for.
-    pub(crate) fn way(&self) -> Way<'_> {
+    pub fn way(&self) -> Way<'_> {
         Way { retry: &self.options.retry, waits: &self.options.waits, slots: self.slots.as_ref() }
     }
 
