@@ -10,10 +10,12 @@ use crate::circles;
 use crate::registries::{self, ASSERTIONS, Entry, Kind, Piece};
 
 /// Crates that a library crate must not pull in, in any depth: who wants one check must not get an HTTP client.
-const FORBIDDEN: [(&str, &[&str]); 16] = [
+const FORBIDDEN: [(&str, &[&str]); 18] = [
     ("kindlm-types", &["tokio", "reqwest", "serde_yaml", "yaml_serde", "regex", "jsonschema"]),
     ("kindlm-template", &["tokio", "reqwest", "yaml_serde", "jsonschema", "clap"]),
     ("kindlm-schema", &["tokio", "reqwest", "yaml_serde"]),
+    ("kindlm-agents --no-default-features", &["tokio", "reqwest", "rustix", "regex"]),
+    ("kindlm-process", &["kindlm-types", "serde", "reqwest"]),
     ("kindlm-assertions", &["tokio", "reqwest", "yaml_serde", "granit-parser", "clap"]),
     (
         "kindlm-providers --no-default-features",

@@ -45,8 +45,6 @@ use std::collections::BTreeSet;
 use kindlm_types::{Channel, DeclaredEvidence, Registered, Registry};
 use serde_json::Value;
 
-#[cfg(all(feature = "process", feature = "http"))]
-pub mod agent;
 #[cfg(feature = "http")]
 mod client;
 mod codec;
@@ -55,13 +53,15 @@ mod dialect;
 mod form;
 pub mod pricing;
 mod registry;
-pub mod transcript;
 
 #[cfg(feature = "http")]
 pub use client::{Client, ClientOptions};
 pub use codec::Codec;
 pub use deciding::{Deciding, runs_scripts, without_free};
 pub use form::FormChoice;
+#[cfg(feature = "process")]
+pub use kindlm_agents::agent;
+pub use kindlm_agents::transcript;
 #[cfg(feature = "http")]
 pub use kindlm_transport::install_tls;
 pub use kindlm_transport::limit::{self, Limits};

@@ -15,15 +15,15 @@ use kindlm_types::{
 };
 use serde_json::{Map, Value};
 
-#[cfg(feature = "process")]
-use crate::agent::Surroundings;
-#[cfg(feature = "process")]
-use crate::command::guard::Guard;
 use crate::form::FormChoice;
 use crate::script::Scripts;
 use crate::scripted::Answer;
 use crate::{HttpResponse, Limits, Providers};
 use forms::InForm as _;
+#[cfg(feature = "process")]
+use kindlm_agents::agent::Surroundings;
+#[cfg(feature = "process")]
+use kindlm_process::Guard;
 use kindlm_transport::limit::{self, Ticket};
 use kindlm_transport::{
     Env, HttpTransport, Notice, RetryPolicy, TransportOptions, Waits, with_retries,
@@ -396,7 +396,7 @@ impl Backend for Client {
         #[cfg(feature = "process")]
         return Box::pin(async move {
             let _slot = self.transport.slot().await;
-            crate::command::run_guarded(command, &self.working_dir, &self.guard).await
+            kindlm_agents::run_guarded(command, &self.working_dir, &self.guard).await
         });
         #[cfg(not(feature = "process"))]
         {
@@ -414,10 +414,10 @@ impl Backend for Client {
             let slot = self.transport.slot_unless_stopped().await?;
             let surroundings = Surroundings {
                 folder: &self.working_dir,
-                env: &self.transport.options().env,
+                env: &*self.transport.options().env,
                 guard: &self.guard,
             };
-            crate::agent::start(start, surroundings, slot).await
+            kindlm_agents::agent::start(start, surroundings, slot).await
         })
     }
 }

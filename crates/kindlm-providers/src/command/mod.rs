@@ -1,24 +1,20 @@
 //! `command`: a program as a model, and as an agent under test.
 
-#[cfg(feature = "process")]
-pub(crate) mod guard;
 #[cfg(all(feature = "process", feature = "http"))]
 mod model;
-#[cfg(feature = "process")]
-pub(crate) mod process;
-pub mod protocol;
 
 use kindlm_types::{DeclaredEvidence, Problem};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+pub use kindlm_agents::protocol;
+#[cfg(feature = "process")]
+pub use kindlm_agents::run;
+#[cfg(feature = "process")]
+pub use kindlm_process::MAX_OUTPUT;
 #[cfg(all(feature = "process", feature = "http"))]
 pub(crate) use model::ask;
-#[cfg(all(feature = "process", feature = "http"))]
-pub(crate) use process::run_guarded;
-#[cfg(feature = "process")]
-pub use process::{MAX_OUTPUT, run};
 
 use crate::{Kind, Meta, Registration};
 

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
+use kindlm_agents::{error_of, protocol};
+use kindlm_process::{Guard, capture, last_line};
 use kindlm_types::{
     Channel, CommandOutput, CommandSpec, Event, FinishReason, Prompt, ProviderError,
     ProviderErrorKind, Reply, ToolCall, ecma,
 };
 
-use super::guard::Guard;
-use super::process::{capture, last_line};
-use super::{Config, Input, protocol};
+use super::{Config, Input};
 
 /// Asks the program once.
 pub(crate) async fn ask(
@@ -44,7 +44,7 @@ pub(crate) async fn ask(
     };
     let ran = capture(&line, folder, timeout, input, guard)
         .await
-        .map_err(|failure| failure.into_error(provider, CommandSpec::RAISE))?;
+        .map_err(|failure| error_of(failure, provider, CommandSpec::RAISE))?;
     if ran.exit_code != Some(0) {
         let how = match ran.exit_code {
             Some(code) => format!("the command ended with exit code {code}"),

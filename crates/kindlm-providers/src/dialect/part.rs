@@ -40,27 +40,12 @@ impl Malformed {
     }
 }
 
-/// Types of parts that are pictures, files and sounds: they hold neither text nor calls.
-pub(crate) const MEDIA: [&str; 11] = [
-    "image",
-    "image_url",
-    "input_image",
-    "file",
-    "input_file",
-    "document",
-    "audio",
-    "input_audio",
-    "video",
-    "input_video",
-    "container_upload",
-];
-
 /// Types of parts that hold thoughts or sources of the answer, not the answer itself.
 const BESIDE: [&str; 4] = ["thinking", "redacted_thinking", "reasoning", "reference"];
 
 /// True for a type of parts that hold neither text nor calls.
 pub(crate) fn is_silent(kind: &str) -> bool {
-    MEDIA.contains(&kind) || BESIDE.contains(&kind)
+    kindlm_agents::MEDIA.contains(&kind) || BESIDE.contains(&kind)
 }
 
 /// The text of an answer: a text, or a list of parts. No content is an empty text.

@@ -278,7 +278,8 @@ async fn long_lines_and_many_of_them_come_through() {
 #[tokio::test]
 async fn known_agents_are_told_and_read_in_their_own_words() {
     let folder = tempfile::tempdir().unwrap();
-    let transcripts = concat!(env!("CARGO_MANIFEST_DIR"), "/src/agent/transcripts");
+    let transcripts =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../kindlm-agents/src/agent/transcripts");
     let claude = format!(
         r#"claude() {{ echo "$@" >&2
         read -r said; echo "$said" >&2; head -n 21 {transcripts}/claude-code.jsonl
@@ -397,7 +398,7 @@ async fn requests_of_an_agent_that_fail_are_named() {
 #[tokio::test]
 async fn the_file_of_a_codex_thread_is_found_in_its_home() {
     let recording = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("src/agent/recordings/codex/read-only");
+        .join("../kindlm-agents/src/agent/recordings/codex/read-only");
     let lines = std::fs::read_to_string(recording.join("lines.jsonl")).unwrap();
     let thread = "01a20866-922d-7e40-849b-25f9b167127b";
     let home = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{Dialect, PROTOCOL_VERSION, Step, Told, object, quoted};
-use crate::command::protocol::{Declaration, channels};
+use crate::protocol::{Declaration, channels};
 
 /// The reader of KindLM's protocol.
 #[derive(Debug, Default)]

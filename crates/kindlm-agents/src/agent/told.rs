@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kindlm_types::{Channel, Coverage, Event, FinishReason, Speaker, ToolCall, Usage};
 use serde_json::{Map, Value};
 
-use crate::command::protocol::calls;
+use crate::protocol::calls;
 
 /// What an agent has told: of the turn under way, and of itself.
 #[derive(Debug, Default)]

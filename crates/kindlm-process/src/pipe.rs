@@ -8,15 +8,15 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::command::MAX_OUTPUT;
-use crate::command::guard::Guard;
-use crate::command::process::{GRACE, Group};
+use crate::capture::MAX_OUTPUT;
+use crate::group::{GRACE, Group};
+use crate::guard::Guard;
 
 /// So much of stderr is kept, in bytes: the end of it. 256 KiB.
 const MAX_STDERR: usize = 256 * 1024;
 
 /// A running process.
-pub(super) struct Pipe {
+pub struct Pipe {
     child: Child,
     group: Group,
     stdin: Option<ChildStdin>,
@@ -38,7 +38,7 @@ const BUFFER: usize = 32 * 1024;
 
 /// What came to an end before a line did.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub enum Fault {
     /// Nothing more came in time.
     Late,
     /// More came than is kept.
@@ -49,7 +49,7 @@ pub(super) enum Fault {
 
 /// How a process has ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub enum Ended {
     /// By itself, with this exit code; a signal leaves none.
     Itself(Option<i32>),
     /// It had to be stopped.
@@ -57,7 +57,12 @@ pub(super) enum Ended {
 }
 
 impl Pipe {
-    pub(super) fn start(mut command: Command, guard: &Guard) -> io::Result<Self> {
+    /// Starts a program.
+    ///
+    /// # Errors
+    ///
+    /// If the program cannot be started.
+    pub fn start(mut command: Command, guard: &Guard) -> io::Result<Self> {
         guard.wake();
         let mut child = command.spawn()?;
         let group = Group::of(&child, guard);
@@ -79,18 +84,18 @@ impl Pipe {
     }
 
     /// Writes this while lines are read. A process that does not read it is free not to.
-    pub(super) fn say(&mut self, text: &str) {
+    pub fn say(&mut self, text: &str) {
         self.outgoing.extend(text.as_bytes());
         self.room = MAX_OUTPUT;
     }
 
     /// Closes stdin once everything is written.
-    pub(super) fn close(&mut self) {
+    pub fn close(&mut self) {
         self.closes = true;
     }
 
     /// The next line that is not blank; `None` at the end of stdout.
-    pub(super) async fn line(
+    pub async fn line(
         &mut self,
         deadline: Instant,
         tail: &mut Tail,
@@ -164,7 +169,7 @@ impl Pipe {
     }
 
     /// Waits for the end of a process whose stdout has ended, or is not read any more.
-    pub(super) async fn wait(&mut self, deadline: Instant, tail: &mut Tail) -> Ended {
+    pub async fn wait(&mut self, deadline: Instant, tail: &mut Tail) -> Ended {
         self.stdin = None;
         match timeout_at(deadline, self.exit(tail)).await {
             Ok(code) => {
@@ -176,7 +181,7 @@ impl Pipe {
     }
 
     /// Ends the process with everything that it started.
-    pub(super) async fn stop(&mut self, tail: &mut Tail) -> Ended {
+    pub async fn stop(&mut self, tail: &mut Tail) -> Ended {
         self.stdin = None;
         self.group.terminate(&mut self.child);
         if timeout(GRACE, self.exit(tail)).await.is_err() {
@@ -236,7 +241,7 @@ async fn write(pipe: Option<&mut ChildStdin>, outgoing: &VecDeque<u8>) -> io::Re
 
 /// The end of what came through stderr.
 #[derive(Debug, Default)]
-pub(super) struct Tail {
+pub struct Tail {
     bytes: VecDeque<u8>,
     cut: bool,
 }
@@ -250,14 +255,15 @@ impl Tail {
     }
 
     /// Adds a line of KindLM's own.
-    pub(super) fn note(&mut self, text: &str) {
+    pub fn note(&mut self, text: &str) {
         if self.bytes.back().is_some_and(|it| *it != b'\n') {
             self.extend(b"\n");
         }
         self.extend(format!("[kindlm] {text}\n").as_bytes());
     }
 
-    pub(super) fn text(&self) -> String {
+    /// The end of stderr as a text.
+    pub fn text(&self) -> String {
         let bytes: Vec<u8> = self.bytes.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
         if self.cut {
@@ -268,7 +274,7 @@ impl Tail {
     }
 
     /// The last lines, for a message; `None` if nothing was written.
-    pub(super) fn last_lines(&self) -> Option<String> {
+    pub fn last_lines(&self) -> Option<String> {
         const LINES: usize = 5;
         const CHARS: usize = 500;
         let text = self.text();

@@ -1,7 +1,7 @@
 //! Sees that no program outlives the process that has started it, however that ends.
 
 #[cfg(unix)]
-pub(crate) use unix::{Entry, Guard};
+pub use unix::{Entry, Guard};
 
 #[cfg(unix)]
 mod unix {
@@ -33,7 +33,7 @@ done
     /// Ends process groups when this process has not. It is a shell, started with the first group; where there is none,
     /// nobody does.
     #[derive(Clone, Debug, Default)]
-    pub(crate) struct Guard(Arc<Mutex<State>>);
+    pub struct Guard(Arc<Mutex<State>>);
 
     #[derive(Debug, Default)]
     enum State {
@@ -45,14 +45,14 @@ done
 
     /// A group that is guarded until this is dropped.
     #[derive(Debug)]
-    pub(crate) struct Entry {
+    pub struct Entry {
         guard: Guard,
         id: Pid,
     }
 
     impl Guard {
         /// Is there before the first group is, so that a group is known as soon as it has begun.
-        pub(crate) fn wake(&self) {
+        pub fn wake(&self) {
             Self::awake(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
         }
 
@@ -62,7 +62,8 @@ done
             }
         }
 
-        pub(crate) fn add(&self, id: Pid) -> Entry {
+        /// Guards a process group until the entry is dropped.
+        pub fn add(&self, id: Pid) -> Entry {
             self.tell('+', id);
             Entry { guard: self.clone(), id }
         }
@@ -104,9 +105,9 @@ done
 /// Where there are no process groups, nobody is guarded.
 #[cfg(not(unix))]
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Guard;
+pub struct Guard;
 
 #[cfg(not(unix))]
 impl Guard {
-    pub(crate) fn wake(&self) {}
+    pub fn wake(&self) {}
 }

@@ -5,7 +5,7 @@
 //! API, whose `output` belongs to it) with `system`, `tools` and what the log says beside it: see [`read`].
 //!
 //! ```
-//! use kindlm_providers::transcript;
+//! use kindlm_agents::transcript;
 //!
 //! let value = serde_json::json!([
 //!     {"role": "user", "content": "Where is order 7?"},

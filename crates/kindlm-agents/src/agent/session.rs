@@ -11,14 +11,12 @@ use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
 
 use super::launch::{Surroundings, hello};
-use super::pipe::{Ended, Fault, Pipe, Tail};
 use super::rollout::Files;
 use super::{Dialect, Step, Told, dialect, thread_files};
-use crate::command::MAX_OUTPUT;
-use crate::command::process::not_started;
+use kindlm_process::{Ended, Fault, MAX_OUTPUT, Pipe, Tail, not_started};
 
 /// Starts an agent, and waits until it is ready. It keeps its place among what runs at once until it has ended.
-pub(crate) async fn start<'a>(
+pub async fn start<'a>(
     start: &'a AgentStart,
     surroundings: Surroundings<'a>,
     slot: Option<SemaphorePermit<'a>>,

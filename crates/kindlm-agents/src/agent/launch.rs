@@ -2,14 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use kindlm_process::{Guard, prepared};
 use kindlm_types::{AgentKind, AgentStart};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::PROTOCOL_VERSION;
-use crate::command::guard::Guard;
-use crate::command::process::prepared;
-use kindlm_transport::Env;
 
 /// Environment variables that every program may need, and that tell no secret.
 const COMMON: [&str; 20] = [
@@ -35,12 +33,17 @@ const COMMON: [&str; 20] = [
     "USERPROFILE",
 ];
 
+/// Looks up an environment variable.
+pub type Env = dyn Fn(&str) -> Option<String> + Send + Sync;
+
 /// Where agents run.
-pub(crate) struct Surroundings<'a> {
-    pub(crate) folder: &'a Path,
-    pub(crate) env: &'a Env,
+pub struct Surroundings<'a> {
+    /// The folder of the suite.
+    pub folder: &'a Path,
+    /// The environment of this process.
+    pub env: &'a Env,
     /// Ends them when KindLM itself is killed.
-    pub(crate) guard: &'a Guard,
+    pub guard: &'a Guard,
 }
 
 impl Surroundings<'_> {

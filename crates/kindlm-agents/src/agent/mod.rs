@@ -6,7 +6,6 @@ mod claude;
 mod codex;
 mod launch;
 mod native;
-mod pipe;
 mod rollout;
 mod session;
 mod shell;
@@ -18,8 +17,8 @@ use std::time::Duration;
 use kindlm_types::{AgentKind, AgentSpec, twice};
 use serde_json::{Map, Value};
 
-pub(crate) use launch::Surroundings;
-pub(crate) use session::start;
+pub use launch::{Env, Surroundings};
+pub use session::start;
 pub(crate) use told::Told;
 
 /// The version of the protocol that agents speak with KindLM.

@@ -30,7 +30,7 @@ pub struct ProtocolOutput {
 /// Splits stdout into text and protocol lines.
 ///
 /// ```
-/// use kindlm_providers::command::protocol::parse;
+/// use kindlm_agents::protocol::parse;
 ///
 /// let output = parse("Looking it up.\n{\"kindlm\":\"tool_call\",\"name\":\"lookup\",\"arguments\":{\"id\":7}}\n");
 /// assert_eq!(output.text, "Looking it up.");

@@ -4,7 +4,7 @@ use kindlm_types::Problem;
 use serde_json::Value;
 
 use super::Reading;
-use crate::dialect::part::MEDIA;
+use crate::MEDIA;
 
 /// What a value is, in words.
 pub(super) fn kind(value: &Value) -> &'static str {

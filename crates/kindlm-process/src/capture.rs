@@ -6,110 +6,53 @@ use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use kindlm_types::{CommandOutput, CommandSpec, ProviderError, ProviderErrorKind};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{sleep, timeout};
 
-use super::guard::Guard;
-use super::protocol;
+use crate::group::{GRACE, Group};
+use crate::guard::Guard;
 
 /// The most that a command may write to stdout, in bytes; stderr is cut there. 16 MiB.
 pub const MAX_OUTPUT: usize = 16 * 1024 * 1024;
 
-/// From `SIGTERM` to `SIGKILL`, and from the end of a command to the end of waiting for its pipes.
-pub(crate) const GRACE: Duration = Duration::from_secs(1);
-
-/// Runs a command as an agent under test: no stdin, and any exit code is an answer.
-///
-/// It runs in the folder that it names, or in the suite's.
-pub async fn run(command: &CommandSpec, suite: &Path) -> Result<CommandOutput, ProviderError> {
-    run_guarded(command, suite, &Guard::default()).await
-}
-
-/// The same, with a guard that others have, too.
-pub(crate) async fn run_guarded(
-    command: &CommandSpec,
-    suite: &Path,
-    guard: &Guard,
-) -> Result<CommandOutput, ProviderError> {
-    let folder = command.folder.as_deref().unwrap_or(suite);
-    let variables = Variables { without: &command.without, env: &command.env };
-    let ran = capture_with(&command.command_line, folder, command.timeout, None, variables, guard)
-        .await
-        .map_err(|failure| failure.into_error("command", command.raise))?;
-    let read = protocol::parse(&ran.stdout);
-    Ok(CommandOutput {
-        text: read.text,
-        output_json: read.output_json,
-        tool_calls: read.tool_calls,
-        events: read.events,
-        coverage: read.coverage,
-        unreadable: read.unreadable,
-        stderr: ran.stderr,
-        exit_code: ran.exit_code,
-        latency_ms: ran.latency_ms,
-    })
-}
-
 /// What a command left behind.
 #[derive(Debug)]
-pub(super) struct Ran {
-    pub(super) stdout: String,
-    /// With notes about what else is worth knowing.
-    pub(super) stderr: String,
-    pub(super) exit_code: Option<i32>,
-    pub(super) latency_ms: f64,
+pub struct Ran {
+    /// The text on stdout.
+    pub stdout: String,
+    /// The text on stderr, with notes about what else is worth knowing.
+    pub stderr: String,
+    /// `None` if a signal ended it.
+    pub exit_code: Option<i32>,
+    /// From its start to its end, in milliseconds.
+    pub latency_ms: f64,
 }
 
 /// Why a command left nothing behind.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub enum Failure {
+    /// It could not be started, or not be waited for: why.
     NotStarted(String),
-    TimedOut { after: Duration, stderr: String },
+    /// It did not end in time.
+    TimedOut {
+        /// The time that it had.
+        after: Duration,
+        /// The text on stderr until then.
+        stderr: String,
+    },
+    /// It wrote more than [`MAX_OUTPUT`] to stdout.
     TooMuchOutput,
 }
 
-impl Failure {
-    /// The error of a provider; `raise` is what lets a command take longer.
-    pub(super) fn into_error(self, provider: &str, raise: &str) -> ProviderError {
-        match self {
-            Self::NotStarted(message) => {
-                let mut err = ProviderError::new(ProviderErrorKind::Command, provider, message);
-                err.attempts = 0;
-                err
-            }
-            Self::TimedOut { after, stderr } => {
-                let mut message = format!(
-                    "the command did not end within {} ms and was stopped; if it needs longer, raise {raise}",
-                    after.as_millis(),
-                );
-                if let Some(line) = last_line(&stderr) {
-                    message = format!("{message} (the end of its stderr: `{line}`)");
-                }
-                ProviderError::new(ProviderErrorKind::Timeout, provider, message)
-            }
-            Self::TooMuchOutput => ProviderError::new(
-                ProviderErrorKind::Command,
-                provider,
-                format!(
-                    "the command wrote more than {} MiB to stdout and was stopped",
-                    MAX_OUTPUT / (1024 * 1024),
-                ),
-            ),
-        }
-    }
-}
-
 /// The last line that says something, shortened.
-pub(super) fn last_line(stderr: &str) -> Option<String> {
+pub fn last_line(stderr: &str) -> Option<String> {
     let line = stderr.lines().rfind(|it| !it.trim().is_empty())?;
     Some(line.trim().chars().take(200).collect())
 }
 
 /// Runs a command line and collects what it writes.
-#[cfg(feature = "http")]
-pub(super) async fn capture(
+pub async fn capture(
     line: &str,
     folder: &Path,
     limit: Duration,
@@ -120,14 +63,16 @@ pub(super) async fn capture(
 }
 
 /// What a command finds in its environment other than we do.
-#[derive(Clone, Copy, Default)]
-struct Variables<'a> {
-    without: &'a [String],
-    env: &'a [(String, String)],
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Variables<'a> {
+    /// Names that the command does not find.
+    pub without: &'a [String],
+    /// Names and values that it finds in their place.
+    pub env: &'a [(String, String)],
 }
 
 /// The same, with an environment of its own.
-async fn capture_with(
+pub async fn capture_with(
     line: &str,
     folder: &Path,
     limit: Duration,
@@ -244,7 +189,7 @@ fn spawn(
 
 /// A command line that is ready to be started in a folder: a process group of its own that ends when nobody waits for it
 /// any more, with pipes for all that it reads and writes.
-pub(crate) fn prepared(line: &str, folder: &Path) -> Command {
+pub fn prepared(line: &str, folder: &Path) -> Command {
     let mut command = shell(line);
     command
         .current_dir(folder)
@@ -258,7 +203,7 @@ pub(crate) fn prepared(line: &str, folder: &Path) -> Command {
 }
 
 /// Why it could not be started in its folder, in words; `what` is what it is.
-pub(crate) fn not_started(folder: &Path, what: &str, err: &io::Error) -> String {
+pub fn not_started(folder: &Path, what: &str, err: &io::Error) -> String {
     if folder.is_dir() {
         format!("the shell cannot be started: {err}")
     } else {
@@ -343,61 +288,5 @@ impl Capture {
         let text = String::from_utf8_lossy(&self.bytes);
         let is_text = matches!(text, std::borrow::Cow::Borrowed(_));
         (text.into_owned(), is_text)
-    }
-}
-
-/// A command with everything it started. What is left of it when this is dropped, or when this process is killed, is
-/// killed.
-#[cfg(unix)]
-pub(crate) struct Group(Option<(rustix::process::Pid, super::guard::Entry)>);
-
-#[cfg(unix)]
-impl Group {
-    pub(crate) fn of(child: &Child, guard: &Guard) -> Self {
-        let id = child.id().and_then(|id| i32::try_from(id).ok());
-        Self(id.and_then(rustix::process::Pid::from_raw).map(|id| (id, guard.add(id))))
-    }
-
-    /// Asks the whole group to end.
-    pub(crate) fn terminate(&self, _child: &mut Child) {
-        self.signal(rustix::process::Signal::TERM);
-    }
-
-    /// Ends the whole group.
-    pub(crate) fn kill(&self, _child: &mut Child) {
-        self.signal(rustix::process::Signal::KILL);
-    }
-
-    fn signal(&self, signal: rustix::process::Signal) {
-        if let Some((id, _)) = &self.0 {
-            // It fails if the group is gone already, which is what is wanted.
-            let _ = rustix::process::kill_process_group(*id, signal);
-        }
-    }
-}
-
-#[cfg(unix)]
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.signal(rustix::process::Signal::KILL);
-    }
-}
-
-/// Where there are no process groups, only the command itself is ended.
-#[cfg(not(unix))]
-pub(crate) struct Group;
-
-#[cfg(not(unix))]
-impl Group {
-    pub(crate) fn of(_child: &Child, _guard: &Guard) -> Self {
-        Self
-    }
-
-    pub(crate) fn terminate(&self, child: &mut Child) {
-        let _ = child.start_kill();
-    }
-
-    pub(crate) fn kill(&self, child: &mut Child) {
-        let _ = child.start_kill();
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::keys::{self, flag};
 use super::parts::{content, kind, result, text, text_of, told, unknown_role};
 use super::{CHAT, Reading};
-use crate::dialect::part::MEDIA;
+use crate::MEDIA;
 
 const ROLES: [&str; 3] = ["system", "user", "assistant"];
 
