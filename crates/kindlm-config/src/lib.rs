@@ -28,28 +28,24 @@
 //! ```
 #![deny(clippy::disallowed_methods)]
 
-mod diagnostic;
 mod imports;
 mod load;
 mod promptfoo;
-mod rows;
 mod schema;
 mod shell;
-mod source;
 mod template;
-mod tree;
 mod written;
 
-pub use diagnostic::{Code, Diagnostic, Level, Related, render};
 pub use imports::{Parts, Programs};
+pub use kindlm_source::{
+    Code, Diagnostic, Level, MAX_ALIASED, MAX_BYTES, MAX_DEPTH, MAX_NODES, Position, Related, Row,
+    Rows, Source, Span, render, rows,
+};
 pub use load::{
     Imported, Loaded, Sources, SuiteNames, import, import_with, load, load_with, suite_names,
 };
-pub use rows::{Row, Rows, rows};
 pub use schema::{json_schema, json_schema_with};
-pub use source::{MAX_BYTES, Position, Source, Span};
 pub use template::{Filled, fill};
-pub use tree::{MAX_ALIASED, MAX_DEPTH, MAX_NODES};
 
 /// Reads YAML as checks read it where their values are files or texts: `Setup::yaml` of kindlm-assertions.
 ///

@@ -10,12 +10,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kindlm_engine::Digest;
+use kindlm_source::{Source, Span};
 use kindlm_template::{Fault, Missing, Variables, each_template, environment};
 use kindlm_types::ecma;
 use serde_json::{Map, Value};
 
 use crate::shell::{self, Context};
-use crate::source::{Source, Span};
 
 /// A part of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use kindlm_assertions::{Check, Evidence, first_questions};
 use kindlm_engine::Model;
+use kindlm_source::{Code, Diagnostic, Piece};
 use kindlm_types::{
     Answers, Execution, Message, Place, Question, Role, ToolKind, nearest, suggest,
 };
@@ -12,7 +13,6 @@ use serde_json::{Map, Value};
 
 use super::Loader;
 use super::vars::Written;
-use crate::diagnostic::{Code, Diagnostic, Piece};
 
 /// True if checks find something in an execution, whatever it is: a result, or a question to ask.
 pub(super) fn check_something<'c>(checks: impl IntoIterator<Item = &'c Check>) -> bool {

@@ -1,13 +1,12 @@
 //! Agents, and the tests that name them.
 
 use kindlm_engine::Model;
+use kindlm_source::{Code, Piece, locate};
 use kindlm_types::{AgentKind, AgentSpec, Place, Problem, Role, pointer, suggest};
 use serde_json::Value;
 
 use super::root::is_faulty;
 use super::{Loader, object};
-use crate::diagnostic::{Code, Piece};
-use crate::tree::locate;
 
 /// The agents of a suite.
 #[derive(Debug, Default)]

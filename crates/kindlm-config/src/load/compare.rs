@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use kindlm_engine::Comparison;
+use kindlm_source::{Code, Diagnostic, Piece};
 use kindlm_types::Place;
 
 use super::Loader;
-use crate::diagnostic::{Code, Diagnostic, Piece};
 
 /// What is known of the tests that are compared.
 #[derive(Debug, Default)]

@@ -4,15 +4,13 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use kindlm_source::{Code, Diagnostic, Key, Kind, Node, Piece, Source, Span, read, read_json};
 use kindlm_types::{Place, suggest};
 use serde::de::IgnoredAny;
 
 use super::Loader;
 use super::prompt::Prompts;
 use super::test::FILE;
-use crate::diagnostic::{Code, Diagnostic, Piece};
-use crate::source::{Source, Span};
-use crate::tree::{Key, Kind, Node, read, read_json};
 
 /// The keys that say what a test runs.
 const SUBJECTS: &[&str] = &["prompt", "command", "agent", "transcript"];

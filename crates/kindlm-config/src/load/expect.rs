@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kindlm_assertions::Check;
+use kindlm_source::Piece;
 use kindlm_types::{Problem, ProblemKind};
 use serde_json::{Map, Value};
 
@@ -11,7 +12,6 @@ use super::advice::{asks_judge, check_something};
 use super::body::Part;
 use super::pool::Block;
 use super::sets::Rules;
-use crate::diagnostic::Piece;
 
 impl Loader<'_> {
     /// Makes the checks of an `expect` block, with the rules of the prompt and of sets: what a test keeps of them, and all of them.

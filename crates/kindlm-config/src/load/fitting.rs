@@ -1,13 +1,12 @@
 //! Whether the parts of a test go together, with each other and with what the suite has.
 
 use kindlm_schema::{Lint, Schema, lint};
+use kindlm_source::{Code, Piece, locate};
 use kindlm_types::{Place, Role};
 use serde_json::Value;
 
 use super::prompt::Prompts;
 use super::{Loader, Spot, text};
-use crate::diagnostic::{Code, Piece};
-use crate::tree::locate;
 use crate::written::TestEntry;
 
 impl Loader<'_> {

@@ -1,12 +1,10 @@
 //! A promptfoo config as the `kindlm.yaml` that does the same.
 
+use kindlm_source::{Code, Diagnostic, Kind, Node, read};
 use kindlm_template::{is_template, with_default};
 use kindlm_types::Files;
 
 use super::{Found, Sources, Translation, load_tree, read_all};
-use crate::diagnostic::{Code, Diagnostic};
-use crate::source::Source;
-use crate::tree::{Kind, Node, read};
 
 /// What another tool's config is here.
 #[derive(Debug)]
@@ -56,7 +54,7 @@ pub fn import_with(name: &str, bytes: &[u8], sources: &Sources<'_>) -> Imported 
 
 /// Says that a file is no promptfoo config.
 fn foreign(name: &str, bytes: &[u8]) -> Option<Diagnostic> {
-    let source = Source::decode(name, bytes).ok()?;
+    let source = kindlm_source::decode(name, bytes).ok()?;
     let root = read(&source, 0..source.text().len()).root?;
     let message = "this is not a promptfoo config: it has none of its keys";
     let diagnostic = Diagnostic::error(Code::INVALID_VALUE, message, &source, root.span);

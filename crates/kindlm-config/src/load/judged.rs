@@ -2,10 +2,10 @@
 
 use kindlm_assertions::{Check, JudgeBlock};
 use kindlm_engine::JudgedAt;
+use kindlm_source::{Code, Piece};
 use kindlm_types::Place;
 
 use super::Loader;
-use crate::diagnostic::{Code, Piece};
 
 impl Loader<'_> {
     /// Notes who judges checks that stand at `at`, and reports those with whose judge nobody can say whether people

@@ -36,15 +36,15 @@ use std::sync::Arc;
 use kindlm_assertions::Setup;
 use kindlm_engine::{Model, Suite, gates};
 use kindlm_providers::Providers;
+use kindlm_source::{
+    Code, Diagnostic, MAX_DIAGNOSTICS, Node, Piece, Source, Span, read, without_echoes,
+};
 use kindlm_types::script::{CompileScript, RunScript, ScriptError, ScriptErrorKind};
 use kindlm_types::{FileError, Files, Place, Problem, Registry};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::diagnostic::{Code, Diagnostic, MAX_DIAGNOSTICS, Piece, without_echoes};
 use crate::promptfoo;
-use crate::source::{Source, Span};
-use crate::tree::{Node, read};
 use crate::written::DefaultsBlock;
 pub(crate) use dataset::beside;
 pub(crate) use fitting::faults_of_parameters;
@@ -162,7 +162,7 @@ fn read_all(
     bytes: &[u8],
     sources: &Sources<'_>,
 ) -> Result<(Loaded, Option<Translation>), Box<Diagnostic>> {
-    let source = Source::decode(name, bytes)?;
+    let source = kindlm_source::decode(name, bytes)?;
     let tree = read(&source, 0..source.text().len());
     let mut found = Found { errors: tree.diagnostics, ..Found::default() };
     let Some(root) = tree.root else {

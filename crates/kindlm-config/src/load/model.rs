@@ -2,13 +2,12 @@
 
 use kindlm_engine::Model;
 use kindlm_providers::{Providers, pricing};
+use kindlm_source::{Code, Node, Piece, locate};
 use kindlm_types::{Limits, Params, Place, Price, nearest, suggest};
 use serde_json::Value;
 
 use super::{Loader, Spot, text};
-use crate::diagnostic::{Code, Piece};
 use crate::schema::SHAPES;
-use crate::tree::{Node, locate};
 use crate::written::{ModelEntry, ParamsBlock};
 
 impl Loader<'_> {

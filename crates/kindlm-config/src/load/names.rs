@@ -1,8 +1,8 @@
 //! The names of a suite, without the rest of it.
 
+use kindlm_source::read;
+
 use crate::promptfoo;
-use crate::source::Source;
-use crate::tree::read;
 
 /// The names by which the runs of a suite are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct SuiteNames {
 /// Reads the names out of a config file, whatever is wrong with the rest of it. Reads no other file and runs no program.
 /// `None` if the file does not say them.
 pub fn suite_names(bytes: &[u8]) -> Option<SuiteNames> {
-    let source = Source::decode("", bytes).ok()?;
+    let source = kindlm_source::decode("", bytes).ok()?;
     let root = read(&source, 0..source.text().len()).root?;
     if promptfoo::is_promptfoo(&root) {
         return Some(SuiteNames {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kindlm_assertions::Check;
 use kindlm_engine::{Digest, Fingerprint};
+use kindlm_source::{Code, Node, Piece};
 use kindlm_types::Place;
 use serde_json::{Map, Value};
 
@@ -16,9 +17,7 @@ use super::turn::Turns;
 use super::vars::{Missing, Written};
 use super::workspace::Resolved;
 use super::{Loader, object, text};
-use crate::diagnostic::{Code, Piece};
 use crate::template::Template;
-use crate::tree::Node;
 
 /// What could be resolved of a test without its own type.
 pub(super) struct Parts<'p> {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use kindlm_engine::Digest;
+use kindlm_source::{Code, Diagnostic, Node, Piece, Source, Span};
 use kindlm_template::Fault;
 use kindlm_types::{AssertionSetInfo, Place, PromptInfo, Role, pointer};
 use serde_json::Value;
@@ -12,11 +13,8 @@ use super::Loader;
 use super::body::Opening;
 use super::sets::{Rules, set_info};
 use super::test::FILE;
-use crate::diagnostic::{Code, Diagnostic, Piece};
 use crate::schema::SHAPES;
-use crate::source::{Source, Span};
 use crate::template::{Template, place_of};
-use crate::tree::Node;
 use crate::written::{Language, PromptEntry, Speaker};
 
 /// Every prompt by name, in the order of the file.

@@ -1,12 +1,11 @@
 //! References to models by id.
 
 use kindlm_assertions::JudgeBlock;
+use kindlm_source::{Code, Piece, locate};
 use kindlm_types::{Place, suggest};
 use serde_json::Value;
 
 use super::{Loader, model};
-use crate::diagnostic::{Code, Piece};
-use crate::tree::locate;
 
 impl Loader<'_> {
     /// The default settings of judges.

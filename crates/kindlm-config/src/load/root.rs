@@ -8,14 +8,13 @@ use kindlm_engine::derived::{Derivation, Formula};
 use kindlm_engine::{Compliance, Defaults, gates};
 use kindlm_providers::{Kind, Providers, TYPE};
 use kindlm_schema::Shape;
+use kindlm_source::{Code, Kind as Yaml, Node, Piece, without_echoes};
 use kindlm_types::{ComplianceInfo, Place, Problem, SuiteInfo, pointer, suggest};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::Loader;
-use crate::diagnostic::{Code, Piece, without_echoes};
 use crate::schema::SHAPES;
-use crate::tree::{Kind as Yaml, Node};
 use crate::written::{
     ComplianceBlock, DefaultsBlock, DerivedEntry, RiskLevel, SuiteBlock, TraceBlock, UploadBlock,
 };

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use kindlm_source::{Code, Diagnostic, Piece};
 use kindlm_types::{PROMPT_ASSERTION, Place, nearest, pointer};
 use serde_json::{Map, Value};
 
 use super::sets::Rules;
 use super::{Loader, script, text};
-use crate::diagnostic::{Code, Diagnostic, Piece};
 
 /// The conditions of rules, as far as they are about variables.
 #[derive(Debug, Default)]

@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use kindlm_assertions::Check;
 use kindlm_engine::{Digest, Fingerprint};
+use kindlm_source::{Code, Node, Piece};
 use kindlm_template::is_template;
 use kindlm_types::{AssertionSetInfo, Place, Problem, ProblemKind, pointer, suggest};
 use serde_json::{Map, Value, json};
 
 use super::Loader;
 use super::test::FILE;
-use crate::diagnostic::{Code, Piece};
 use crate::schema::SHAPES;
-use crate::tree::Node;
 use crate::written::AssertionSetEntry;
 
 /// The key under which prompts and tests refer to sets.

@@ -10,15 +10,12 @@ use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use kindlm_source::{Code, Diagnostic, Kind, Node, Source, Span, read, rows};
 use serde_json::{Map, Value};
 
 use super::Loader;
 use super::dataset::entry;
 use super::prompt::Prompts;
-use crate::diagnostic::{Code, Diagnostic};
-use crate::rows::rows;
-use crate::source::{Source, Span};
-use crate::tree::{Kind, Node, read};
 
 /// What a column gives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

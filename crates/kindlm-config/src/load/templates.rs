@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use kindlm_source::Piece;
 use kindlm_types::Problem;
 use serde_json::{Value, json};
 
 use super::Loader;
-use crate::diagnostic::Piece;
 
 /// The key under which they are.
 pub(super) const KEY: &str = "assertionTemplates";

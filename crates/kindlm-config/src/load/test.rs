@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kindlm_assertions::Transform;
 use kindlm_engine::{CaseKind, Comparison, Digest, Fingerprint, TestCase};
+use kindlm_source::{Code, Node, Piece, meant_key};
 use kindlm_types::Place;
 use serde_json::{Map, Value};
 
@@ -13,9 +14,7 @@ use super::body::{Kit, More, Part, Row, SubjectForm, simulated};
 use super::kit::{digest, kit_key};
 use super::parts::Parts;
 use super::prompt::Prompts;
-use crate::diagnostic::{Code, Piece, meant_key};
 use crate::schema::SHAPES;
-use crate::tree::Node;
 use crate::written::{TestEntry, Transforms};
 
 /// How an entry of the list names a dataset.

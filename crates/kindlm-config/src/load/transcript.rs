@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use kindlm_engine::{Digest, Fingerprint};
 use kindlm_providers::transcript::read as understand;
+use kindlm_source::{Code, Node, Piece};
 use kindlm_types::{Place, Transcript};
 
 use super::Loader;
 use super::body::SubjectForm;
 use super::test::FILE;
-use crate::diagnostic::{Code, Piece};
-use crate::tree::Node;
 
 /// A transcript that was read.
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! The labelled turns of a conversation.
 
 use kindlm_engine::Fingerprint;
+use kindlm_source::{Code, Node, Piece};
 use kindlm_types::Place;
 use serde_json::{Map, Value};
 
@@ -9,9 +10,7 @@ use super::body::TurnForm;
 use super::sets::Rules;
 use super::vars::{Missing, Written};
 use super::{Loader, text};
-use crate::diagnostic::{Code, Piece};
 use crate::template::Template;
-use crate::tree::Node;
 
 /// The turns of a test.
 #[derive(Debug, Default)]

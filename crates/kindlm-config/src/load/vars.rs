@@ -3,14 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use kindlm_source::{Code, Diagnostic, Piece, Source, Span};
 use kindlm_types::{Place, nearest};
 use serde_json::{Map, Value};
 
 use super::Loader;
 use super::advice::TextUse;
-use crate::diagnostic::{Code, Diagnostic, Piece};
 use crate::shell::{self, Context};
-use crate::source::{Source, Span};
 use crate::template::{Form, FormError, Looked, Template, Unrendered, look_up, place_of};
 
 /// A template with where it is written.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use globset::GlobBuilder;
 use kindlm_assertions::Check;
 use kindlm_engine::{Digest, Fingerprint};
+use kindlm_source::{Code, Piece};
 use kindlm_types::workspace::{Container, HiddenFiles, Isolation};
 use kindlm_types::{FileTree, Place, TreeLimits, WorkspaceSpec};
 use serde_json::Value;
 
 use super::Loader;
-use crate::diagnostic::{Code, Piece};
 use crate::written::{HiddenEntry, HiddenTo, WorkspaceBlock};
 
 /// A workspace, and what tells it from others: its settings and the content of its files.

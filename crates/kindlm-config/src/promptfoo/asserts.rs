@@ -3,9 +3,9 @@
 use super::Translator;
 use super::build::{list, map, number, text};
 use super::expected::{Value, read};
-use crate::source::Span;
-use crate::tree::{Key, Kind, Node};
 use std::rc::Rc;
+
+use kindlm_source::{Key, Kind, Node, Span};
 
 impl Translator<'_> {
     /// The `assert` list of a test, each entry as here.

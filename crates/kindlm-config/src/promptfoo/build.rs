@@ -2,10 +2,8 @@
 
 use std::rc::Rc;
 
+use kindlm_source::{Key, Kind, Node, Span};
 use serde_json::Number;
-
-use crate::source::Span;
-use crate::tree::{Key, Kind, Node};
 
 pub(super) fn node(span: Span, kind: Kind) -> Node {
     Node { span, used_at: None, kind }

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
+use kindlm_source::{Key, Kind, Node, Span};
+
 use super::Translator;
 use super::build::{list, map, text, unique};
 use super::dynamic::{Asked, Made};
@@ -10,8 +12,6 @@ use super::prompts::{Prompt, Prompts};
 use super::providers::Group;
 use super::said::Said;
 use super::vars::Vars;
-use crate::source::Span;
-use crate::tree::{Key, Kind, Node};
 
 /// One test with what it is multiplied by.
 struct Case<'a> {

@@ -1,5 +1,6 @@
 //! Tests of which a program makes a part: the prompt, a variable, or what a filter of the config gives.
 
+use kindlm_source::{Kind, Node, Span};
 use serde_json::{Map, Value, json};
 
 use super::Translator;
@@ -8,8 +9,6 @@ use super::files::{extension, is_script, path};
 use super::prompts::Prompt;
 use super::said::Said;
 use super::vars::Vars;
-use crate::source::Span;
-use crate::tree::{Kind, Node};
 
 /// A test on one model, when its programs have run.
 #[derive(Clone, Debug)]

@@ -1,11 +1,9 @@
 //! Files that a promptfoo config refers to.
 
+use kindlm_source::{Code, Node, Source, Span, read};
 use serde_json::Value;
 
 use super::Translator;
-use crate::diagnostic::Code;
-use crate::source::{Source, Span};
-use crate::tree::{Node, read};
 
 /// How a file is named.
 const FILE: &str = "file://";

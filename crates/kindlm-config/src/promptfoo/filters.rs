@@ -5,14 +5,13 @@
 
 use std::sync::Arc;
 
+use kindlm_source::{Kind, Node, Span};
 use kindlm_template::{Filter, Filters, Variables, environment, is_template, literal};
 use serde_json::{Map, Value};
 
 use super::Translator;
 use super::programs::run;
 use super::vars::Vars;
-use crate::source::Span;
-use crate::tree::{Kind, Node};
 
 /// The filters of a config.
 #[derive(Debug)]

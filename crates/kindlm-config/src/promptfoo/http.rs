@@ -1,11 +1,11 @@
 //! `http` providers: requests that are written out in the config.
 
+use kindlm_source::{Key, Kind, Node, Span};
+
 use super::Translator;
 use super::build::{entries, text};
 use super::files::path;
 use super::settings::{Settings, variable_of};
-use crate::source::Span;
-use crate::tree::{Key, Kind, Node};
 
 /// What is told of a key that cannot be translated.
 const HELP: [(&str, &str); 5] = [

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use kindlm_redact::is_secret_setting;
-
-use crate::source::Source;
-use crate::tree::{Kind, Node};
+use kindlm_source::{Kind, Node, Source};
 
 /// The source with what may be a key covered by asterisks, byte for byte, so that every place stays where it is.
 pub(crate) fn covered(source: &Arc<Source>, root: &Node) -> Arc<Source> {

@@ -29,12 +29,10 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use kindlm_assertions::{ScriptSettings, ScriptsBlock};
+use kindlm_source::{Code, Diagnostic, Kind, Node, Source, Span};
 use serde_json::{Map, Value};
 
-use crate::diagnostic::{Code, Diagnostic};
 use crate::load::Sources;
-use crate::source::{Source, Span};
-use crate::tree::{Kind, Node};
 use build::{map, text};
 use dynamic::MadePrompts;
 use filters::OwnFilters;

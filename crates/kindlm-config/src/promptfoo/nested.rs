@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use kindlm_source::{Kind, Node};
 use kindlm_template::{Variables, environment, is_template, read};
 use serde_json::{Map, Value};
 
 use super::Translator;
 use super::dynamic::values;
 use super::vars::Vars;
-use crate::tree::{Kind, Node};
 
 /// How deep names of variables may stand in values of variables.
 const DEPTH: usize = 5;

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use kindlm_source::{Code, Diagnostic, Span};
 use kindlm_types::ecma;
 use kindlm_types::script::{
     ExportUse, ScriptOutcome, ScriptQuestion, ScriptRuntime, ScriptSource, ScriptValue,
@@ -13,8 +14,6 @@ use serde_json::{Number, Value};
 
 use super::Translator;
 use super::files::{extension, path};
-use crate::diagnostic::{Code, Diagnostic};
-use crate::source::Span;
 
 /// A function of a file, or something else that the file exports.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

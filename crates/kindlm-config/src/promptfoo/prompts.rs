@@ -1,13 +1,12 @@
 //! Prompts: in place, in files, as chats.
 
+use kindlm_source::{Kind, Node, Span};
 use serde_json::Value;
 
 use super::Translator;
 use super::build::{list, map, text, unique};
 use super::files::{extension, is_script, path};
 use super::programs::Program;
-use crate::source::Span;
-use crate::tree::{Kind, Node};
 
 /// What separates prompts in a text file.
 const SEPARATOR: &str = "\n---\n";

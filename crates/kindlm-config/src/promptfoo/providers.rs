@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use kindlm_source::{Key, Kind, Node, Span};
 use serde_json::Value;
 
 use super::Translator;
@@ -10,8 +11,6 @@ use super::dynamic::is_list;
 use super::files::{extension, path};
 use super::provider::{Provider, Runtime, read};
 use super::settings::{Settings, or_else};
-use crate::source::Span;
-use crate::tree::{Key, Kind, Node};
 
 /// The models of a config.
 #[derive(Default)]

@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
+use kindlm_source::{Key, Kind, Node, Span};
+
 use super::Translator;
-use crate::source::Span;
-use crate::tree::{Key, Kind, Node};
 
 /// The most references that may lead to each other.
 const DEPTH: usize = 16;

@@ -1,9 +1,10 @@
 //! How the run goes: `evaluateOptions`, `commandLineOptions`, and where the report is written.
 
+use kindlm_source::{Kind, Node};
+
 use super::Translator;
 use super::build::{entries, number, text};
 use super::files::extension;
-use crate::tree::{Kind, Node};
 
 /// Options that change nothing of what comes out here.
 const INERT: [&str; 14] = [

@@ -1,5 +1,6 @@
 //! What is said of a test, or of all tests.
 
+use kindlm_source::{Key, Kind, Node};
 use kindlm_types::Class;
 use serde_json::Value;
 
@@ -9,7 +10,6 @@ use super::build::{list, map};
 use super::cases::with;
 use super::provider::{Provider, read};
 use super::vars::{Vars, merged};
-use crate::tree::{Key, Kind, Node};
 
 /// What is said of a test or of all tests. Nodes of the test stand above those of the defaults.
 #[derive(Clone, Default)]

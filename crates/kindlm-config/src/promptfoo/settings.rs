@@ -1,10 +1,10 @@
 //! The `config` of providers: what becomes of each key.
 
+use kindlm_source::{Key, Node, Span};
+
 use super::Translator;
 use super::build::{entries, list, map, number, text};
 use crate::load::faults_of_parameters;
-use crate::source::Span;
-use crate::tree::{Key, Node};
 
 /// The parts of a model and of its provider that a `config` gives.
 #[derive(Default)]

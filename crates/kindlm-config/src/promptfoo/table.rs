@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kindlm_source::{Code, Diagnostic, Node, Source, Span, rows};
 use serde_json::Value;
 
 use super::Translator;
@@ -10,11 +11,7 @@ use super::build::{entries, key, number, text};
 use super::cases::with;
 use super::said::Said;
 use super::vars::merged;
-use crate::diagnostic::{Code, Diagnostic};
 use crate::load::beside;
-use crate::rows::rows;
-use crate::source::{Source, Span};
-use crate::tree::Node;
 
 /// How columns begin that are assertions.
 const EXPECTED: &str = "__expected";
@@ -52,7 +49,7 @@ impl Place<'_> {
 /// A row, as far as it is read.
 struct Row {
     said: Said,
-    vars: Vec<(crate::tree::Key, Node)>,
+    vars: Vec<(kindlm_source::Key, Node)>,
     /// Assertions by the number of their column, from 1.
     asserts: Vec<(usize, Node)>,
     /// What columns say of one assertion, or (number 0) of all: the key and its value.

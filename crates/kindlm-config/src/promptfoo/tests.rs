@@ -1,13 +1,12 @@
 //! Tests: in place, in files, made by programs, from scenarios.
 
+use kindlm_source::{Kind, Node, Span};
 use serde_json::{Value, json};
 
 use super::Translator;
 use super::dynamic::is_list;
 use super::files::{extension, is_script, path};
 use super::said::Said;
-use crate::source::Span;
-use crate::tree::{Kind, Node};
 
 /// What a Python program that makes tests is called by promptfoo.
 const GENERATE: &str = "generate_tests";

@@ -2,10 +2,11 @@
 
 use std::rc::Rc;
 
+use kindlm_source::{Key, Kind, Node};
+
 use super::Translator;
 use super::build::node;
 use super::files::{extension, is_script, path};
-use crate::tree::{Key, Kind, Node};
 
 /// The variables of one test.
 pub(super) type Vars = Vec<(Key, Node)>;

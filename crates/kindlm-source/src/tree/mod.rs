@@ -15,9 +15,9 @@ use serde_json::{Map, Number, Value};
 
 use crate::source::Span;
 
-pub(crate) use json::read_json;
-pub(crate) use place::locate;
-pub(crate) use read::read;
+pub use json::read_json;
+pub use place::{Found, locate};
+pub use read::{Tree, read};
 
 /// Most levels of lists and mappings inside of each other, aliases included.
 pub const MAX_DEPTH: usize = 128;
@@ -30,36 +30,44 @@ pub const MAX_ALIASED: u64 = 1_000_000;
 
 /// A value with its place.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+pub struct Node {
     /// Where it is written.
-    pub(crate) span: Span,
+    pub span: Span,
     /// Where an alias or a merge key brought it in, if it is written elsewhere.
-    pub(crate) used_at: Option<Span>,
+    pub used_at: Option<Span>,
     /// What it is.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
 }
 
 /// What a node is. Lists and mappings are shared, so an alias costs nothing.
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// Nothing.
     Null,
+    /// True or false.
     Bool(bool),
+    /// A finite number.
     Number(Number),
+    /// A text.
     Text(Rc<str>),
+    /// A list.
     List(Rc<Vec<Node>>),
+    /// A mapping, in the order of the file. No key is there twice.
     Mapping(Rc<Vec<(Key, Node)>>),
 }
 
 /// The key of a mapping.
 #[derive(Clone, Debug)]
-pub(crate) struct Key {
-    pub(crate) name: Rc<str>,
-    pub(crate) span: Span,
+pub struct Key {
+    /// Its text.
+    pub name: Rc<str>,
+    /// Where it is written.
+    pub span: Span,
 }
 
 impl Node {
     /// A node all of whose parts are at the same place: for rows of tables.
-    pub(crate) fn at(span: Span, value: &Value) -> Self {
+    pub fn at(span: Span, value: &Value) -> Self {
         let kind = match value {
             Value::Null => Kind::Null,
             Value::Bool(value) => Kind::Bool(*value),
@@ -80,27 +88,27 @@ impl Node {
     }
 
     /// The value of a key.
-    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+    pub fn get(&self, key: &str) -> Option<&Node> {
         self.entries().iter().find(|(it, _)| &*it.name == key).map(|(_, node)| node)
     }
 
     /// The keys and values of a mapping; none for anything else.
-    pub(crate) fn entries(&self) -> &[(Key, Node)] {
+    pub fn entries(&self) -> &[(Key, Node)] {
         if let Kind::Mapping(entries) = &self.kind { entries } else { &[] }
     }
 
     /// The items of a list; none for anything else.
-    pub(crate) fn items(&self) -> &[Node] {
+    pub fn items(&self) -> &[Node] {
         if let Kind::List(items) = &self.kind { items } else { &[] }
     }
 
     /// The text of a string.
-    pub(crate) fn text(&self) -> Option<&str> {
+    pub fn text(&self) -> Option<&str> {
         if let Kind::Text(text) = &self.kind { Some(text) } else { None }
     }
 
     /// The value without its places.
-    pub(crate) fn to_json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         match &self.kind {
             Kind::Null => Value::Null,
             Kind::Bool(value) => Value::Bool(*value),

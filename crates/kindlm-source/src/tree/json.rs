@@ -14,7 +14,7 @@ use crate::source::{Source, Span};
 const DEPTH: usize = 64;
 
 /// Reads a part of a source as JSON; places count from the start of the source. `None` if it is anything else.
-pub(crate) fn read_json(source: &Source, range: Range<usize>) -> Option<Node> {
+pub fn read_json(source: &Source, range: Range<usize>) -> Option<Node> {
     let text = source.text().get(range.clone())?;
     let mut cursor = Cursor { text, base: range.start, at: 0, nodes: 0 };
     let node = cursor.value(0)?;

@@ -10,17 +10,17 @@ use crate::source::{Source, Span};
 
 /// What a pointer leads to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
+pub struct Found {
     /// The place to underline.
-    pub(crate) span: Span,
+    pub span: Span,
     /// Where an alias brought the value in, if the place is elsewhere.
-    pub(crate) used_at: Option<Span>,
+    pub used_at: Option<Span>,
 }
 
 /// Finds the place of a key or a value, or the nearest place that exists.
 ///
 /// A value that is written on several lines is shown by its key.
-pub(crate) fn locate(source: &Source, root: &Node, pointer: &str, place: Place) -> Found {
+pub fn locate(source: &Source, root: &Node, pointer: &str, place: Place) -> Found {
     let mut node = root;
     let mut key: Option<Span> = None;
     let mut used_at = root.used_at;
@@ -51,7 +51,7 @@ pub(crate) fn locate(source: &Source, root: &Node, pointer: &str, place: Place) 
 
 impl Node {
     /// The value that a pointer leads to, if there is one.
-    pub(crate) fn at_mut(&mut self, pointer: &str) -> Option<&mut Node> {
+    pub fn at_mut(&mut self, pointer: &str) -> Option<&mut Node> {
         pointer.split('/').skip(1).try_fold(self, |node, segment| {
             let segment = unescape(segment);
             match &mut node.kind {

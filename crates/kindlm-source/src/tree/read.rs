@@ -14,17 +14,17 @@ use crate::source::{Source, Span};
 
 /// What a document holds, and what is wrong with it.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub struct Tree {
     /// The value; `None` if the syntax is broken. Null for an empty document.
-    pub(crate) root: Option<Node>,
+    pub root: Option<Node>,
     /// Every problem.
-    pub(crate) diagnostics: Vec<Diagnostic>,
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 type Stop = Box<Diagnostic>;
 
 /// Reads one document out of a part of a source; places count from the start of the source.
-pub(crate) fn read(source: &Arc<Source>, range: Range<usize>) -> Tree {
+pub fn read(source: &Arc<Source>, range: Range<usize>) -> Tree {
     let text = source.text().get(range.clone()).unwrap_or_default();
     let mut options = granit_parser::options! {
         // One more than allowed, so that the limit with the better place is ours.

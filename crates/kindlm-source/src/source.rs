@@ -5,14 +5,6 @@ use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 
-use crate::diagnostic::{Code, Diagnostic};
-
-/// The largest file that is read, in bytes: 64 MiB.
-pub const MAX_BYTES: usize = 64 * 1024 * 1024;
-
-/// How much of a broken file is kept after the place where it broke, in bytes.
-const AFTER_THE_BREAK: usize = 120;
-
 /// A part of a source: byte offsets into its text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
@@ -63,33 +55,6 @@ impl Source {
         Self { name: name.into(), text: text.into(), lines: OnceLock::new() }
     }
 
-    /// Reads bytes as UTF-8. A byte order mark is dropped.
-    pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<Arc<Self>, Box<Diagnostic>> {
-        if bytes.len() > MAX_BYTES {
-            return Err(too_large(name, bytes.len()));
-        }
-        if bytes.starts_with(&[0xFF, 0xFE]) || bytes.starts_with(&[0xFE, 0xFF]) {
-            let source = Arc::new(Self::new(name, ""));
-            let message = "the file is UTF-16; only UTF-8 is read";
-            return Err(Box::new(
-                Diagnostic::error(Code::SYNTAX, message, &source, Span::default())
-                    .with_help("save the file as UTF-8"),
-            ));
-        }
-        let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
-        match std::str::from_utf8(bytes) {
-            Ok(text) => match text.bytes().position(|it| it == 0) {
-                None => Ok(Arc::new(Self::new(name, text))),
-                Some(at) => Err(broken(name, bytes, at, "a NUL byte is not text")),
-            },
-            Err(err) => {
-                let at = err.valid_up_to();
-                let byte = bytes.get(at).copied().unwrap_or_default();
-                Err(broken(name, bytes, at, &format!("the byte 0x{byte:02X} is not valid UTF-8")))
-            }
-        }
-    }
-
     /// The name, as the user gave it.
     pub fn name(&self) -> &str {
         &self.name
@@ -134,7 +99,7 @@ impl Source {
     }
 
     /// What of a span is on its first line, without white space at the end.
-    pub(crate) fn first_line(&self, span: Span) -> Span {
+    pub fn first_line(&self, span: Span) -> Span {
         let text = self.slice(span);
         let line = text.split('\n').next().unwrap_or_default().trim_end();
         Span::new(span.start as usize, span.start as usize + line.len())
@@ -146,29 +111,6 @@ impl Source {
             std::iter::once(0).chain(breaks.map(|(at, _)| Span::new(at + 1, 0).start)).collect()
         })
     }
-}
-
-fn too_large(name: &str, bytes: usize) -> Box<Diagnostic> {
-    let source = Arc::new(Source::new(name, ""));
-    let message = format!("the file has {bytes} bytes, more than the {MAX_BYTES} that are allowed");
-    let help = "keep the tests in datasets: `tests: file://cases-*.jsonl`";
-    Box::new(Diagnostic::error(Code::TOO_LARGE, message, &source, Span::default()).with_help(help))
-}
-
-/// A diagnostic at a byte that is not text. The source that it shows ends soon after.
-fn broken(name: &str, bytes: &[u8], at: usize, message: &str) -> Box<Diagnostic> {
-    let after = bytes.get(at..).unwrap_or_default();
-    let after = after.get(..after.len().min(AFTER_THE_BREAK)).unwrap_or_default();
-    let line = after.split(|it| *it == b'\n').next().unwrap_or_default();
-    let mut text = String::from_utf8_lossy(bytes.get(..at).unwrap_or_default()).into_owned();
-    text.push_str(&String::from_utf8_lossy(line));
-    let width = text.get(at..).and_then(|it| it.chars().next()).map_or(0, char::len_utf8);
-    let source = Arc::new(Source::new(name, text));
-    Box::new(
-        Diagnostic::error(Code::SYNTAX, message, &source, Span::new(at, at + width))
-            .with_label("here")
-            .with_help("save the file as UTF-8 text"),
-    )
 }
 
 #[cfg(test)]

@@ -7,16 +7,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use kindlm_redact::mask_keys;
-use kindlm_types::{Place, Problem, ProblemKind, pointer};
+use kindlm_types::pointer;
 use serde::{Serialize, Serializer};
 
 pub use render::render;
 
 use crate::source::{Position, Source, Span};
-use crate::tree::{Node, locate};
 
 /// The most diagnostics that are collected for one kind of source.
-pub(crate) const MAX_DIAGNOSTICS: usize = 500;
+pub const MAX_DIAGNOSTICS: usize = 500;
 
 /// What kind of problem it is: a stable name for scripts and for `validate --format json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -131,12 +130,7 @@ pub struct Diagnostic {
 
 impl Diagnostic {
     /// An error at a place.
-    pub(crate) fn error(
-        code: Code,
-        message: impl Into<String>,
-        source: &Arc<Source>,
-        span: Span,
-    ) -> Self {
+    pub fn error(code: Code, message: impl Into<String>, source: &Arc<Source>, span: Span) -> Self {
         Self {
             code,
             level: Level::Error,
@@ -150,17 +144,23 @@ impl Diagnostic {
         }
     }
 
-    pub(crate) fn with_label(mut self, label: impl Into<String>) -> Self {
+    /// Labels the place.
+    #[must_use]
+    pub fn with_label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    pub(crate) fn with_help(mut self, help: impl Into<String>) -> Self {
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    pub(crate) fn with_related(
+    /// Adds another place that has to do with it.
+    #[must_use]
+    pub fn with_related(
         mut self,
         source: &Arc<Source>,
         span: Span,
@@ -171,12 +171,16 @@ impl Diagnostic {
         self
     }
 
-    pub(crate) fn with_path(mut self, pointer: &str) -> Self {
+    /// Sets the path from a JSON pointer.
+    #[must_use]
+    pub fn with_path(mut self, pointer: &str) -> Self {
         self.path = readable(pointer);
         self
     }
 
-    pub(crate) fn into_warning(self) -> Self {
+    /// Makes a warning of it.
+    #[must_use]
+    pub fn into_warning(self) -> Self {
         Self { level: Level::Warning, ..self }
     }
 
@@ -189,86 +193,6 @@ impl Diagnostic {
     pub fn position(&self) -> Position {
         self.source.position(self.span.start)
     }
-}
-
-/// A part of a document, to which problems are relative.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece<'a> {
-    /// The file.
-    pub(crate) source: &'a Arc<Source>,
-    /// The document.
-    pub(crate) root: &'a Node,
-    /// Where the document is in the whole, such as `/tests/3` for a row of a dataset.
-    pub(crate) prefix: &'a str,
-}
-
-impl Piece<'_> {
-    /// An error at the value, or the key, that a pointer leads to.
-    pub(crate) fn error(
-        &self,
-        code: Code,
-        pointer: &str,
-        place: Place,
-        message: impl Into<String>,
-    ) -> Diagnostic {
-        let found = locate(self.source, self.root, pointer, place);
-        let diagnostic = Diagnostic::error(code, message, self.source, found.span)
-            .with_path(&format!("{}{pointer}", self.prefix));
-        match found.used_at {
-            Some(used_at) => diagnostic.with_related(self.source, used_at, "used here"),
-            None => diagnostic,
-        }
-    }
-
-    /// A problem at its place.
-    pub(crate) fn problem(&self, problem: Problem) -> Diagnostic {
-        let code = code(&problem.kind);
-        let label = match code {
-            Code::UNKNOWN_KEY => "not known here",
-            Code::MISSING_KEY => "it belongs in here",
-            _ => "",
-        };
-        let mut diagnostic =
-            self.error(code, &problem.pointer, problem.place, problem.message).with_label(label);
-        if let ProblemKind::MissingKey { key } = &problem.kind {
-            let pointer = format!("{}{}/{}", self.prefix, problem.pointer, pointer::segment(key));
-            diagnostic = diagnostic.with_path(&pointer);
-        }
-        diagnostic.help = problem.help;
-        diagnostic
-    }
-}
-
-/// The code of a problem.
-fn code(kind: &ProblemKind) -> Code {
-    match kind {
-        ProblemKind::InvalidValue => Code::INVALID_VALUE,
-        ProblemKind::UnknownKey { .. } => Code::UNKNOWN_KEY,
-        ProblemKind::MissingKey { .. } => Code::MISSING_KEY,
-        ProblemKind::UnknownReference => Code::UNKNOWN_REFERENCE,
-        ProblemKind::MissingVariable { .. } => Code::MISSING_VARIABLE,
-        ProblemKind::NoEffect => Code::NO_EFFECT,
-        ProblemKind::File { .. } => Code::FILE,
-    }
-}
-
-/// Problems without those that only repeat another: the key that is missing because it is misspelt.
-pub(crate) fn without_echoes(problems: Vec<Problem>) -> Vec<Problem> {
-    let meant: Vec<(String, String)> = problems.iter().filter_map(meant_key).collect();
-    let is_echo = |problem: &Problem| match &problem.kind {
-        ProblemKind::MissingKey { key } => {
-            meant.iter().any(|(at, meant)| *at == problem.pointer && meant == key)
-        }
-        _ => false,
-    };
-    problems.into_iter().filter(|it| !is_echo(it)).collect()
-}
-
-/// The object with an unknown key, and the key that was probably meant.
-pub(crate) fn meant_key(problem: &Problem) -> Option<(String, String)> {
-    let ProblemKind::UnknownKey { meant: Some(meant) } = &problem.kind else { return None };
-    let (parent, _) = problem.pointer.rsplit_once('/')?;
-    Some((parent.to_owned(), meant.clone()))
 }
 
 /// A pointer as people write it: `/tests/0/vars` is `tests[0].vars`.
@@ -346,27 +270,6 @@ impl Serialize for Diagnostic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kindlm_schema::Shape;
-    use serde_json::json;
-
-    #[test]
-    fn problems_of_shapes_get_their_codes() {
-        let shape = Shape::new(json!({
-            "properties": {"a": {"type": "integer"}, "b": {"required": ["c"]}},
-            "required": ["id"], "additionalProperties": false,
-        }));
-        let problems = shape.problems(&json!({"a": "x", "b": {}, "zz": 1}));
-        let codes: Vec<_> = problems.iter().map(|it| code(&it.kind).as_str()).collect();
-        assert_eq!(
-            codes,
-            [
-                "CONFIG_MISSING_KEY",
-                "CONFIG_INVALID_VALUE",
-                "CONFIG_MISSING_KEY",
-                "CONFIG_UNKNOWN_KEY"
-            ]
-        );
-    }
 
     #[test]
     fn paths_read_as_people_write_them() {

@@ -1,0 +1,33 @@
+//! Reads YAML, JSON and CSV into values with places, and shows problems at them.
+//!
+//! A [`Source`] is the text of a file, a [`Span`] a part of it. [`read`] makes a tree of [`Node`]s, in bounded time and
+//! memory; [`rows()`] reads a table. A [`Diagnostic`] says what is wrong, where, and what to do; [`render`] shows it.
+//!
+//! ```
+//! use kindlm_source::{Code, Piece, decode, read, render};
+//! use kindlm_types::Place;
+//!
+//! let source = decode("a.yaml", b"tests:\n  - name: 5\n").unwrap();
+//! let tree = read(&source, 0..source.text().len());
+//! let piece = Piece { source: &source, root: &tree.root.unwrap(), prefix: "" };
+//! let problem = piece.error(Code::INVALID_VALUE, "/tests/0/name", Place::Value, "expected a text");
+//! assert_eq!(problem.path, "tests[0].name");
+//! assert!(render(&problem, false).contains("a.yaml:2:11"));
+//! ```
+#![deny(clippy::disallowed_methods)]
+
+mod decode;
+mod diagnostic;
+mod piece;
+mod rows;
+mod source;
+mod tree;
+
+pub use decode::{MAX_BYTES, decode};
+pub use diagnostic::{Code, Diagnostic, Level, MAX_DIAGNOSTICS, Related, render};
+pub use piece::{Piece, meant_key, without_echoes};
+pub use rows::{Row, Rows, rows};
+pub use source::{Position, Source, Span};
+pub use tree::{
+    Found, Key, Kind, MAX_ALIASED, MAX_DEPTH, MAX_NODES, Node, Tree, locate, read, read_json,
+};

@@ -1,0 +1,115 @@
+//! Places of problems: from a JSON pointer to a line of the file.
+
+use std::sync::Arc;
+
+use kindlm_types::{Place, Problem, ProblemKind, pointer};
+
+use crate::diagnostic::{Code, Diagnostic};
+use crate::source::Source;
+use crate::tree::{Node, locate};
+
+/// A part of a document, to which problems are relative.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// The file.
+    pub source: &'a Arc<Source>,
+    /// The document.
+    pub root: &'a Node,
+    /// Where the document is in the whole, such as `/tests/3` for a row of a dataset.
+    pub prefix: &'a str,
+}
+
+impl Piece<'_> {
+    /// An error at the value, or the key, that a pointer leads to.
+    pub fn error(
+        &self,
+        code: Code,
+        pointer: &str,
+        place: Place,
+        message: impl Into<String>,
+    ) -> Diagnostic {
+        let found = locate(self.source, self.root, pointer, place);
+        let diagnostic = Diagnostic::error(code, message, self.source, found.span)
+            .with_path(&format!("{}{pointer}", self.prefix));
+        match found.used_at {
+            Some(used_at) => diagnostic.with_related(self.source, used_at, "used here"),
+            None => diagnostic,
+        }
+    }
+
+    /// A problem at its place.
+    pub fn problem(&self, problem: Problem) -> Diagnostic {
+        let code = code(&problem.kind);
+        let label = match code {
+            Code::UNKNOWN_KEY => "not known here",
+            Code::MISSING_KEY => "it belongs in here",
+            _ => "",
+        };
+        let mut diagnostic =
+            self.error(code, &problem.pointer, problem.place, problem.message).with_label(label);
+        if let ProblemKind::MissingKey { key } = &problem.kind {
+            let pointer = format!("{}{}/{}", self.prefix, problem.pointer, pointer::segment(key));
+            diagnostic = diagnostic.with_path(&pointer);
+        }
+        diagnostic.help = problem.help;
+        diagnostic
+    }
+}
+
+/// The code of a problem.
+fn code(kind: &ProblemKind) -> Code {
+    match kind {
+        ProblemKind::InvalidValue => Code::INVALID_VALUE,
+        ProblemKind::UnknownKey { .. } => Code::UNKNOWN_KEY,
+        ProblemKind::MissingKey { .. } => Code::MISSING_KEY,
+        ProblemKind::UnknownReference => Code::UNKNOWN_REFERENCE,
+        ProblemKind::MissingVariable { .. } => Code::MISSING_VARIABLE,
+        ProblemKind::NoEffect => Code::NO_EFFECT,
+        ProblemKind::File { .. } => Code::FILE,
+    }
+}
+
+/// Problems without those that only repeat another: the key that is missing because it is misspelt.
+pub fn without_echoes(problems: Vec<Problem>) -> Vec<Problem> {
+    let meant: Vec<(String, String)> = problems.iter().filter_map(meant_key).collect();
+    let is_echo = |problem: &Problem| match &problem.kind {
+        ProblemKind::MissingKey { key } => {
+            meant.iter().any(|(at, meant)| *at == problem.pointer && meant == key)
+        }
+        _ => false,
+    };
+    problems.into_iter().filter(|it| !is_echo(it)).collect()
+}
+
+/// The object with an unknown key, and the key that was probably meant.
+pub fn meant_key(problem: &Problem) -> Option<(String, String)> {
+    let ProblemKind::UnknownKey { meant: Some(meant) } = &problem.kind else { return None };
+    let (parent, _) = problem.pointer.rsplit_once('/')?;
+    Some((parent.to_owned(), meant.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kindlm_schema::Shape;
+    use serde_json::json;
+
+    #[test]
+    fn problems_of_shapes_get_their_codes() {
+        let shape = Shape::new(json!({
+            "properties": {"a": {"type": "integer"}, "b": {"required": ["c"]}},
+            "required": ["id"], "additionalProperties": false,
+        }));
+        let problems = shape.problems(&json!({"a": "x", "b": {}, "zz": 1}));
+        let codes: Vec<_> = problems.iter().map(|it| code(&it.kind).as_str()).collect();
+        assert_eq!(
+            codes,
+            [
+                "CONFIG_MISSING_KEY",
+                "CONFIG_INVALID_VALUE",
+                "CONFIG_MISSING_KEY",
+                "CONFIG_UNKNOWN_KEY"
+            ]
+        );
+    }
+}
