@@ -30,7 +30,6 @@
 
 mod imports;
 mod load;
-mod promptfoo;
 mod schema;
 mod shell;
 mod template;

@@ -32,6 +32,6 @@ mod words;
 
 pub use compile::{Schema, SchemaError, Violation};
 pub use generate::{finish, generator};
-pub use lint::{Lint, lint};
+pub use lint::{Lint, faults_of_parameters, lint};
 pub use numbers::normalise_numbers;
 pub use shape::Shape;

@@ -3,7 +3,7 @@
 use kindlm_types::{nearest, pointer};
 use serde_json::Value;
 
-use crate::{formats, walk};
+use crate::{Schema, formats, walk};
 
 /// Something in a schema that has no effect and was probably meant to have one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,4 +144,16 @@ fn unknown(what: &str, word: &str, known: &[&str]) -> Option<String> {
         .map(|near| format!("; did you mean `{near}`?"))
         .unwrap_or_default();
     Some(format!("`{word}` is not a {what} of JSON Schema and checks nothing{hint}"))
+}
+
+/// The lints of the `parameters` of a function, or one for the whole of a schema that cannot be compiled.
+#[must_use]
+pub fn faults_of_parameters(schema: &Value) -> Vec<Lint> {
+    match Schema::compile(schema) {
+        Ok(_) => lint(schema),
+        Err(fault) => {
+            let message = format!("these parameters are not a usable JSON Schema: {fault}");
+            vec![Lint { pointer: String::new(), message }]
+        }
+    }
 }

@@ -55,6 +55,17 @@ impl Source {
         Self { name: name.into(), text: text.into(), lines: OnceLock::new() }
     }
 
+    /// The source of a file whose path is relative to the folder of this one; its name is for messages.
+    #[must_use]
+    pub fn beside(&self, path: &str, text: impl Into<Arc<str>>) -> Self {
+        let path = path.trim_start_matches("./");
+        let name = match self.name.rsplit_once('/') {
+            Some((folder, _)) => format!("{folder}/{path}"),
+            None => path.to_owned(),
+        };
+        Self::new(name, text)
+    }
+
     /// The name, as the user gave it.
     pub fn name(&self) -> &str {
         &self.name

@@ -71,7 +71,7 @@ impl Loader<'_> {
             Some(text) => text.into(),
             None => text,
         };
-        let source = Arc::new(Source::new(beside(self.source.name(), path), text));
+        let source = Arc::new(self.source.beside(path, text));
         let before = self.suite.cases.len();
         let errors = self.found.errors.len();
         let file = path.rsplit('/').next().unwrap_or(path);
@@ -191,13 +191,4 @@ impl Loader<'_> {
 /// A key and value made up at a place.
 pub(super) fn entry(key: &str, span: Span, kind: Kind) -> (Key, Node) {
     (Key { name: key.into(), span }, Node { span, used_at: None, kind })
-}
-
-/// The name of a file beside the config file, for messages.
-pub(crate) fn beside(config: &str, path: &str) -> String {
-    let path = path.trim_start_matches("./");
-    match config.rsplit_once('/') {
-        Some((folder, _)) => format!("{folder}/{path}"),
-        None => path.to_owned(),
-    }
 }

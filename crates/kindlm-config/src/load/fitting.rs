@@ -1,6 +1,6 @@
 //! Whether the parts of a test go together, with each other and with what the suite has.
 
-use kindlm_schema::{Lint, Schema, lint};
+use kindlm_schema::{Lint, faults_of_parameters};
 use kindlm_source::{Code, Piece, locate};
 use kindlm_types::{Place, Role};
 use serde_json::Value;
@@ -161,17 +161,6 @@ impl Loader<'_> {
             let help = "write one answer (`then: { ok: true }`), or several in order (`answers: [{ then: … }, { then: … }]`)";
             let place = if key.is_empty() { Place::Value } else { Place::Key };
             self.push(piece.error(Code::INVALID_VALUE, &at, place, message).with_help(help));
-        }
-    }
-}
-
-/// What is wrong with the JSON Schema of what a function takes.
-pub(crate) fn faults_of_parameters(schema: &Value) -> Vec<Lint> {
-    match Schema::compile(schema) {
-        Ok(_) => lint(schema),
-        Err(fault) => {
-            let message = format!("these parameters are not a usable JSON Schema: {fault}");
-            vec![Lint { pointer: String::new(), message }]
         }
     }
 }

@@ -35,6 +35,7 @@ use std::sync::Arc;
 
 use kindlm_assertions::Setup;
 use kindlm_engine::{Model, Suite, gates};
+use kindlm_promptfoo::Inputs;
 use kindlm_providers::Providers;
 use kindlm_source::{
     Code, Diagnostic, MAX_DIAGNOSTICS, Node, Piece, Source, Span, read, without_echoes,
@@ -44,10 +45,7 @@ use kindlm_types::{FileError, Files, Place, Problem, Registry};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::promptfoo;
 use crate::written::DefaultsBlock;
-pub(crate) use dataset::beside;
-pub(crate) use fitting::faults_of_parameters;
 pub use import::{Imported, import, import_with};
 pub use names::{SuiteNames, suite_names};
 
@@ -168,11 +166,17 @@ fn read_all(
     let Some(root) = tree.root else {
         return Ok((load_tree(&source, None, found, sources, false).0, None));
     };
-    if !promptfoo::is_promptfoo(&root) {
+    if !kindlm_promptfoo::is_promptfoo(&root) {
         return Ok((load_tree(&source, Some(&root), found, sources, false).0, None));
     }
-    let source = promptfoo::covered(&source, &root);
-    let translated = promptfoo::translate(&source, &root, sources);
+    let source = kindlm_promptfoo::covered(&source, &root);
+    let inputs = Inputs {
+        files: sources.files,
+        env: sources.env,
+        scripts: Arc::clone(&sources.scripts),
+        reporters: &sources.reporters,
+    };
+    let translated = kindlm_promptfoo::translate(&source, &root, &inputs);
     translated.diagnostics.into_iter().for_each(|it| found.push(it));
     let root = translated.root;
     // What could not be translated is missing, and would be complained about once more.
@@ -428,7 +432,7 @@ impl Loader<'_> {
             }
         };
         let text = text.strip_prefix('\u{feff}').map_or(Arc::clone(&text), Arc::from);
-        let source = Arc::new(Source::new(dataset::beside(self.source.name(), path), text));
+        let source = Arc::new(self.source.beside(path, text));
         let tree = read(&source, 0..source.text().len());
         let is_whole = tree.diagnostics.is_empty();
         tree.diagnostics.into_iter().for_each(|it| self.push(it));

@@ -2,8 +2,6 @@
 
 use kindlm_source::read;
 
-use crate::promptfoo;
-
 /// The names by which the runs of a suite are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuiteNames {
@@ -18,10 +16,10 @@ pub struct SuiteNames {
 pub fn suite_names(bytes: &[u8]) -> Option<SuiteNames> {
     let source = kindlm_source::decode("", bytes).ok()?;
     let root = read(&source, 0..source.text().len()).root?;
-    if promptfoo::is_promptfoo(&root) {
+    if kindlm_promptfoo::is_promptfoo(&root) {
         return Some(SuiteNames {
-            project: promptfoo::PROJECT.to_owned(),
-            suite: promptfoo::suite_name(&root),
+            project: kindlm_promptfoo::PROJECT.to_owned(),
+            suite: kindlm_promptfoo::suite_name(&root),
         });
     }
     Some(SuiteNames {

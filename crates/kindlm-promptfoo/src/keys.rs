@@ -6,7 +6,7 @@ use kindlm_redact::is_secret_setting;
 use kindlm_source::{Kind, Node, Source};
 
 /// The source with what may be a key covered by asterisks, byte for byte, so that every place stays where it is.
-pub(crate) fn covered(source: &Arc<Source>, root: &Node) -> Arc<Source> {
+pub fn covered(source: &Arc<Source>, root: &Node) -> Arc<Source> {
     let mut bytes = source.text().as_bytes().to_vec();
     if !cover(root, &mut bytes) {
         return Arc::clone(source);

@@ -2,6 +2,30 @@
 //!
 //! Every node of the translation keeps the place of what it stands for, so whatever is wrong with it is reported
 //! where the user wrote it. What has no equal here is an error at its place; nothing is dropped in silence.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use kindlm_promptfoo::{Inputs, is_promptfoo, translate};
+//! use kindlm_source::{Source, read};
+//! use kindlm_types::NoFiles;
+//! use kindlm_types::script::ScriptQuestion;
+//!
+//! let text = "providers: [openai:gpt-4o]\nprompts: ['Greet {{name}}.']\ntests: [{ vars: { name: Ada } }]\n";
+//! let source = Arc::new(Source::new("promptfooconfig.yaml", text));
+//! let root = read(&source, 0..text.len()).root.unwrap();
+//! assert!(is_promptfoo(&root));
+//! let inputs = Inputs {
+//!     files: &NoFiles,
+//!     env: &|_| None,
+//!     scripts: Arc::new(|_: &ScriptQuestion| unreachable!("the config names no program")),
+//!     reporters: &[],
+//! };
+//! let translated = translate(&source, &root, &inputs);
+//! assert!(translated.diagnostics.is_empty());
+//! assert_eq!(translated.root.to_json()["tests"][0]["vars"]["name"], "Ada");
+//! ```
+#![deny(clippy::disallowed_methods)]
 
 mod asserts;
 mod build;
@@ -22,21 +46,23 @@ mod run_options;
 mod said;
 mod settings;
 mod table;
-mod tests;
+mod test_list;
 mod vars;
 
 use std::collections::{BTreeSet, HashSet};
+use std::fmt;
 use std::sync::Arc;
 
 use kindlm_assertions::{ScriptSettings, ScriptsBlock};
 use kindlm_source::{Code, Diagnostic, Kind, Node, Source, Span};
+use kindlm_types::Files;
+use kindlm_types::script::RunScript;
 use serde_json::{Map, Value};
 
-use crate::load::Sources;
 use build::{map, text};
 use dynamic::MadePrompts;
 use filters::OwnFilters;
-pub(crate) use keys::covered;
+pub use keys::covered;
 use programs::Program;
 use providers::Providers;
 
@@ -52,15 +78,15 @@ const TELLING: [&str; 7] = [
 ];
 
 /// The project of every suite that is made of a config of promptfoo's.
-pub(crate) const PROJECT: &str = "promptfoo";
+pub const PROJECT: &str = "promptfoo";
 
 /// The name of the suite that is made of a config: its description, if it has one.
-pub(crate) fn suite_name(root: &Node) -> String {
+pub fn suite_name(root: &Node) -> String {
     root.get("description").and_then(Node::text).unwrap_or(PROJECT).to_owned()
 }
 
 /// True if a document is a promptfoo config: it does not say `kindlm`, and has what only promptfoo has.
-pub(crate) fn is_promptfoo(root: &Node) -> bool {
+pub fn is_promptfoo(root: &Node) -> bool {
     if root.get("kindlm").is_some() {
         return false;
     }
@@ -73,23 +99,42 @@ pub(crate) fn is_promptfoo(root: &Node) -> bool {
 }
 
 /// What a promptfoo config is here.
-pub(crate) struct Translated {
+#[derive(Debug)]
+pub struct Translated {
     /// The document of an equal `kindlm.yaml`.
-    pub(crate) root: Node,
+    pub root: Node,
     /// What could not be translated, and what probably means something else than it seems.
-    pub(crate) diagnostics: Vec<Diagnostic>,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// What a config may read and run.
+pub struct Inputs<'a> {
+    /// Reads what the file refers to, relative to its folder.
+    pub files: &'a dyn Files,
+    /// Looks up environment variables.
+    pub env: &'a dyn Fn(&str) -> Option<String>,
+    /// Runs the programs that make prompts, tests and variables.
+    pub scripts: Arc<RunScript>,
+    /// The ids of the reporters that there are; empty if they are not known.
+    pub reporters: &'a [&'static str],
+}
+
+impl fmt::Debug for Inputs<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inputs").field("reporters", &self.reporters).finish_non_exhaustive()
+    }
 }
 
 /// Translates a promptfoo config.
 ///
 /// Programs that make a part of it are run.
-pub(crate) fn translate(source: &Arc<Source>, root: &Node, sources: &Sources<'_>) -> Translated {
+pub fn translate(source: &Arc<Source>, root: &Node, inputs: &Inputs<'_>) -> Translated {
     // What is wrong with the block is told where it is read.
     let scripts = root.get("scripts").map(Node::to_json).unwrap_or_default();
     let scripts: ScriptsBlock = serde_json::from_value(scripts).unwrap_or_default();
     let mut translator = Translator {
         source,
-        sources,
+        inputs,
         scripts: ScriptSettings::default().with(&scripts),
         own_env: Map::new(),
         named_env: BTreeSet::new(),
@@ -108,7 +153,7 @@ pub(crate) fn translate(source: &Arc<Source>, root: &Node, sources: &Sources<'_>
 
 struct Translator<'a> {
     source: &'a Arc<Source>,
-    sources: &'a Sources<'a>,
+    inputs: &'a Inputs<'a>,
     /// What programs may do.
     scripts: ScriptSettings,
     /// The `env` block, which stands above the environment.
@@ -224,7 +269,7 @@ impl Translator<'_> {
         }
         let all = build::list(root.span, known.iter().cloned().chain(new));
         let block = written.cloned().unwrap_or_else(|| map(root.span, []));
-        Some(cases::with(&block, "env", all))
+        Some(build::with(&block, "env", all))
     }
 
     /// A text with the variables of the `env` block put in; the environment's own are put in when it is used.

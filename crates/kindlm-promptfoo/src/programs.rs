@@ -1,6 +1,6 @@
 //! Programs that make a part of the suite while it is read: prompts, tests, variables, filters.
 //!
-//! They run through the door that the caller gave ([`Sources::scripts`](crate::Sources)); what they make is put into
+//! [`Inputs::scripts`](crate::Inputs) runs them; what they make is put into
 //! the suite as if it had been written there.
 
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl Translator<'_> {
 
     /// What runs programs.
     pub(super) fn runner(&self) -> Runner {
-        Runner { scripts: Arc::clone(&self.sources.scripts), settings: self.scripts.clone() }
+        Runner { scripts: Arc::clone(&self.inputs.scripts), settings: self.scripts.clone() }
     }
 }
 

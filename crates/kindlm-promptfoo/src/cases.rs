@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use kindlm_source::{Key, Kind, Node, Span};
+use kindlm_source::{Kind, Node, Span};
 
 use super::Translator;
 use super::build::{list, map, text, unique};
@@ -231,14 +231,6 @@ fn meant<'p>(said: &Said, prompts: &'p Prompts, group: &Group) -> Vec<&'p Prompt
         by(&filter) && by(&group.prompts)
     };
     prompts.iter().filter(is_meant).collect()
-}
-
-/// A mapping with one entry more, or another.
-pub(super) fn with(node: &Node, name: &str, value: Node) -> Node {
-    let mut entries: Vec<(Key, Node)> =
-        node.entries().iter().filter(|(key, _)| &*key.name != name).cloned().collect();
-    entries.push((super::build::key(value.span, name), value));
-    Node { kind: Kind::Mapping(Rc::new(entries)), ..node.clone() }
 }
 
 /// A text, or the texts of a list.

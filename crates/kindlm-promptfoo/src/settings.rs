@@ -4,7 +4,7 @@ use kindlm_source::{Key, Node, Span};
 
 use super::Translator;
 use super::build::{entries, list, map, number, text};
-use crate::load::faults_of_parameters;
+use kindlm_schema::faults_of_parameters;
 
 /// The parts of a model and of its provider that a `config` gives.
 #[derive(Default)]
@@ -182,7 +182,7 @@ impl Translator<'_> {
         let inner = node.get("schema").and_then(Node::text).and_then(super::files::path);
         let node = match inner.map(str::to_owned) {
             Some(file) => match self.document_of(node.span, &file) {
-                Some(schema) => super::cases::with(&node, "schema", schema),
+                Some(schema) => super::build::with(&node, "schema", schema),
                 None => return,
             },
             None => node,

@@ -7,11 +7,10 @@ use serde_json::Value;
 
 use super::Translator;
 use super::asserts::expected;
+use super::build::with;
 use super::build::{entries, key, number, text};
-use super::cases::with;
 use super::said::Said;
 use super::vars::merged;
-use crate::load::beside;
 
 /// How columns begin that are assertions.
 const EXPECTED: &str = "__expected";
@@ -68,7 +67,7 @@ impl Translator<'_> {
         tests: &mut Vec<(Span, Said)>,
     ) {
         let Some(content) = self.content(span, file) else { return };
-        let source = Arc::new(Source::new(beside(self.source.name(), file), content));
+        let source = Arc::new(self.source.beside(file, content));
         let mut headers: Option<Vec<String>> = None;
         let mut index = 0;
         for read in rows(&source, b',') {

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::Translator;
 use super::asserts::accepts;
+use super::build::with;
 use super::build::{list, map};
-use super::cases::with;
 use super::provider::{Provider, read};
 use super::vars::{Vars, merged};
 

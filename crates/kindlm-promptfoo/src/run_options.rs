@@ -102,9 +102,8 @@ impl Translator<'_> {
             };
             let ending = extension(written);
             let reporter = REPORTERS.iter().find(|(it, _)| *it == ending).map(|(_, it)| *it);
-            let is_there = |it: &&str| {
-                self.sources.reporters.is_empty() || self.sources.reporters.contains(it)
-            };
+            let is_there =
+                |it: &&str| self.inputs.reporters.is_empty() || self.inputs.reporters.contains(it);
             match reporter.filter(is_there) {
                 Some(reporter) if reports.iter().any(|(it, _)| it == reporter) => {
                     let help = "copy the file after the run";

@@ -65,7 +65,7 @@ impl Translator<'_> {
         let values: Map<String, Value> =
             vars.iter().map(|(key, it)| (key.name.to_string(), it.to_json())).collect();
         let env = environment(text)
-            .filter_map(|name| Some((name.to_owned(), (self.sources.env)(name)?.into())));
+            .filter_map(|name| Some((name.to_owned(), (self.inputs.env)(name)?.into())));
         let env: Map<String, Value> = env.collect();
         match Variables::new(&values, &env).render_with(text, &own.filters) {
             Ok(rendered) => Some(literal(&rendered)),

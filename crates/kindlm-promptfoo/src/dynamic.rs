@@ -167,7 +167,7 @@ impl Translator<'_> {
             Some(user) => {
                 let user = format!("{}{user}{}", said.prefix, said.suffix);
                 let user = super::build::text(prompt.node.span, &user);
-                super::cases::with(&prompt.node, "user", user)
+                super::build::with(&prompt.node, "user", user)
             }
             None => prompt.node.clone(),
         };

@@ -183,7 +183,7 @@ impl Translator<'_> {
             Some(file) => Some(file),
             None if looks_like_path => {
                 let file = super::programs::split(written).0;
-                let names_a_file = written.contains('*') || self.sources.files.read(file).is_ok();
+                let names_a_file = written.contains('*') || self.inputs.files.read(file).is_ok();
                 names_a_file.then_some(written)
             }
             None => None,

@@ -37,6 +37,14 @@ pub(super) fn entries(span: Span, items: impl IntoIterator<Item = (String, Node)
     node(span, Kind::Mapping(Rc::new(entries.collect())))
 }
 
+/// A mapping with one entry more, or another.
+pub(super) fn with(node: &Node, name: &str, value: Node) -> Node {
+    let mut entries: Vec<(Key, Node)> =
+        node.entries().iter().filter(|(key, _)| &*key.name != name).cloned().collect();
+    entries.push((key(value.span, name), value));
+    Node { kind: Kind::Mapping(Rc::new(entries)), ..node.clone() }
+}
+
 /// A name that is not taken yet: the name itself, or with a number behind it.
 pub(super) fn unique(name: &str, taken: impl Fn(&str) -> bool) -> String {
     if !taken(name) {

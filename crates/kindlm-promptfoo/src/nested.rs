@@ -60,7 +60,7 @@ impl Translator<'_> {
         }
         let value = |name: &str| {
             let own = self.own_env.get(name).cloned();
-            own.unwrap_or_else(|| (self.sources.env)(name).into())
+            own.unwrap_or_else(|| (self.inputs.env)(name).into())
         };
         let env = environment(text).map(|name| (name.to_owned(), value(name)));
         let rendered = Variables::new(given, &env.collect()).render(text);

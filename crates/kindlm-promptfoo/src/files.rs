@@ -31,7 +31,7 @@ impl Translator<'_> {
         if !path.contains(['*', '?', '[', '{']) {
             return vec![path.to_owned()];
         }
-        match self.sources.files.glob(path) {
+        match self.inputs.files.glob(path) {
             Ok(paths) if paths.is_empty() => {
                 let help = "the pattern is relative to the folder of the config file";
                 self.file_error(span, format!("`{path}` matches no file"), help);
@@ -47,7 +47,7 @@ impl Translator<'_> {
 
     /// The text of a file.
     pub(super) fn content(&mut self, span: Span, path: &str) -> Option<String> {
-        match self.sources.files.read(path) {
+        match self.inputs.files.read(path) {
             Ok(text) => Some(text.trim_start_matches('\u{feff}').to_owned()),
             Err(err) => {
                 self.file_error(span, err.to_string(), "the path is relative to the config file");
@@ -77,7 +77,7 @@ impl Translator<'_> {
     }
 
     pub(super) fn file_error(&mut self, span: Span, message: String, help: &str) {
-        let diagnostic = crate::Diagnostic::error(Code::FILE, message, self.source, span);
+        let diagnostic = kindlm_source::Diagnostic::error(Code::FILE, message, self.source, span);
         self.diagnostics.push(diagnostic.with_help(help));
     }
 }
