@@ -80,10 +80,22 @@ pub async fn capture_with(
     variables: Variables<'_>,
     guard: &Guard,
 ) -> Result<Ran, Failure> {
+    let command = command(line, folder, stdin.is_some(), variables);
+    let (mut child, mut group) = Group::spawn(command, guard)
+        .map_err(|err| Failure::NotStarted(not_started(folder, "command", &err)))?;
+    let ran = run_to_end(&mut child, &group, limit, stdin).await;
+    group.end().await;
+    ran
+}
+
+/// Collects what a command writes until it ends, or until its time is over.
+async fn run_to_end(
+    child: &mut Child,
+    group: &Group,
+    limit: Duration,
+    stdin: Option<Vec<u8>>,
+) -> Result<Ran, Failure> {
     let started = Instant::now();
-    guard.wake();
-    let mut child = spawn(line, folder, stdin.is_some(), variables)?;
-    let group = Group::of(&child, guard);
     let (mut out, mut err) = (Capture::default(), Capture::default());
     let ended = {
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -113,7 +125,7 @@ pub async fn capture_with(
                 Some((status, elapsed))
             }
             Ended::TimedOut => {
-                group.terminate(&mut child);
+                group.terminate(child);
                 let ending = async {
                     let _ = child.wait().await;
                     if !read_all {
@@ -124,14 +136,14 @@ pub async fn capture_with(
                 None
             }
             Ended::Overflowed => {
-                group.kill(&mut child);
+                group.kill(child);
                 let _ = timeout(GRACE, child.wait()).await;
                 return Err(Failure::TooMuchOutput);
             }
         }
     };
     let Some((status, elapsed)) = ended else {
-        group.kill(&mut child);
+        group.kill(child);
         let _ = timeout(GRACE, child.wait()).await;
         return Err(Failure::TimedOut { after: limit, stderr: err.text().0 });
     };
@@ -170,12 +182,12 @@ fn finished(status: ExitStatus, out: &Capture, err: &Capture, latency_ms: f64) -
     Ran { stdout, stderr, exit_code: status.code(), latency_ms }
 }
 
-fn spawn(
+fn command(
     line: &str,
     folder: &Path,
     has_stdin: bool,
     Variables { without, env }: Variables<'_>,
-) -> Result<Child, Failure> {
+) -> Command {
     let mut command = prepared(line, folder);
     for name in without {
         command.env_remove(name);
@@ -184,7 +196,7 @@ fn spawn(
     if !has_stdin {
         command.stdin(Stdio::null());
     }
-    command.spawn().map_err(|err| Failure::NotStarted(not_started(folder, "command", &err)))
+    command
 }
 
 /// A command line that is ready to be started in a folder: a process group of its own that ends when nobody waits for it

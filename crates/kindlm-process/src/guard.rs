@@ -1,7 +1,9 @@
 //! Sees that no program outlives the process that has started it, however that ends.
 
 #[cfg(unix)]
-pub use unix::{Entry, Guard};
+pub(crate) use unix::Entry;
+#[cfg(unix)]
+pub use unix::Guard;
 
 #[cfg(unix)]
 mod unix {
@@ -12,8 +14,8 @@ mod unix {
 
     use rustix::process::Pid;
 
-    /// Knows the process groups that there are, and ends them when its stdin does: also where nobody has told it to, as
-    /// its host was killed.
+    /// Knows the process groups that there are, and ends them when its stdin ends, as it does when its host is killed. On
+    /// Linux it ends the processes, too, that were started with the mark of its host and have left their group.
     const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 all=' '
@@ -27,6 +29,11 @@ for signal in TERM KILL; do
   left=
   for id in $all; do kill -s $signal -- "-$id" && left=1; done
   [ -z "$left" ] || [ $signal = KILL ] || sleep 1
+done
+[ "$all" = ' ' ] || for environ in /proc/[0-9]*/environ; do
+  tr '\0' '\n' <"$environ" | grep -q "^KINDLM_PROCESS=$1-" || continue
+  id=${environ%/environ}
+  kill -s KILL "${id##*/}"
 done
 "#;
 
@@ -45,7 +52,7 @@ done
 
     /// A group that is guarded until this is dropped.
     #[derive(Debug)]
-    pub struct Entry {
+    pub(crate) struct Entry {
         guard: Guard,
         id: Pid,
     }
@@ -62,10 +69,11 @@ done
             }
         }
 
-        /// Guards a process group until the entry is dropped.
-        pub fn add(&self, id: Pid) -> Entry {
+        /// Guards the group of a child until the entry is dropped; `None` if the child is gone already.
+        pub(crate) fn add(&self, child: &tokio::process::Child) -> Option<Entry> {
+            let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw)?;
             self.tell('+', id);
-            Entry { guard: self.clone(), id }
+            Some(Entry { guard: self.clone(), id })
         }
 
         fn tell(&self, op: char, id: Pid) {
@@ -75,6 +83,13 @@ done
             if stdin.write_all(format!("{op} {}\n", id.as_raw_nonzero()).as_bytes()).is_err() {
                 *state = State::Gone;
             }
+        }
+    }
+
+    impl Entry {
+        /// The id of the group.
+        pub(crate) fn id(&self) -> Pid {
+            self.id
         }
     }
 
@@ -96,7 +111,10 @@ done
     /// In a group of its own, so that no key of the terminal ends it.
     fn start() -> Option<Child> {
         let mut command = Command::new("sh");
-        command.args(["-c", SCRIPT]).current_dir("/").process_group(0);
+        command
+            .args(["-c", SCRIPT, "sh", &std::process::id().to_string()])
+            .current_dir("/")
+            .process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().ok()
     }

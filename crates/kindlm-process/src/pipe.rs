@@ -62,10 +62,8 @@ impl Pipe {
     /// # Errors
     ///
     /// If the program cannot be started.
-    pub fn start(mut command: Command, guard: &Guard) -> io::Result<Self> {
-        guard.wake();
-        let mut child = command.spawn()?;
-        let group = Group::of(&child, guard);
+    pub fn start(command: Command, guard: &Guard) -> io::Result<Self> {
+        let (mut child, group) = Group::spawn(command, guard)?;
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         Ok(Self {
@@ -174,6 +172,7 @@ impl Pipe {
         match timeout_at(deadline, self.exit(tail)).await {
             Ok(code) => {
                 self.drain(tail).await;
+                self.group.end().await;
                 Ended::Itself(code)
             }
             Err(_) => self.stop(tail).await,
@@ -189,6 +188,7 @@ impl Pipe {
             let _ = timeout(GRACE, self.exit(tail)).await;
         }
         self.drain(tail).await;
+        self.group.end().await;
         Ended::Stopped
     }
 

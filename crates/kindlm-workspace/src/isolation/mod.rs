@@ -2,7 +2,6 @@
 
 mod bubblewrap;
 mod container;
-mod leftovers;
 mod worktree;
 
 use std::ffi::OsStr;
@@ -145,7 +144,9 @@ impl Wrap {
         match &self.kind {
             Kind::Plain => {
                 let folder = folder.to_path_buf();
-                let ended = tokio::task::spawn_blocking(move || leftovers::end(WORKSPACE, &folder));
+                let ended = tokio::task::spawn_blocking(move || {
+                    kindlm_process::end_marked(WORKSPACE, folder.as_os_str())
+                });
                 // It does not panic, and a runtime that is ending has nobody to go on.
                 let _ = ended.await;
             }
@@ -157,7 +158,7 @@ impl Wrap {
     /// The same for a folder of which nothing more is wanted, at once.
     pub(crate) fn abandon(&self, folder: &Path) {
         match &self.kind {
-            Kind::Plain => leftovers::end(WORKSPACE, folder),
+            Kind::Plain => kindlm_process::end_marked(WORKSPACE, folder.as_os_str()),
             Kind::Bubblewrap(_) => {}
             Kind::Container(it) => it.abandon(folder),
         }

@@ -264,3 +264,20 @@ async fn a_command_does_not_get_the_variables_that_it_is_without() {
     spec.env = vec![("HOME".to_owned(), "/own".to_owned())];
     assert_eq!(run(&spec, &here).await.unwrap().text, "/own some");
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_daemon_ends_with_the_command_that_started_it() {
+    if !kindlm_testing::installed("setsid") {
+        return;
+    }
+    let nap = nap(3009);
+    // The command ends when the daemon has begun.
+    let folder = tempfile::tempdir().unwrap();
+    let line = format!(
+        "setsid sh -c 'touch begun; exec sleep {nap}' >/dev/null 2>&1 & until [ -e begun ]; do sleep 0.01; done"
+    );
+    let found = run(&spec(&line, LONG), folder.path()).await.unwrap();
+    assert_eq!(found.exit_code, Some(0));
+    assert!(is_gone(&nap).await);
+}

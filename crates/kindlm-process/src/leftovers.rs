@@ -1,42 +1,43 @@
-//! Processes that outlive the command that started them.
+//! Processes that outlive the program that started them.
 //!
-//! Killing a process group does not reach who has left it (`setsid`). Such a process still carries the environment that it
-//! was given, and in that the name of the folder, which is like no other. So on Linux it is found, and ended.
+//! Killing a process group does not reach a process that has left the group (`setsid`). Such a process still carries the
+//! environment that it was given, with a variable whose value is like no other. So on Linux it is found, and ended.
 
-use std::path::Path;
 #[cfg(target_os = "linux")]
-use std::{fs::File, io::Read as _};
+use std::{ffi::OsStr, fs::File, io::Read as _, path::Path};
 
-/// As much as the words and the environment of a process take at most where the limit of its stack is 8 MiB, as everywhere
-/// where nobody has changed it (execve(2)); only what is read takes memory. Of more, only the beginning is looked at.
+/// The most that the arguments and the environment of a process take where the limit of its stack is 8 MiB, the default of
+/// Linux (execve(2)), in bytes. Only the bytes that are read take memory. Of a larger environment the beginning is read.
 #[cfg(target_os = "linux")]
 const SPACE: usize = 2 * 1024 * 1024;
 
-/// Ends every process of ours that was started with this variable. A process that has cleared its environment is not
-/// found.
+/// Ends every process of this user that was started with this variable. It blocks until they are gone, for a second at
+/// most. A process that has cleared its environment is not found.
 #[cfg(target_os = "linux")]
-pub(crate) fn end(variable: &str, folder: &Path) {
+pub fn end_marked(variable: &str, value: &OsStr) {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-    // Whoever is found may have started others meanwhile; whoever is killed takes a moment to be gone.
+    // A process that is found may have started others meanwhile, and one that is killed takes a moment to be gone.
     const ROUNDS: u32 = 100;
     const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
-    let mark = format!("{variable}={}", folder.display());
+    let mark = [variable.as_bytes(), b"=", value.as_bytes()].concat();
     let mut space = vec![0; SPACE];
     for _ in 0..ROUNDS {
-        let mut is_anybody_left = false;
+        let mut is_one_left = false;
         for id in ids() {
-            // It is held before it is looked at, so that nobody else is hit who gets its number.
+            // It is held before it is looked at, so that another process that gets its number is not hit.
             let Ok(process) = pidfd_open(id, PidfdFlags::empty()) else { continue };
-            match carries(id, mark.as_bytes(), &mut space) {
+            match carries(id, &mark, &mut space) {
                 Some(false) => continue,
                 // It fails if the process is gone already, which is what is wanted.
                 Some(true) => drop(pidfd_send_signal(&process, Signal::KILL)),
                 None => {}
             }
-            is_anybody_left = true;
+            is_one_left = true;
         }
-        if !is_anybody_left {
+        if !is_one_left {
             return;
         }
         std::thread::sleep(PAUSE);
@@ -79,9 +80,9 @@ fn carries(id: rustix::process::Pid, mark: &[u8], space: &mut [u8]) -> Option<bo
     Some(false)
 }
 
-/// Elsewhere nobody tells the environment of a process.
+/// Elsewhere the environment of a process cannot be read.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn end(_variable: &str, _folder: &Path) {}
+pub fn end_marked(_variable: &str, _value: &std::ffi::OsStr) {}
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
@@ -103,8 +104,8 @@ mod tests {
             // At first it still shows the environment of this test.
             let id = rustix::process::Pid::from_child(&child);
             while super::carries(id, mark.as_bytes(), &mut space) != Some(true) {}
-            super::end("KINDLM_LEFT", folder.path());
-            // Whoever was not found goes on for ever; whoever was killed takes a moment to be gone.
+            super::end_marked("KINDLM_LEFT", folder.path().as_os_str());
+            // A process that was not found goes on for ever, and one that was killed takes a moment to be gone.
             let mut ended = None;
             for _ in 0..500 {
                 ended = child.try_wait().unwrap();
