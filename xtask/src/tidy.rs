@@ -65,7 +65,6 @@ const IN_CIRCLES: &[(&str, usize)] = &[
     ("kindlm-providers", 3),
     ("kindlm-run", 2),
     ("kindlm-script", 4),
-    ("kindlm-template", 9),
     ("kindlm-testing", 2),
     ("kindlm-types", 11),
     ("kindlm-workspace", 7),

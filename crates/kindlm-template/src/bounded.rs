@@ -5,8 +5,7 @@ use std::sync::LazyLock;
 use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value as Jinja};
 
-use crate::engine::text;
-use crate::methods::LONGEST;
+use crate::text::{LONGEST, replaced, text};
 
 /// The widest indent of JSON.
 const WIDEST: usize = 100;
@@ -52,11 +51,6 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
             BUILT_IN.empty_state().apply_filter(name, &args)
         });
     }
-}
-
-/// How much is put into a text in place of all that is replaced.
-pub(crate) fn replaced(own: &str, from: &str, to: &str) -> usize {
-    own.matches(from).count().saturating_mul(to.len())
 }
 
 /// A number that says how much; what is none is for the filter to refuse.

@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, LazyLock};
 
-use kindlm_types::ecma;
-use minijinja::value::{Rest, Serde, ValueKind};
+use minijinja::value::{Rest, Serde};
 use minijinja::{
     AutoEscape, Environment, ErrorKind, Output, State, UndefinedBehavior, Value as Jinja,
 };
 use serde_json::Value;
 
+use crate::text::text;
 use crate::{bounded, filters, methods, steps};
 
 /// The steps that one template may take; a bound for loops in loops.
@@ -38,26 +38,6 @@ fn print(
     let text = text(value);
     steps::count_printed(state, &text)?;
     out.write_str(&text).map_err(minijinja::Error::from)
-}
-
-/// A value as text.
-pub(crate) fn text(value: &Jinja) -> String {
-    match value.kind() {
-        ValueKind::Undefined | ValueKind::None => String::new(),
-        ValueKind::Number => match f64::try_from(value.clone()) {
-            Ok(number) if !value.is_integer() => ecma::number(number),
-            _ => value.to_string(),
-        },
-        ValueKind::Bool => value.is_true().to_string(),
-        ValueKind::Seq | ValueKind::Iterable => {
-            let items = value.try_iter().into_iter().flatten();
-            items.map(|it| text(&it)).collect::<Vec<_>>().join(",")
-        }
-        ValueKind::Map => {
-            serde_json::to_value(value).map(|it| ecma::stringify(&it)).unwrap_or_default()
-        }
-        _ => value.to_string(),
-    }
 }
 
 /// What a filter does: the value in front of it and its arguments, and what comes of them.

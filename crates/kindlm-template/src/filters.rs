@@ -4,8 +4,7 @@ use kindlm_types::ecma;
 use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, Value as Jinja};
 
-use crate::engine::text;
-use crate::methods::not_too_long;
+use crate::text::{not_too_long, text};
 
 /// The filters that are added.
 pub(crate) const ADDED: [&str; 8] =

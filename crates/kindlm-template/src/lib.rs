@@ -21,6 +21,7 @@ mod bounded;
 mod built_in;
 mod defaults;
 mod engine;
+mod fault;
 mod filters;
 mod methods;
 mod names;
@@ -28,13 +29,15 @@ mod read;
 mod scope;
 mod steps;
 mod syntax;
+mod text;
 mod tree;
 mod variables;
 mod walk;
 
 pub use defaults::with_default;
 pub use engine::{Filter, Filters};
-pub use read::{Fault, Read, read};
+pub use fault::Fault;
+pub use read::{Read, read};
 pub use steps::Missing;
 pub use variables::Variables;
 

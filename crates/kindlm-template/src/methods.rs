@@ -4,8 +4,7 @@ use kindlm_types::ecma;
 use minijinja::value::ValueKind;
 use minijinja::{Error, ErrorKind, Value as Jinja};
 
-use crate::bounded::replaced;
-use crate::engine::text;
+use crate::text::{not_too_long, refused, replaced, text};
 
 /// The methods that there are.
 pub(crate) const METHODS: [&str; 22] = [
@@ -32,9 +31,6 @@ pub(crate) const METHODS: [&str; 22] = [
     "trim",
     "trimEnd",
 ];
-
-/// The longest text that a method or filter makes.
-pub(crate) const LONGEST: usize = 1_000_000;
 
 /// Calls a method of a value.
 pub(crate) fn call(value: &Jinja, name: &str, args: &[Jinja]) -> Result<Jinja, Error> {
@@ -138,18 +134,6 @@ fn padding(own: &str, args: &[Jinja]) -> Result<String, Error> {
     let filler = args.get(1).map_or_else(|| " ".to_owned(), text);
     not_too_long(missing)?;
     Ok(filler.chars().cycle().take(missing).collect())
-}
-
-/// Refuses to make a text of this length.
-pub(crate) fn not_too_long(length: usize) -> Result<(), Error> {
-    if length <= LONGEST {
-        return Ok(());
-    }
-    Err(refused("the text would be longer than 1,000,000 characters".to_owned()))
-}
-
-fn refused(message: String) -> Error {
-    Error::new(ErrorKind::InvalidOperation, message)
 }
 
 fn of_list(own: &Jinja, name: &str, args: &[Jinja]) -> Result<Option<Jinja>, Error> {

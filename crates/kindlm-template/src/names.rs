@@ -5,7 +5,7 @@ use std::ops::Range;
 use kindlm_types::nearest_few;
 use minijinja::machinery::Span;
 
-use crate::read::Fault;
+use crate::fault::Fault;
 use crate::syntax::range;
 
 /// What is said of a name that is none of those that are known.

@@ -10,9 +10,8 @@ use minijinja::value::{Object, ObjectRepr, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Expression, State, Value as Jinja, context};
 
 use crate::bounded::BUILT_IN;
-use crate::engine::text;
 use crate::filters::length;
-use crate::methods::not_too_long;
+use crate::text::{not_too_long, text};
 
 /// A variable.
 pub(crate) const VARIABLE: &str = "=variable";

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use minijinja::machinery::{Span, Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
-use crate::read::Fault;
+use crate::fault::Fault;
 
 /// The most operators, filters and the like that may depend on each other, and the most `elif` of one `if`. Each is a
 /// call within a call to whoever reads, compiles or drops the template, and the engine bounds brackets and blocks only.

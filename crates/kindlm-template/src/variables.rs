@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 
 use crate::Filters;
 use crate::engine::ENGINE;
-use crate::read::{Fault, parsed, read};
+use crate::fault::Fault;
+use crate::read::{parsed, read};
 use crate::steps::{Ledger, Missing};
 use crate::syntax::as_jinja;
 use crate::walk::Walk;

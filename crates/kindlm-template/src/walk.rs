@@ -12,10 +12,10 @@ use minijinja::machinery::ast::{self, BinOpKind, CallArg, Expr, Spanned, Stmt};
 
 use crate::built_in::{FILTERS, MORE_FILTERS, MORE_TESTS, TESTS};
 use crate::engine::ENGINE;
+use crate::fault::Fault;
 use crate::filters::{ADDED, ADDED_TESTS};
 use crate::methods::METHODS;
 use crate::names::unknown;
-use crate::read::Fault;
 use crate::scope::{LOOP, Own, Scope};
 use crate::steps;
 use crate::syntax::range;

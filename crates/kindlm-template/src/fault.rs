@@ -1,0 +1,95 @@
+//! What is wrong with a template.
+
+use std::fmt;
+use std::ops::Range;
+
+use minijinja::{Error, ErrorKind};
+
+use crate::engine::FUEL;
+
+/// What is wrong with a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// The part that is wrong, in bytes of the template.
+    pub range: Option<Range<usize>>,
+    /// Its line, from 1, where the template has several.
+    pub line: Option<usize>,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if let Some(help) = &self.help {
+            write!(f, ": {help}")?;
+        }
+        if let Some(line) = self.line {
+            write!(f, " (line {line} of the text)")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// What the engine says of a statement that it does not know.
+const UNKNOWN_STATEMENT: &str = "unknown statement ";
+
+impl Fault {
+    /// An error of the engine.
+    pub(crate) fn of_error(template: &str, err: &Error) -> Self {
+        let words = err.detail().map_or_else(|| err.kind().to_string(), str::to_owned);
+        let line = err.line().filter(|_| template.contains('\n'));
+        let (message, help) = match words.strip_prefix(UNKNOWN_STATEMENT) {
+            Some(name) => of_statement(name),
+            None if err.kind() == ErrorKind::OutOfFuel => {
+                let help = "loop over less, or put what is computed into a variable of the test";
+                (format!("it takes more than {FUEL} steps"), Some(help.to_owned()))
+            }
+            None => (words, None),
+        };
+        Self { message, help, range: None, line }
+    }
+
+    /// An error of the engine; names that it does not know are told with those that are near, as the walk found them.
+    pub(crate) fn of_evaluation(template: &str, err: &Error, found: Option<Self>) -> Self {
+        let unknown = [
+            ErrorKind::UnknownFilter,
+            ErrorKind::UnknownTest,
+            ErrorKind::UnknownFunction,
+            ErrorKind::UnknownMethod,
+        ];
+        let told = Self::of_error(template, err);
+        match found.filter(|_| unknown.contains(&err.kind())) {
+            // Somebody may have brought filters of their own.
+            Some(fault) => {
+                let name = fault.range.clone().and_then(|it| template.get(it)).unwrap_or_default();
+                if told.message.contains(name) { fault } else { told }
+            }
+            None => told,
+        }
+    }
+}
+
+/// What is said of a statement that is not there.
+fn of_statement(name: &str) -> (String, Option<String>) {
+    if name == "raw" {
+        let help = "write `{% raw %}` before the literal text and `{% endraw %}` after it";
+        return ("`{% raw %}` is not complete".to_owned(), Some(help.to_owned()));
+    }
+    let message = format!("there is no statement `{{% {name} %}}`");
+    let help = match name {
+        "include" | "import" | "from" | "extends" | "block" => {
+            "a template is one text and takes in no others: write here what the other one says, or put it into a variable"
+        }
+        "macro" | "call" => {
+            "write what the macro says where it is used, or loop over a list of what differs"
+        }
+        "break" | "continue" => "put an `if` around what comes behind it",
+        _ => "there are `if`, `for`, `set`, `with`, `filter`, `raw`, `autoescape` and `do`",
+    };
+    (message, Some(help.to_owned()))
+}

@@ -1,0 +1,46 @@
+//! Values as texts, and how long a text may be.
+
+use kindlm_types::ecma;
+use minijinja::value::ValueKind;
+use minijinja::{Error, ErrorKind, Value as Jinja};
+
+/// The longest text that a method or filter makes.
+pub(crate) const LONGEST: usize = 1_000_000;
+
+/// A value as text.
+pub(crate) fn text(value: &Jinja) -> String {
+    match value.kind() {
+        ValueKind::Undefined | ValueKind::None => String::new(),
+        ValueKind::Number => match f64::try_from(value.clone()) {
+            Ok(number) if !value.is_integer() => ecma::number(number),
+            _ => value.to_string(),
+        },
+        ValueKind::Bool => value.is_true().to_string(),
+        ValueKind::Seq | ValueKind::Iterable => {
+            let items = value.try_iter().into_iter().flatten();
+            items.map(|it| text(&it)).collect::<Vec<_>>().join(",")
+        }
+        ValueKind::Map => {
+            serde_json::to_value(value).map(|it| ecma::stringify(&it)).unwrap_or_default()
+        }
+        _ => value.to_string(),
+    }
+}
+
+/// Refuses to make a text of this length.
+pub(crate) fn not_too_long(length: usize) -> Result<(), Error> {
+    if length <= LONGEST {
+        return Ok(());
+    }
+    Err(refused("the text would be longer than 1,000,000 characters".to_owned()))
+}
+
+/// How much is put into a text in place of all that is replaced.
+pub(crate) fn replaced(own: &str, from: &str, to: &str) -> usize {
+    own.matches(from).count().saturating_mul(to.len())
+}
+
+/// The error of a method or filter that refuses its arguments.
+pub(crate) fn refused(message: String) -> Error {
+    Error::new(ErrorKind::InvalidOperation, message)
+}
