@@ -12,7 +12,7 @@ use kindlm_types::{
 use serde_json::{Map, Value};
 
 use super::Loader;
-use super::vars::Written;
+use super::placed::{TextUse, Written};
 
 /// True if checks find something in an execution, whatever it is: a result, or a question to ask.
 pub(super) fn check_something<'c>(checks: impl IntoIterator<Item = &'c Check>) -> bool {
@@ -38,29 +38,6 @@ pub(super) fn asks_judge(checks: &[Check], vars: &Map<String, Value>) -> bool {
         Evidence { execution: &execution, answers: &answers, baseline: Some(&said), contest: None };
     let open = checks.iter().filter(|it| it.leaves_judge_open);
     first_questions(open, &evidence).iter().any(|(_, it)| matches!(it, Question::Judge(_)))
-}
-
-/// The purpose of a text with variables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TextUse {
-    Prompt,
-    Turn,
-    Command,
-}
-
-impl TextUse {
-    /// The advice for Jinja in such a text.
-    fn raw(self) -> &'static str {
-        match self {
-            Self::Prompt => {
-                "`template: jinja` beside the text renders it; there `{% raw %}…{% endraw %}` sends a part as it is"
-            }
-            Self::Turn => {
-                "only prompts are rendered (`template: jinja`); to send it as it is, put it into a variable of `vars`"
-            }
-            Self::Command => "",
-        }
-    }
 }
 
 impl Loader<'_> {

@@ -9,13 +9,12 @@ use std::sync::{Arc, OnceLock};
 
 use kindlm_assertions::{Check, Setup};
 use kindlm_engine::{
-    BodyError, BodySource, CaseBody, ConversationTurn, Digest, SimulatedAnswer, SimulatedResponse,
-    SimulatedTool, Subject,
+    BodyError, BodySource, CaseBody, ConversationTurn, Digest, Fingerprint, SimulatedAnswer,
+    SimulatedResponse, SimulatedTool, Subject,
 };
-use kindlm_types::{ActionStatus, Channel, Message, Role, ToolSpec, WorkspaceSpec};
+use kindlm_types::{ActionStatus, Channel, Message, Role, ToolSpec, Transcript, WorkspaceSpec};
 use serde_json::{Map, Value, json};
 
-use super::transcript::Known;
 use crate::template::Form;
 use crate::written::{Response, Tool, ToolAnswer};
 
@@ -34,6 +33,14 @@ pub(super) struct Opening {
     pub(super) parts: Box<[(Role, Form)]>,
     /// True if it is written as `messages`.
     pub(super) is_chat: bool,
+}
+
+/// A transcript that was read.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) transcript: Arc<Transcript>,
+    /// Of the value that it was read from.
+    pub(super) digest: Fingerprint,
 }
 
 /// What is run.
@@ -68,7 +75,7 @@ pub(super) struct Kit {
     /// The checks that belong to the prompt, for bodies whose own are not ready.
     pub(super) prompt_checks: Arc<[Check]>,
     /// Of all of this, and of the rules that the prompt's checks are made of.
-    pub(super) digest: kindlm_engine::Fingerprint,
+    pub(super) digest: Fingerprint,
 }
 
 /// Makes checks again of what they were already made of when the suite was read, so no file is read.

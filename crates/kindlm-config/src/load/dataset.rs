@@ -8,9 +8,8 @@ use kindlm_source::{Code, Diagnostic, Key, Kind, Node, Piece, Source, Span, read
 use kindlm_types::{Place, suggest};
 use serde::de::IgnoredAny;
 
-use super::Loader;
 use super::prompt::Prompts;
-use super::test::FILE;
+use super::{FILE, Loader};
 
 /// The keys that say what a test runs.
 const SUBJECTS: &[&str] = &["prompt", "command", "agent", "transcript"];

@@ -14,6 +14,7 @@ mod kit;
 mod model;
 mod names;
 mod parts;
+mod placed;
 mod pool;
 mod prompt;
 mod reference;
@@ -112,6 +113,9 @@ fn no_scripts() -> ScriptError {
         console: Vec::new(),
     }
 }
+
+/// How a text names a file.
+const FILE: &str = "file://";
 
 /// What to do about a file that may not be read.
 const OUTSIDE_HELP: &str =
@@ -327,7 +331,7 @@ struct Loader<'a> {
     /// The workspace of `defaults`, if it can be made.
     default_workspace: Option<workspace::Resolved>,
     /// Transcripts by the path of their file; `None` for broken ones.
-    transcripts: HashMap<String, Option<transcript::Known>>,
+    transcripts: HashMap<String, Option<body::Known>>,
     /// The agents that tests refer to.
     agents: agent::Agents,
 }

@@ -8,13 +8,13 @@ use kindlm_source::{Code, Node, Piece};
 use kindlm_types::Place;
 use serde_json::{Map, Value};
 
-use super::advice::TextUse;
 use super::body::{Part, SubjectForm};
+use super::placed::{TextUse, Written};
 use super::pool::Block;
 use super::prompt::{Prompt, PromptPart, Prompts};
 use super::sets::Rules;
 use super::turn::Turns;
-use super::vars::{Missing, Written};
+use super::vars::Missing;
 use super::workspace::Resolved;
 use super::{Loader, object, text};
 use crate::template::Template;

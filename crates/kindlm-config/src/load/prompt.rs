@@ -9,10 +9,9 @@ use kindlm_template::Fault;
 use kindlm_types::{AssertionSetInfo, Place, PromptInfo, Role, pointer};
 use serde_json::Value;
 
-use super::Loader;
 use super::body::Opening;
 use super::sets::{Rules, set_info};
-use super::test::FILE;
+use super::{FILE, Loader};
 use crate::schema::SHAPES;
 use crate::template::{Template, place_of};
 use crate::written::{Language, PromptEntry, Speaker};

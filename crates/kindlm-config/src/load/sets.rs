@@ -10,8 +10,7 @@ use kindlm_template::is_template;
 use kindlm_types::{AssertionSetInfo, Place, Problem, ProblemKind, pointer, suggest};
 use serde_json::{Map, Value, json};
 
-use super::Loader;
-use super::test::FILE;
+use super::{FILE, Loader};
 use crate::schema::SHAPES;
 use crate::written::AssertionSetEntry;
 

@@ -17,9 +17,6 @@ use super::prompt::Prompts;
 use crate::schema::SHAPES;
 use crate::written::{TestEntry, Transforms};
 
-/// How an entry of the list names a dataset.
-pub(super) const FILE: &str = "file://";
-
 impl Loader<'_> {
     pub(super) fn tests(&mut self, piece: Piece<'_>, prompts: &Prompts) {
         let Some(tests) = piece.root.get("tests") else { return };

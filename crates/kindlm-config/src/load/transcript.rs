@@ -2,22 +2,13 @@
 
 use std::sync::Arc;
 
-use kindlm_engine::{Digest, Fingerprint};
+use kindlm_engine::Digest;
 use kindlm_providers::transcript::read as understand;
 use kindlm_source::{Code, Node, Piece};
-use kindlm_types::{Place, Transcript};
+use kindlm_types::Place;
 
-use super::Loader;
-use super::body::SubjectForm;
-use super::test::FILE;
-
-/// A transcript that was read.
-#[derive(Clone, Debug)]
-pub(super) struct Known {
-    pub(super) transcript: Arc<Transcript>,
-    /// Of the value that it was read from.
-    pub(super) digest: Fingerprint,
-}
+use super::body::{Known, SubjectForm};
+use super::{FILE, Loader};
 
 impl Loader<'_> {
     /// Reads a transcript: the value, or the file that a `file://` text names.

@@ -5,10 +5,10 @@ use kindlm_source::{Code, Node, Piece};
 use kindlm_types::Place;
 use serde_json::{Map, Value};
 
-use super::advice::TextUse;
 use super::body::TurnForm;
+use super::placed::{TextUse, Written};
 use super::sets::Rules;
-use super::vars::{Missing, Written};
+use super::vars::Missing;
 use super::{Loader, text};
 use crate::template::Template;
 

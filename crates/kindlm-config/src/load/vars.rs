@@ -8,26 +8,9 @@ use kindlm_types::{Place, nearest};
 use serde_json::{Map, Value};
 
 use super::Loader;
-use super::advice::TextUse;
+use super::placed::{TextUse, Written};
 use crate::shell::{self, Context};
-use crate::template::{Form, FormError, Looked, Template, Unrendered, look_up, place_of};
-
-/// A template with where it is written.
-#[derive(Clone, Copy)]
-pub(super) struct Written<'a> {
-    pub(super) template: &'a Template,
-    pub(super) source: &'a Arc<Source>,
-    pub(super) span: Span,
-}
-
-impl Written<'_> {
-    /// Where a placeholder is in its file. Placeholders survive every way of writing a text in YAML but
-    /// escapes; if one is not found, the text's first line must do.
-    pub(super) fn place(&self, range: &Range<usize>) -> Span {
-        place_of(self.template.text(), range, self.source, self.span)
-            .unwrap_or_else(|| self.source.first_line(self.span))
-    }
-}
+use crate::template::{Form, FormError, Looked, Unrendered, look_up};
 
 /// Variables without a value, and where they are used.
 #[derive(Default)]
