@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use kindlm_assertions::{
-    Assertion, Build, Built, Code, Evidence, Meta, Registration, Registry, Setup, compile,
+    Assertion, Build, Built, Code, Evidence, Meta, Registration, Registry, Setup, Traits, compile,
 };
 use kindlm_types::{Answers, AssertionResult, Class, Execution, FailureCode, NoFiles, Severity};
 use serde_json::{Value, json};
@@ -32,6 +32,10 @@ pub(crate) static NO_SHOUTING: Registration = Registration {
 struct NoShouting;
 
 impl Assertion for NoShouting {
+    fn traits(&self) -> Traits {
+        Traits::OF_OUTPUT
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let (id, label) = (NO_SHOUTING.meta.id, "No shouting");
         vec![if evidence.execution.output.contains('!') {

@@ -51,7 +51,7 @@ use kindlm_types::Files;
 
 pub use core::assertion::{
     Assertion, Build, Built, Candidate, Check, Contest, DuplicateAssertion, Evidence, ExpectPath,
-    Group, Meta, Options, ReadYaml, Registration, Registry, Setup,
+    Group, LooksAt, Meta, Options, ReadYaml, Registration, Registry, Setup, Traits,
 };
 pub use core::codes::{self, Code};
 pub use core::contest::first_questions;

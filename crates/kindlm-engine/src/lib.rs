@@ -11,7 +11,7 @@
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //!
-//! use kindlm_assertions::{Assertion, Check, Evidence, Meta};
+//! use kindlm_assertions::{Assertion, Check, Evidence, Meta, Traits};
 //! use kindlm_engine::{CaseBody, Model, RunOptions, Suite, TestCase, gates};
 //! use kindlm_types::{Backend, BoxFuture, CommandOutput, CommandSpec};
 //! use kindlm_types::{
@@ -35,6 +35,10 @@
 //! };
 //!
 //! impl Assertion for Polite {
+//!     fn traits(&self) -> Traits {
+//!         Traits::OF_OUTPUT
+//!     }
+//!
 //!     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
 //!         vec![if evidence.execution.output.contains("please") {
 //!             AssertionResult::pass("polite", "Polite")

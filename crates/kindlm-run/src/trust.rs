@@ -265,7 +265,7 @@ fn judged_in<'s>(suite: &'s Suite, case: &'s TestCase) -> Vec<Judged<'s>> {
     let leaves = checks.filter(|it| it.options.skip.is_none()).flat_map(Check::leaves);
     let mut found = Vec::new();
     for check in leaves.filter(|it| it.options.skip.is_none()) {
-        let Some(told) = check.assertion.instructions() else { continue };
+        let Some(told) = &check.traits.instructions else { continue };
         let judging = check.judging.as_deref().cloned().unwrap_or_default();
         let Some(panel) = Panel::of(&suite.models, default, &judging) else { continue };
         found.push(Judged {

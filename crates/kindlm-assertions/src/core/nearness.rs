@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::core::config::read;
 use crate::core::grade::Grade;
-use crate::{Assertion, Evidence, Own, Setup};
+use crate::{Assertion, Evidence, Own, Setup, Traits};
 
 /// The code of a check whose texts could not be embedded, or whose embeddings cannot be compared.
 pub(crate) const EMBEDDING_FAILED: FailureCode = FailureCode::new("EMBEDDING_FAILED");
@@ -201,6 +201,17 @@ impl Metric {
 }
 
 impl Assertion for Similar {
+    fn traits(&self) -> Traits {
+        Traits {
+            threshold: {
+                let own = Own { negate: self.negate, threshold: Some(self.threshold) };
+                own.wants().filter(|_| self.metric != Metric::Euclidean)
+            },
+            measures: self.metric != Metric::Cosine,
+            ..Traits::OF_OUTPUT
+        }
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let output = [evidence.execution.output.as_str()];
         output
@@ -215,15 +226,6 @@ impl Assertion for Similar {
             Ok(grade) => grade.result(self.id, self.label()),
             Err(errored) => *errored,
         }]
-    }
-
-    fn wants(&self) -> Option<f64> {
-        let own = Own { negate: self.negate, threshold: Some(self.threshold) };
-        own.wants().filter(|_| self.metric != Metric::Euclidean)
-    }
-
-    fn measures(&self) -> bool {
-        self.metric != Metric::Cosine
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use kindlm_types::{AssertionResult, Problem, ProblemKind, Verdict, ecma};
+use kindlm_types::{AssertionResult, Execution, Problem, ProblemKind, Verdict, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Number, Value};
 
 use crate::core::grade::{Grade, text};
-use crate::{Assertion, Evidence, Own};
+use crate::{Assertion, Evidence, Own, Traits};
 
 /// One text to look for.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -127,29 +127,32 @@ impl Needles {
 }
 
 impl Assertion for Needles {
+    fn traits(&self) -> Traits {
+        Traits {
+            label: Some(self.label.clone()),
+            no_effect: {
+                let empty = self.texts.iter().enumerate().filter(|(_, it)| it.is_empty());
+                let mut problems: Vec<Problem> = empty
+                    .map(|(at, _)| {
+                        nothing_to_look_for(&format!("/value/{at}"), "this text is empty")
+                    })
+                    .collect();
+                if self.texts.is_empty() {
+                    problems.push(nothing_to_look_for("/value", EMPTY_LIST));
+                }
+                problems.into_iter().map(|it| it.with_kind(ProblemKind::NoEffect)).collect()
+            },
+            ..Traits::OF_OUTPUT
+        }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         vec![self.grade(&evidence.execution.output).result(self.id, &self.label)]
     }
 
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
-    }
-
     /// A text that was found is there.
-    fn stands(&self, result: &AssertionResult) -> bool {
+    fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
         (result.verdict == Verdict::Pass) != self.negate
-    }
-
-    /// promptfoo takes both: every output has an empty text in it, and all of no texts.
-    fn idle(&self) -> Vec<Problem> {
-        let empty = self.texts.iter().enumerate().filter(|(_, it)| it.is_empty());
-        let mut problems: Vec<Problem> = empty
-            .map(|(at, _)| nothing_to_look_for(&format!("/value/{at}"), "this text is empty"))
-            .collect();
-        if self.texts.is_empty() {
-            problems.push(nothing_to_look_for("/value", EMPTY_LIST));
-        }
-        problems.into_iter().map(|it| it.with_kind(ProblemKind::NoEffect)).collect()
     }
 }
 

@@ -1,12 +1,12 @@
 //! Whether a text, or a match of a pattern, is in the value that a check sees.
 
-use kindlm_types::{AssertionResult, Verdict};
+use kindlm_types::{AssertionResult, Execution, Verdict};
 
 use crate::core::behaviour::{PhrasePattern, given_up};
 use crate::core::grade::{Grade, text};
 use crate::core::on::{seen, shown};
 use crate::shared::comments::without_comments;
-use crate::{Assertion, Evidence};
+use crate::{Assertion, Evidence, Traits};
 
 /// Whether a phrase is in the value that the check sees.
 #[derive(Debug)]
@@ -21,6 +21,10 @@ pub(crate) struct Occurs {
 }
 
 impl Assertion for Occurs {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_OUTPUT }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let value = match seen(evidence.execution, self.id, &self.label) {
             Ok(value) => value,
@@ -40,13 +44,9 @@ impl Assertion for Occurs {
     }
 
     /// A text that was found is there; whether a pattern still matches hangs on what stands around it.
-    fn stands(&self, result: &AssertionResult) -> bool {
+    fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
         let is_found = (result.verdict == Verdict::Pass) == self.wanted;
         let is_text = matches!(self.phrase, PhrasePattern::Text(_)) && !self.strip_comments;
         is_text && is_found && !matches!(result.verdict, Verdict::Errored { .. })
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
     }
 }

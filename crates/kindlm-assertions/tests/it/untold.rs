@@ -217,6 +217,20 @@ fn what_could_not_be_read_of_the_answer_turns_no_check_to_a_pass() {
         let unknown = vec!["errored EVIDENCE_MISSING".to_owned()];
         assert_eq!(found(&json!([check]), &half), (unknown, 0), "{check}");
     }
+    // Several judges, or several samples, look at the same answers as one.
+    let lost_earlier = Execution {
+        output: "fine".to_owned(),
+        turns: vec![
+            Turn { unread: half.unread.clone(), ..Turn::default() },
+            Turn { text: "fine".to_owned(), ..Turn::default() },
+        ],
+        ..Execution::default()
+    };
+    for samples in [1, 3] {
+        let check = json!([{"type": "conversation-relevance", "samples": samples}]);
+        let unknown = vec!["errored EVIDENCE_MISSING".to_owned()];
+        assert_eq!(found(&check, &lost_earlier), (unknown, 0), "{check}");
+    }
     // What was found is there, and other values are read.
     for (check, expected) in [
         (json!({"type": "contains", "value": "fine"}), "passed"),

@@ -188,7 +188,7 @@ impl Loader<'_> {
             let keys = ["threshold", "atLeast"].into_iter();
             let has_zero =
                 written.is_some_and(|it| keys.filter_map(|key| it.get(key)).any(is_zero));
-            has_zero && !it.assertion.measures() && !it.options.negate && it.options.skip.is_none()
+            has_zero && !it.traits.measures && !it.options.negate && it.options.skip.is_none()
         };
         for check in checks.iter().filter(accepts_all) {
             let id = check.meta.id;

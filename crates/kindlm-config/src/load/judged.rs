@@ -20,7 +20,7 @@ impl Loader<'_> {
         for check in checks.into_iter().flat_map(Check::leaves) {
             let samples = check.judging.as_ref().and_then(|it| it.samples);
             self.most_samples = self.most_samples.max(samples);
-            let Some(told) = check.assertion.instructions() else { continue };
+            let Some(told) = &check.traits.instructions else { continue };
             if check.options.skip.is_some() {
                 continue;
             }

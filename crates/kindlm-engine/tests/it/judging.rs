@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kindlm_assertions::{Assertion, Check, Evidence, Meta};
+use kindlm_assertions::{Assertion, Check, Evidence, Meta, Traits};
 use kindlm_engine::{Judged, Judges, Model, judge};
 use kindlm_types::ask::{EmbeddingQuestion, JudgeQuestion};
 use kindlm_types::{
@@ -253,6 +253,10 @@ impl Embeds {
 }
 
 impl Assertion for Embeds {
+    fn traits(&self) -> Traits {
+        Traits::OF_OUTPUT
+    }
+
     fn questions(&self, _evidence: &Evidence<'_>) -> Vec<Question> {
         vec![self.question()]
     }
@@ -301,6 +305,10 @@ async fn vectors_come_from_the_named_model_or_the_first_that_makes_them() {
 struct Nags;
 
 impl Assertion for Nags {
+    fn traits(&self) -> Traits {
+        Traits::OF_OUTPUT
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let text = evidence.answers.len().to_string();
         vec![Question::Embedding(EmbeddingQuestion { model: None, text })]

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kindlm_assertions::{Assertion, Check, Evidence, Meta};
+use kindlm_assertions::{Assertion, Check, Evidence, Meta, Traits};
 use kindlm_engine::{CaseBody, Model, Suite, TestCase};
 use kindlm_types::ask::JudgeQuestion;
 use kindlm_types::ask::with_mark;
@@ -205,6 +205,10 @@ const fn meta(id: &'static str, class: Class) -> Meta {
 }
 
 impl Assertion for Says {
+    fn traits(&self) -> Traits {
+        Traits::OF_OUTPUT
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         assert_ne!(self.0, "panic!", "a bug in a check");
         let label = format!("Says {}", self.0);
@@ -246,6 +250,10 @@ impl Asks {
 }
 
 impl Assertion for Asks {
+    fn traits(&self) -> Traits {
+        Traits::OF_OUTPUT
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let first = self.question(evidence, 0);
         match evidence.answers.get(&first) {
@@ -294,6 +302,10 @@ struct Sees;
 static SEES: Meta = meta("sees", Class::Deterministic);
 
 impl Assertion for Sees {
+    fn traits(&self) -> Traits {
+        Traits::OF_OUTPUT
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let it = evidence.execution;
         let tools: Vec<&str> = it.tool_calls.iter().map(|call| call.name.as_str()).collect();

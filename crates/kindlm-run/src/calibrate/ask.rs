@@ -193,7 +193,7 @@ impl Plan {
                 check.meta.id
             ));
         }
-        let Some(told) = check.assertion.instructions() else {
+        let Some(told) = &check.traits.instructions else {
             return Err(format!("`{kind}` asks no judge"));
         };
         if let Some(what) = told.hangs_on() {

@@ -13,7 +13,7 @@ use crate::core::behaviour::{
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::shared::pattern::SearchError;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "called-subagent";
 
@@ -98,6 +98,10 @@ impl CalledSubagent {
 }
 
 impl Assertion for CalledSubagent {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_RECORD }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let events = evidence.execution.events();
         let calls = Facts::of(&events).subagents;
@@ -125,13 +129,5 @@ impl Assertion for CalledSubagent {
             names(all)
         );
         Finding { holds, reason, gap }.result(ID, &self.label, self.own)
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }

@@ -13,7 +13,7 @@ use crate::core::behaviour::{
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::scripting::grading::SCRIPT_THREW;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "called-tool";
 
@@ -84,6 +84,10 @@ fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for CalledTool {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_RECORD }
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let events = evidence.execution.events();
         let actions = &Facts::of(&events).actions;
@@ -92,14 +96,6 @@ impl Assertion for CalledTool {
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         self.finding(&evidence.execution.events(), evidence)
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }
 

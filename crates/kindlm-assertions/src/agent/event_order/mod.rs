@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::core::behaviour::{EventType, Finding, Gap};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "event-order";
 
@@ -71,6 +71,10 @@ fn in_order(wanted: &[EventType], events: &[Event]) -> usize {
 }
 
 impl Assertion for EventOrder {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_RECORD }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
         let events = execution.events();
@@ -97,13 +101,5 @@ impl Assertion for EventOrder {
                 }
             };
         Finding { holds, reason, gap }.result(ID, &self.label, self.own)
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }

@@ -12,7 +12,7 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::scripting::grading::SCRIPT_THREW;
 use crate::core::scripting::{Predicate, ScriptsBlock, label};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "events-satisfy";
 
@@ -106,6 +106,10 @@ fn events(evidence: &Evidence<'_>) -> Value {
 }
 
 impl Assertion for EventsSatisfy {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_RECORD }
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         // Of what is not told in full nothing is asked.
         let known = self.untold(evidence).is_none();
@@ -121,13 +125,5 @@ impl Assertion for EventsSatisfy {
         let events = events(evidence);
         let results = self.result(&events, evidence).into_iter();
         results.map(|it| self.predicate.told(it, &events, evidence)).collect()
-    }
-
-    fn sees_output(&self) -> bool {
-        false
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
     }
 }

@@ -12,7 +12,7 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::recorded::{missing, reported};
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "finish-reason";
 
@@ -68,6 +68,10 @@ fn reason_of(execution: &Execution) -> Option<Cow<'_, str>> {
 }
 
 impl Assertion for FinishReason {
+    fn traits(&self) -> Traits {
+        Traits::OF_RECORD
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let Self { value, negate } = self;
         let label = format!("Finish reason: {value}");
@@ -80,9 +84,5 @@ impl Assertion for FinishReason {
             format!("Expected finish reason {not}\"{value}\" but got \"{reason}\"")
         });
         vec![grade.result(ID, &label)]
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }

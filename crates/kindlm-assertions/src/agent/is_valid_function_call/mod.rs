@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::agent::function_calls::{InOutput, any, output, result};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "is-valid-function-call";
 const LABEL: &str = "Function call";
@@ -57,6 +57,10 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
 }
 
 impl Assertion for IsValidFunctionCall {
+    fn traits(&self) -> Traits {
+        Traits::OF_OUTPUT
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
         let value = &output(execution);

@@ -13,7 +13,7 @@ use crate::agent::function_calls::{InOutput, listed, output, result};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "is-valid-openai-tools-call";
 const LABEL: &str = "OpenAI tools call";
@@ -60,6 +60,10 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
 }
 
 impl Assertion for IsValidOpenaiToolsCall {
+    fn traits(&self) -> Traits {
+        Traits::OF_OUTPUT
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
         let output = output(execution);

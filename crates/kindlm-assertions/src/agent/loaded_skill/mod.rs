@@ -11,7 +11,7 @@ use crate::agent::skills;
 use crate::core::behaviour::{Finding, Gap, names};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "loaded-skill";
 
@@ -63,6 +63,10 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for LoadedSkill {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_RECORD }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         const LOADED: ActionState = ActionState::Ended(ActionStatus::Completed);
         let execution = evidence.execution;
@@ -85,13 +89,5 @@ impl Assertion for LoadedSkill {
             return finding.result(ID, &self.label, self.own);
         }
         Finding::seen(execution, Channel::Skills, seen, reason).result(ID, &self.label, self.own)
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }

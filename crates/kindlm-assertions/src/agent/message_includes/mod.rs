@@ -11,7 +11,7 @@ use crate::core::behaviour::{Finding, Phrase, PhrasePattern, given_up};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::recorded::missing;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "message-includes";
 
@@ -63,6 +63,10 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for MessageIncludes {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_RECORD }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let events = evidence.execution.events();
         let Facts { said, answers, .. } = Facts::of(&events);
@@ -88,13 +92,5 @@ impl Assertion for MessageIncludes {
             &self.label,
             self.own,
         )
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }

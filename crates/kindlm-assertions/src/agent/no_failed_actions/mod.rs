@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::core::behaviour::{Finding, Gap, names};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "no-failed-actions";
 
@@ -53,6 +53,10 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for NoFailedActions {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_RECORD }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         const FAILED: ActionState = ActionState::Ended(ActionStatus::Failed);
         let execution = evidence.execution;
@@ -73,13 +77,5 @@ impl Assertion for NoFailedActions {
         let reason = format!("Failed: {}", names(failed));
         let gap = untold.map_or(Gap::Unanswered(pending), |it| Gap::untold(execution, it));
         Finding { holds, reason, gap }.result(ID, &self.label, self.own)
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }

@@ -17,7 +17,7 @@ use crate::core::grade::Grade;
 use crate::core::range::Range;
 use crate::core::recorded::{knows_tool_calls, metadata, missing, untold_of};
 use crate::shared::glob;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "skill-used";
 
@@ -278,6 +278,10 @@ fn counted(wanted: &Wanted, range: Range, skills: &[Skill], negate: bool) -> Gra
 }
 
 impl Assertion for SkillUsed {
+    fn traits(&self) -> Traits {
+        Traits::OF_RECORD
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let Used { skills, more } = Used::of(evidence.execution);
         let grade = match &self.expected {
@@ -290,9 +294,5 @@ impl Assertion for SkillUsed {
             }
             _ => vec![grade.result(ID, LABEL)],
         }
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }

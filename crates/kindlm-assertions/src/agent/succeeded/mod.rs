@@ -12,7 +12,7 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::untold::did_nothing;
 use crate::core::workspace::missing;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "succeeded";
 
@@ -55,6 +55,10 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for Succeeded {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_RECORD }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
         let events = execution.events();
@@ -93,14 +97,6 @@ impl Assertion for Succeeded {
             &self.label,
             self.own,
         )
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }
 

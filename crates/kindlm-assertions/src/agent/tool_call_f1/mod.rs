@@ -16,7 +16,7 @@ use crate::core::config::read;
 use crate::core::grade::{Grade, text};
 use crate::core::recorded::{missing, structured};
 use crate::core::untold::untold_calls;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "tool-call-f1";
 
@@ -134,6 +134,10 @@ fn listed(names: &BTreeSet<String>) -> String {
 }
 
 impl Assertion for ToolCallF1 {
+    fn traits(&self) -> Traits {
+        Traits::OF_OUTPUT
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let called = match called(evidence.execution) {
             Ok(called) => called,

@@ -16,7 +16,7 @@ use crate::core::behaviour::refused_literal;
 use crate::core::codes::EVIDENCE_MISSING;
 use crate::core::schema_file;
 use crate::core::untold::{arguments_are_untold, untold_calls};
-use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, Traits};
 
 const ID: &str = "tool-calls";
 const MISSING: FailureCode = FailureCode::new("TOOL_CALL_MISSING");
@@ -171,6 +171,10 @@ impl Calls<'_> {
 }
 
 impl Assertion for ToolCalls {
+    fn traits(&self) -> Traits {
+        Traits::OF_RECORD
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let all = &evidence.execution.tool_calls;
         let calls: Vec<&ToolCall> = all.iter().filter(|call| call.name == self.tool).collect();
@@ -195,10 +199,6 @@ impl Assertion for ToolCalls {
         let contained = self.response_contains.as_ref();
         results.extend(contained.map(|text| self.check_response(&calls, text, unseen)));
         results
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }
 

@@ -11,7 +11,7 @@ use crate::core::behaviour::{CallPattern, Calls, Finding, Fit, Tool, Undecided, 
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::scripting::grading::SCRIPT_THREW;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "tool-order";
 
@@ -88,6 +88,10 @@ impl ToolOrder {
 }
 
 impl Assertion for ToolOrder {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_RECORD }
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let events = evidence.execution.events();
         let actions = &Facts::of(&events).actions;
@@ -122,13 +126,5 @@ impl Assertion for ToolOrder {
             finding = Finding { holds: None, gap: calls.gap(&self.wanted, 1), ..finding };
         }
         finding.result(ID, &self.label, self.own)
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }

@@ -13,7 +13,7 @@ use crate::core::behaviour::{
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::scripting::grading::SCRIPT_THREW;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "tool-trajectory";
 
@@ -186,6 +186,10 @@ impl ToolTrajectory {
 }
 
 impl Assertion for ToolTrajectory {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_RECORD }
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let events = evidence.execution.events();
         let actions = &Facts::of(&events).actions;
@@ -221,14 +225,6 @@ impl Assertion for ToolTrajectory {
             Mode::Strict | Mode::Unordered => format!("Missing: {missing}; not expected: {extra}"),
         };
         Finding { holds, reason, gap }.result(ID, &self.label, self.own)
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }
 

@@ -13,7 +13,7 @@ use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::recorded::whole_trace;
 use crate::shared::glob;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "trace-error-spans";
 
@@ -193,6 +193,10 @@ impl TraceErrorSpans {
 }
 
 impl Assertion for TraceErrorSpans {
+    fn traits(&self) -> Traits {
+        Traits::OF_RECORD
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let label = format!("Trace errors: {}", self.pattern);
         let trace = match whole_trace(evidence.execution, ID, &label) {
@@ -201,9 +205,5 @@ impl Assertion for TraceErrorSpans {
         };
         let (holds, reason) = self.grade(trace);
         vec![Grade::with(holds != self.negate, reason).result(ID, &label)]
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }

@@ -13,7 +13,7 @@ use crate::core::grade::Grade;
 use crate::core::range::Range;
 use crate::core::recorded::whole_trace;
 use crate::shared::glob;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "trace-span-count";
 
@@ -115,6 +115,10 @@ impl TraceSpanCount {
 }
 
 impl Assertion for TraceSpanCount {
+    fn traits(&self) -> Traits {
+        Traits::OF_RECORD
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let label = format!("{LABEL}: {}", self.pattern);
         let trace = match whole_trace(evidence.execution, ID, &label) {
@@ -124,9 +128,5 @@ impl Assertion for TraceSpanCount {
         let names = trace.spans.iter().map(|it| it.name.as_str());
         let names: Vec<&str> = names.filter(|it| glob::matches(it, &self.pattern)).collect();
         vec![self.grade(&names).result(ID, &label)]
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }

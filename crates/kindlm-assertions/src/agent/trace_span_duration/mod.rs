@@ -12,7 +12,7 @@ use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::recorded::{missing, whole_trace};
 use crate::shared::glob;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "trace-span-duration";
 
@@ -168,6 +168,10 @@ impl Limit {
 }
 
 impl Assertion for TraceSpanDuration {
+    fn traits(&self) -> Traits {
+        Traits::OF_RECORD
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let label = format!("Trace durations: {}", self.limit.pattern);
         let trace = match whole_trace(evidence.execution, ID, &label) {
@@ -184,9 +188,5 @@ impl Assertion for TraceSpanDuration {
             return missing(ID, &label, &message);
         }
         vec![Grade::with(holds != self.negate, reason).result(ID, &label)]
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }

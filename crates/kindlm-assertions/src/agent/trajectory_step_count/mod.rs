@@ -14,7 +14,7 @@ use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::range::Range;
 use crate::core::recorded::missing;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "trajectory:step-count";
 
@@ -138,6 +138,10 @@ impl StepCount {
 }
 
 impl Assertion for StepCount {
+    fn traits(&self) -> Traits {
+        Traits::OF_RECORD
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         match steps(evidence.execution) {
             Err(why) => missing(ID, LABEL, &why),
@@ -146,9 +150,5 @@ impl Assertion for StepCount {
                 None => steps.undecided(ID, LABEL),
             },
         }
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }

@@ -16,7 +16,7 @@ use crate::core::grade::Grade;
 use crate::core::recorded::missing;
 use crate::shared::compare::{contains, equal};
 use crate::shared::glob;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 /// Why it cannot be said which arguments a call has.
 const NO_ARGUMENTS: &str = "The spans do not show the arguments of a call of the tool: let the instrumentation record \
@@ -231,6 +231,10 @@ impl ToolArgsMatch {
 }
 
 impl Assertion for ToolArgsMatch {
+    fn traits(&self) -> Traits {
+        Traits::OF_RECORD
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let label = format!("Arguments of {}", self.wanted.pattern);
         let steps = match tool_steps(evidence.execution) {
@@ -245,9 +249,5 @@ impl Assertion for ToolArgsMatch {
             return steps.undecided(ID, &label);
         }
         vec![grade.result(ID, &label)]
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }

@@ -13,7 +13,7 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::recorded::missing;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "trajectory:tool-sequence";
 
@@ -140,6 +140,10 @@ impl ToolSequence {
 }
 
 impl Assertion for ToolSequence {
+    fn traits(&self) -> Traits {
+        Traits::OF_RECORD
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let steps = match tool_steps(evidence.execution) {
             Ok(steps) => steps,
@@ -167,9 +171,5 @@ impl Assertion for ToolSequence {
             }
         };
         vec![grade.result(ID, LABEL)]
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }

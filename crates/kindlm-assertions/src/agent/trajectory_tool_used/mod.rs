@@ -14,7 +14,7 @@ use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::range::Range;
 use crate::core::recorded::missing;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "trajectory:tool-used";
 
@@ -159,6 +159,10 @@ fn counted(wanted: &Pattern, range: Range, steps: &Steps, negate: bool) -> Optio
 }
 
 impl Assertion for ToolUsed {
+    fn traits(&self) -> Traits {
+        Traits::OF_RECORD
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let steps = match tool_steps(evidence.execution) {
             Ok(steps) => steps,
@@ -172,9 +176,5 @@ impl Assertion for ToolUsed {
             Some(grade) => vec![grade.result(ID, LABEL)],
             None => steps.undecided(ID, LABEL),
         }
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }

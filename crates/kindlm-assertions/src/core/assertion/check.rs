@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kindlm_types::Severity;
 use serde_json::Value;
 
-use super::{Assertion, Meta};
+use super::{Assertion, Meta, Traits};
 use crate::core::judging::JudgeBlock;
 use crate::core::scripting::View;
 
@@ -52,6 +52,8 @@ pub struct Check {
     pub meta: &'static Meta,
     /// The assertion.
     pub assertion: Arc<dyn Assertion>,
+    /// Its traits.
+    pub traits: Arc<Traits>,
     /// The options of this check.
     pub options: Options,
     /// What makes that which the check sees as the output, one after the other.
@@ -72,6 +74,7 @@ impl Check {
         let (options, views) = (Options::default(), Vec::new());
         Self {
             meta,
+            traits: Arc::new(assertion.traits()),
             assertion,
             options,
             views,

@@ -3,29 +3,34 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kindlm_types::workspace::Gather;
-use kindlm_types::{AssertionResult, Class, Problem, Question, Score, Severity, Verdict};
+use kindlm_types::{
+    AssertionResult, Class, Execution, Problem, Question, Score, Severity, Verdict,
+};
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
 use crate::core::codes::Code;
-use crate::core::judging::Instructions;
 use crate::core::own::Own;
 
 mod check;
 mod evidence;
 mod registry;
 mod setup;
+mod traits;
 
 pub use check::{Check, Options};
 pub use evidence::{Candidate, Contest, Evidence};
 pub(crate) use registry::Known;
 pub use registry::{DuplicateAssertion, Group, Registry};
 pub use setup::{ReadYaml, Setup};
+pub use traits::{LooksAt, Traits};
 
 /// A check of one execution.
 pub trait Assertion: fmt::Debug + Send + Sync {
-    /// What must still be found out before [`evaluate`](Assertion::evaluate) can run.
+    /// The part of the evidence that it judges, its label, and all else that depends on its configuration alone.
+    fn traits(&self) -> Traits;
+
+    /// The questions whose answers [`evaluate`](Assertion::evaluate) needs.
     ///
     /// Called again after each round of answers, until it asks nothing that has not been asked before; so a
     /// second question may depend on the first answer (asking a judge once more after an unreadable reply).
@@ -36,105 +41,21 @@ pub trait Assertion: fmt::Debug + Send + Sync {
     /// Judges the evidence. Pure: the same evidence always gives the same results.
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult>;
 
-    /// What its result is called, where that is known before there is one.
-    fn label(&self) -> Option<&str> {
-        None
-    }
-
-    /// The least score that it wants, where its verdict hangs on a score and it was told a threshold or has one.
-    fn wants(&self) -> Option<f64> {
-        None
-    }
-
-    /// True if its `threshold` is another measure than a score from 0 to 1: dollars, a distance, what a script gives. So it
-    /// is where promptfoo takes any number.
-    fn measures(&self) -> bool {
+    /// True if a result stays valid when a part of the output is missing: a text that was found is there, and a text that
+    /// was not found may be in the missing part. A model that was cut off has lost the end of it.
+    fn stays_valid(&self, _result: &AssertionResult, _execution: &Execution) -> bool {
         false
     }
 
-    /// What of its configuration decides nothing, by pointers from it.
-    fn idle(&self) -> Vec<Problem> {
-        Vec::new()
-    }
-
-    /// True if it looks at the output, so that `on` may put another value in its place. One that looks at what
-    /// happened would go on looking at that.
-    fn sees_output(&self) -> bool {
-        true
-    }
-
-    /// True if it can say nothing where nobody has told the output. One that looks at everything else as well decides
-    /// for itself.
-    fn needs_output(&self) -> bool {
-        self.sees_output()
-    }
-
-    /// True if a result stays valid when a part of the answer could not be read. A match does; an absence does not.
-    fn stands(&self, _result: &AssertionResult) -> bool {
-        false
-    }
-
-    /// The same where only the end of the answer is missing, because it was cut.
-    fn stands_when_cut(&self, result: &AssertionResult, _output: &str) -> bool {
-        self.stands(result)
-    }
-
-    /// True if it looks at the answers of all turns of a conversation, and not at the last one alone.
-    fn sees_turns(&self) -> bool {
-        false
-    }
-
-    /// What must be found out in the workspace when the agent has finished, and kept as evidence.
-    ///
-    /// Unlike a question it depends on nothing but the configuration, because the workspace is gone when the checks
-    /// are made.
-    fn gathers(&self) -> Vec<Gather> {
-        Vec::new()
-    }
-
-    /// True if it looks at a workspace, so that it can say nothing about a test without one.
-    fn needs_workspace(&self) -> bool {
-        !self.gathers().is_empty()
-    }
-
-    /// True if what it was configured with may hold a secret once variables are filled in, so that no result shows it.
-    fn hides_its_value(&self) -> bool {
-        false
-    }
-
-    /// What a score comes to, if the verdict hangs on the score alone. Asked where several replies of judges are
-    /// taken together, with what their scores come to.
+    /// The verdict of a score, if the verdict depends on the score alone. Asked for the joined score of several judges.
     fn decide(&self, _score: Score) -> Option<Verdict> {
         None
     }
+}
 
-    /// True if a result of it is a tie: neither this verdict nor its opposite.
-    fn is_tie(&self, _result: &AssertionResult) -> bool {
-        false
-    }
-
-    /// What its judges are told; `None` if it asks no judge.
-    ///
-    /// Unlike a question it depends on nothing but the configuration, so it is known before anything has happened.
-    fn instructions(&self) -> Option<Instructions<'_>> {
-        None
-    }
-
-    /// The checks that it is made of, if it is made of some.
-    fn parts(&self) -> &[Check] {
-        &[]
-    }
-
-    /// True if something in it has a weight in a mean of scores.
-    fn weighs(&self) -> bool {
-        true
-    }
-
-    /// True if it compares the output with others: it is evaluated when all of them are there, and finds them in
-    /// [`Evidence::contest`].
-    fn compares(&self) -> bool {
-        false
-    }
+/// True if the end of an incomplete output is missing and nothing else.
+pub(crate) fn only_end_is_missing(execution: &Execution) -> bool {
+    execution.unread.is_none() && execution.turns.iter().all(|it| it.unread.is_none())
 }
 
 /// Where an assertion has a place of its own in an `expect` block.

@@ -6,11 +6,12 @@ use kindlm_types::workspace::Gather;
 use kindlm_types::{AssertionResult, Execution, FailureCode, Question, Score, Severity, Verdict};
 
 use crate::core::codes::{EVIDENCE_MISSING, NEGATION_FAILED, SCORE_BELOW_THRESHOLD};
+use crate::core::judging::TIE;
 use crate::core::on::Selector;
 use crate::core::recorded::not_understood;
 use crate::core::scripting::{Seen, View, see};
 use crate::core::untold::{half_read, is_untold, said_nothing, untold};
-use crate::{Check, Contest, Evidence, Own};
+use crate::{Check, Contest, Evidence, LooksAt, Own};
 
 /// How far a measure may miss its limit and still meet it: what adding up floats costs.
 pub(crate) const TOLERANCE: f64 = 1e-9;
@@ -35,7 +36,7 @@ impl Check {
         let mut leaves = Vec::new();
         let mut open = vec![self];
         while let Some(check) = open.pop() {
-            let parts = check.assertion.parts();
+            let parts = check.traits.parts.as_deref().unwrap_or_default();
             if parts.is_empty() {
                 leaves.push(check);
             }
@@ -44,7 +45,7 @@ impl Check {
         leaves
     }
 
-    /// What must be found out in the workspace when the agent has finished; see [`Assertion::gathers`].
+    /// What must be found out in the workspace when the agent has finished; see [`Traits::gathers`](crate::Traits::gathers).
     ///
     /// A check that is skipped wants to know nothing.
     pub fn gathers(&self) -> Vec<Gather> {
@@ -52,12 +53,12 @@ impl Check {
             return Vec::new();
         }
         let seen = self.selectors().filter_map(Selector::gathers);
-        seen.chain(self.assertion.gathers()).collect()
+        seen.chain(self.traits.gathers.iter().cloned()).collect()
     }
 
     /// True if it looks at the agent's workspace, so that it cannot be made in a test without one.
     pub fn needs_workspace(&self) -> bool {
-        self.assertion.needs_workspace() || self.selectors().any(Selector::needs_workspace)
+        self.traits.needs_workspace || self.selectors().any(Selector::needs_workspace)
     }
 
     /// The values of the execution that it is shown instead of the output.
@@ -69,7 +70,7 @@ impl Check {
     }
 
     /// What must still be found out: first by the transforms, then by the assertion; see
-    /// [`Assertion::questions`].
+    /// [`Assertion::questions`](crate::Assertion::questions).
     pub fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         if self.options.skip.is_some() {
             return Vec::new();
@@ -90,7 +91,7 @@ impl Check {
 
     /// True if it compares the outputs of several executions, and so needs [`Evidence::contest`].
     pub fn compares(&self) -> bool {
-        self.assertion.compares()
+        self.traits.compares
     }
 
     /// Shows the assertion what the transforms make of the evidence.
@@ -164,44 +165,43 @@ impl Check {
     /// The result of the check where the verdict is clear before the assertion has looked at anything.
     pub fn without_looking(&self, verdict: Verdict) -> AssertionResult {
         let id = self.meta.id;
-        let mut result = AssertionResult::new(id, self.assertion.label().unwrap_or(id), verdict);
+        let mut result =
+            AssertionResult::new(id, self.traits.label.as_deref().unwrap_or(id), verdict);
         self.apply(&mut result);
         result
     }
 
     fn is_untold(&self, evidence: &Evidence<'_>) -> bool {
-        self.assertion.needs_output() && is_untold(evidence.execution)
+        self.traits.looks_at.needs_output() && is_untold(evidence.execution)
     }
 
     /// Why the text that it looks at is incomplete.
     fn unread<'e>(&self, evidence: &Evidence<'e>) -> Option<Cow<'e, str>> {
-        if !self.assertion.needs_output() {
+        if !self.traits.looks_at.needs_output() {
             return None;
         }
         let execution = evidence.execution;
-        if self.assertion.sees_turns() {
+        if self.traits.looks_at == LooksAt::AllAnswers {
             execution.incomplete_answer()
         } else {
             execution.incomplete_output()
         }
     }
 
-    /// True if a result stays valid although the text it was found in is incomplete.
-    fn stands(&self, result: &AssertionResult, execution: &Execution) -> bool {
-        // Only the end is missing where nothing else is.
-        let is_cut =
-            execution.unread.is_none() && execution.turns.iter().all(|it| it.unread.is_none());
-        if is_cut {
-            self.assertion.stands_when_cut(result, &execution.output)
-        } else {
-            self.assertion.stands(result)
-        }
+    /// True if a result is a tie: neither this verdict nor its opposite.
+    fn is_tie(&self, result: &AssertionResult) -> bool {
+        self.traits.can_tie && result.metadata.contains_key(TIE)
     }
 
     fn judge(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         if self.is_untold(evidence) {
-            let takes_on = self.at.starts_with(LISTED) && self.assertion.sees_output();
-            return untold(self.meta.id, self.assertion.label(), evidence.execution, takes_on);
+            let takes_on = self.at.starts_with(LISTED) && self.traits.looks_at.takes_on();
+            return untold(
+                self.meta.id,
+                self.traits.label.as_deref(),
+                evidence.execution,
+                takes_on,
+            );
         }
         let mut results = self.assertion.evaluate(evidence);
         if let Some(gap) = gap(evidence.execution) {
@@ -210,7 +210,9 @@ impl Check {
             }
         }
         if let Some(why) = self.unread(evidence) {
-            for result in results.iter_mut().filter(|it| !self.stands(it, evidence.execution)) {
+            for result in
+                results.iter_mut().filter(|it| !self.assertion.stays_valid(it, evidence.execution))
+            {
                 half_read(&why, result);
             }
         }
@@ -220,10 +222,10 @@ impl Check {
             }
         }
         if self.options.negate {
-            results = negate_unless(|it| self.assertion.is_tie(it), self.meta.id, results);
+            results = negate_unless(|it| self.is_tie(it), self.meta.id, results);
         }
         let sees_output =
-            self.assertion.sees_output() && self.selectors().all(Selector::is_of_output);
+            self.traits.looks_at.takes_on() && self.selectors().all(Selector::is_of_output);
         let why = said_nothing(evidence.execution).filter(|_| sees_output);
         for result in results.iter_mut().filter(|it| it.verdict == Verdict::Pass) {
             if let Some(message) = why.clone() {
@@ -250,7 +252,7 @@ impl Check {
         }
         // A score to watch is shown with the one that is wanted.
         let own = Own { negate: options.negate, threshold: options.threshold };
-        let wanted = own.wants().or_else(|| self.assertion.wants());
+        let wanted = own.wants().or(self.traits.threshold);
         if let (Severity::Soft, Some(threshold)) = (options.severity, wanted)
             && result.score.is_some()
             && !THRESHOLDS.iter().any(|it| result.metadata.contains_key(*it))
@@ -309,7 +311,7 @@ impl Check {
     /// True if it has a part in a mean of scores: it has a weight, and so has something in it. One that is skipped has it
     /// again when it is made.
     pub fn weighs(&self) -> bool {
-        self.options.weight != 0.0 && self.assertion.weighs()
+        self.options.weight != 0.0 && self.traits.weighs
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::core::codes::EVIDENCE_MISSING;
 use crate::core::scripting::Transform;
-use crate::{Assertion, Code, Meta, Options};
+use crate::{Assertion, Code, Meta, Options, Traits};
 use crate::{Candidate, Setup};
 use kindlm_types::workspace::Gather;
 use kindlm_types::{Answers, Channel, Class, Coverage, Execution, NoFiles, Severity, Trace};
@@ -26,6 +26,10 @@ static META: Meta = Meta {
 struct Fixed(Vec<AssertionResult>);
 
 impl Assertion for Fixed {
+    fn traits(&self) -> Traits {
+        Traits::OF_OUTPUT
+    }
+
     fn evaluate(&self, _evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         self.0.clone()
     }
@@ -191,19 +195,19 @@ fn a_transform_does_not_make_an_output_of_one_that_nobody_told() {
 struct Curious;
 
 impl Assertion for Curious {
+    fn traits(&self) -> Traits {
+        Traits {
+            compares: true,
+            gathers: vec![Gather::File { path: "a.txt".to_owned() }],
+            ..Traits::OF_OUTPUT
+        }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let there =
             |it: Contest<'_>| it.candidates.iter().map(|it| it.is_there.to_string()).collect();
         let there: Vec<String> = evidence.contest.map(there).unwrap_or_default();
         vec![AssertionResult::pass("sample", there.join(" "))]
-    }
-
-    fn gathers(&self) -> Vec<Gather> {
-        vec![Gather::File { path: "a.txt".to_owned() }]
-    }
-
-    fn compares(&self) -> bool {
-        true
     }
 }
 

@@ -106,12 +106,12 @@ impl<'a> Compiler<'a> {
         let built = self.build(registration, &mut value, options, at);
         self.tell_once(told);
         // Where the check has said so in its own words, that will do. A `threshold` may be another measure than a score.
-        let is_score = |it: &Check| is_at_least || !it.assertion.measures();
+        let is_score = |it: &Check| is_at_least || !it.traits.measures;
         if let Some(least) = least.filter(|_| built.as_ref().is_some_and(is_score)) {
             let key = if is_at_least { "atLeast" } else { "threshold" };
             let least = kindlm_types::ecma::number(least);
             let message = format!("`{key}` is {least}, and a score is from 0 to 1");
-            let help = if is_at_least && built.as_ref().is_some_and(|it| it.assertion.measures()) {
+            let help = if is_at_least && built.as_ref().is_some_and(|it| it.traits.measures) {
                 "write a number from 0 to 1; what scripts or measures give is held against a `threshold`"
             } else {
                 "write the least score that passes: 0.8, for example"
@@ -119,7 +119,7 @@ impl<'a> Compiler<'a> {
             self.problems.push(Problem::new(format!("{at}/{key}"), message).with_help(help));
         }
         let check = built.filter(|_| self.faults() == before)?;
-        if entry.contains_key(ON) && !check.assertion.sees_output() {
+        if entry.contains_key(ON) && !check.traits.looks_at.takes_on() {
             let id = registration.meta.id;
             let message = format!("`{id}` looks at what happened, not at a value");
             let help = "remove `on`; `includes`, `equals`, `matches`, `satisfies` and other checks of \
@@ -134,11 +134,7 @@ impl<'a> Compiler<'a> {
             self.problems.push(problem);
             return None;
         }
-        Some(Check {
-            views,
-            rendered: rendered.filter(|_| !check.assertion.hides_its_value()),
-            ..check
-        })
+        Some(Check { views, rendered: rendered.filter(|_| !check.traits.hides_value), ..check })
     }
 
     /// Of the problems from here on, leaves out what only follows from a variable that is missing at the same place. If
@@ -362,17 +358,17 @@ impl<'a> Compiler<'a> {
         };
         match built {
             Ok(assertion) => {
-                let told = assertion.instructions();
+                let check = Check::new(&registration.meta, panel.judging(assertion));
+                let told = check.traits.instructions.as_ref();
                 let unknown = told.map(|it| it.unknown(self.vars)).unwrap_or_default();
                 self.report(unknown, at);
                 if self.setup.tells_missing {
                     // What is empty for want of a variable is told already.
-                    let mut idle = assertion.idle();
+                    let mut idle = check.traits.no_effect.clone();
                     let is_told = |at: &str| self.problems.iter().any(|it| it.pointer == at);
                     idle.retain(|it| !is_told(&format!("{at}{}", it.pointer)));
                     self.report(idle, at);
                 }
-                let check = Check::new(&registration.meta, panel.judging(assertion));
                 Some(Check { options, at: at.to_owned(), judging, leaves_judge_open, ..check })
             }
             Err(problems) => {

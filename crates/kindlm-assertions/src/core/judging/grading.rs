@@ -12,7 +12,7 @@ use super::{
 };
 use crate::core::check::TOLERANCE;
 use crate::core::grade::Grade;
-use crate::{Assertion, Built, Evidence, Own};
+use crate::{Assertion, Built, Evidence, Own, Traits};
 
 /// What every graded check has: its name, its options, and its prompt.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Frame {
     pub(crate) fn instructions<'a>(
         &'a self,
         prompts: impl IntoIterator<Item = &'a GradingPrompt>,
-    ) -> Instructions<'a> {
+    ) -> Instructions {
         Instructions::of(prompts).by(self.criterion.clone())
     }
 
@@ -216,6 +216,22 @@ impl<T: Grader + 'static> One<T> {
 }
 
 impl<T: Grader> Assertion for One<T> {
+    fn traits(&self) -> Traits {
+        Traits {
+            label: Some(self.0.frame().label.clone()),
+            threshold: self.0.frame().own.wants(),
+            instructions: {
+                let frame = self.0.frame();
+                let instructions = frame.instructions([&frame.prompt]);
+                Some(match self.0.hangs_on() {
+                    Some(what) => instructions.beyond(what),
+                    None => instructions,
+                })
+            },
+            ..Traits::OF_OUTPUT
+        }
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         match self.0.inquiry(evidence) {
             Ok(inquiry) => inquiry.questions(evidence.answers, |it| self.0.read(evidence, it)),
@@ -237,25 +253,8 @@ impl<T: Grader> Assertion for One<T> {
         }]
     }
 
-    fn label(&self) -> Option<&str> {
-        Some(&self.0.frame().label)
-    }
-
-    fn wants(&self) -> Option<f64> {
-        self.0.frame().own.wants()
-    }
-
     fn decide(&self, score: Score) -> Option<Verdict> {
         self.0.frame().decided(score, |it| self.0.decide(it))
-    }
-
-    fn instructions(&self) -> Option<Instructions<'_>> {
-        let frame = self.0.frame();
-        let instructions = frame.instructions([&frame.prompt]);
-        Some(match self.0.hangs_on() {
-            Some(what) => instructions.beyond(what),
-            None => instructions,
-        })
     }
 }
 

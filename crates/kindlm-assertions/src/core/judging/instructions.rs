@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 use super::{GradingPrompt, digest};
 
 /// What the judges of a check are told, and what their verdict hangs on beside the output.
-#[derive(Debug, Default)]
-pub struct Instructions<'a> {
+#[derive(Clone, Debug, Default)]
+pub struct Instructions {
     digests: Vec<String>,
-    prompts: Vec<&'a GradingPrompt>,
+    prompts: Vec<GradingPrompt>,
     criteria: Vec<Criterion>,
     beyond: Option<&'static str>,
 }
@@ -23,15 +23,15 @@ pub struct Criterion {
     pub digest: String,
 }
 
-impl<'a> Instructions<'a> {
+impl Instructions {
     /// Instructions that never vary.
     pub(crate) fn fixed(system: &str) -> Self {
         Self { digests: vec![digest(&[system])], ..Self::default() }
     }
 
     /// The prompts of a check, in the order in which they are used.
-    pub(crate) fn of(prompts: impl IntoIterator<Item = &'a GradingPrompt>) -> Self {
-        let prompts: Vec<_> = prompts.into_iter().collect();
+    pub(crate) fn of<'p>(prompts: impl IntoIterator<Item = &'p GradingPrompt>) -> Self {
+        let prompts: Vec<GradingPrompt> = prompts.into_iter().cloned().collect();
         let digests = prompts.iter().map(|it| it.digest().to_owned()).collect();
         Self { digests, prompts, ..Self::default() }
     }

@@ -11,10 +11,10 @@ use kindlm_types::{AssertionResult, Problem, Question, Score, Verdict};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::ANSWERED;
 use super::block::{Agg, JudgeBlock, Jury, VARIED, more_than_half};
 use super::votes::{Ballot, How, combine};
-use super::{ANSWERED, Instructions};
-use crate::{Assertion, Check, Evidence, Setup};
+use crate::{Assertion, Evidence, Setup, Traits};
 
 /// Under which key results say how they were judged.
 const JUDGING: &str = "judging";
@@ -156,6 +156,10 @@ struct Paneled {
 }
 
 impl Assertion for Paneled {
+    fn traits(&self) -> Traits {
+        self.assertion.traits()
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let mut questions = Vec::new();
         for seat in self.panel.seats() {
@@ -185,47 +189,7 @@ impl Assertion for Paneled {
         results
     }
 
-    fn hides_its_value(&self) -> bool {
-        self.assertion.hides_its_value()
-    }
-
-    fn label(&self) -> Option<&str> {
-        self.assertion.label()
-    }
-
-    fn wants(&self) -> Option<f64> {
-        self.assertion.wants()
-    }
-
-    fn sees_output(&self) -> bool {
-        self.assertion.sees_output()
-    }
-
-    fn needs_output(&self) -> bool {
-        self.assertion.needs_output()
-    }
-
     fn decide(&self, score: Score) -> Option<Verdict> {
         self.assertion.decide(score)
-    }
-
-    fn is_tie(&self, result: &AssertionResult) -> bool {
-        self.assertion.is_tie(result)
-    }
-
-    fn compares(&self) -> bool {
-        self.assertion.compares()
-    }
-
-    fn instructions(&self) -> Option<Instructions<'_>> {
-        self.assertion.instructions()
-    }
-
-    fn parts(&self) -> &[Check] {
-        self.assertion.parts()
-    }
-
-    fn weighs(&self) -> bool {
-        self.assertion.weighs()
     }
 }

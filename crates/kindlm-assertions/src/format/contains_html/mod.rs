@@ -11,7 +11,7 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::core::grade::Grade;
 use crate::shared::html::read;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "contains-html";
 
@@ -81,6 +81,10 @@ fn has_reference(text: &str) -> bool {
 }
 
 impl Assertion for ContainsHtml {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_OUTPUT }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let found = signs(&evidence.execution.output) >= ENOUGH;
         let grade = Grade::of(found != self.negate, || {
@@ -88,9 +92,5 @@ impl Assertion for ContainsHtml {
             format!("Expected output to {not}contain HTML content")
         });
         vec![grade.result(ID, &self.label)]
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
     }
 }

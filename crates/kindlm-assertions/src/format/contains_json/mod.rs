@@ -14,7 +14,7 @@ use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
 use crate::core::config;
 use crate::core::grade::Grade;
 use crate::core::schema_value::{Conforming, SchemaValue};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "contains-json";
 
@@ -73,6 +73,10 @@ impl ContainsJson {
 }
 
 impl Assertion for ContainsJson {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_OUTPUT }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let found = objects::find(&evidence.execution.output);
         let fault = self.fault(&found.objects);
@@ -87,9 +91,5 @@ impl Assertion for ContainsJson {
             (None, Some(_)) => "Output contains JSON conforming to the provided schema".to_owned(),
         });
         vec![grade.result(ID, &self.label)]
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
     }
 }

@@ -14,7 +14,7 @@ use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
 use crate::core::config;
 use crate::core::grade::Grade;
 use crate::shared::xml::{RequiredElements, TOO_INVOLVED, grade, parse};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "contains-xml";
 
@@ -59,6 +59,10 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for ContainsXml {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_OUTPUT }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let found = elements::find(&evidence.execution.output);
         let parsed: Option<Vec<_>> = found.into_iter().map(parse).collect();
@@ -74,9 +78,5 @@ impl Assertion for ContainsXml {
             grade(&self.paths, &roots, self.negate)
         };
         vec![grade.result(ID, &self.label)]
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
     }
 }

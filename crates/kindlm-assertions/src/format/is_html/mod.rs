@@ -11,7 +11,7 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::core::grade::Grade;
 use crate::shared::html::{Seen, read};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "is-html";
 
@@ -69,15 +69,15 @@ fn fault(text: &str) -> Option<&'static str> {
 }
 
 impl Assertion for IsHtml {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_OUTPUT }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let fault = fault(&evidence.execution.output);
         let grade = Grade::of(fault.is_none() != self.negate, || {
             fault.unwrap_or("Expected output to not be valid HTML").to_owned()
         });
         vec![grade.result(ID, &self.label)]
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
     }
 }

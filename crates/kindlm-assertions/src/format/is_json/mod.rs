@@ -11,7 +11,7 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::core::grade::{Grade, parsed};
 use crate::core::schema_value::{Conforming, SchemaValue};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "is-json";
 
@@ -56,6 +56,10 @@ fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for IsJson {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_OUTPUT }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let fault = match (parsed(evidence.execution), &self.schema) {
             (None, _) => Some("Expected output to be valid JSON".to_owned()),
@@ -68,9 +72,5 @@ impl Assertion for IsJson {
             (None, Some(_)) => "Output is JSON conforming to the provided schema".to_owned(),
         });
         vec![grade.result(ID, &self.label)]
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
     }
 }

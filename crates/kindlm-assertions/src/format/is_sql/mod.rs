@@ -11,7 +11,7 @@ use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
 use crate::core::config;
 use crate::core::grade::Grade;
 use crate::shared::sql::{Fault, Sql, SqlValue, TOO_DEEP};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "is-sql";
 
@@ -57,6 +57,10 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for IsSql {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_OUTPUT }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let fault = match self.sql.fault(&evidence.execution.output) {
             None => None,
@@ -70,9 +74,5 @@ impl Assertion for IsSql {
             fault.unwrap_or_else(|| "The output SQL statement is valid".to_owned())
         });
         vec![grade.result(ID, &self.label)]
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
     }
 }

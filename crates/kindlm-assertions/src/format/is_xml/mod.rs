@@ -13,7 +13,7 @@ use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
 use crate::core::config;
 use crate::core::grade::Grade;
 use crate::shared::xml::{RequiredElements, TOO_INVOLVED, grade, parse};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "is-xml";
 
@@ -58,6 +58,10 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for IsXml {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_OUTPUT }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let text = &evidence.execution.output;
         let Some(parsed) = parse(text) else {
@@ -71,9 +75,5 @@ impl Assertion for IsXml {
             }),
         };
         vec![grade.result(ID, &self.label)]
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
     }
 }

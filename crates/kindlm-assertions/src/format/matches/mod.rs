@@ -12,7 +12,7 @@ use crate::core::config;
 use crate::core::grade::Grade;
 use crate::core::on::seen;
 use crate::core::schema_value::{Conforming, SchemaValue};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "matches";
 
@@ -60,6 +60,10 @@ fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for Matches {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_OUTPUT }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let value = match seen(evidence.execution, ID, &self.label) {
             Ok(value) => value,
@@ -77,9 +81,5 @@ impl Assertion for Matches {
             Some(fault) => fault,
         };
         vec![Grade::with(holds, reason).result(ID, &self.label)]
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
     }
 }

@@ -12,7 +12,7 @@ use crate::core::config;
 use crate::core::grade::{Grade, parsed};
 use crate::core::on::{seen, shown};
 use crate::core::schema_value::{Conforming, SchemaValue};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "output-matches";
 
@@ -60,6 +60,10 @@ fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for OutputMatches {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_OUTPUT }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let value = match seen(evidence.execution, ID, &self.label) {
             Ok(value) => value,
@@ -74,9 +78,5 @@ impl Assertion for OutputMatches {
             },
         };
         vec![Grade::with(pass, reason).result(ID, &self.label)]
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
     }
 }

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use kindlm_schema::{Schema, Violation};
-use kindlm_types::{AssertionResult, Class, FailureCode, Problem, ProblemKind, Severity, Verdict};
+use kindlm_types::{
+    AssertionResult, Class, Execution, FailureCode, Problem, ProblemKind, Severity, Verdict,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::core::needles::empty_texts;
 use crate::core::schema_file;
-use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, Traits};
 
 const ID: &str = "schema";
 const PARSE_ERROR: FailureCode = FailureCode::new("SCHEMA_PARSE_ERROR");
@@ -153,6 +155,10 @@ fn find_schema(config: &Config, setup: &Setup<'_>) -> Result<Option<Named>, Vec<
 }
 
 impl Assertion for Output {
+    fn traits(&self) -> Traits {
+        Traits::OF_OUTPUT
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let output = &evidence.execution.output;
         let mut results = Vec::new();
@@ -179,7 +185,7 @@ impl Assertion for Output {
     }
 
     /// A text that was found is there, and a longer answer is no shorter.
-    fn stands(&self, result: &AssertionResult) -> bool {
+    fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
         match &result.verdict {
             Verdict::Pass => result.label.starts_with(CONTAINS),
             Verdict::Fail { code, .. } => [NOT_CONTAINS_FAILED, MAX_LENGTH_EXCEEDED].contains(code),

@@ -18,7 +18,7 @@ use crate::core::judging::{
     question_of,
 };
 use crate::core::nearness::{EMBEDDING_FAILED, Metric};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "answer-relevance";
 
@@ -161,6 +161,16 @@ impl AnswerRelevance {
 }
 
 impl Assertion for AnswerRelevance {
+    fn traits(&self) -> Traits {
+        Traits {
+            instructions: {
+                let instructions = Instructions::of([&self.frame.prompt]);
+                Some(instructions.beyond("how near embeddings are to each other"))
+            },
+            ..Traits::OF_OUTPUT
+        }
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let Ok(query) = question_of(&self.frame, evidence.execution) else { return Vec::new() };
         let mut questions = Vec::new();
@@ -193,11 +203,6 @@ impl Assertion for AnswerRelevance {
             .with("generatedQuestions", generated.collect::<Value>())
             .with("averageSimilarity", score);
         vec![by.note(self.frame.result(graded))]
-    }
-
-    fn instructions(&self) -> Option<Instructions<'_>> {
-        let instructions = Instructions::of([&self.frame.prompt]);
-        Some(instructions.beyond("how near embeddings are to each other"))
     }
 
     fn decide(&self, score: Score) -> Option<Verdict> {

@@ -14,7 +14,7 @@ use crate::core::judging::{
     JUDGE_PARSE_ERROR, OwnWords, RubricPrompt, Slot, Unasked, at, context_of, data_rule,
     fenced_together, held, question_of, share_held,
 };
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 use reply::{read_statements, read_verdicts};
 
 const ID: &str = "context-faithfulness";
@@ -147,6 +147,13 @@ impl Faithfulness {
 }
 
 impl Assertion for Faithfulness {
+    fn traits(&self) -> Traits {
+        Traits {
+            instructions: Some(Instructions::of([&self.statements, &self.frame.prompt])),
+            ..Traits::OF_OUTPUT
+        }
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let first = match self.ask_statements(evidence) {
             Ok(first) => first,
@@ -170,10 +177,6 @@ impl Assertion for Faithfulness {
             Err(Unasked::Never(result)) => *result,
             Err(Unasked::First(_)) => self.frame.unfinished(),
         }]
-    }
-
-    fn instructions(&self) -> Option<Instructions<'_>> {
-        Some(Instructions::of([&self.statements, &self.frame.prompt]))
     }
 
     fn decide(&self, score: Score) -> Option<Verdict> {

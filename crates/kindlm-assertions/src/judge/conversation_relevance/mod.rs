@@ -14,7 +14,9 @@ use crate::core::judging::{
     JUDGE_PARSE_ERROR, Kind, OwnWords, Respondent, RubricPrompt, Slot, Unasked, asked,
     choice_schema, data_rule, fenced, read_choice,
 };
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{
+    Assertion, Build, Built, Code, Evidence, LooksAt, Meta, Own, Registration, Setup, Traits,
+};
 
 const ID: &str = "conversation-relevance";
 
@@ -160,8 +162,14 @@ impl ConversationRelevance {
 }
 
 impl Assertion for ConversationRelevance {
-    fn sees_turns(&self) -> bool {
-        true
+    fn traits(&self) -> Traits {
+        Traits {
+            looks_at: LooksAt::AllAnswers,
+            instructions: Some(
+                Instructions::of([&self.frame.prompt]).beyond("the turns of the conversation"),
+            ),
+            ..Traits::OF_OUTPUT
+        }
     }
 
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
@@ -175,10 +183,6 @@ impl Assertion for ConversationRelevance {
             Err(Unasked::Never(result)) => *result,
             Err(Unasked::First(_)) => self.frame.unfinished(),
         }]
-    }
-
-    fn instructions(&self) -> Option<Instructions<'_>> {
-        Some(Instructions::of([&self.frame.prompt]).beyond("the turns of the conversation"))
     }
 
     fn decide(&self, score: Score) -> Option<Verdict> {

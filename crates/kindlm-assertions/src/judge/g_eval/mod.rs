@@ -10,11 +10,11 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::judging::{
-    Flaw, Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR,
-    OwnWords, Respondent, RubricPrompt, Slot, Unasked, asked, data_rule, fenced_together, objects,
-    only, read_in_range, short,
+    Flaw, Frame, Graded, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, OwnWords,
+    Respondent, RubricPrompt, Slot, Unasked, asked, data_rule, fenced_together, objects, only,
+    read_in_range, short,
 };
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "g-eval";
 
@@ -187,6 +187,13 @@ impl GEval {
 }
 
 impl Assertion for GEval {
+    fn traits(&self) -> Traits {
+        Traits {
+            instructions: Some(self.frame.instructions([&self.steps, &self.frame.prompt])),
+            ..Traits::OF_OUTPUT
+        }
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         self.criteria.iter().flat_map(|it| self.questions_about(evidence, it)).collect()
     }
@@ -205,10 +212,6 @@ impl Assertion for GEval {
         let graded = Graded::from(self.held(score, reasons.join("\n\n")));
         let by = scored.iter().map(|(_, by)| *by).reduce(|before, by| by.after(before));
         vec![by.unwrap_or_default().note(self.frame.result(graded))]
-    }
-
-    fn instructions(&self) -> Option<Instructions<'_>> {
-        Some(self.frame.instructions([&self.steps, &self.frame.prompt]))
     }
 
     fn decide(&self, score: Score) -> Option<Verdict> {

@@ -14,7 +14,7 @@ use crate::core::judging::{
     CRITERION, Inquiry, Instructions, JUDGE_EVAL_ERROR, data_rule, digest, fenced, read_score,
     short,
 };
-use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, Traits};
 
 const ID: &str = "judge";
 const BELOW_THRESHOLD: FailureCode = FailureCode::new("JUDGE_BELOW_THRESHOLD");
@@ -135,6 +135,17 @@ fn reply_schema() -> Value {
 }
 
 impl Assertion for Judge {
+    fn traits(&self) -> Traits {
+        Traits {
+            label: Some(self.label.clone()),
+            instructions: {
+                let name = short(&Value::from(self.config.criteria.as_str()), 80);
+                Some(Instructions::fixed(SYSTEM).by([(name, self.criterion())]))
+            },
+            ..Traits::OF_OUTPUT
+        }
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         self.inquiry(evidence).questions(evidence.answers, |reply| read_score(reply, "score"))
     }
@@ -160,17 +171,8 @@ impl Assertion for Judge {
         vec![result.with_metadata("promptDigest", digest(&[SYSTEM]))]
     }
 
-    fn instructions(&self) -> Option<Instructions<'_>> {
-        let name = short(&Value::from(self.config.criteria.as_str()), 80);
-        Some(Instructions::fixed(SYSTEM).by([(name, self.criterion())]))
-    }
-
     fn decide(&self, score: Score) -> Option<Verdict> {
         Some(self.hold_against_threshold(score))
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::core::check::TOLERANCE;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 use crate::{Candidate, Contest};
 
 const ID: &str = "max-score";
@@ -192,6 +192,15 @@ impl MaxScore {
 }
 
 impl Assertion for MaxScore {
+    fn traits(&self) -> Traits {
+        Traits {
+            label: Some(self.label.clone()),
+            measures: self.how.method == Method::Sum,
+            compares: true,
+            ..Traits::OF_RECORD
+        }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let contest = match Contest::open(evidence, ID, &self.label) {
             Ok(contest) => contest,
@@ -206,21 +215,5 @@ impl Assertion for MaxScore {
                 AssertionResult::errored(ID, &self.label, NO_SCORE, message)
             }
         }]
-    }
-
-    fn compares(&self) -> bool {
-        true
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
-    }
-
-    fn sees_output(&self) -> bool {
-        false
-    }
-
-    fn measures(&self) -> bool {
-        self.how.method == Method::Sum
     }
 }

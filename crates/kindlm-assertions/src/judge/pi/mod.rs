@@ -17,7 +17,7 @@ use crate::core::grade::Grade;
 use crate::core::judging::{asked, short};
 use crate::core::scripting::{ScriptSettings, ScriptsBlock};
 use crate::core::service::{self, Key, TIMEOUT};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "pi";
 const SCORER_FAILED: FailureCode = FailureCode::new("SCORER_FAILED");
@@ -192,6 +192,10 @@ impl Pi {
 }
 
 impl Assertion for Pi {
+    fn traits(&self) -> Traits {
+        Traits::OF_OUTPUT
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         vec![self.question(evidence)]
     }

@@ -24,7 +24,7 @@ use crate::core::judging::{
     cannot_be_put, digest,
 };
 use crate::shared::template::Env;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 use question::{SYSTEM, inquiry};
 use reply::{Judgement, Judgements};
 use rule::Rule;
@@ -222,6 +222,17 @@ fn applicable<'r>(applies: &[(&'r Rule, Applies)]) -> Vec<&'r Rule> {
 }
 
 impl Assertion for PromptAssertion {
+    fn traits(&self) -> Traits {
+        Traits {
+            instructions: {
+                let criteria = self.rules.iter().map(|(rule, _)| (rule.id.clone(), rule.digest()));
+                Some(Instructions::fixed(SYSTEM).by(criteria))
+            },
+            weighs: self.rules.iter().any(|(rule, _)| rule.weight != Some(0.0)),
+            ..Traits::OF_OUTPUT
+        }
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let mut applies = self.applies(evidence);
         let scripts = applies.iter_mut().filter_map(|(_, it)| match it {
@@ -274,15 +285,6 @@ impl Assertion for PromptAssertion {
             }));
         }
         if self.negate { negate(ID, results) } else { results }
-    }
-
-    fn instructions(&self) -> Option<Instructions<'_>> {
-        let criteria = self.rules.iter().map(|(rule, _)| (rule.id.clone(), rule.digest()));
-        Some(Instructions::fixed(SYSTEM).by(criteria))
-    }
-
-    fn weighs(&self) -> bool {
-        self.rules.iter().any(|(rule, _)| rule.weight != Some(0.0))
     }
 }
 

@@ -19,7 +19,7 @@ use crate::core::judging::{
     OwnWords, Respondent, RubricPrompt, Slot, Unasked, asked, data_rule, fenced_together,
     output_for_templates, short,
 };
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 use choice::Choice;
 
 const ID: &str = "select-best";
@@ -248,6 +248,16 @@ impl SelectBest {
 }
 
 impl Assertion for SelectBest {
+    fn traits(&self) -> Traits {
+        Traits {
+            compares: true,
+            instructions: Some(
+                Instructions::of([&self.frame.prompt]).beyond("the other outputs of the test"),
+            ),
+            ..Traits::OF_OUTPUT
+        }
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let Ok(contest) = Contest::open(evidence, ID, &self.frame.label) else { return Vec::new() };
         let field = Field::new(&contest);
@@ -290,14 +300,6 @@ impl Assertion for SelectBest {
             Some(by) => by.note(result),
             None => result,
         }]
-    }
-
-    fn instructions(&self) -> Option<Instructions<'_>> {
-        Some(Instructions::of([&self.frame.prompt]).beyond("the other outputs of the test"))
-    }
-
-    fn compares(&self) -> bool {
-        true
     }
 }
 

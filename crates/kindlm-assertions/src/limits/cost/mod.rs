@@ -15,7 +15,7 @@ use crate::core::codes::{EVIDENCE_MISSING, NEGATION_FAILED};
 use crate::core::config::read;
 use crate::core::grade::PASSED;
 use crate::core::recorded::reported;
-use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "cost";
 const BUDGET_EXCEEDED: FailureCode = FailureCode::new("BUDGET_EXCEEDED");
@@ -97,6 +97,10 @@ fn cost(evidence: &Evidence<'_>, label: &str, max: &str) -> Result<f64, Vec<Asse
 }
 
 impl Assertion for Cost {
+    fn traits(&self) -> Traits {
+        Traits::OF_RECORD
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let max = ecma::number(self.max_usd);
         let label = format!("Cost <= ${max}");
@@ -116,13 +120,13 @@ impl Assertion for Cost {
         }
         if self.negate { negate(ID, vec![result]) } else { vec![result] }
     }
-
-    fn sees_output(&self) -> bool {
-        false
-    }
 }
 
 impl Assertion for Threshold {
+    fn traits(&self) -> Traits {
+        Traits { measures: true, ..Traits::OF_RECORD }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let max = ecma::number(self.max_usd);
         let sign = if self.negate { ">" } else { "<=" };
@@ -145,13 +149,5 @@ impl Assertion for Threshold {
         };
         let result = AssertionResult::new(ID, label, verdict).with_reasoning(reason);
         vec![result.with_metadata("costUsd", normalise_numbers(json!(cost)))]
-    }
-
-    fn sees_output(&self) -> bool {
-        false
-    }
-
-    fn measures(&self) -> bool {
-        true
     }
 }

@@ -14,7 +14,7 @@ use crate::core::check::{hold_against, negate};
 use crate::core::codes::{EVIDENCE_MISSING, NEGATION_FAILED};
 use crate::core::config::read;
 use crate::core::grade::PASSED;
-use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "latency";
 
@@ -90,6 +90,10 @@ fn latency(evidence: &Evidence<'_>, label: &str, max: &str) -> Result<f64, Vec<A
 }
 
 impl Assertion for Latency {
+    fn traits(&self) -> Traits {
+        Traits::OF_RECORD
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let max = ecma::number(self.max_ms);
         let label = format!("Latency <= {max}ms");
@@ -109,13 +113,13 @@ impl Assertion for Latency {
         }
         if self.negate { negate(ID, vec![result]) } else { vec![result] }
     }
-
-    fn sees_output(&self) -> bool {
-        false
-    }
 }
 
 impl Assertion for Threshold {
+    fn traits(&self) -> Traits {
+        Traits { measures: true, ..Traits::OF_RECORD }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let max = ecma::number(self.max_ms);
         let sign = if self.negate { ">" } else { "<=" };
@@ -140,13 +144,5 @@ impl Assertion for Threshold {
         };
         let result = AssertionResult::new(ID, label, verdict).with_reasoning(reason);
         vec![result.with_metadata("latencyMs", normalise_numbers(json!(latency)))]
-    }
-
-    fn sees_output(&self) -> bool {
-        false
-    }
-
-    fn measures(&self) -> bool {
-        true
     }
 }

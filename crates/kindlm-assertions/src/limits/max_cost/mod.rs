@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::core::behaviour::Limit;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "max-cost";
 
@@ -55,19 +55,15 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for MaxCost {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.0.label.clone()), ..Traits::OF_RECORD }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let shown = |cost: f64| format!("${cost}");
         let no_price = "give the model a price with `models[].price`, or `cost_usd` in the record";
         let why = evidence.execution.why_uncounted().unwrap_or(no_price);
         let unknown = format!("It is not known what it cost: {why}");
         self.0.result(ID, evidence.execution.cost_usd, shown, &unknown)
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.0.label)
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }

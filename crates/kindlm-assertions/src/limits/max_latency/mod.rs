@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::core::behaviour::Limit;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "max-latency";
 
@@ -55,17 +55,13 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for MaxLatency {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.0.label.clone()), ..Traits::OF_RECORD }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let shown = |ms: f64| format!("{ms} ms");
         let unknown = "It is not known how long it took: give `latency_ms` in the record";
         self.0.result(ID, evidence.execution.latency_ms, shown, unknown)
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.0.label)
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::core::behaviour::Limit;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "max-tokens";
 
@@ -58,6 +58,10 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for MaxTokens {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.0.label.clone()), ..Traits::OF_RECORD }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
         let usage = &execution.usage;
@@ -73,13 +77,5 @@ impl Assertion for MaxTokens {
         let measured = known.then_some(tokens as f64);
         let unknown = "It is not known how many tokens it took: the source tells none, or not all";
         self.0.result(ID, measured, shown, unknown)
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.0.label)
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }

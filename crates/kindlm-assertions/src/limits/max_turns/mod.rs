@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::core::behaviour::Limit;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "max-turns";
 
@@ -55,6 +55,10 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for MaxTurns {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.0.label.clone()), ..Traits::OF_RECORD }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
         let events = execution.events();
@@ -67,13 +71,5 @@ impl Assertion for MaxTurns {
         let unknown =
             "It is not known how many turns it took: the source does not tell all messages";
         self.0.result(ID, turns, shown, unknown)
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.0.label)
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::grade::Grade;
 use crate::core::recorded::{NO_LOG_PROBS, log_probs, missing, perplexity};
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "perplexity";
 
@@ -58,6 +58,10 @@ fn build(_: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, 
 }
 
 impl Assertion for Perplexity {
+    fn traits(&self) -> Traits {
+        Traits { measures: true, ..Traits::OF_RECORD }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let Some(log_probs) = log_probs(evidence.execution) else {
             return missing(ID, LABEL, NO_LOG_PROBS);
@@ -72,13 +76,5 @@ impl Assertion for Perplexity {
             format!("Perplexity {shown} is {is} threshold {}", ecma::number(threshold))
         });
         vec![grade.result(ID, LABEL)]
-    }
-
-    fn sees_output(&self) -> bool {
-        false
-    }
-
-    fn measures(&self) -> bool {
-        true
     }
 }

@@ -11,7 +11,7 @@ use crate::core::check::TOLERANCE;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::grade::{Grade, PASSED};
 use crate::core::recorded::{NO_LOG_PROBS, log_probs, missing, perplexity};
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "perplexity-score";
 
@@ -59,6 +59,10 @@ fn build(_: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, 
 }
 
 impl Assertion for PerplexityScore {
+    fn traits(&self) -> Traits {
+        Traits { measures: true, ..Traits::OF_RECORD }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let Some(log_probs) = log_probs(evidence.execution) else {
             return missing(ID, LABEL, NO_LOG_PROBS);
@@ -76,14 +80,5 @@ impl Assertion for PerplexityScore {
         };
         let score = if self.negate { 1.0 - score } else { score };
         vec![Grade { pass, score, reason }.result(ID, LABEL)]
-    }
-
-    fn sees_output(&self) -> bool {
-        false
-    }
-
-    /// promptfoo takes any number here, although the score is from 0 to 1/2.
-    fn measures(&self) -> bool {
-        true
     }
 }

@@ -11,7 +11,7 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::recorded::{guardrails, missing};
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "guardrails";
 
@@ -102,6 +102,10 @@ fn flagged(execution: &Execution) -> Option<String> {
 }
 
 impl Assertion for Guardrails {
+    fn traits(&self) -> Traits {
+        Traits::OF_RECORD
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
         let flagged = flagged(execution);
@@ -120,9 +124,5 @@ impl Assertion for Guardrails {
         };
         let score = f64::from(u8::from(pass));
         vec![Grade { pass, score, reason }.result(ID, LABEL)]
-    }
-
-    fn sees_output(&self) -> bool {
-        false
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::core::codes::ASSERTION_FAILED;
 use crate::core::grade::{Grade, PASSED};
 use crate::core::recorded::{reported, structured};
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "is-refusal";
 
@@ -165,6 +165,10 @@ fn refusal(execution: &Execution) -> Option<(&'static str, f64)> {
 }
 
 impl Assertion for IsRefusal {
+    fn traits(&self) -> Traits {
+        Traits::OF_OUTPUT
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let grade = match (refusal(evidence.execution), self.negate) {
             (Some((reason, score)), false) => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, FailureCode, Problem, Severity, Verdict};
+use kindlm_types::{AssertionResult, Class, Execution, FailureCode, Problem, Severity, Verdict};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,7 +10,9 @@ use serde_json::Value;
 use crate::core::needles::empty_texts;
 use crate::core::recorded::written_texts;
 use crate::shared::folded::Folded;
-use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
+use crate::{
+    Assertion, Build, Code, Evidence, ExpectPath, LooksAt, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "keywords";
 const KEYWORD_DENIED: FailureCode = FailureCode::new("KEYWORD_DENIED");
@@ -108,6 +110,13 @@ fn build(config: &Value, _: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Proble
 }
 
 impl Assertion for Keywords {
+    fn traits(&self) -> Traits {
+        Traits {
+            looks_at: if !self.deny.is_empty() { LooksAt::AllAnswers } else { LooksAt::Output },
+            ..Traits::OF_OUTPUT
+        }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let texts: Vec<(Option<&str>, Plain)> = written_texts(evidence.execution)
             .into_iter()
@@ -128,12 +137,8 @@ impl Assertion for Keywords {
     }
 
     /// A keyword that was found is there.
-    fn stands(&self, result: &AssertionResult) -> bool {
+    fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
         (result.verdict == Verdict::Pass) == (result.label == ALLOWED)
-    }
-
-    fn sees_turns(&self) -> bool {
-        !self.deny.is_empty()
     }
 }
 

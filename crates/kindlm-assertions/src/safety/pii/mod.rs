@@ -19,7 +19,9 @@ use crate::core::recorded::written_texts;
 use crate::core::untold::{arguments_are_untold, untold_calls};
 use crate::shared::folded::Folded;
 use crate::shared::pattern::Pattern;
-use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
+use crate::{
+    Assertion, Build, Code, Evidence, ExpectPath, LooksAt, Meta, Registration, Setup, Traits,
+};
 use detectors::{Detector, DetectorName};
 
 const ID: &str = "pii";
@@ -185,6 +187,17 @@ fn pattern(
 }
 
 impl Assertion for Pii {
+    fn traits(&self) -> Traits {
+        Traits {
+            looks_at: if self.scan.contains(&Place::Output) {
+                LooksAt::AllAnswers
+            } else {
+                LooksAt::Output
+            },
+            ..Traits::OF_OUTPUT
+        }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let texts = texts(evidence.execution, &self.scan);
         let untold = untold(evidence.execution, &self.scan);
@@ -193,12 +206,8 @@ impl Assertion for Pii {
     }
 
     /// What was found is there.
-    fn stands(&self, result: &AssertionResult) -> bool {
+    fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
         matches!(result.verdict, Verdict::Fail { .. })
-    }
-
-    fn sees_turns(&self) -> bool {
-        self.scan.contains(&Place::Output)
     }
 }
 

@@ -4,7 +4,6 @@ mod scoring;
 
 use std::sync::Arc;
 
-use kindlm_types::workspace::Gather;
 use kindlm_types::{
     ASSERT_SET, AssertionResult, Class, FailureCode, NOT_ASSERT_SET, Outcome, Problem, Question,
     Score, Severity, Verdict, ecma, named_scores, weighted_score,
@@ -17,7 +16,9 @@ use crate::Built;
 use crate::core::check::TOLERANCE;
 use crate::core::codes::{ASSERTION_FAILED, SCORE_BELOW_THRESHOLD};
 use crate::core::grade::ALL_PASSED;
-use crate::{Assertion, Build, Check, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{
+    Assertion, Build, Check, Code, Evidence, LooksAt, Meta, Own, Registration, Setup, Traits,
+};
 use scoring::Scoring;
 
 const ID: &str = ASSERT_SET;
@@ -73,7 +74,7 @@ struct Config {
 
 #[derive(Debug)]
 struct Set {
-    checks: Vec<Check>,
+    checks: Arc<[Check]>,
     threshold: Option<f64>,
     negate: bool,
     scoring: Option<Scoring>,
@@ -96,10 +97,36 @@ fn build(config: &Value, checks: Vec<Check>, own: Own, setup: &Setup<'_>) -> Bui
     }
     let scoring = config.scoring.map(|it| Scoring::new(&it, setup)).transpose();
     let scoring = scoring.map_err(|problem| vec![problem.under("/scoring")])?;
-    Ok(Arc::new(Set { checks, threshold: own.threshold, negate: own.negate, scoring }))
+    Ok(Arc::new(Set {
+        checks: checks.into(),
+        threshold: own.threshold,
+        negate: own.negate,
+        scoring,
+    }))
 }
 
 impl Assertion for Set {
+    fn traits(&self) -> Traits {
+        let all = |test: fn(&Check) -> bool| self.checks.iter().all(test);
+        let of_output = all(|it| it.traits.looks_at.takes_on());
+        Traits {
+            label: Some(LABEL.to_owned()),
+            looks_at: LooksAt::Parts { of_output },
+            threshold: None,
+            measures: false,
+            compares: !all(|it| !it.compares()),
+            needs_workspace: !all(|it| !it.needs_workspace()),
+            gathers: self.checks.iter().flat_map(Check::gathers).collect(),
+            // Each part hides its own.
+            hides_value: false,
+            no_effect: Vec::new(),
+            instructions: None,
+            can_tie: false,
+            parts: Some(Arc::clone(&self.checks)),
+            weighs: !all(|it| !it.weighs()),
+        }
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let mut questions: Vec<Question> =
             self.checks.iter().flat_map(|it| it.questions(evidence)).collect();
@@ -113,40 +140,8 @@ impl Assertion for Set {
         questions
     }
 
-    fn gathers(&self) -> Vec<Gather> {
-        self.checks.iter().flat_map(Check::gathers).collect()
-    }
-
-    fn needs_workspace(&self) -> bool {
-        self.checks.iter().any(Check::needs_workspace)
-    }
-
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         vec![self.result(self.parts(evidence), evidence)]
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(LABEL)
-    }
-
-    fn sees_output(&self) -> bool {
-        self.checks.iter().all(|it| it.assertion.sees_output())
-    }
-
-    fn compares(&self) -> bool {
-        self.checks.iter().any(Check::compares)
-    }
-
-    fn parts(&self) -> &[Check] {
-        &self.checks
-    }
-
-    fn weighs(&self) -> bool {
-        self.checks.iter().any(Check::weighs)
-    }
-
-    fn needs_output(&self) -> bool {
-        false
     }
 }
 

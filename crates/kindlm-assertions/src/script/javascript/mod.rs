@@ -18,7 +18,7 @@ use crate::core::scripting::{
     JAVASCRIPT, ScriptSettings, ScriptsBlock, body, compiled, context, label, output, script_file,
     told,
 };
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "javascript";
 
@@ -127,6 +127,10 @@ impl JavaScript {
 }
 
 impl Assertion for JavaScript {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), measures: true, ..Traits::OF_OUTPUT }
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         vec![self.question(evidence)]
     }
@@ -151,13 +155,5 @@ impl Assertion for JavaScript {
             }
         };
         vec![told(result, self.settings.runtime, console)]
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
-    }
-
-    fn measures(&self) -> bool {
-        true
     }
 }

@@ -14,7 +14,7 @@ use crate::core::grade::Grade;
 use crate::core::on::{seen, shown};
 use crate::core::scripting::grading::SCRIPT_THREW;
 use crate::core::scripting::{Predicate, ScriptsBlock, label};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "satisfies";
 
@@ -87,6 +87,10 @@ impl Satisfies {
 }
 
 impl Assertion for Satisfies {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_OUTPUT }
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let value = seen(evidence.execution, ID, &self.label);
         value.into_iter().map(|it| self.predicate.question(&it, evidence)).collect()
@@ -99,9 +103,5 @@ impl Assertion for Satisfies {
         };
         let results = self.result(&value, evidence).into_iter();
         results.map(|it| self.predicate.told(it, &value, evidence)).collect()
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
     }
 }

@@ -18,7 +18,7 @@ use crate::core::config::read;
 use crate::core::output::{output_value, prompt};
 use crate::core::scripting::{ScriptSettings, ScriptsBlock};
 use crate::core::service::{self, TIMEOUT};
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "webhook";
 const WEBHOOK_FAILED: FailureCode = FailureCode::new("WEBHOOK_FAILED");
@@ -119,6 +119,10 @@ impl Webhook {
 }
 
 impl Assertion for Webhook {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), hides_value: true, ..Traits::OF_OUTPUT }
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         vec![self.question(evidence)]
     }
@@ -142,13 +146,5 @@ impl Assertion for Webhook {
                 AssertionResult::errored(ID, &self.label, FailureCode::INTERNAL_ERROR, message)
             }
         }]
-    }
-
-    fn hides_its_value(&self) -> bool {
-        true
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
     }
 }

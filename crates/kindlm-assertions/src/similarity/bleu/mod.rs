@@ -12,7 +12,7 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::shared::words::{common, lower_words, runs, share};
 use crate::similarity::likeness::{Limit, References};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "bleu";
 
@@ -57,20 +57,20 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for Bleu {
+    fn traits(&self) -> Traits {
+        Traits {
+            label: Some(self.label.clone()),
+            threshold: Some(self.limit.turned(self.limit.threshold)),
+            ..Traits::OF_OUTPUT
+        }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let references: Vec<Vec<String>> =
             self.references.iter().map(|it| lower_words(it)).collect();
         let score = bleu(&lower_words(&evidence.execution.output), &references);
         let grade = self.limit.grade("BLEU", score);
         vec![grade.result(ID, &self.label)]
-    }
-
-    fn wants(&self) -> Option<f64> {
-        Some(self.limit.turned(self.limit.threshold))
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
     }
 }
 

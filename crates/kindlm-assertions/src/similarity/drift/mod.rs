@@ -18,7 +18,7 @@ use crate::core::judging::{
     Flaw, Inquiry, Instructions, JUDGE_EVAL_ERROR, Scored, TIE, data_rule, fenced_together,
     read_score,
 };
-use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, Traits};
 
 const ID: &str = "drift";
 const DRIFT_EXCEEDED: FailureCode = FailureCode::new("DRIFT_EXCEEDED");
@@ -139,6 +139,17 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
 }
 
 impl Assertion for Drift {
+    fn traits(&self) -> Traits {
+        Traits {
+            instructions: {
+                let is_judged = self.0.method == Method::Judge;
+                is_judged.then(|| Instructions::fixed(SYSTEM).beyond("the output of the baseline"))
+            },
+            can_tie: true,
+            ..Traits::OF_OUTPUT
+        }
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let Some(baseline) = baseline(evidence) else { return Vec::new() };
         match self.0.method {
@@ -164,15 +175,6 @@ impl Assertion for Drift {
             },
         };
         vec![result]
-    }
-
-    fn instructions(&self) -> Option<Instructions<'_>> {
-        let is_judged = self.0.method == Method::Judge;
-        is_judged.then(|| Instructions::fixed(SYSTEM).beyond("the output of the baseline"))
-    }
-
-    fn is_tie(&self, result: &AssertionResult) -> bool {
-        result.metadata.contains_key(TIE)
     }
 
     fn decide(&self, score: Score) -> Option<Verdict> {

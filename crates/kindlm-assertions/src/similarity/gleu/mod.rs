@@ -11,7 +11,7 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::shared::words::{common, plain_words, runs, share};
 use crate::similarity::likeness::{Limit, References};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "gleu";
 
@@ -56,19 +56,19 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for Gleu {
+    fn traits(&self) -> Traits {
+        Traits {
+            label: Some(self.label.clone()),
+            threshold: Some(self.limit.turned(self.limit.threshold)),
+            ..Traits::OF_OUTPUT
+        }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let words = plain_words(&evidence.execution.output);
         let score = self.references.iter().map(|it| gleu(&words, &plain_words(it)));
         let grade = self.limit.grade("GLEU", score.fold(0.0, f64::max));
         vec![grade.result(ID, &self.label)]
-    }
-
-    fn wants(&self) -> Option<f64> {
-        Some(self.limit.turned(self.limit.threshold))
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
     }
 }
 

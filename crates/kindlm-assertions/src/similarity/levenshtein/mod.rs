@@ -11,7 +11,7 @@ use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
 use crate::core::config;
 use crate::core::grade::Grade;
 use crate::shared::edit_distance::{Distance, distance};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "levenshtein";
 
@@ -83,6 +83,10 @@ impl Levenshtein {
 }
 
 impl Assertion for Levenshtein {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), measures: true, ..Traits::OF_OUTPUT }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let output: Vec<u16> = evidence.execution.output.encode_utf16().collect();
         #[expect(
@@ -107,13 +111,5 @@ impl Assertion for Levenshtein {
             ),
         };
         vec![result]
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
-    }
-
-    fn measures(&self) -> bool {
-        true
     }
 }

@@ -15,7 +15,7 @@ use crate::core::config;
 use crate::core::grade::Grade;
 use crate::shared::words::{plain_words, share};
 use crate::similarity::likeness::{Limit, References};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "meteor";
 
@@ -60,18 +60,18 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for Meteor {
+    fn traits(&self) -> Traits {
+        Traits {
+            label: Some(self.label.clone()),
+            threshold: Some(self.limit.turned(self.limit.threshold)),
+            ..Traits::OF_OUTPUT
+        }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let words = plain_words(&evidence.execution.output);
         let score = self.references.iter().map(|it| meteor(&words, &plain_words(it)));
         vec![self.grade(score.fold(0.0, f64::max)).result(ID, &self.label)]
-    }
-
-    fn wants(&self) -> Option<f64> {
-        Some(self.limit.turned(self.limit.threshold))
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
     }
 }
 

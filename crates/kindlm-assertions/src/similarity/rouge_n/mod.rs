@@ -14,7 +14,7 @@ use crate::core::config;
 use crate::core::grade::Grade;
 use crate::shared::words::{common, runs, share};
 use crate::similarity::likeness::Limit;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 use treebank::tokens;
 
@@ -61,17 +61,17 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for RougeN {
+    fn traits(&self) -> Traits {
+        Traits {
+            label: Some(self.label.clone()),
+            threshold: Some(self.limit.turned(self.limit.threshold)),
+            ..Traits::OF_OUTPUT
+        }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let score = rouge(&tokens(&evidence.execution.output), &tokens(&self.reference));
         vec![self.grade(score).result(ID, &self.label)]
-    }
-
-    fn wants(&self) -> Option<f64> {
-        Some(self.limit.turned(self.limit.threshold))
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
     }
 }
 

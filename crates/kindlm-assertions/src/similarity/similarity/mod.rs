@@ -13,7 +13,7 @@ use crate::core::grade::text;
 use crate::core::on::seen;
 use crate::shared::edit_distance::{Distance, distance};
 use crate::similarity::likeness::Limit;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 /// The similarity that is wanted unless the entry says otherwise.
 const DEFAULT: f64 = 0.6;
@@ -71,6 +71,14 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for Similarity {
+    fn traits(&self) -> Traits {
+        Traits {
+            label: Some(self.label.clone()),
+            threshold: Some(self.limit.turned(self.limit.threshold)),
+            ..Traits::OF_OUTPUT
+        }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let value = match seen(evidence.execution, ID, &self.label) {
             Ok(value) => value,
@@ -89,13 +97,5 @@ impl Assertion for Similarity {
         let measure = if longest == 0 { 1.0 } else { 1.0 - distance as f64 / longest as f64 };
         let grade = self.limit.grade("Similarity", measure);
         vec![grade.result(ID, &self.label)]
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
-    }
-
-    fn wants(&self) -> Option<f64> {
-        Some(self.limit.turned(self.limit.threshold))
     }
 }

@@ -11,7 +11,7 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::core::grade::{Grade, parsed, text};
 use crate::shared::compare::equal;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "equals";
 
@@ -63,6 +63,10 @@ impl Equals {
 }
 
 impl Assertion for Equals {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_OUTPUT }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let output = &evidence.execution.output;
         let grade = Grade::of(self.holds(evidence.execution) != self.negate, || {
@@ -70,9 +74,5 @@ impl Assertion for Equals {
             format!("Expected output \"{output}\" to {not}equal \"{}\"", text(&self.value))
         });
         vec![grade.result(ID, &self.label)]
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
     }
 }

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, Severity, Verdict};
+use kindlm_types::{AssertionResult, Class, Execution, Problem, Severity, Verdict};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::core::assertion::only_end_is_missing;
 use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
 use crate::core::config;
 use crate::core::grade::Grade;
 use crate::core::needles::quoted;
 use crate::shared::pattern::Pattern;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "regex";
 
@@ -60,6 +61,10 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for Regex {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_OUTPUT }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let found = match self.pattern.is_match(&evidence.execution.output) {
             Ok(found) => found,
@@ -76,12 +81,10 @@ impl Assertion for Regex {
     }
 
     /// A match stays one, whatever follows.
-    fn stands_when_cut(&self, result: &AssertionResult, output: &str) -> bool {
+    fn stays_valid(&self, result: &AssertionResult, execution: &Execution) -> bool {
         let is_found = (result.verdict == Verdict::Pass) != self.negate;
-        is_found && self.pattern.matches_whatever_follows(output)
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
+        is_found
+            && only_end_is_missing(execution)
+            && self.pattern.matches_whatever_follows(&execution.output)
     }
 }

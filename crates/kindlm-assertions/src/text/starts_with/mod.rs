@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, Severity};
+use kindlm_types::{AssertionResult, Class, Execution, Problem, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::core::assertion::only_end_is_missing;
 use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::core::grade::Grade;
 use crate::core::needles::quoted;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "starts-with";
 
@@ -59,6 +60,10 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for StartsWith {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_OUTPUT }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let held = evidence.execution.output.starts_with(&self.value);
         let grade = Grade::of(held != self.negate, || {
@@ -69,11 +74,9 @@ impl Assertion for StartsWith {
     }
 
     /// A beginning stays one, whatever follows.
-    fn stands_when_cut(&self, _: &AssertionResult, output: &str) -> bool {
-        output.starts_with(&self.value) || !self.value.starts_with(output)
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
+    fn stays_valid(&self, _: &AssertionResult, execution: &Execution) -> bool {
+        let output = execution.output.as_str();
+        only_end_is_missing(execution)
+            && (output.starts_with(&self.value) || !self.value.starts_with(output))
     }
 }

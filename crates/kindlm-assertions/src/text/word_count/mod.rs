@@ -11,7 +11,7 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::core::grade::Grade;
 use crate::shared::words::words;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "word-count";
 
@@ -146,6 +146,10 @@ impl Limits {
 }
 
 impl Assertion for WordCount {
+    fn traits(&self) -> Traits {
+        Traits { label: Some(self.label.clone()), ..Traits::OF_OUTPUT }
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let count = words(&evidence.execution.output).count();
         #[expect(clippy::cast_precision_loss, reason = "no output has 2^53 words")]
@@ -155,9 +159,5 @@ impl Assertion for WordCount {
             if self.negate { self.limits.met(&count) } else { self.limits.missed(&count) }
         });
         vec![grade.result(ID, &self.label)]
-    }
-
-    fn label(&self) -> Option<&str> {
-        Some(&self.label)
     }
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::workspace::{decided, missing, workspace};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 /// The command says nothing about the agent.
 const COMMAND_BROKEN: FailureCode = FailureCode::new("COMMAND_BROKEN");
@@ -73,12 +73,8 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for CommandSucceeded {
-    fn sees_output(&self) -> bool {
-        false
-    }
-
-    fn gathers(&self) -> Vec<Gather> {
-        vec![self.gather.clone()]
+    fn traits(&self) -> Traits {
+        Traits { gathers: vec![self.gather.clone()], ..Traits::OF_WORKSPACE }
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::workspace::{Paths, changed, decided, workspace};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "file-deleted";
 
@@ -64,12 +64,8 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for FileDeleted {
-    fn sees_output(&self) -> bool {
-        false
-    }
-
-    fn needs_workspace(&self) -> bool {
-        true
+    fn traits(&self) -> Traits {
+        Traits::OF_WORKSPACE
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {

@@ -12,7 +12,7 @@ use crate::core::behaviour::{Phrase, PhrasePattern, given_up};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::workspace::{decided, missing, stays_inside, workspace};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "file-matches";
 
@@ -69,12 +69,8 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for FileMatches {
-    fn sees_output(&self) -> bool {
-        false
-    }
-
-    fn gathers(&self) -> Vec<Gather> {
-        vec![Gather::File { path: self.path.clone() }]
+    fn traits(&self) -> Traits {
+        Traits { gathers: vec![Gather::File { path: self.path.clone() }], ..Traits::OF_WORKSPACE }
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {

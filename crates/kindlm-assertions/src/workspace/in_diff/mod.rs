@@ -14,7 +14,7 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::workspace::{Paths, decided, missing, workspace};
 use crate::shared::pattern::SearchError;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "in-diff";
 
@@ -90,12 +90,8 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for InDiff {
-    fn sees_output(&self) -> bool {
-        false
-    }
-
-    fn needs_workspace(&self) -> bool {
-        true
+    fn traits(&self) -> Traits {
+        Traits::OF_WORKSPACE
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {

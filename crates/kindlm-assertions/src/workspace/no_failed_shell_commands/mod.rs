@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::core::behaviour::{Finding, Gap, names};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
 const ID: &str = "no-failed-shell-commands";
 
@@ -56,8 +56,8 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for NoFailedShellCommands {
-    fn sees_output(&self) -> bool {
-        false
+    fn traits(&self) -> Traits {
+        Traits::OF_RECORD
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {

@@ -17,7 +17,7 @@ use crate::core::behaviour::names;
 use crate::core::codes::EVIDENCE_MISSING;
 use crate::core::config;
 use crate::core::workspace::{Paths, missing, stays_inside, workspace};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Registration, Setup};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Registration, Setup, Traits};
 
 /// A test failed.
 const TEST_FAILED: FailureCode = FailureCode::new("TEST_FAILED");
@@ -145,12 +145,8 @@ fn build(value: &Value, _setup: &Setup<'_>) -> Built {
 }
 
 impl Assertion for Tests {
-    fn sees_output(&self) -> bool {
-        false
-    }
-
-    fn gathers(&self) -> Vec<Gather> {
-        vec![self.gather.clone()]
+    fn traits(&self) -> Traits {
+        Traits { gathers: vec![self.gather.clone()], ..Traits::OF_WORKSPACE }
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {

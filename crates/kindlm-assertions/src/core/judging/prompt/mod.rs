@@ -3,6 +3,7 @@
 mod replaced;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use kindlm_types::{Problem, ResponseFormat, Role, ecma};
 use schemars::JsonSchema;
@@ -70,12 +71,12 @@ impl Slot {
 }
 
 /// Who gives a prompt, and which prompt it was.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct GradingPrompt {
     /// KindLM's instructions. They never vary, so that prompt caches hit.
     system: &'static str,
     slot: Slot,
-    replaced: Option<Replaced>,
+    replaced: Option<Arc<Replaced>>,
     /// Names the prompt in reports, so that two runs can be told apart by what was asked.
     digest: String,
 }
@@ -120,7 +121,7 @@ impl GradingPrompt {
         let messages = replaced::messages(replaced, setup).map_err(under)?;
         let texts: Vec<&str> = messages.iter().map(|it| it.content.as_str()).collect();
         let digest = digest(&texts);
-        let replaced = Some(Replaced { messages, env: Env::new(setup.env.clone()) });
+        let replaced = Some(Arc::new(Replaced { messages, env: Env::new(setup.env.clone()) }));
         Ok(Self { system, slot, replaced, digest })
     }
 

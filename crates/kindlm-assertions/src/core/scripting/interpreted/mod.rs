@@ -16,7 +16,7 @@ use super::{ScriptSettings, ScriptsBlock, compiled, context, label, output, scri
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::scripting::grading::SCRIPT_THREW;
-use crate::{Assertion, Evidence, Own, Setup};
+use crate::{Assertion, Evidence, Own, Setup, Traits};
 
 /// A language whose scripts an installed interpreter runs.
 #[derive(Debug)]
@@ -163,6 +163,10 @@ fn body(code: &str) -> ScriptSource {
 }
 
 impl Assertion for Interpreted {
+    fn traits(&self) -> Traits {
+        Traits { measures: true, ..Traits::OF_OUTPUT }
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         vec![self.question(evidence)]
     }
@@ -188,9 +192,5 @@ impl Assertion for Interpreted {
             }
         };
         vec![told(result, self.settings.runtime, console)]
-    }
-
-    fn measures(&self) -> bool {
-        true
     }
 }
