@@ -145,7 +145,7 @@ impl Wrap {
             Kind::Plain => {
                 let folder = folder.to_path_buf();
                 let ended = tokio::task::spawn_blocking(move || {
-                    kindlm_process::end_marked(WORKSPACE, folder.as_os_str())
+                    kindlm_process::end_marked(WORKSPACE, folder.as_os_str());
                 });
                 // It does not panic, and a runtime that is ending has nobody to go on.
                 let _ = ended.await;

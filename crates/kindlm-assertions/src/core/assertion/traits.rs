@@ -13,6 +13,10 @@ use crate::core::judging::Instructions;
 /// There is no default, because each one would be wrong for some assertion: an assertion begins with one of the constants,
 /// and names the fields in which it differs.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a trait by itself, and any two may go together"
+)]
 pub struct Traits {
     /// The label of its result, if it is known before there is a result.
     pub label: Option<String>,

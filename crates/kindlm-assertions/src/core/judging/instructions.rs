@@ -67,7 +67,7 @@ impl Instructions {
     /// Prompts of the user's own that do not show the judge what it judges. They may be meant, so they are no mistakes;
     /// points from the check.
     pub fn blind(&self) -> Vec<Problem> {
-        self.prompts.iter().filter_map(|it| it.blind()).collect()
+        self.prompts.iter().filter_map(GradingPrompt::blind).collect()
     }
 
     /// What prompts of the user's own refer to and nobody gives, for a test with these variables. Problems point from

@@ -112,7 +112,7 @@ fn build(config: &Value, _: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Proble
 impl Assertion for Keywords {
     fn traits(&self) -> Traits {
         Traits {
-            looks_at: if !self.deny.is_empty() { LooksAt::AllAnswers } else { LooksAt::Output },
+            looks_at: if self.deny.is_empty() { LooksAt::Output } else { LooksAt::AllAnswers },
             ..Traits::OF_OUTPUT
         }
     }
