@@ -81,7 +81,7 @@ impl Loader<'_> {
         if self.self_judged.1 > 1 {
             first.message = format!("{} and {} more", first.message, self.self_judged.1 - 1);
         }
-        self.push(first);
+        self.sink.push(first);
     }
 
     /// Reports a threshold for a mean in which nothing has a weight: it would decide nothing. Only that of the suite may
@@ -111,7 +111,7 @@ impl Loader<'_> {
             .error(Code::NO_EFFECT, &at, Place::Key, message)
             .with_help("give a check or a rule a `weight`, or leave the threshold out");
         let is_own = test.get("threshold").is_some() || of_prompt.is_some();
-        self.push(if is_own { diagnostic } else { diagnostic.into_warning() });
+        self.sink.push(if is_own { diagnostic } else { diagnostic.into_warning() });
     }
 
     /// Reports what looks like a variable, or like Jinja, and would be sent as it is: an error in a text for a model, a
@@ -124,7 +124,7 @@ impl Loader<'_> {
     ) {
         let text = written.template.text();
         for (range, name) in written.template.lookalikes() {
-            if self.found.is_full {
+            if self.sink.is_full {
                 return;
             }
             let is_closed = text[range.clone()].ends_with("}}");
@@ -167,7 +167,7 @@ impl Loader<'_> {
         let diagnostic = Diagnostic::error(Code::NO_EFFECT, message, written.source, span);
         let diagnostic = if help.is_empty() { diagnostic } else { diagnostic.with_help(help) };
         let is_error = use_of != TextUse::Command;
-        self.push(if is_error { diagnostic } else { diagnostic.into_warning() });
+        self.sink.push(if is_error { diagnostic } else { diagnostic.into_warning() });
     }
 
     /// Warns of checks that cannot mean what they say: no score is too low for them, or they do not count.
@@ -181,7 +181,7 @@ impl Loader<'_> {
         self.check_zero_limits(piece, at, test, "the test");
         let mut warn = |at: String, message: String, help: &str| {
             let diagnostic = piece.error(Code::NO_EFFECT, &at, Place::Key, message);
-            self.push(diagnostic.with_help(help).into_warning());
+            self.sink.push(diagnostic.with_help(help).into_warning());
         };
         let accepts_all = |it: &&Check| {
             let written = test.pointer(&format!("/expect{}", it.at));
@@ -221,7 +221,7 @@ impl Loader<'_> {
             let diagnostic =
                 piece.error(Code::NO_EFFECT, &format!("{at}/{key}"), Place::Key, message);
             let help = "write a number above 0, or remove the key";
-            self.push(diagnostic.with_help(help).into_warning());
+            self.sink.push(diagnostic.with_help(help).into_warning());
         }
     }
 
@@ -266,7 +266,7 @@ impl Loader<'_> {
                         offered => suggest(tool, "its tools", offered.iter().copied()),
                     };
                     let problem = piece.error(Code::UNKNOWN_REFERENCE, &at, Place::Value, message);
-                    self.push(problem.with_help(help).into_warning());
+                    self.sink.push(problem.with_help(help).into_warning());
                 }
             }
         }
@@ -303,7 +303,7 @@ impl Loader<'_> {
             } else {
                 suggest(&tool, "the tools of the suite", names())
             };
-            self.push(problem.with_help(help).into_warning());
+            self.sink.push(problem.with_help(help).into_warning());
         }
     }
 }

@@ -28,13 +28,15 @@ impl Loader<'_> {
                     .with_help(
                         "choose another one: reports and `--models` call tests of commands and transcripts by it",
                     );
-                self.report(piece, "", vec![problem]);
+                self.sink.report(piece, "", vec![problem]);
             }
             if is_faulty(faulty, &at) {
                 continue;
             }
-            let Some(spec) = self.read::<AgentSpec>(piece, &at, entry.clone()) else { continue };
-            self.report(piece, &at, problems(&spec));
+            let Some(spec) = self.sink.read::<AgentSpec>(piece, &at, entry.clone()) else {
+                continue;
+            };
+            self.sink.report(piece, &at, problems(&spec));
             self.agents.ready.push(priced(id, spec));
         }
     }
@@ -53,7 +55,7 @@ impl Loader<'_> {
                 .with_help(
                     "give the agent another name: reports tell models and agents apart by it",
                 );
-            self.push(diagnostic);
+            self.sink.push(diagnostic);
         }
     }
 
@@ -85,7 +87,7 @@ impl Loader<'_> {
                 let place = locate(piece.source, piece.root, "/agents", Place::Key).span;
                 diagnostic = diagnostic.with_related(piece.source, place, "the agents are here");
             }
-            self.push(diagnostic);
+            self.sink.push(diagnostic);
         }
     }
 
@@ -108,7 +110,7 @@ impl Loader<'_> {
                 let place = locate(piece.source, piece.root, &cwd, Place::Value).span;
                 diagnostic = diagnostic.with_related(piece.source, place, "its folder");
             }
-            self.push(diagnostic);
+            self.sink.push(diagnostic);
         }
     }
 
@@ -130,25 +132,29 @@ impl Loader<'_> {
         if value.get("prompt").is_none() && !opens {
             let message = "the agent gets no message";
             let help = "name a `prompt`, or let the first turn of `conversation` have a `user`";
-            self.push(piece.error(Code::MISSING_KEY, at, Place::Value, message).with_help(help));
+            self.sink
+                .push(piece.error(Code::MISSING_KEY, at, Place::Value, message).with_help(help));
         }
         for (index, _) in turns.iter().enumerate().skip(1).filter(|(_, turn)| !says(turn)) {
             let at = format!("{at}/conversation/{index}");
             let message =
                 "this turn has no `user`, and one turn of an agent is all that follows a message";
             let help = "say what the user says, or check the whole in the turn before";
-            self.push(piece.error(Code::MISSING_KEY, &at, Place::Value, message).with_help(help));
+            self.sink
+                .push(piece.error(Code::MISSING_KEY, &at, Place::Value, message).with_help(help));
         }
         let roles = roles.unwrap_or_default();
         let at = format!("{at}/prompt");
         if roles.contains(&Role::Assistant) {
             let message = "an agent cannot be told what it has said before, and this prompt has words of the assistant";
             let help = "use a prompt with `system` and `user` only";
-            self.push(piece.error(Code::INVALID_VALUE, &at, Place::Value, message).with_help(help));
+            self.sink
+                .push(piece.error(Code::INVALID_VALUE, &at, Place::Value, message).with_help(help));
         } else if !roles.is_empty() && !opens && !roles.contains(&Role::User) {
             let message = "this prompt has no user message, so the agent gets none";
             let help = "give the prompt a `user`, or let the first turn of `conversation` have one";
-            self.push(piece.error(Code::INVALID_VALUE, &at, Place::Value, message).with_help(help));
+            self.sink
+                .push(piece.error(Code::INVALID_VALUE, &at, Place::Value, message).with_help(help));
         }
     }
 }

@@ -35,7 +35,7 @@ impl Loader<'_> {
             if group.is_some() {
                 let message =
                     "`compare` does nothing in a test without `select-best` or `max-score`";
-                self.no_effect(piece, &format!("{at}/compare"), message);
+                self.sink.no_effect(piece, &format!("{at}/compare"), message);
             }
             return None;
         }
@@ -67,7 +67,7 @@ impl Loader<'_> {
     pub(super) fn report_lonely(&mut self) {
         let groups = std::mem::take(&mut self.groups.0).into_values();
         for lonely in groups.filter(|it| it.outputs < 2).filter_map(|it| it.lonely) {
-            self.push(lonely);
+            self.sink.push(lonely);
         }
     }
 }

@@ -29,7 +29,7 @@ impl Loader<'_> {
                     "expected a test, or `file://` and the path of a dataset",
                 )
                 .with_help(format!("{FORMATS}: `file://cases.jsonl`, `file://cases/*.yaml`"));
-            self.push(diagnostic);
+            self.sink.push(diagnostic);
             return;
         };
         let paths = if path.contains(['*', '?', '[', '{']) {
@@ -38,22 +38,22 @@ impl Loader<'_> {
                     let diagnostic = piece
                         .error(Code::FILE, at, Place::Value, format!("`{path}` matches no file"))
                         .with_help("the pattern is relative to the folder of the config file");
-                    self.push(diagnostic);
+                    self.sink.push(diagnostic);
                     return;
                 }
                 Ok(paths) => paths,
-                Err(err) => return self.report_file(piece, at, &err),
+                Err(err) => return self.sink.report_file(piece, at, &err),
             }
         } else {
             vec![path.to_owned()]
         };
         for path in paths {
-            if self.found.is_full {
+            if self.sink.is_full {
                 return;
             }
             match self.files.read(&path) {
                 Ok(text) => self.dataset_file(piece, at, &path, text, prompts),
-                Err(err) => self.report_file(piece, at, &err),
+                Err(err) => self.sink.report_file(piece, at, &err),
             }
         }
     }
@@ -72,7 +72,7 @@ impl Loader<'_> {
         };
         let source = Arc::new(self.source.beside(path, text));
         let before = self.suite.cases.len();
-        let errors = self.found.errors.len();
+        let errors = self.sink.errors.len();
         let file = path.rsplit('/').next().unwrap_or(path);
         let extension = file.rsplit_once('.').map_or("", |(_, extension)| extension);
         match extension.to_ascii_lowercase().as_str() {
@@ -87,15 +87,15 @@ impl Loader<'_> {
                 };
                 let message = format!("`{path}` is not a dataset: its ending is not known");
                 let diagnostic = piece.error(Code::FILE, at, Place::Value, message).with_help(help);
-                self.push(diagnostic);
+                self.sink.push(diagnostic);
                 return;
             }
         }
-        if self.suite.cases.len() == before && self.found.errors.len() == errors {
+        if self.suite.cases.len() == before && self.sink.errors.len() == errors {
             let diagnostic = piece
                 .error(Code::FILE, at, Place::Value, format!("`{path}` has no tests in it"))
                 .with_help("an empty dataset would pass without checking anything");
-            self.push(diagnostic);
+            self.sink.push(diagnostic);
         }
     }
 
@@ -108,7 +108,7 @@ impl Loader<'_> {
             if line.trim().is_empty() {
                 continue;
             }
-            if self.found.is_full {
+            if self.sink.is_full {
                 return;
             }
             let Some(root) = self.read_json_or_yaml(source, range.clone()) else { continue };
@@ -121,7 +121,7 @@ impl Loader<'_> {
                     let reason = reason.split(" at line").next().unwrap_or_default();
                     let message = format!("this line is not JSON: {reason}");
                     let diagnostic = Diagnostic::error(Code::SYNTAX, message, source, span);
-                    self.push(diagnostic.with_help(
+                    self.sink.push(diagnostic.with_help(
                         "write one test in each line: `{\"name\": \"…\", \"vars\": {…}, \"expect\": {…}}`",
                     ));
                 }
@@ -135,7 +135,7 @@ impl Loader<'_> {
             return Some(root);
         }
         let tree = read(source, range);
-        tree.diagnostics.into_iter().for_each(|it| self.push(it));
+        tree.diagnostics.into_iter().for_each(|it| self.sink.push(it));
         tree.root
     }
 
@@ -151,11 +151,11 @@ impl Loader<'_> {
                 root.span,
             )
             .with_help("begin each test with `- `");
-            self.push(diagnostic);
+            self.sink.push(diagnostic);
             return;
         }
         for (index, item) in root.items().iter().enumerate() {
-            if self.found.is_full {
+            if self.sink.is_full {
                 return;
             }
             self.row(source, &format!("/{index}"), item, prompts);

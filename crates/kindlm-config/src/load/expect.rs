@@ -38,10 +38,10 @@ impl Loader<'_> {
         if let Some(block) = self.pool.block(&key) {
             return (Part::Ready(Arc::clone(&block.checks)), block);
         }
-        let before = self.found.count;
+        let before = self.sink.count;
         let mut checks = self.compile(piece, at, expect, vars);
         checks.extend_from_slice(&rules.checks);
-        let is_whole = self.found.count == before;
+        let is_whole = self.sink.count == before;
         let block = Block {
             is_active: check_something(&checks),
             asks_judge: asks_judge(&checks, vars),
@@ -94,8 +94,8 @@ impl Loader<'_> {
             diagnostic = diagnostic.into_warning();
         }
         if outside {
-            diagnostic.help = Some(super::OUTSIDE_HELP.to_owned());
+            diagnostic.help = Some(super::sink::OUTSIDE_HELP.to_owned());
         }
-        self.push(diagnostic);
+        self.sink.push(diagnostic);
     }
 }

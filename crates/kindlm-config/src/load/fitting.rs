@@ -25,7 +25,7 @@ impl Loader<'_> {
                 .with_label("given again")
                 .with_related(&first.source, first.span, "given first")
                 .with_help("give each test a name of its own: reports and baselines go by it");
-            self.push(diagnostic);
+            self.sink.push(diagnostic);
         } else {
             let spot = Spot { source: piece.source.clone(), span };
             self.names.insert(name.to_owned(), spot);
@@ -50,7 +50,7 @@ impl Loader<'_> {
                 );
                 let at = format!("{at}/{other}");
                 let diagnostic = piece.error(Code::INVALID_VALUE, &at, Place::Key, message);
-                self.push(diagnostic.with_help("remove one of the two"));
+                self.sink.push(diagnostic.with_help("remove one of the two"));
             }
             return;
         }
@@ -58,7 +58,7 @@ impl Loader<'_> {
             if value.get("command").is_some() {
                 let message = "a test has either an `agent` or a `command`, not both";
                 let diagnostic = piece.error(Code::INVALID_VALUE, at, Place::Value, message);
-                self.push(diagnostic.with_help("remove one of the two"));
+                self.sink.push(diagnostic.with_help("remove one of the two"));
                 return;
             }
             let prompt = text(value, "prompt").and_then(|it| prompts.get(it));
@@ -83,7 +83,7 @@ impl Loader<'_> {
             ),
             _ => return,
         };
-        self.push(piece.error(code, at, Place::Value, message).with_help(help));
+        self.sink.push(piece.error(code, at, Place::Value, message).with_help(help));
     }
 
     pub(super) fn check_models(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
@@ -105,7 +105,7 @@ impl Loader<'_> {
         };
         if let Some((what, why)) = why.filter(|_| entry.workspace.is_some()) {
             let message = format!("`workspace` does nothing in a test with {what}: {why}");
-            self.no_effect(piece, &format!("{at}/workspace"), &message);
+            self.sink.no_effect(piece, &format!("{at}/workspace"), &message);
         }
         let (what, own) = match (&entry.command, &entry.agent, &entry.transcript) {
             (.., Some(_)) => ("a `transcript`", ("answerTools", !entry.answer_tools)),
@@ -121,7 +121,7 @@ impl Loader<'_> {
         ] {
             if is_there {
                 let message = format!("`{key}` does nothing in a test with {what}");
-                self.no_effect(piece, &format!("{at}/{key}"), &message);
+                self.sink.no_effect(piece, &format!("{at}/{key}"), &message);
             }
         }
     }
@@ -137,7 +137,7 @@ impl Loader<'_> {
             for Lint { pointer, message } in faults {
                 let at = format!("{at}/tools/{index}/parameters{pointer}");
                 let diagnostic = piece.error(Code::INVALID_VALUE, &at, Place::Key, message);
-                self.push(diagnostic.into_warning());
+                self.sink.push(diagnostic.into_warning());
             }
         }
     }
@@ -160,7 +160,7 @@ impl Loader<'_> {
             let at = format!("{at}/responses/{index}{key}");
             let help = "write one answer (`then: { ok: true }`), or several in order (`answers: [{ then: … }, { then: … }]`)";
             let place = if key.is_empty() { Place::Value } else { Place::Key };
-            self.push(piece.error(Code::INVALID_VALUE, &at, place, message).with_help(help));
+            self.sink.push(piece.error(Code::INVALID_VALUE, &at, place, message).with_help(help));
         }
     }
 }

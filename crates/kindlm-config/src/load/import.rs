@@ -4,7 +4,8 @@ use kindlm_source::{Code, Diagnostic, Kind, Node, read};
 use kindlm_template::{is_template, with_default};
 use kindlm_types::Files;
 
-use super::{Found, Sources, Translation, load_tree, read_all};
+use super::sink::Sink;
+use super::{Sources, Translation, load_tree, read_all};
 
 /// What another tool's config is here.
 #[derive(Debug)]
@@ -78,7 +79,7 @@ impl Imported {
             }
         }
         let Translation { source, root, .. } = &translation;
-        let (loaded, _) = load_tree(source, Some(root), Found::default(), sources, false);
+        let (loaded, _) = load_tree(source, Some(root), Sink::default(), sources, false);
         self.diagnostics = loaded.diagnostics;
         if !self.diagnostics.is_empty() {
             let is_error = |it: &Diagnostic| self.diagnostics.iter().any(|err| err.span == it.span);

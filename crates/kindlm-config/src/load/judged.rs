@@ -27,7 +27,7 @@ impl Loader<'_> {
             let id = check.meta.id;
             let at = format!("{at}{}", check.at);
             for problem in told.blind() {
-                self.push(piece.problem(problem.under(&at)).into_warning());
+                self.sink.push(piece.problem(problem.under(&at)).into_warning());
             }
             if let Some(what) = told.hangs_on().filter(|_| is_wanted) {
                 let message = format!(
@@ -36,7 +36,7 @@ impl Loader<'_> {
                 );
                 let help = "leave the gate out, or move this check to a suite without it";
                 let diagnostic = piece.error(Code::INVALID_VALUE, &at, Place::Value, message);
-                self.push(diagnostic.with_help(help));
+                self.sink.push(diagnostic.with_help(help));
                 continue;
             }
             let judging = check.judging.as_deref().cloned().unwrap_or_default().settled();
@@ -64,6 +64,6 @@ impl Loader<'_> {
         }
         let samples = self.most_samples.max(judge.samples);
         let idle = judge.idle(&JudgeBlock { samples, ..judge.clone() });
-        self.report(piece, "/defaults/judge", idle);
+        self.sink.report(piece, "/defaults/judge", idle);
     }
 }

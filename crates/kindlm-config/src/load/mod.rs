@@ -22,6 +22,7 @@ mod root;
 mod rules;
 mod script;
 mod sets;
+mod sink;
 mod table;
 mod templates;
 mod test;
@@ -30,7 +31,7 @@ mod turn;
 mod vars;
 mod workspace;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -38,17 +39,15 @@ use kindlm_assertions::Setup;
 use kindlm_engine::{Model, Suite, gates};
 use kindlm_promptfoo::Inputs;
 use kindlm_providers::Providers;
-use kindlm_source::{
-    Code, Diagnostic, MAX_DIAGNOSTICS, Node, Piece, Source, Span, read, without_echoes,
-};
+use kindlm_source::{Diagnostic, Node, Piece, Source, Span, read};
 use kindlm_types::script::{CompileScript, RunScript, ScriptError, ScriptErrorKind};
-use kindlm_types::{FileError, Files, Place, Problem, Registry};
-use serde::de::DeserializeOwned;
+use kindlm_types::{Files, Registry};
 use serde_json::{Map, Value};
 
 use crate::written::DefaultsBlock;
 pub use import::{Imported, import, import_with};
 pub use names::{SuiteNames, suite_names};
+use sink::Sink;
 
 /// What a config file says, and what is wrong with it.
 #[derive(Debug)]
@@ -117,10 +116,6 @@ fn no_scripts() -> ScriptError {
 /// How a text names a file.
 const FILE: &str = "file://";
 
-/// What to do about a file that may not be read.
-const OUTSIDE_HELP: &str =
-    "only files below that folder are read, unless `--allow-outside` is given";
-
 /// Reads a config file.
 ///
 /// `name` is the file as the user named it, for messages. `files` reads what the file refers to, relative to
@@ -166,12 +161,12 @@ fn read_all(
 ) -> Result<(Loaded, Option<Translation>), Box<Diagnostic>> {
     let source = kindlm_source::decode(name, bytes)?;
     let tree = read(&source, 0..source.text().len());
-    let mut found = Found { errors: tree.diagnostics, ..Found::default() };
+    let mut sink = Sink { errors: tree.diagnostics, ..Sink::default() };
     let Some(root) = tree.root else {
-        return Ok((load_tree(&source, None, found, sources, false).0, None));
+        return Ok((load_tree(&source, None, sink, sources, false).0, None));
     };
     if !kindlm_promptfoo::is_promptfoo(&root) {
-        return Ok((load_tree(&source, Some(&root), found, sources, false).0, None));
+        return Ok((load_tree(&source, Some(&root), sink, sources, false).0, None));
     }
     let source = kindlm_promptfoo::covered(&source, &root);
     let inputs = Inputs {
@@ -181,13 +176,13 @@ fn read_all(
         reporters: &sources.reporters,
     };
     let translated = kindlm_promptfoo::translate(&source, &root, &inputs);
-    translated.diagnostics.into_iter().for_each(|it| found.push(it));
+    translated.diagnostics.into_iter().for_each(|it| sink.push(it));
     let root = translated.root;
     // What could not be translated is missing, and would be complained about once more.
     let is_empty = |key| root.get(key).is_none_or(|it| it.items().is_empty());
-    let is_cut = !found.errors.is_empty() && (is_empty("tests") || is_empty("models"));
+    let is_cut = !sink.errors.is_empty() && (is_empty("tests") || is_empty("models"));
     let (loaded, missing) =
-        load_tree(&source, Some(&root).filter(|_| !is_cut), found, sources, true);
+        load_tree(&source, Some(&root).filter(|_| !is_cut), sink, sources, true);
     Ok((loaded, Some(Translation { source, root, missing })))
 }
 
@@ -195,7 +190,7 @@ fn read_all(
 fn load_tree(
     source: &Arc<Source>,
     root: Option<&Node>,
-    found: Found,
+    sink: Sink,
     sources: &Sources<'_>,
     is_translated: bool,
 ) -> (Loaded, Vec<Missing>) {
@@ -215,7 +210,7 @@ fn load_tree(
         known_providers: &sources.providers,
         setup,
         referred: &referred,
-        found,
+        sink,
         is_translated,
         only_models: sources.only_models,
         missing: Vec::new(),
@@ -247,34 +242,6 @@ fn load_tree(
     (loader.finish(), missing)
 }
 
-/// What was found to be wrong.
-#[derive(Debug, Default)]
-struct Found {
-    errors: Vec<Diagnostic>,
-    warnings: Vec<Diagnostic>,
-    /// What is already reported: aliases bring the same place in many times.
-    seen: HashSet<(Code, usize, Span, String)>,
-    is_full: bool,
-    /// How often something was found, told or not.
-    count: usize,
-}
-
-impl Found {
-    fn push(&mut self, diagnostic: Diagnostic) {
-        self.count += 1;
-        let place = Arc::as_ptr(&diagnostic.source) as usize;
-        let key = (diagnostic.code, place, diagnostic.span, diagnostic.message.clone());
-        let list = match diagnostic.level {
-            crate::Level::Error => &mut self.errors,
-            crate::Level::Warning => &mut self.warnings,
-        };
-        if list.len() < MAX_DIAGNOSTICS && self.seen.insert(key) {
-            list.push(diagnostic);
-        }
-        self.is_full = self.errors.len() >= MAX_DIAGNOSTICS;
-    }
-}
-
 struct Loader<'a> {
     source: Arc<Source>,
     files: &'a dyn Files,
@@ -289,7 +256,7 @@ struct Loader<'a> {
     setup: Setup<'a>,
     /// The files that assertions refer to.
     referred: &'a digest::Referred<'a>,
-    found: Found,
+    sink: Sink,
     /// True if the document is the translation of promptfoo's, which takes what is missing for an empty text.
     is_translated: bool,
     /// True if only its providers and models are wanted.
@@ -372,7 +339,7 @@ impl Loader<'_> {
     }
 
     fn finish(mut self) -> Loaded {
-        let Found { mut errors, mut warnings, .. } = self.found;
+        let Sink { mut errors, mut warnings, .. } = self.sink;
         errors.sort_by_cached_key(|it| order(&self.source, it));
         warnings.sort_by_cached_key(|it| order(&self.source, it));
         self.pool.compiler.close(self.setup);
@@ -384,54 +351,12 @@ impl Loader<'_> {
         Loaded { suite, diagnostics: errors, warnings }
     }
 
-    fn push(&mut self, diagnostic: Diagnostic) {
-        self.found.push(diagnostic);
-    }
-
-    /// Reports problems of a part at `at` within a piece.
-    fn report(&mut self, piece: Piece<'_>, at: &str, problems: Vec<Problem>) {
-        for problem in without_echoes(problems) {
-            self.push(piece.problem(problem.under(at)));
-        }
-    }
-
-    /// Reads a value that has passed its shape.
-    fn read<T: DeserializeOwned>(&mut self, piece: Piece<'_>, at: &str, value: Value) -> Option<T> {
-        match serde_json::from_value(value) {
-            Ok(read) => Some(read),
-            Err(err) => {
-                let diagnostic = piece
-                    .error(Code::INVALID_VALUE, at, Place::Value, err.to_string())
-                    .with_help("this is a bug in KindLM: its schema accepts what it cannot read");
-                self.push(diagnostic);
-                None
-            }
-        }
-    }
-
-    /// Reports a file that cannot be used, at the place that names it.
-    fn report_file(&mut self, piece: Piece<'_>, at: &str, err: &FileError) {
-        let help = match err {
-            FileError::NotFound { .. } => "the path is relative to the folder of the config file",
-            FileError::Outside { .. } => OUTSIDE_HELP,
-            FileError::NotText { .. } => "save the file as UTF-8",
-            FileError::TooMuch { unit: "files", .. } => {
-                "name a smaller folder, or raise `workspace.maxFiles`"
-            }
-            FileError::TooMuch { .. } => "name a smaller folder, or raise `workspace.maxBytes`",
-            FileError::TooLarge { .. } => "split it: `file://cases-*.jsonl` reads many files",
-            FileError::Other { .. } => "see that the file can be read",
-        };
-        let diagnostic = piece.error(Code::FILE, at, Place::Value, err.to_string()).with_help(help);
-        self.push(diagnostic);
-    }
-
     /// Reads the JSON or YAML of a file that the value at `at` names; `None` if it cannot be used, which is reported.
     fn tree_of(&mut self, piece: Piece<'_>, at: &str, path: &str) -> Option<(Arc<Source>, Node)> {
         let text = match self.files.read(path) {
             Ok(text) => text,
             Err(err) => {
-                self.report_file(piece, at, &err);
+                self.sink.report_file(piece, at, &err);
                 return None;
             }
         };
@@ -439,15 +364,15 @@ impl Loader<'_> {
         let source = Arc::new(self.source.beside(path, text));
         let tree = read(&source, 0..source.text().len());
         let is_whole = tree.diagnostics.is_empty();
-        tree.diagnostics.into_iter().for_each(|it| self.push(it));
+        tree.diagnostics.into_iter().for_each(|it| self.sink.push(it));
         Some((source, tree.root.filter(|_| is_whole)?))
     }
 
     /// Reports the variables that requests name and no test has; nobody knows where tests could not be read.
     fn report_wanted(&mut self) {
-        if self.found.errors.is_empty() {
+        if self.sink.errors.is_empty() {
             for (_, problem) in std::mem::take(&mut self.wanted) {
-                self.push(problem);
+                self.sink.push(problem);
             }
         }
     }
@@ -460,7 +385,7 @@ impl Loader<'_> {
             1 => format!("the test `{name}` checks nothing"),
             count => format!("the test `{name}` and {} more check nothing", count - 1),
         };
-        self.push(first);
+        self.sink.push(first);
     }
 }
 

@@ -15,7 +15,7 @@ impl Loader<'_> {
         let items = piece.root.get("models").map_or(&[][..], Node::items);
         let mut needs_providers = false;
         for (index, item) in items.iter().enumerate() {
-            if self.found.is_full {
+            if self.sink.is_full {
                 return;
             }
             let at = format!("/models/{index}");
@@ -35,7 +35,7 @@ impl Loader<'_> {
                     "`providers`: who answers, and where their keys are, such as \
                      `providers: { openai: { apiKeyEnv: OPENAI_API_KEY } }`",
                 );
-            self.push(diagnostic);
+            self.sink.push(diagnostic);
         }
     }
 
@@ -52,7 +52,7 @@ impl Loader<'_> {
             };
             let diagnostic =
                 piece.error(Code::UNKNOWN_REFERENCE, at, Place::Value, message).with_help(help);
-            self.push(diagnostic);
+            self.sink.push(diagnostic);
         }
     }
 
@@ -60,7 +60,7 @@ impl Loader<'_> {
         let value = item.to_json();
         let problems = SHAPES.model.problems(&value);
         let is_broken = !problems.is_empty();
-        self.report(piece, at, problems);
+        self.sink.report(piece, at, problems);
         if let Some(provider) = text(&value, "provider").filter(|it| !it.is_empty()) {
             self.check_provider(piece, &format!("{at}/provider"), provider);
         }
@@ -72,7 +72,7 @@ impl Loader<'_> {
                 .with_help(
                     "choose another one: reports and `--models` call tests of commands and transcripts by it",
                 );
-            self.push(diagnostic);
+            self.sink.push(diagnostic);
         }
         if !self.is_new_model(piece, &format!("{at}/id"), id) {
             return;
@@ -81,7 +81,7 @@ impl Loader<'_> {
         if is_broken {
             return;
         }
-        let entry: Option<ModelEntry> = self.read(piece, at, value.clone());
+        let entry: Option<ModelEntry> = self.sink.read(piece, at, value.clone());
         if let Some(it) = entry {
             self.check_model_name(piece, at, &it);
             let model = resolve(&it.id, &it.provider, &it.model, it.params, it.price);
@@ -123,7 +123,7 @@ impl Loader<'_> {
         let diagnostic = piece
             .error(Code::UNKNOWN_REFERENCE, &format!("{at}/model"), Place::Value, message)
             .with_help(format!("did you mean `{near}`? If it is a new one, give it a `price`"));
-        self.push(diagnostic.into_warning());
+        self.sink.push(diagnostic.into_warning());
     }
 
     /// Remembers an id; complains if it is taken.
@@ -135,7 +135,7 @@ impl Loader<'_> {
                 .with_label("given again")
                 .with_related(&first.source, first.span, "given first")
                 .with_help("give each model an `id` of its own");
-            self.push(diagnostic);
+            self.sink.push(diagnostic);
             return false;
         }
         let spot = Spot { source: piece.source.clone(), span };
@@ -170,7 +170,7 @@ impl Loader<'_> {
             let place = locate(piece.source, piece.root, "/providers", Place::Key).span;
             diagnostic = diagnostic.with_related(piece.source, place, "the configured providers");
         }
-        self.push(diagnostic);
+        self.sink.push(diagnostic);
     }
 
     /// Adds the model that `provider:model` means; `false` if it means none.

@@ -56,14 +56,14 @@ impl Loader<'_> {
         let given = vars.unwrap_or(&no_vars);
         self.wanted.retain(|(name, _)| !given.contains_key(name));
         let (subject, prompt) = self.subject(piece, at, node, value, prompts, given, &mut missing);
-        let errors = self.found.errors.len();
+        let errors = self.sink.errors.len();
         let conversation = self.turns(piece, at, node, value, given, &mut missing);
-        let turns_are_whole = self.found.errors.len() == errors;
+        let turns_are_whole = self.sink.errors.len() == errors;
         // `vars` that are not a mapping are reported by the shape, and then nothing is known about them.
         if vars.is_some() || value.get("vars").is_none() {
             self.report_missing(piece, at, vars, &missing);
         }
-        let errors = self.found.errors.len();
+        let errors = self.sink.errors.len();
         let expect = value.get("expect").filter(|it| it.is_object()).unwrap_or(&Value::Null);
         let base = prompt.map(|it| Arc::clone(&it.rules)).unwrap_or_default();
         let rules = self.with_sets(piece, at, value, &base);
@@ -71,7 +71,7 @@ impl Loader<'_> {
         self.check_named(piece, at, &rules, given);
         let (checks, block) = self.expect(piece, &format!("{at}/expect"), expect, &rules, given);
         // Skip the warning "checks nothing" if the test has errors.
-        let is_whole = turns_are_whole && self.found.errors.len() == errors;
+        let is_whole = turns_are_whole && self.sink.errors.len() == errors;
         if is_whole
             && object(value, "expect").is_some()
             && !block.is_active

@@ -75,7 +75,7 @@ impl Loader<'_> {
     pub(super) fn prompts(&mut self, piece: Piece<'_>) -> Prompts {
         let mut prompts = Prompts::default();
         for (key, node) in piece.root.get("prompts").map_or(&[][..], Node::entries) {
-            if self.found.is_full {
+            if self.sink.is_full {
                 break;
             }
             let at = format!("/prompts/{}", pointer::segment(&key.name));
@@ -93,7 +93,7 @@ impl Loader<'_> {
             problem.help = Some("write it as what the user says: `{ user: \"…\" }`".to_owned());
         }
         let is_broken = !problems.is_empty();
-        self.report(piece, at, problems);
+        self.sink.report(piece, at, problems);
         self.check_zero_limits(piece, at, &value, "tests with this prompt");
         let own = value.get("assertions").and_then(Value::as_array).cloned().unwrap_or_default();
         let checks = self.rule_checks(piece, &format!("{at}/assertions"), &own, 0);
@@ -110,7 +110,7 @@ impl Loader<'_> {
         if is_broken {
             return None;
         }
-        let entry: PromptEntry = self.read(piece, at, value)?;
+        let entry: PromptEntry = self.sink.read(piece, at, value)?;
         let (language, threshold) = (entry.template, entry.threshold);
         let assertion_sets = entry.assertion_sets.clone();
         let texts = self.texts(piece, at, node, entry)?;
@@ -135,7 +135,7 @@ impl Loader<'_> {
             let template = match read {
                 Ok(template) => template,
                 Err(fault) => {
-                    self.push(faulty(&fault, &text, piece.source, span));
+                    self.sink.push(faulty(&fault, &text, piece.source, span));
                     return None;
                 }
             };
@@ -166,7 +166,7 @@ impl Loader<'_> {
         };
         let diagnostic = Diagnostic::error(code, message, source, source.first_line(span))
             .with_help("write the text itself: `user: |`, and below it the text, indented");
-        self.push(if self.is_translated { diagnostic.into_warning() } else { diagnostic });
+        self.sink.push(if self.is_translated { diagnostic.into_warning() } else { diagnostic });
     }
 
     /// The texts of a prompt with who says them and where they are.
@@ -185,7 +185,7 @@ impl Loader<'_> {
                     .with_label("it belongs in here")
                     .with_path(&format!("{at}/user"))
                     .with_help("`user`: what the user says; or `messages`, the whole conversation");
-                self.push(diagnostic);
+                self.sink.push(diagnostic);
                 return None;
             };
             let texts = [
@@ -206,7 +206,7 @@ impl Loader<'_> {
             let diagnostic = piece
                 .error(Code::INVALID_VALUE, &at, Place::Key, message)
                 .with_help("put it into `messages` too");
-            self.push(diagnostic);
+            self.sink.push(diagnostic);
             return None;
         }
         let places = node.get("messages").map_or(&[][..], Node::items);

@@ -32,7 +32,7 @@ impl Loader<'_> {
                 let at = "/defaults/judgeModel";
                 let message = "`defaults.judge.model` names a judge as well";
                 let diagnostic = piece.error(Code::INVALID_VALUE, at, Place::Value, message);
-                self.push(diagnostic.with_help("both mean the same: keep one of the two"));
+                self.sink.push(diagnostic.with_help("both mean the same: keep one of the two"));
                 None
             }
             (Some(id), None) => Some(("/defaults/judge/model", id.clone())),
@@ -44,7 +44,7 @@ impl Loader<'_> {
         {
             self.suite.defaults.judge_model = Some(id);
         }
-        self.report(piece, "/defaults/judge", problems);
+        self.sink.report(piece, "/defaults/judge", problems);
     }
 
     /// Checks a reference to a model, and adds the model if the reference is `provider:model`.
@@ -57,7 +57,7 @@ impl Loader<'_> {
             let help = "tests name agents as `agent`; agents do not judge";
             let diagnostic =
                 piece.error(Code::INVALID_VALUE, at, Place::Value, message).with_help(help);
-            self.push(diagnostic);
+            self.sink.push(diagnostic);
             return false;
         }
         if self.models.contains_key(id) || self.suite.models.iter().any(|it| it.id == id) {
@@ -81,7 +81,7 @@ impl Loader<'_> {
         let message = format!("the model `{id}` is not configured");
         let diagnostic =
             piece.error(Code::UNKNOWN_REFERENCE, at, Place::Value, message).with_help(help);
-        self.push(diagnostic);
+        self.sink.push(diagnostic);
         false
     }
 
@@ -109,6 +109,6 @@ impl Loader<'_> {
             let place = locate(piece.source, piece.root, "/prompts", Place::Key).span;
             diagnostic = diagnostic.with_related(piece.source, place, "the prompts are here");
         }
-        self.push(diagnostic);
+        self.sink.push(diagnostic);
     }
 }

@@ -32,7 +32,7 @@ impl Loader<'_> {
             let diagnostic = piece
                 .error(Code::INVALID_VALUE, "", Place::Value, "the file is empty")
                 .with_help("`kindlm init` writes a file to start from");
-            self.push(diagnostic);
+            self.sink.push(diagnostic);
             return false;
         }
         let mut document = outline(piece.root);
@@ -74,7 +74,7 @@ impl Loader<'_> {
             if OPEN.contains(&part.as_str()) && document.get(&part).is_some_and(is_empty) {
                 problem.message = format!("`{part}` {}", problem.message);
             }
-            self.push(piece.problem(problem));
+            self.sink.push(piece.problem(problem));
         }
         if !document.is_object() {
             return false;
@@ -124,14 +124,14 @@ impl Loader<'_> {
         if is_faulty(faulty, &format!("/{key}")) {
             return None;
         }
-        self.read(piece, &format!("/{key}"), value.clone())
+        self.sink.read(piece, &format!("/{key}"), value.clone())
     }
 
     /// What scripts may do, and the checks that may be referred to.
     fn scripts(&mut self, piece: Piece<'_>, document: &Value, faulty: &[String]) {
         if let Some(block) = self.block::<ScriptsBlock>(piece, document, "scripts", faulty) {
-            self.report(piece, "/scripts", block.problems());
-            self.report(piece, "/scripts", block.unreadable_folders(self.files));
+            self.sink.report(piece, "/scripts", block.problems());
+            self.sink.report(piece, "/scripts", block.unreadable_folders(self.files));
             self.setup.scripts = self.setup.scripts.with(&block);
         }
         let permitted = &self.setup.scripts.permissions.env;
@@ -152,7 +152,7 @@ impl Loader<'_> {
                 let at = format!("/{key}/{index}/value");
                 let problem = Problem::new("", format!("the formula cannot be read: {err}"));
                 let help = "a formula has names of scores, numbers, `+ - * / % ^`, comparisons, `a ? b : c` and functions such as `max(a, b)`";
-                self.report(piece, &at, vec![problem.with_help(help)]);
+                self.sink.report(piece, &at, vec![problem.with_help(help)]);
                 continue;
             }
             let derivation = Derivation { name: entry.name, formula: entry.value };
@@ -174,7 +174,7 @@ impl Loader<'_> {
                     reporter,
                     known,
                 );
-                self.report(piece, "", vec![problem]);
+                self.sink.report(piece, "", vec![problem]);
             } else if let Some(path) = path.as_str() {
                 self.suite.reports.push((reporter.clone(), path.to_owned()));
             }
@@ -211,7 +211,7 @@ impl Loader<'_> {
                 Kind::Http(read) => read(&own).err(),
                 Kind::Special(read) => read(&own).err(),
             };
-            self.report(piece, &at, problems.unwrap_or_default());
+            self.sink.report(piece, &at, problems.unwrap_or_default());
             for (name, problem) in kindlm_providers::named_vars(self.known_providers, key, config) {
                 let mut diagnostic = piece.problem(problem.under(&at));
                 if self.is_translated {
@@ -237,7 +237,7 @@ impl Loader<'_> {
             if code == Code::UNKNOWN_KEY {
                 diagnostic = diagnostic.with_label("not known here");
             }
-            self.push(diagnostic);
+            self.sink.push(diagnostic);
         }
     }
 
@@ -247,7 +247,7 @@ impl Loader<'_> {
             let trace = trace.settings();
             let pattern = trace.filter.name_pattern.as_deref();
             if let Some(Err(err)) = pattern.map(Pattern::compile) {
-                self.report(piece, "", vec![err.problem("/trace/spanFilter/namePattern")]);
+                self.sink.report(piece, "", vec![err.problem("/trace/spanFilter/namePattern")]);
             }
             self.suite.trace = trace;
         }
@@ -259,15 +259,10 @@ impl Loader<'_> {
                     Some(err.problem(format!("/upload/redactPatterns/{index}")))
                 })
                 .collect();
-            self.report(piece, "", problems);
+            self.sink.report(piece, "", problems);
             let message = "`upload` does nothing: uploading is not part of the product yet";
-            self.no_effect(piece, "/upload", message);
+            self.sink.no_effect(piece, "/upload", message);
         }
-    }
-
-    pub(super) fn no_effect(&mut self, piece: Piece<'_>, at: &str, message: &str) {
-        let diagnostic = piece.error(Code::NO_EFFECT, at, Place::Key, message).into_warning();
-        self.push(diagnostic);
     }
 }
 

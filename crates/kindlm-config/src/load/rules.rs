@@ -93,7 +93,7 @@ impl Loader<'_> {
                 };
                 let at = format!("{at}/{index}/id");
                 let diagnostic = piece.error(Code::DUPLICATE, &at, Place::Value, message);
-                self.push(
+                self.sink.push(
                     diagnostic
                         .with_help("give one of the two another id: results are told apart by it"),
                 );
@@ -129,7 +129,7 @@ impl Loader<'_> {
                 Some(near) => format!("a test has `{near}`: did you mean that?"),
                 None => format!("give the tests it is for `vars: {{ {name}: … }}`"),
             };
-            self.push(condition.warning.with_help(help));
+            self.sink.push(condition.warning.with_help(help));
         }
     }
 }

@@ -61,7 +61,7 @@ impl Loader<'_> {
 
     /// Warns of sets that nobody refers to: nothing of them is checked. Nobody knows where tests could not be read.
     pub(super) fn report_unused_sets(&mut self, piece: Piece<'_>) {
-        if !self.found.errors.is_empty() {
+        if !self.sink.errors.is_empty() {
             return;
         }
         let names = self.sets.names.iter().filter(|it| !self.sets.used.contains(*it));
@@ -72,7 +72,7 @@ impl Loader<'_> {
                 .error(Code::NO_EFFECT, &at, Place::Key, message)
                 .with_help(format!("`assertionSets: [{name}]` of a prompt or a test has it judged"))
                 .into_warning();
-            self.push(diagnostic);
+            self.sink.push(diagnostic);
         }
     }
 
@@ -89,7 +89,7 @@ impl Loader<'_> {
             let diagnostic = piece.error(Code::INVALID_VALUE, at, Place::Value, message).with_help(
                 "write `file://sets/tone.yaml`, relative to the folder of the config file",
             );
-            self.push(diagnostic);
+            self.sink.push(diagnostic);
             return None;
         };
         let (source, root) = self.tree_of(piece, at, path)?;
@@ -118,12 +118,12 @@ impl Loader<'_> {
                 problem.pointer = problem.pointer.replacen("/assertions", "", 1);
             }
         }
-        self.report(piece, at, problems);
+        self.sink.report(piece, at, problems);
         if is_broken {
             return None;
         }
-        let entry: AssertionSetEntry = self.read(piece, at, value)?;
-        let before = self.found.errors.len();
+        let entry: AssertionSetEntry = self.sink.read(piece, at, value)?;
+        let before = self.sink.errors.len();
         self.rule_checks(piece, &format!("{at}{inside}"), &entry.assertions, 0);
         self.note_conditions(piece, &format!("{at}{inside}"), &entry.assertions);
         self.note_ids(piece, &format!("{at}{inside}"), name, &entry.assertions);
@@ -134,7 +134,7 @@ impl Loader<'_> {
             ..set_info(&entry.assertions)
         };
         self.suite.info.assertion_sets.push(info);
-        (self.found.errors.len() == before).then_some(entry.assertions)
+        (self.sink.errors.len() == before).then_some(entry.assertions)
     }
 
     /// Warns of rules that say different things under one id: a report tells how a rule fared by its id. `of` is what the
@@ -153,7 +153,7 @@ impl Loader<'_> {
             let message = format!("the rule `{id}` says something else in `{first}`");
             let diagnostic =
                 piece.error(Code::DUPLICATE, &format!("{at}/{index}/id"), Place::Value, message);
-            self.push(
+            self.sink.push(
                 diagnostic
                     .with_help("give one of the two another id: a report tells by the id how a rule fared, and takes both for one")
                     .into_warning(),
@@ -178,7 +178,7 @@ impl Loader<'_> {
         problems.retain(|problem| {
             !is_missing(problem) && rule_of(problem).is_none_or(|index| index >= reported)
         });
-        self.report(piece, at, problems);
+        self.sink.report(piece, at, problems);
         // The one check is the list of rules.
         let list = checks.iter().cloned().map(|it| Check { at: String::new(), ..it });
         self.note_judged(piece, at, &list.collect::<Vec<_>>());
@@ -207,7 +207,7 @@ impl Loader<'_> {
                 let help = suggest(name, "assertion sets", known);
                 let message = format!("there is no assertion set `{name}`");
                 let diagnostic = piece.error(Code::UNKNOWN_REFERENCE, &at, Place::Value, message);
-                self.push(diagnostic.with_help(help));
+                self.sink.push(diagnostic.with_help(help));
                 continue;
             };
             let mut taken = Vec::new();
@@ -221,7 +221,7 @@ impl Loader<'_> {
             for id in taken {
                 let message = format!("the set `{name}` has another assertion with the id `{id}`");
                 let diagnostic = piece.error(Code::DUPLICATE, &at, Place::Value, message);
-                self.push(
+                self.sink.push(
                     diagnostic
                         .with_help("give one of the two another id: all are judged in one call"),
                 );

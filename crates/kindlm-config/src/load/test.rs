@@ -26,14 +26,14 @@ impl Loader<'_> {
         }
         for (index, item) in tests.items().iter().enumerate() {
             let at = format!("/tests/{index}");
-            if self.found.is_full {
+            if self.sink.is_full {
                 let diagnostic = piece.error(
                     Code::INVALID_VALUE,
                     &at,
                     Place::Value,
                     "too many problems: the tests from here on are not checked",
                 );
-                self.found.errors.push(diagnostic);
+                self.sink.errors.push(diagnostic);
                 return;
             }
             match item.text() {
@@ -56,7 +56,7 @@ impl Loader<'_> {
         let is_misspelt = problems.iter().filter_map(meant_key).any(|(parent, meant)| {
             parent.is_empty() && ["prompt", "command", "agent", "transcript"].contains(&&*meant)
         });
-        self.report(piece, at, problems);
+        self.sink.report(piece, at, problems);
         if !is_misspelt {
             self.check_subject(piece, at, &value, prompts);
         }
@@ -78,7 +78,7 @@ impl Loader<'_> {
             key = Value::Array(vec![key, value.get("vars").cloned().unwrap_or_default()]);
         }
         let tools = value.get("tools").cloned();
-        let Some(entry) = self.read::<TestEntry>(piece, at, value) else { return };
+        let Some(entry) = self.sink.read::<TestEntry>(piece, at, value) else { return };
         self.check_effect(piece, at, &entry);
         let case = self.case((piece, at), entry, parts, &key, tools);
         self.suite.cases.extend(case);
@@ -197,7 +197,7 @@ impl Loader<'_> {
             match Transform::new(script, &self.setup) {
                 Ok(transform) => transforms.push(Arc::new(transform)),
                 Err(problem) => {
-                    self.push(piece.problem(problem.under(&format!("{at}{pointer}"))));
+                    self.sink.push(piece.problem(problem.under(&format!("{at}{pointer}"))));
                     return None;
                 }
             }

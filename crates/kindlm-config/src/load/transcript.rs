@@ -42,7 +42,7 @@ impl Loader<'_> {
                 format!("`{path}` has a value on each line, and a transcript is one value");
             let help = "write one list of messages; for a file of many transcripts, `tests: file://cases.jsonl` has a test with its `transcript` on each line";
             let diagnostic = piece.error(Code::FILE, at, Place::Value, message).with_help(help);
-            self.push(diagnostic);
+            self.sink.push(diagnostic);
             return None;
         }
         let (source, root) = self.tree_of(piece, at, path)?;
@@ -57,7 +57,7 @@ impl Loader<'_> {
                 digest: Digest::default().value(&value).finish(),
             }),
             Err(problem) => {
-                self.report(piece, at, vec![problem]);
+                self.sink.report(piece, at, vec![problem]);
                 None
             }
         }

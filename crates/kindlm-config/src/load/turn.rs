@@ -54,7 +54,7 @@ impl Loader<'_> {
                     .with_label("given again")
                     .with_related(piece.source, first, "given first")
                     .with_help("give each turn a label of its own");
-                self.push(diagnostic);
+                self.sink.push(diagnostic);
             }
             let user = text(turn, "user").and_then(|user| {
                 let template = Template::read(user);
@@ -75,7 +75,7 @@ impl Loader<'_> {
                 let diagnostic = piece
                     .error(Code::INVALID_VALUE, &format!("{at}/expect"), Place::Key, message)
                     .with_help("move `select-best` and `max-score` to the `expect` of the test, which compares what is said last");
-                self.push(diagnostic);
+                self.sink.push(diagnostic);
             }
             if let Some(check) = block.checks.iter().find(|it| it.needs_workspace()) {
                 let message = format!(
@@ -85,7 +85,7 @@ impl Loader<'_> {
                 let diagnostic = piece
                     .error(Code::INVALID_VALUE, &format!("{at}/expect"), Place::Key, message)
                     .with_help("move it to the `expect` of the test");
-                self.push(diagnostic);
+                self.sink.push(diagnostic);
             }
             resolved.is_active |= block.is_active;
             resolved.digests.push(block.digest);

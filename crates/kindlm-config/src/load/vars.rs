@@ -72,7 +72,7 @@ impl Loader<'_> {
                     "give it as an argument of its own, such as `./agent --input {{name}}`: it is \
                      quoted for you",
                 );
-            self.push(diagnostic);
+            self.sink.push(diagnostic);
         }
         form.ok()
     }
@@ -89,7 +89,7 @@ impl Loader<'_> {
             let why = format!("in some test, {why}");
             let at = written.source.first_line(written.span);
             let diagnostic = Diagnostic::error(Code::INVALID_VALUE, why, written.source, at);
-            self.push(Diagnostic { help: absent_help(absent, vars), ..diagnostic });
+            self.sink.push(Diagnostic { help: absent_help(absent, vars), ..diagnostic });
         }
         for it in found.unwrap_or_default() {
             let (name, what) = (it.name, if it.is_null { "is `null`" } else { "has no value" });
@@ -101,12 +101,12 @@ impl Loader<'_> {
                 written.source.first_line(written.span),
             );
             let near = it.near.map(|it| format!("did you mean `{it}`?"));
-            self.push(Diagnostic { help: near, ..diagnostic.into_warning() });
+            self.sink.push(Diagnostic { help: near, ..diagnostic.into_warning() });
         }
         for (variable, range) in written.template.plain_env() {
             if (self.env)(variable).is_none() && !vars.contains_key("env") {
                 let diagnostic = unset(variable, written, range);
-                self.push(diagnostic.with_help(format!(
+                self.sink.push(diagnostic.with_help(format!(
                     "set it before `kindlm` runs, or say what stands for it: `{{{{ env.{variable} | default('…') }}}}`"
                 )));
             }
@@ -126,7 +126,7 @@ impl Loader<'_> {
                 Looked::Unset(variable) => {
                     let diagnostic = unset(&variable, written, range)
                         .with_help("set it before `kindlm` runs, or use a variable of the test");
-                    self.push(diagnostic);
+                    self.sink.push(diagnostic);
                 }
             }
         }
@@ -177,7 +177,7 @@ impl Loader<'_> {
         for (source, span) in &missing.places {
             diagnostic = diagnostic.with_related(source, *span, "used here");
         }
-        self.push(diagnostic);
+        self.sink.push(diagnostic);
     }
 }
 

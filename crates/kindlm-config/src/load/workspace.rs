@@ -58,7 +58,7 @@ impl Loader<'_> {
             "only a test with a `command` or an `agent` can have one: models have no folder"
         };
         let at = format!("{at}/expect");
-        self.push(piece.error(Code::MISSING_KEY, &at, Place::Key, message).with_help(help));
+        self.sink.push(piece.error(Code::MISSING_KEY, &at, Place::Key, message).with_help(help));
     }
 
     /// Looks for the files of a block, and at what its settings can do.
@@ -69,7 +69,7 @@ impl Loader<'_> {
         block: WorkspaceBlock,
         written: &Value,
     ) -> Option<Resolved> {
-        let before = self.found.errors.len();
+        let before = self.sink.errors.len();
         self.check_settings(piece, at, &block);
         let mut digest = Digest::default().text("workspace").value(written);
         let limits = TreeLimits { bytes: block.max_bytes, files: block.max_files };
@@ -78,7 +78,7 @@ impl Loader<'_> {
             digest = digest.text(&tree.digest);
             if !tree.is_folder {
                 let message = format!("`{}` is a file, not a folder", block.from);
-                self.push(piece.error(
+                self.sink.push(piece.error(
                     Code::INVALID_VALUE,
                     &format!("{at}/from"),
                     Place::Value,
@@ -104,7 +104,7 @@ impl Loader<'_> {
             };
             hidden.push(HiddenFiles { from: from.clone(), to });
         }
-        if self.found.errors.len() > before {
+        if self.sink.errors.len() > before {
             return None;
         }
         let WorkspaceBlock { image, engine, env, .. } = block;
@@ -135,7 +135,7 @@ impl Loader<'_> {
         match self.files.tree(path, limits) {
             Ok(tree) => Some(tree),
             Err(err) => {
-                self.report_file(piece, at, &err);
+                self.sink.report_file(piece, at, &err);
                 None
             }
         }
@@ -147,7 +147,8 @@ impl Loader<'_> {
         let word = isolation.as_str();
         let mut wrong = |key: &str, message: String, help: &str| {
             let at = if key.is_empty() { at.to_owned() } else { format!("{at}/{key}") };
-            self.push(piece.error(Code::INVALID_VALUE, &at, Place::Value, message).with_help(help));
+            self.sink
+                .push(piece.error(Code::INVALID_VALUE, &at, Place::Value, message).with_help(help));
         };
         for (index, glob) in block.ignore.iter().enumerate() {
             if let Err(err) = GlobBuilder::new(glob).literal_separator(true).build() {
