@@ -45,9 +45,11 @@ fn folder(id: &str) -> String {
     })
 }
 
-/// Whether a link from `docs/reference` leads to a page.
-fn page_exists(link: &str) -> bool {
-    link.strip_prefix("../../").is_some_and(|path| root().join(path).is_file())
+/// The address of a page on the code host: the book of `docs/` has pages of that folder only.
+fn page_link(page: &str) -> String {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    assert!(std::path::Path::new(root).join(page).is_file(), "{page}");
+    format!("{}/blob/main/{page}", env!("CARGO_PKG_REPOSITORY"))
 }
 
 #[test]
@@ -92,8 +94,7 @@ fn assertion_row(group: &str, meta: &kindlm_assertions::Meta) -> String {
         kindlm_types::Class::Probabilistic => "a model",
     };
     let (id, module) = (meta.id, meta.id.to_lowercase().replace(['-', ':'], "_"));
-    let link = format!("../../crates/kindlm-assertions/src/{group}/{module}/docs.md");
-    assert!(page_exists(&link), "{link}");
+    let link = page_link(&format!("crates/kindlm-assertions/src/{group}/{module}/docs.md"));
     format!("| [`{id}`]({link}) | {place} | {class} | {} |", meta.summary)
 }
 
@@ -105,8 +106,8 @@ fn gate_reference_is_fresh() {
     );
     for entry in kindlm_engine::gates::REGISTRY {
         let meta = &entry.meta;
-        let link = format!("../../crates/kindlm-engine/src/gates/{}/docs.md", folder(meta.id));
-        assert!(page_exists(&link), "{link}");
+        let link =
+            page_link(&format!("crates/kindlm-engine/src/gates/{}/docs.md", folder(meta.id)));
         let threshold = match meta.threshold {
             kindlm_engine::gates::Threshold::Rate => "0 to 1",
             kindlm_engine::gates::Threshold::Count => "a count",
@@ -127,8 +128,7 @@ fn provider_reference_is_fresh() {
     );
     for entry in kindlm_providers::REGISTRY {
         let meta = &entry.meta;
-        let link = format!("../../crates/kindlm-providers/src/{}/docs.md", folder(meta.id));
-        assert!(page_exists(&link), "{link}");
+        let link = page_link(&format!("crates/kindlm-providers/src/{}/docs.md", folder(meta.id)));
         let key = meta.key_variable.map_or("–".to_owned(), |it| format!("`{it}`"));
         let shorthand = if meta.shorthand { "yes" } else { "–" };
         writeln!(page, "| [`{}`]({link}) | {key} | {shorthand} | {} |", meta.id, meta.summary)
@@ -144,8 +144,7 @@ fn reporter_reference_is_fresh() {
     );
     for entry in kindlm_reporters::REGISTRY {
         let meta = &entry.meta;
-        let link = format!("../../crates/kindlm-reporters/src/{}/docs.md", folder(meta.id));
-        assert!(page_exists(&link), "{link}");
+        let link = page_link(&format!("crates/kindlm-reporters/src/{}/docs.md", folder(meta.id)));
         writeln!(page, "| [`{}`]({link}) | {} |", meta.id, meta.summary).unwrap();
     }
     check("docs/reference/reporters.md", &page);

@@ -120,6 +120,9 @@ fn anchors(page: &Path) -> BTreeSet<String> {
     anchors
 }
 
+/// How the address of a file of this repository begins.
+const SOURCE: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/");
+
 #[test]
 fn every_link_leads_somewhere() {
     let root = root();
@@ -135,13 +138,25 @@ fn every_link_leads_somewhere() {
         let prose = fence.replace_all(&text, "");
         for found in link.captures_iter(&prose) {
             let target = &found[1];
-            if target.contains("://") || target.starts_with("mailto:") {
+            let in_repository = target.strip_prefix(SOURCE);
+            if (target.contains("://") && in_repository.is_none()) || target.starts_with("mailto:")
+            {
                 continue;
             }
             let (path, wanted) = target.split_once('#').unwrap_or((target, ""));
-            let path =
-                if path.is_empty() { file.clone() } else { file.parent().unwrap().join(path) };
-            let is_there = path.exists()
+            let path = match in_repository {
+                Some(_) => root.join(path.trim_start_matches(SOURCE)),
+                None if path.is_empty() => file.clone(),
+                None => file.parent().unwrap().join(path),
+            };
+            // The book has the files of `docs` only: a page of it names others by their address.
+            let is_reached = in_repository.is_some()
+                || !file.starts_with(root.join("docs"))
+                || path
+                    .canonicalize()
+                    .is_ok_and(|it| it.starts_with(root.join("docs").canonicalize().unwrap()));
+            let is_there = is_reached
+                && path.exists()
                 && (wanted.is_empty() || !path.is_file() || anchors(&path).contains(wanted));
             if !is_there {
                 broken.push(format!("{}: {target}", file.strip_prefix(&root).unwrap().display()));
