@@ -10,8 +10,9 @@ use crate::circles;
 use crate::registries::{self, ASSERTIONS, Entry, Kind, Piece};
 
 /// Crates that a library crate must not pull in, in any depth: who wants one check must not get an HTTP client.
-const FORBIDDEN: [(&str, &[&str]); 20] = [
+const FORBIDDEN: [(&str, &[&str]); 21] = [
     ("kindlm-types", &["tokio", "reqwest", "serde_yaml", "yaml_serde", "regex", "jsonschema"]),
+    ("kindlm-wire", &["tokio", "reqwest", "regex", "jsonschema"]),
     ("kindlm-template", &["tokio", "reqwest", "yaml_serde", "jsonschema", "clap"]),
     ("kindlm-schema", &["tokio", "reqwest", "yaml_serde"]),
     ("kindlm-agents --no-default-features", &["tokio", "reqwest", "rustix", "regex"]),

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use kindlm_types::wire::parse_report;
+use kindlm_wire::parse_report;
 use regex::Regex;
 use serde_json::Value;
 

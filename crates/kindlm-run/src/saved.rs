@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use kindlm_store::journal::{self, Journal, JournalError};
 use kindlm_store::{ReportError, Runs, SavedCases, StoreError, open_report};
-use kindlm_types::wire::v1;
 use kindlm_types::{AnyReport, Report};
+use kindlm_wire::v1;
 
 use crate::project::Place;
 use crate::suites::SuiteKey;

@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use kindlm_types::wire::{WireError, parse_case, read_report};
 use kindlm_types::{CaseError, CaseMark, CaseResult, CaseSource, Outcome, Report, Tally};
+use kindlm_wire::{WireError, parse_case, read_report};
 
 use crate::StoreError;
 

@@ -24,7 +24,7 @@ pub trait CaseSource: fmt::Debug {
     /// Reads one case, `position` from 0.
     fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError>;
 
-    /// The case as [`wire::v1::Case`](crate::wire::v1::Case) in compact JSON, where that costs less than reading it;
+    /// The case as `Case` of `kindlm-wire` in compact JSON, where that costs less than reading it;
     /// `None` where it does not. It goes into reports as it stands, so a source that keeps it in a file makes sure that it
     /// is what was put there.
     fn written(&self, position: usize) -> Result<Option<String>, CaseError> {

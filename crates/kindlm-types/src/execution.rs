@@ -29,11 +29,7 @@ pub struct ToolCall {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub malformed_arguments: Option<String>,
     /// The answer of the tool; `None` if it was not recorded (a command's own tools, for example).
-    #[serde(
-        default,
-        deserialize_with = "crate::wire::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "crate::present", skip_serializing_if = "Option::is_none")]
     pub response: Option<Value>,
 }
 

@@ -31,6 +31,7 @@ mod future;
 mod host;
 mod limits;
 pub mod pointer;
+mod present;
 mod price;
 mod problem;
 mod prompt;
@@ -48,7 +49,6 @@ mod transcript;
 mod twice;
 mod usage;
 mod verdict;
-pub mod wire;
 pub mod workspace;
 
 pub use agent::{
@@ -67,6 +67,7 @@ pub use files::{FileError, FileTree, Files, NoFiles, TreeLimits};
 pub use future::BoxFuture;
 pub use host::HostPattern;
 pub use limits::Limits;
+pub use present::present;
 pub use price::Price;
 pub use problem::{Place, Problem, ProblemKind, nearest, nearest_few, suggest};
 pub use prompt::{
@@ -88,6 +89,7 @@ pub use sum::{ExactSum, Mean};
 pub use summary::{
     AssertionSummary, Breakdown, ErrorFinding, FailingCase, Finding, ModelTotals, NAMED_FAILURES,
     NamedTotal, PROMPT_ASSERTION, RepeatCounts, SuiteTotals, Summary, TagTotals, Tally,
+    prompt_assertion_id,
 };
 pub use trace::{Span, Trace};
 pub use trace_settings::{SpanFilter, SpanMapping, TraceSettings};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use kindlm_types::wire::evaluate::RecordedTool;
 use kindlm_types::{Channel, Coverage, Event, FinishReason, Problem, ToolSpec, Transcript, Usage};
+use kindlm_wire::evaluate::RecordedTool;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -10,7 +10,7 @@ use kindlm_run::Outcome;
 pub(crate) fn run(args: &SchemaArgs, io: &mut Io) -> Outcome {
     let schema = match args.of {
         SchemaOf::Config => kindlm_config::json_schema(),
-        SchemaOf::Report => kindlm_types::wire::v1::schema(),
+        SchemaOf::Report => kindlm_wire::v1::schema(),
     };
     print(io, &pretty(&schema))?;
     Ok(ExitStatus::Success)

@@ -4,8 +4,8 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use kindlm_testing::installed;
-use kindlm_types::wire::parse_report;
 use kindlm_types::{Outcome, Report};
+use kindlm_wire::parse_report;
 
 use crate::{binary, fixtures};
 

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use kindlm_testing::installed;
-use kindlm_types::wire::parse_report;
 use kindlm_types::{ExecutionResult, Report, Verdict};
+use kindlm_wire::parse_report;
 
 use crate::{binary, fixtures};
 

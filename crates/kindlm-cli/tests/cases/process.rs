@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 use kindlm_testing::{MockReply, MockServer};
-use kindlm_types::wire::parse_report;
+use kindlm_wire::parse_report;
 use serde_json::Value;
 
 use crate::{binary, wait_until};

@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 
 use kindlm_testing::mock::scripted;
 use kindlm_testing::{MockServer, installed, not_run};
-use kindlm_types::wire::parse_report;
 use kindlm_types::{Report, Verdict};
+use kindlm_wire::parse_report;
 use serde_json::{Value, json};
 
 use crate::binary;

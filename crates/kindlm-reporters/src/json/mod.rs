@@ -1,8 +1,9 @@
-//! `json`: the whole report for programs, in the versioned form of [`kindlm_types::wire::v1`].
+//! `json`: the whole report for programs, in the versioned form of [`kindlm_wire::v1`].
 
 use std::fmt;
 
-use kindlm_types::{AnyReport, wire::v1};
+use kindlm_types::AnyReport;
+use kindlm_wire::v1;
 
 use crate::bytes::Bytes;
 use crate::{Meta, Registration, RenderError, Style};

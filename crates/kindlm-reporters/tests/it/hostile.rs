@@ -2,8 +2,8 @@
 
 use kindlm_reporters::Style;
 use kindlm_testing::sample_report;
-use kindlm_types::wire::parse_report;
 use kindlm_types::{ExecutionError, Report, Verdict};
+use kindlm_wire::parse_report;
 use proptest::prelude::*;
 
 use crate::{html, junit, render};

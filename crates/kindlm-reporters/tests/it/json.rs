@@ -3,7 +3,7 @@
 use kindlm_reporters::Style;
 use kindlm_testing::{green_report, sample_report};
 use kindlm_types::Report;
-use kindlm_types::wire::{WireError, parse_report, v1};
+use kindlm_wire::{WireError, parse_report, v1};
 use serde_json::{Value, json};
 
 use crate::render;

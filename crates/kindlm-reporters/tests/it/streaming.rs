@@ -6,8 +6,8 @@ use std::io;
 
 use kindlm_reporters::{REGISTRY, RenderError, Style, Verbosity};
 use kindlm_testing::sample_report;
-use kindlm_types::wire::v1;
 use kindlm_types::{CaseError, CaseMark, CaseResult, CaseSource, Report, Tally};
+use kindlm_wire::v1;
 
 use crate::{render, style};
 

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use kindlm_types::Outcome;
-use kindlm_types::wire::evaluate::Evaluation;
+use kindlm_wire::evaluate::Evaluation;
 use serde_json::{Map, Value};
 
 use crate::Failure;

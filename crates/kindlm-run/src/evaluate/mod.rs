@@ -19,8 +19,8 @@ use std::path::Path;
 
 use kindlm_assertions::{Check, Evidence, Setup};
 use kindlm_engine::Control;
-use kindlm_types::wire::evaluate::{Evaluation, LineError};
 use kindlm_types::{Answers, AssertionResult, Execution, ExitStatus, Outcome, SuiteInfo, Verdict};
+use kindlm_wire::evaluate::{Evaluation, LineError};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use kindlm_types::wire::evaluate::{AssertionBreakdown, BatchResults, BatchSummary, Evaluation};
-use kindlm_types::{AssertionResult, Breakdown, Mean, Outcome, Verdict, wire};
+use kindlm_types::{AssertionResult, Breakdown, Mean, Outcome, Verdict};
+use kindlm_wire as wire;
+use kindlm_wire::evaluate::{AssertionBreakdown, BatchResults, BatchSummary, Evaluation};
 use serde_json::Value;
 
 use crate::Failure;

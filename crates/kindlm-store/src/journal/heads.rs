@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use kindlm_types::CaseResult;
-use kindlm_types::wire::v1::{CaseHead, HeadWriter};
+use kindlm_wire::v1::{CaseHead, HeadWriter};
 
 use super::ahead::Ahead;
 
@@ -132,8 +132,8 @@ impl Heads {
 mod tests {
     use kindlm_types::{
         CheckCounts, Class, Cost, Execution, ExecutionResult, Outcome, ScoreSummary, Usage,
-        wire::v1,
     };
+    use kindlm_wire::v1;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 //!
 //! `.kindlm/runs/<run-id>/journal.jsonl` begins with a line about the run, its [`Header`], and has one line more
 //! for each finished execution, in the form of the report
-//! ([`Execution`](kindlm_types::wire::v1::Execution)). Nothing is ever changed in it: an execution that is made
+//! ([`Execution`](kindlm_wire::v1::Execution)). Nothing is ever changed in it: an execution that is made
 //! again is appended again, and the last one counts. One process at a time may append; anybody may read.
 //!
 //! Every line ends with a checksum, its key `crc32`. A line that has changed since it was written is not used.

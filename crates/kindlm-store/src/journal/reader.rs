@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use kindlm_types::ExecutionResult;
-use kindlm_types::wire::v1;
+use kindlm_wire::v1;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -261,7 +261,7 @@ fn read_header(path: &Path, line: &[u8]) -> Result<(Header<'static>, Seal), Jour
 fn parse(line: &[u8], seal: Seal) -> Result<ExecutionResult, String> {
     seal.check(line).map_err(|err| err.to_string())?;
     let wire: v1::Execution = serde_json::from_slice(line).map_err(|err| in_line(&err))?;
-    wire.try_into().map_err(|err: kindlm_types::wire::WireError| err.to_string())
+    wire.try_into().map_err(|err: kindlm_wire::WireError| err.to_string())
 }
 
 /// The parser counts lines too, and knows only one.

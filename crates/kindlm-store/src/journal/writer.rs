@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kindlm_types::ExecutionResult;
-use kindlm_types::wire::v1;
+use kindlm_wire::v1;
 
 use super::disk::{self, Disk};
 use super::lock::Lock;

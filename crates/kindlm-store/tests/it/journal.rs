@@ -9,8 +9,8 @@ use kindlm_store::journal::{
 };
 use kindlm_store::{Digest, Runs};
 use kindlm_testing::sample_report;
-use kindlm_types::wire::v1;
 use kindlm_types::{ExecutionError, ExecutionResult, Outcome, Usage};
+use kindlm_wire::v1;
 use proptest::prelude::*;
 use tempfile::TempDir;
 

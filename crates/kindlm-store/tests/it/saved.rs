@@ -4,8 +4,8 @@ use std::io::Write as _;
 
 use kindlm_store::{ReportError, Runs, StoreError, each_saved_case, open_report};
 use kindlm_testing::sample_report;
-use kindlm_types::wire::{WireError, parse_report, v1};
 use kindlm_types::{CaseSource as _, Report};
+use kindlm_wire::{WireError, parse_report, v1};
 use serde_json::Value;
 
 fn in_memory(report: &Report<kindlm_store::SavedCases>) -> Vec<kindlm_types::CaseResult> {

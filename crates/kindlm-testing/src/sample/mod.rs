@@ -162,8 +162,8 @@ fn gates() -> Vec<GateResult> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kindlm_types::wire::{parse_report, v1};
     use kindlm_types::{ExecutionError, Outcome};
+    use kindlm_wire::{parse_report, v1};
 
     #[test]
     fn has_every_outcome_and_every_error() {

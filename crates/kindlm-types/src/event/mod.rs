@@ -50,7 +50,7 @@ pub enum Event {
         /// The output of the tool.
         #[serde(
             default,
-            deserialize_with = "crate::wire::present",
+            deserialize_with = "crate::present",
             skip_serializing_if = "Option::is_none"
         )]
         output: Option<Value>,
@@ -76,7 +76,7 @@ pub enum Event {
         /// The output of the other agent.
         #[serde(
             default,
-            deserialize_with = "crate::wire::present",
+            deserialize_with = "crate::present",
             skip_serializing_if = "Option::is_none"
         )]
         output: Option<Value>,
@@ -167,7 +167,7 @@ pub struct InputRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
     /// With what.
-    #[serde(deserialize_with = "crate::wire::present", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "crate::present", skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
     /// The answers to choose from.
     #[serde(skip_serializing_if = "Vec::is_empty")]

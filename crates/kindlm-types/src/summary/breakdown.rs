@@ -135,7 +135,7 @@ fn collect<'a>(result: &'a AssertionResult, rules: &mut Vec<(&'a str, &'a Assert
 }
 
 /// The id of a prompt assertion's result. The label may be the user's.
-pub(crate) fn prompt_assertion_id(result: &AssertionResult) -> &str {
+pub fn prompt_assertion_id(result: &AssertionResult) -> &str {
     result.metadata.get("id").and_then(Value::as_str).unwrap_or(&result.label)
 }
 

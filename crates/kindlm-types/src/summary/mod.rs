@@ -4,8 +4,9 @@ mod breakdown;
 mod case;
 mod tally;
 
-pub(crate) use breakdown::prompt_assertion_id;
-pub use breakdown::{AssertionSummary, Breakdown, FailingCase, NAMED_FAILURES, PROMPT_ASSERTION};
+pub use breakdown::{
+    AssertionSummary, Breakdown, FailingCase, NAMED_FAILURES, PROMPT_ASSERTION, prompt_assertion_id,
+};
 pub use case::{ErrorFinding, Finding, RepeatCounts};
 pub use tally::Tally;
 

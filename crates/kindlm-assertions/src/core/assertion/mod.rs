@@ -16,14 +16,12 @@ mod check;
 mod evidence;
 mod registry;
 mod setup;
-mod traits;
 
-pub use check::{Check, Options};
+pub use check::{Check, LooksAt, Options, Traits};
 pub use evidence::{Candidate, Contest, Evidence};
 pub(crate) use registry::Known;
 pub use registry::{DuplicateAssertion, Group, Registry};
 pub use setup::{ReadYaml, Setup};
-pub use traits::{LooksAt, Traits};
 
 /// A check of one execution.
 pub trait Assertion: fmt::Debug + Send + Sync {

@@ -7,11 +7,11 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use kindlm_types::wire::evaluate::{RecordedTool, RecordedToolCall, RecordedUsage};
 use kindlm_types::{
     Channel, Coverage, Event, Execution, FinishReason, Message, Role, ToolCall, Trace, Transcript,
     Workspace, ecma,
 };
+use kindlm_wire::evaluate::{RecordedTool, RecordedToolCall, RecordedUsage};
 use serde::{Deserialize, Deserializer as _};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use fields::Fields;
 use problem::explain;
 
-/// The keys of a [`Record`](kindlm_types::wire::evaluate::Record).
+/// The keys of a [`Record`](kindlm_wire::evaluate::Record).
 pub(super) const KEYS: [&str; 22] = [
     "id",
     "agent_input",

@@ -88,7 +88,7 @@ fn the_keys_are_those_of_a_record() {
         "tool_calls": [{"name": "a"}], "events": [{"type": "compaction"}], "complete_for": [], "baseline": "b", "vars": {"a": 1}, "usage": {},
         "latency_ms": 1, "cost_usd": 1, "finish_reason": "stop", "log_probs": [-1], "metadata": {"a": 1},
         "provider_response": {}, "trace": {"spans": []}, "workspace": {}, "tools": [{"name": "a"}], "expect": {}, "threshold": 1, "\u0061": 2}"#;
-    let record: kindlm_types::wire::evaluate::Record = serde_json::from_str(json).unwrap();
+    let record: kindlm_wire::evaluate::Record = serde_json::from_str(json).unwrap();
     assert_eq!(record.extra.len(), 1);
     let all = serde_json::to_value(record).unwrap();
     let known = all.as_object().unwrap().keys().filter(|it| *it != "a");

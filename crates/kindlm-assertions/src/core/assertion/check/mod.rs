@@ -1,13 +1,17 @@
 //! A configured assertion with the options that every assertion takes.
 
+mod traits;
+
 use std::sync::Arc;
 
 use kindlm_types::Severity;
 use serde_json::Value;
 
-use super::{Assertion, Meta, Traits};
+use super::{Assertion, Meta};
 use crate::core::judging::JudgeBlock;
 use crate::core::scripting::View;
+
+pub use traits::{LooksAt, Traits};
 
 /// The options that every entry of the list form takes.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,7 +10,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 use serde_json::{Map, Value};
 
 use super::{WireError, v1};
-use crate::{CaseResult, Report};
+use kindlm_types::{CaseResult, Report};
 
 /// Hears of each case of a report as it is read, and of where its JSON is, in bytes from the beginning.
 pub type OnCase<'a> = dyn FnMut(CaseResult, Range<u64>) + 'a;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{AssertionResult, WireError};
-use crate::{
+use kindlm_types::{
     Channel, Coverage, Event, ExecutionResult, FailureCode, FinishReason, Message, Outcome,
     ProviderError, ProviderErrorKind, ToolCall, Trace, Usage, Workspace,
 };
@@ -51,7 +51,7 @@ pub struct Execution {
     /// Structured output, where the source gives it apart from the text.
     #[serde(
         default,
-        deserialize_with = "super::super::present",
+        deserialize_with = "kindlm_types::present",
         skip_serializing_if = "Option::is_none"
     )]
     pub output_json: Option<Value>,
@@ -113,7 +113,7 @@ pub struct Execution {
     /// The provider's own account of its answer, where a record holds one.
     #[serde(
         default,
-        deserialize_with = "super::super::present",
+        deserialize_with = "kindlm_types::present",
         skip_serializing_if = "Option::is_none"
     )]
     pub provider_response: Option<Value>,
@@ -161,7 +161,7 @@ pub struct Turn {
     /// The turn's structured output, where the source gives it apart from the text.
     #[serde(
         default,
-        deserialize_with = "super::super::present",
+        deserialize_with = "kindlm_types::present",
         skip_serializing_if = "Option::is_none"
     )]
     pub output_json: Option<Value>,
@@ -238,10 +238,10 @@ pub enum ExecutionError {
     },
 }
 
-impl From<&crate::ExecutionError> for ExecutionError {
-    fn from(error: &crate::ExecutionError) -> Self {
+impl From<&kindlm_types::ExecutionError> for ExecutionError {
+    fn from(error: &kindlm_types::ExecutionError) -> Self {
         match error {
-            crate::ExecutionError::Provider(err) => Self::Provider {
+            kindlm_types::ExecutionError::Provider(err) => Self::Provider {
                 failure_code: err.kind.failure_code(),
                 reason: err.kind,
                 provider: err.provider.clone(),
@@ -251,8 +251,10 @@ impl From<&crate::ExecutionError> for ExecutionError {
                 retry_after_seconds: err.retry_after.map(|it| it.as_secs_f64()),
                 attempts: err.attempts,
             },
-            crate::ExecutionError::NotRun { reason } => Self::NotRun { reason: reason.clone() },
-            crate::ExecutionError::Internal { message } => Self::Internal {
+            kindlm_types::ExecutionError::NotRun { reason } => {
+                Self::NotRun { reason: reason.clone() }
+            }
+            kindlm_types::ExecutionError::Internal { message } => Self::Internal {
                 failure_code: FailureCode::INTERNAL_ERROR,
                 message: message.clone(),
             },
@@ -260,7 +262,7 @@ impl From<&crate::ExecutionError> for ExecutionError {
     }
 }
 
-impl TryFrom<ExecutionError> for crate::ExecutionError {
+impl TryFrom<ExecutionError> for kindlm_types::ExecutionError {
     type Error = WireError;
 
     fn try_from(wire: ExecutionError) -> Result<Self, WireError> {
@@ -297,8 +299,8 @@ impl TryFrom<ExecutionError> for crate::ExecutionError {
     }
 }
 
-impl From<crate::Turn> for Turn {
-    fn from(turn: crate::Turn) -> Self {
+impl From<kindlm_types::Turn> for Turn {
+    fn from(turn: kindlm_types::Turn) -> Self {
         Self {
             label: turn.label,
             user: turn.user,
@@ -314,7 +316,7 @@ impl From<crate::Turn> for Turn {
     }
 }
 
-impl From<Turn> for crate::Turn {
+impl From<Turn> for kindlm_types::Turn {
     fn from(wire: Turn) -> Self {
         Self {
             label: wire.label,
@@ -395,7 +397,7 @@ impl TryFrom<Execution> for ExecutionResult {
 
     fn try_from(wire: Execution) -> Result<Self, WireError> {
         Ok(Self {
-            execution: crate::Execution {
+            execution: kindlm_types::Execution {
                 case: wire.case,
                 model: wire.model,
                 repeat: wire.repeat,

@@ -1,7 +1,7 @@
 //! What `kindlm evaluate` reads and writes.
 
-use kindlm_types::wire::evaluate::{Evaluation, PROMPT_ASSERTION, Record};
 use kindlm_types::{AssertionResult, FailureCode, Outcome, Severity, ToolCall, Usage};
+use kindlm_wire::evaluate::{Evaluation, PROMPT_ASSERTION, Record};
 use serde_json::{Value, json};
 
 const CODE: FailureCode = FailureCode::new("KEYWORD_MISSING");

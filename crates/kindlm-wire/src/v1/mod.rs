@@ -34,7 +34,7 @@ pub use metrics::{DerivedMetric, DerivedValue, NamedTotal};
 pub use result::{AssertionResult, Gate, GateStatus, Status};
 
 use super::WireError;
-use crate::{CaseSource, Params, report};
+use kindlm_types::{CaseSource, Params};
 
 /// The `schemaVersion` of this module.
 pub const VERSION: u32 = 1;
@@ -247,8 +247,8 @@ pub fn schema() -> Value {
         .into()
 }
 
-impl From<&crate::Report> for Report {
-    fn from(report: &crate::Report) -> Self {
+impl From<&kindlm_types::Report> for Report {
+    fn from(report: &kindlm_types::Report) -> Self {
         Self::with_cases(report, report.cases.iter().map(Case::from).collect())
     }
 }
@@ -256,13 +256,13 @@ impl From<&crate::Report> for Report {
 impl<'a, Source: CaseSource + ?Sized> Report<CasesOf<'a, Source>> {
     /// The form to write, which takes its cases out of the report one by one: a large report is never in
     /// memory. A case that cannot be read is an error of the serializer.
-    pub fn borrowing(report: &'a crate::Report<Source>) -> Self {
+    pub fn borrowing(report: &'a kindlm_types::Report<Source>) -> Self {
         Self::with_cases(report, CasesOf { source: &report.cases })
     }
 }
 
 impl<Cases> Report<Cases> {
-    fn with_cases<C: CaseSource + ?Sized>(report: &crate::Report<C>, cases: Cases) -> Self {
+    fn with_cases<C: CaseSource + ?Sized>(report: &kindlm_types::Report<C>, cases: Cases) -> Self {
         let summary = report.summary();
         Self {
             schema_version: VERSION,
@@ -303,7 +303,7 @@ impl<Source: CaseSource + ?Sized> Serialize for CasesOf<'_, Source> {
     }
 }
 
-impl TryFrom<Report> for crate::Report {
+impl TryFrom<Report> for kindlm_types::Report {
     type Error = WireError;
 
     fn try_from(wire: Report) -> Result<Self, WireError> {
@@ -325,8 +325,8 @@ impl TryFrom<Report> for crate::Report {
     }
 }
 
-impl From<&report::RunInfo> for Run {
-    fn from(run: &report::RunInfo) -> Self {
+impl From<&kindlm_types::RunInfo> for Run {
+    fn from(run: &kindlm_types::RunInfo) -> Self {
         let run = run.clone();
         Self {
             id: run.id,
@@ -340,7 +340,7 @@ impl From<&report::RunInfo> for Run {
     }
 }
 
-impl From<Run> for report::RunInfo {
+impl From<Run> for kindlm_types::RunInfo {
     fn from(wire: Run) -> Self {
         Self {
             id: wire.id,
@@ -354,8 +354,8 @@ impl From<Run> for report::RunInfo {
     }
 }
 
-impl From<&report::SuiteInfo> for Suite {
-    fn from(suite: &report::SuiteInfo) -> Self {
+impl From<&kindlm_types::SuiteInfo> for Suite {
+    fn from(suite: &kindlm_types::SuiteInfo) -> Self {
         let suite = suite.clone();
         Self {
             project: suite.project,
@@ -370,7 +370,7 @@ impl From<&report::SuiteInfo> for Suite {
     }
 }
 
-impl From<Suite> for report::SuiteInfo {
+impl From<Suite> for kindlm_types::SuiteInfo {
     fn from(wire: Suite) -> Self {
         Self {
             project: wire.project,
@@ -385,8 +385,8 @@ impl From<Suite> for report::SuiteInfo {
     }
 }
 
-impl From<&report::ShardInfo> for Shard {
-    fn from(shard: &report::ShardInfo) -> Self {
+impl From<&kindlm_types::ShardInfo> for Shard {
+    fn from(shard: &kindlm_types::ShardInfo) -> Self {
         let shard = shard.clone();
         Self {
             index: shard.index,
@@ -398,7 +398,7 @@ impl From<&report::ShardInfo> for Shard {
     }
 }
 
-impl From<Shard> for report::ShardInfo {
+impl From<Shard> for kindlm_types::ShardInfo {
     fn from(wire: Shard) -> Self {
         Self {
             index: wire.index,
@@ -410,21 +410,21 @@ impl From<Shard> for report::ShardInfo {
     }
 }
 
-impl From<&report::ModelInfo> for Model {
-    fn from(model: &report::ModelInfo) -> Self {
+impl From<&kindlm_types::ModelInfo> for Model {
+    fn from(model: &kindlm_types::ModelInfo) -> Self {
         let model = model.clone();
         Self { id: model.id, provider: model.provider, name: model.name, params: model.params }
     }
 }
 
-impl From<Model> for report::ModelInfo {
+impl From<Model> for kindlm_types::ModelInfo {
     fn from(wire: Model) -> Self {
         Self { id: wire.id, provider: wire.provider, name: wire.name, params: wire.params }
     }
 }
 
-impl From<&report::SkippedCase> for SkippedCase {
-    fn from(skipped: &report::SkippedCase) -> Self {
+impl From<&kindlm_types::SkippedCase> for SkippedCase {
+    fn from(skipped: &kindlm_types::SkippedCase) -> Self {
         let skipped = skipped.clone();
         Self {
             case: skipped.case,
@@ -435,14 +435,14 @@ impl From<&report::SkippedCase> for SkippedCase {
     }
 }
 
-impl From<SkippedCase> for report::SkippedCase {
+impl From<SkippedCase> for kindlm_types::SkippedCase {
     fn from(wire: SkippedCase) -> Self {
         Self { case: wire.case, tags: wire.tags, reason: wire.reason, plan_index: wire.plan_index }
     }
 }
 
-impl From<&report::ComplianceInfo> for Compliance {
-    fn from(info: &report::ComplianceInfo) -> Self {
+impl From<&kindlm_types::ComplianceInfo> for Compliance {
+    fn from(info: &kindlm_types::ComplianceInfo) -> Self {
         let info = info.clone();
         Self {
             framework: info.framework,
@@ -456,7 +456,7 @@ impl From<&report::ComplianceInfo> for Compliance {
     }
 }
 
-impl From<Compliance> for report::ComplianceInfo {
+impl From<Compliance> for kindlm_types::ComplianceInfo {
     fn from(wire: Compliance) -> Self {
         Self {
             framework: wire.framework,
@@ -470,8 +470,8 @@ impl From<Compliance> for report::ComplianceInfo {
     }
 }
 
-impl From<crate::SuiteTotals> for Totals {
-    fn from(totals: crate::SuiteTotals) -> Self {
+impl From<kindlm_types::SuiteTotals> for Totals {
+    fn from(totals: kindlm_types::SuiteTotals) -> Self {
         Self {
             cases: totals.cases,
             passed: totals.passed,

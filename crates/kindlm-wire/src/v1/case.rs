@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::same::{Json, Same};
 use super::{Execution, WireError};
-use crate::{CaseResult, Class, FailureCode, Outcome};
+use kindlm_types::{CaseResult, Class, FailureCode, Outcome};
 
 /// One test case on one model, over all its repeats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -111,20 +111,20 @@ pub struct Cost {
     pub unknown_executions: u32,
 }
 
-impl From<crate::Cost> for Cost {
-    fn from(cost: crate::Cost) -> Self {
+impl From<kindlm_types::Cost> for Cost {
+    fn from(cost: kindlm_types::Cost) -> Self {
         Self { usd: cost.usd(), known_usd: cost.known_usd, unknown_executions: cost.unknown }
     }
 }
 
-impl From<Cost> for crate::Cost {
+impl From<Cost> for kindlm_types::Cost {
     fn from(wire: Cost) -> Self {
         Self { known_usd: wire.known_usd, unknown: wire.unknown_executions }
     }
 }
 
-impl From<crate::CheckCounts> for CheckCounts {
-    fn from(checks: crate::CheckCounts) -> Self {
+impl From<kindlm_types::CheckCounts> for CheckCounts {
+    fn from(checks: kindlm_types::CheckCounts) -> Self {
         Self {
             deterministic: CheckCount {
                 passed: checks.deterministic_passed,
@@ -138,7 +138,7 @@ impl From<crate::CheckCounts> for CheckCounts {
     }
 }
 
-impl From<CheckCounts> for crate::CheckCounts {
+impl From<CheckCounts> for kindlm_types::CheckCounts {
     fn from(wire: CheckCounts) -> Self {
         Self {
             deterministic_passed: wire.deterministic.passed,
@@ -149,8 +149,8 @@ impl From<CheckCounts> for crate::CheckCounts {
     }
 }
 
-impl From<crate::ScoreSummary> for ScoreSummary {
-    fn from(summary: crate::ScoreSummary) -> Self {
+impl From<kindlm_types::ScoreSummary> for ScoreSummary {
+    fn from(summary: kindlm_types::ScoreSummary) -> Self {
         Self {
             assertion: summary.assertion,
             label: summary.label,
@@ -163,7 +163,7 @@ impl From<crate::ScoreSummary> for ScoreSummary {
     }
 }
 
-impl From<ScoreSummary> for crate::ScoreSummary {
+impl From<ScoreSummary> for kindlm_types::ScoreSummary {
     fn from(wire: ScoreSummary) -> Self {
         Self {
             assertion: wire.assertion,
@@ -181,7 +181,7 @@ impl From<ScoreSummary> for crate::ScoreSummary {
 ///
 /// ```
 /// # use kindlm_types::CaseResult;
-/// use kindlm_types::wire::v1::{Case, CaseHead};
+/// use kindlm_wire::v1::{Case, CaseHead};
 ///
 /// # fn show(case: &CaseResult, executions: &[String]) -> serde_json::Result<()> {
 /// let head = CaseHead::of(case)?;
@@ -268,7 +268,7 @@ impl CaseHead {
 /// Makes [`CaseHead`]s one after the other, and what checks come to only once where it is the same in several cases.
 #[derive(Debug, Default)]
 pub struct HeadWriter {
-    scores: Same<crate::ScoreSummary>,
+    scores: Same<kindlm_types::ScoreSummary>,
     /// For what is written next.
     room: Vec<u8>,
 }
@@ -277,7 +277,7 @@ impl HeadWriter {
     /// The same as [`CaseHead::of`].
     pub fn head(&mut self, case: &CaseResult) -> serde_json::Result<CaseHead> {
         // Zero has two signs, which are written in two ways.
-        let is_plain = |it: &crate::ScoreSummary| {
+        let is_plain = |it: &kindlm_types::ScoreSummary| {
             [it.mean, it.min, it.max].into_iter().all(f64::is_sign_positive)
         };
         let scores = &case.scores;
@@ -325,14 +325,14 @@ struct Scored<'a> {
     count: u32,
 }
 
-fn scored(scores: &[crate::ScoreSummary]) -> Vec<Scored<'_>> {
+fn scored(scores: &[kindlm_types::ScoreSummary]) -> Vec<Scored<'_>> {
     scores.iter().map(Scored::from).collect()
 }
 
-impl<'a> From<&'a crate::ScoreSummary> for Scored<'a> {
-    fn from(it: &'a crate::ScoreSummary) -> Self {
+impl<'a> From<&'a kindlm_types::ScoreSummary> for Scored<'a> {
+    fn from(it: &'a kindlm_types::ScoreSummary) -> Self {
         let (assertion, label) = (it.assertion.as_str(), it.label.as_str());
-        let crate::ScoreSummary { class, mean, min, max, count, .. } = *it;
+        let kindlm_types::ScoreSummary { class, mean, min, max, count, .. } = *it;
         Self { assertion, label, class, mean, min, max, count }
     }
 }

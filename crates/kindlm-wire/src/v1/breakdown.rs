@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::AssertionSummary;
+use kindlm_types::AssertionSummary;
 
 /// The counts of one prompt assertion over all cases, models and repeats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

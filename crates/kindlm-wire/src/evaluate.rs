@@ -9,20 +9,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{AssertionResult, FailureCode, Outcome, Score, Severity, Verdict};
+use kindlm_types::{AssertionResult, FailureCode, Outcome, Score, Severity, Verdict};
 
 /// The evidence of an agent, and the checks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Record {
     /// Comes back in the evaluation; normally a text or a number.
-    #[serde(deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "kindlm_types::present", skip_serializing_if = "Option::is_none")]
     pub id: Option<Value>,
     /// The input of the agent: a text, or any JSON value.
-    #[serde(deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "kindlm_types::present", skip_serializing_if = "Option::is_none")]
     pub agent_input: Option<Value>,
     /// The output of the agent: a text, or any JSON value that a provider with structured output returned.
-    #[serde(deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "kindlm_types::present", skip_serializing_if = "Option::is_none")]
     pub agent_output: Option<Value>,
     /// The whole conversation instead of `agent_input`, `agent_output`, `tool_calls` and `events`: a list of messages as
     /// OpenAI's or Anthropic's API has them, or an object with `messages`.
@@ -36,10 +36,10 @@ pub struct Record {
     pub tool_calls: Vec<RecordedToolCall>,
     /// The events in order.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<crate::Event>,
+    pub events: Vec<kindlm_types::Event>,
     /// The kinds of evidence that are complete; if absent, those of which the record has something.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub complete_for: Option<std::collections::BTreeSet<crate::Channel>>,
+    pub complete_for: Option<std::collections::BTreeSet<kindlm_types::Channel>>,
     /// The output to measure drift against.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
@@ -66,14 +66,14 @@ pub struct Record {
     pub metadata: Map<String, Value>,
     /// The provider's own account of its answer, with promptfoo's keys: `cost`, `logProbs`, `finishReason`,
     /// `guardrails`, `isRefusal`, `metadata`.
-    #[serde(deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "kindlm_types::present", skip_serializing_if = "Option::is_none")]
     pub provider_response: Option<Value>,
     /// The spans of an instrumented agent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub trace: Option<Box<crate::Trace>>,
+    pub trace: Option<Box<kindlm_types::Trace>>,
     /// The changes in the folder in which the agent worked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub workspace: Option<Box<crate::Workspace>>,
+    pub workspace: Option<Box<kindlm_types::Workspace>>,
     /// The tools that the model might call, each as `{name, parameters}` or in the form of OpenAI's API.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<RecordedTool>,
@@ -119,11 +119,15 @@ pub struct RecordedToolCall {
     #[serde(default)]
     pub arguments: Value,
     /// The answer of the tool.
-    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "kindlm_types::present",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub response: Option<Value>,
 }
 
-impl From<RecordedToolCall> for crate::ToolCall {
+impl From<RecordedToolCall> for kindlm_types::ToolCall {
     fn from(call: RecordedToolCall) -> Self {
         // OpenAI's API has the arguments as JSON in a text.
         let (arguments, malformed_arguments) = match call.arguments {
@@ -150,13 +154,13 @@ pub enum RecordedTool {
     /// In the form of OpenAI's API.
     Function {
         /// The tool.
-        function: crate::ToolSpec,
+        function: kindlm_types::ToolSpec,
     },
     /// As it is.
-    Plain(crate::ToolSpec),
+    Plain(kindlm_types::ToolSpec),
 }
 
-impl From<RecordedTool> for crate::ToolSpec {
+impl From<RecordedTool> for kindlm_types::ToolSpec {
     fn from(tool: RecordedTool) -> Self {
         match tool {
             RecordedTool::Function { function } => function,
@@ -191,7 +195,7 @@ pub struct RecordedUsage {
     pub cached_input_tokens: Option<u64>,
 }
 
-impl From<RecordedUsage> for crate::Usage {
+impl From<RecordedUsage> for kindlm_types::Usage {
     fn from(usage: RecordedUsage) -> Self {
         let RecordedUsage { input_tokens, output_tokens, total_tokens, cached_input_tokens } =
             usage;
@@ -203,7 +207,11 @@ impl From<RecordedUsage> for crate::Usage {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evaluation {
     /// The record's id.
-    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "kindlm_types::present",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub id: Option<Value>,
     /// `passed / total`; `null` when no check applied or none could be judged, because nothing was measured.
     pub score: Option<f64>,
@@ -340,8 +348,8 @@ pub struct AssertionBreakdown {
     pub example: Option<String>,
 }
 
-impl From<crate::AssertionSummary> for AssertionBreakdown {
-    fn from(summary: crate::AssertionSummary) -> Self {
+impl From<kindlm_types::AssertionSummary> for AssertionBreakdown {
+    fn from(summary: kindlm_types::AssertionSummary) -> Self {
         Self {
             pass_rate: summary.kept.rate(),
             n: summary.kept.total,
@@ -358,7 +366,11 @@ impl From<crate::AssertionSummary> for AssertionBreakdown {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LineError {
     /// The record's id, if that much of the line could be read.
-    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "kindlm_types::present",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub id: Option<Value>,
     /// The problem of the line, and what to do.
     pub error: String,
@@ -366,7 +378,7 @@ pub struct LineError {
     pub line: u64,
 }
 
-pub use crate::PROMPT_ASSERTION;
+pub use kindlm_types::PROMPT_ASSERTION;
 
 impl From<&AssertionResult> for EvaluatedResult {
     #[expect(clippy::float_cmp, reason = "1 is the weight that nobody changed")]
@@ -380,7 +392,7 @@ impl From<&AssertionResult> for EvaluatedResult {
         };
         Self {
             id: (result.assertion == PROMPT_ASSERTION)
-                .then(|| crate::summary::prompt_assertion_id(result).to_owned()),
+                .then(|| kindlm_types::prompt_assertion_id(result).to_owned()),
             pass: result.verdict.held(),
             status: (&result.verdict).into(),
             assertion: result.assertion.clone(),
@@ -437,8 +449,8 @@ impl Evaluation {
         } else {
             Outcome::concluded(threshold, results, fails_required)
         };
-        let weighted_score = threshold.and_then(|_| crate::weighted_score(results));
-        let named_scores = crate::named_scores(results);
+        let weighted_score = threshold.and_then(|_| kindlm_types::weighted_score(results));
+        let named_scores = kindlm_types::named_scores(results);
         Self {
             id,
             score,

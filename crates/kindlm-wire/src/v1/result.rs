@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::WireError;
-use crate::{Class, FailureCode, GateOutcome, GateResult, NamedScore, Score, Severity, Verdict};
+use kindlm_types::{
+    Class, FailureCode, GateOutcome, GateResult, NamedScore, Score, Severity, Verdict,
+};
 
 /// A check's answer in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -93,14 +95,14 @@ fn one() -> f64 {
     1.0
 }
 
-impl From<&crate::AssertionResult> for AssertionResult {
-    fn from(result: &crate::AssertionResult) -> Self {
+impl From<&kindlm_types::AssertionResult> for AssertionResult {
+    fn from(result: &kindlm_types::AssertionResult) -> Self {
         result.clone().into()
     }
 }
 
-impl From<crate::AssertionResult> for AssertionResult {
-    fn from(result: crate::AssertionResult) -> Self {
+impl From<kindlm_types::AssertionResult> for AssertionResult {
+    fn from(result: kindlm_types::AssertionResult) -> Self {
         let (status, pass) = (Status::from(&result.verdict), result.verdict.held());
         let (failure_code, failure_message, skip_reason) = match result.verdict {
             Verdict::Pass => (None, None, None),
@@ -132,7 +134,7 @@ impl From<crate::AssertionResult> for AssertionResult {
     }
 }
 
-impl TryFrom<AssertionResult> for crate::AssertionResult {
+impl TryFrom<AssertionResult> for kindlm_types::AssertionResult {
     type Error = WireError;
 
     fn try_from(wire: AssertionResult) -> Result<Self, WireError> {

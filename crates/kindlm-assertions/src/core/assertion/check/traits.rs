@@ -27,7 +27,7 @@ pub struct Traits {
     /// True if its `threshold` is not a score from 0 to 1 but dollars, a distance, or the number that a script gives.
     pub measures: bool,
     /// True if it compares the output with others. It is evaluated when all of them are there, and finds them in
-    /// [`Evidence::contest`](super::Evidence::contest).
+    /// [`Evidence::contest`](crate::Evidence::contest).
     pub compares: bool,
     /// True if it cannot decide anything about a test without a workspace.
     pub needs_workspace: bool,

@@ -7,12 +7,12 @@ use serde::ser::{Error as _, SerializeSeq as _};
 use serde::{Serialize, Serializer};
 
 use super::{Case, Report};
-use crate::CaseSource;
+use kindlm_types::CaseSource;
 
 /// Writes a report as compact JSON. Where a case is [written](CaseSource::written) already, it goes into the report as it
 /// stands, and nobody looks at it again: that it is JSON is for the source to say.
 pub fn write_compact<Source: CaseSource + ?Sized>(
-    report: &crate::Report<Source>,
+    report: &kindlm_types::Report<Source>,
     out: impl io::Write,
 ) -> io::Result<()> {
     let past = Past { out: RefCell::new(out), failure: Cell::new(None) };
@@ -78,12 +78,12 @@ impl<Source: CaseSource + ?Sized, W: io::Write> Serialize for Spliced<'_, Source
 }
 
 enum Error {
-    Case(crate::CaseError),
+    Case(kindlm_types::CaseError),
     Io(io::Error),
 }
 
-impl From<crate::CaseError> for Error {
-    fn from(err: crate::CaseError) -> Self {
+impl From<kindlm_types::CaseError> for Error {
+    fn from(err: kindlm_types::CaseError) -> Self {
         Self::Case(err)
     }
 }

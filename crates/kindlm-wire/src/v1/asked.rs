@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{AssertionSetInfo, PromptInfo};
+use kindlm_types::{AssertionSetInfo, PromptInfo};
 
 /// A prompt of the suite.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -11,7 +11,7 @@ pub mod v1;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::Report;
+use kindlm_types::Report;
 pub use read::{OnCase, parse_case, read_report};
 
 /// Why a JSON report could not be read.
@@ -58,13 +58,6 @@ pub fn parse_report(json: &[u8]) -> Result<Report, WireError> {
         Some(found) if found != v1::VERSION => Err(WireError::Version { found: found.to_string() }),
         Some(_) => Report::try_from(serde_json::from_slice::<v1::Report>(json)?),
     }
-}
-
-/// For optional fields in which `null` is a value of its own.
-pub(crate) fn present<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
 }
 
 /// For lists and maps of user input in which `null` means "none".

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ModelTotals, report};
+use kindlm_types::ModelTotals;
 
 /// The total of one named score of a model. Ignored when a report is loaded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -65,8 +65,8 @@ pub(super) fn named(models: &[ModelTotals]) -> Vec<NamedTotal> {
     models.iter().flat_map(of).collect()
 }
 
-impl From<&report::DerivedMetric> for DerivedMetric {
-    fn from(metric: &report::DerivedMetric) -> Self {
+impl From<&kindlm_types::DerivedMetric> for DerivedMetric {
+    fn from(metric: &kindlm_types::DerivedMetric) -> Self {
         let values = metric.values.iter().map(|it| DerivedValue {
             model: it.model.clone(),
             value: it.value.as_ref().ok().copied(),
@@ -77,9 +77,9 @@ impl From<&report::DerivedMetric> for DerivedMetric {
     }
 }
 
-impl From<DerivedMetric> for report::DerivedMetric {
+impl From<DerivedMetric> for kindlm_types::DerivedMetric {
     fn from(wire: DerivedMetric) -> Self {
-        let values = wire.values.into_iter().map(|it| report::DerivedValue {
+        let values = wire.values.into_iter().map(|it| kindlm_types::DerivedValue {
             model: it.model,
             value: it.value.ok_or_else(|| it.error.unwrap_or_default()),
         });

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::execution::{CallRange, ExecutionError};
 use super::result::Status;
 use super::same::{Json, Same};
-use crate::{
+use kindlm_types::{
     AssertionResult, Channel, Class, Event, Execution, ExecutionResult, FailureCode, FinishReason,
     Message, NamedScore, Outcome, Score, Severity, ToolCall, Trace, Usage, Verdict, Workspace,
 };
@@ -18,7 +18,7 @@ use crate::{
 /// journal, and most of what it says is long.
 ///
 /// ```
-/// use kindlm_types::wire::v1;
+/// use kindlm_wire::v1;
 /// use kindlm_types::{Execution, ExecutionResult, Outcome, Usage};
 ///
 /// let result = ExecutionResult {
@@ -45,7 +45,7 @@ impl Serialize for Line<'_> {
 /// Writes [`Line`]s one after the other, and what checks say only once where they say the same of several executions.
 ///
 /// ```
-/// use kindlm_types::wire::v1;
+/// use kindlm_wire::v1;
 /// # fn show(first: &kindlm_types::ExecutionResult, second: &kindlm_types::ExecutionResult) -> serde_json::Result<()> {
 /// let (mut writer, mut text) = (v1::LineWriter::default(), Vec::new());
 /// writer.write(first, &mut text)?;
@@ -272,7 +272,7 @@ impl Serialize for Named {
     }
 }
 
-struct Turns<'a>(&'a [crate::Turn]);
+struct Turns<'a>(&'a [kindlm_types::Turn]);
 
 impl Turns<'_> {
     fn is_empty(&self) -> bool {
@@ -308,9 +308,9 @@ struct Turn<'a> {
     latency_ms: f64,
 }
 
-impl<'a> From<&'a crate::Turn> for Turn<'a> {
-    fn from(it: &'a crate::Turn) -> Self {
-        let crate::Turn {
+impl<'a> From<&'a kindlm_types::Turn> for Turn<'a> {
+    fn from(it: &'a kindlm_types::Turn) -> Self {
+        let kindlm_types::Turn {
             label,
             user,
             text,
