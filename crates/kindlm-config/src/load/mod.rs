@@ -161,7 +161,7 @@ fn read_all(
 ) -> Result<(Loaded, Option<Translation>), Box<Diagnostic>> {
     let source = kindlm_source::decode(name, bytes)?;
     let tree = read(&source, 0..source.text().len());
-    let mut sink = Sink { errors: tree.diagnostics, ..Sink::default() };
+    let mut sink = Sink::new(tree.diagnostics);
     let Some(root) = tree.root else {
         return Ok((load_tree(&source, None, sink, sources, false).0, None));
     };

@@ -25,6 +25,11 @@ pub(super) struct Sink {
 }
 
 impl Sink {
+    /// A sink that has the problems of reading the text.
+    pub(super) fn new(errors: Vec<Diagnostic>) -> Self {
+        Self { errors, ..Self::default() }
+    }
+
     /// Adds a problem, unless it is already reported.
     pub(super) fn push(&mut self, diagnostic: Diagnostic) {
         self.count += 1;
