@@ -66,7 +66,6 @@ const IN_CIRCLES: &[(&str, usize)] = &[
     ("kindlm-run", 2),
     ("kindlm-script", 4),
     ("kindlm-testing", 2),
-    ("kindlm-types", 11),
     ("kindlm-workspace", 7),
 ];
 

@@ -18,83 +18,46 @@
 //! ```
 #![deny(clippy::disallowed_methods)]
 
-mod agent;
-pub mod ask;
-pub mod backend;
-mod cases;
 pub mod ecma;
-mod event;
-mod execution;
-mod exit;
-mod files;
-mod future;
-mod host;
-mod limits;
+mod evidence;
 pub mod pointer;
+mod ports;
 mod present;
-mod price;
 mod problem;
-mod prompt;
-mod provider_error;
 mod registry;
 mod report;
-mod result;
-mod scores;
-pub mod script;
 mod sum;
-mod summary;
-mod trace;
-mod trace_settings;
-mod transcript;
 mod twice;
-mod usage;
 mod verdict;
-pub mod workspace;
 
-pub use agent::{
+pub use evidence::{
+    Action, ActionState, ActionStatus, Channel, Coverage, DeclaredEvidence, Event, Execution,
+    ExecutionError, ExecutionResult, Facts, InputOption, InputRequest, OpenWorkspace, Price, Span,
+    SpanFilter, SpanMapping, Speaker, SubagentCall, ToolCall, ToolKind, Trace, TraceSettings,
+    Transcript, Turn, Usage, UsageSum, WorkFor, Workspace, WorkspaceError, WorkspaceSpec,
+    Workspaces, Written, exit_code, workspace,
+};
+pub use ports::{
     AgentEnd, AgentFolder, AgentKind, AgentReply, AgentSession, AgentSpec, AgentStart, AgentTurn,
+    Answer, Answers, AskError, Backend, BoxFuture, CommandOutput, CommandSpec, FileError, FileTree,
+    Files, FinishReason, HostPattern, Limits, Message, NoFiles, Params, Prompt, ProviderError,
+    ProviderErrorKind, Purse, Question, Reply, ResponseFormat, Role, ToolChoice, ToolSpec,
+    TreeLimits, ask, backend, reasons, script,
 };
-pub use ask::{Answer, Answers, AskError, Question};
-pub use backend::{Backend, CommandOutput, CommandSpec, Purse};
-pub use cases::{CaseError, CaseMark, CaseSource};
-pub use event::{
-    Action, ActionState, ActionStatus, Channel, Coverage, DeclaredEvidence, Event, Facts,
-    InputOption, InputRequest, Speaker, SubagentCall, ToolKind, exit_code,
-};
-pub use execution::{Execution, ExecutionError, ExecutionResult, ToolCall, Turn, Written};
-pub use exit::ExitStatus;
-pub use files::{FileError, FileTree, Files, NoFiles, TreeLimits};
-pub use future::BoxFuture;
-pub use host::HostPattern;
-pub use limits::Limits;
 pub use present::present;
-pub use price::Price;
 pub use problem::{Place, Problem, ProblemKind, nearest, nearest_few, suggest};
-pub use prompt::{
-    FinishReason, Message, Params, Prompt, Reply, ResponseFormat, Role, ToolChoice, ToolSpec,
-    reasons,
-};
-pub use provider_error::{ProviderError, ProviderErrorKind};
 pub use registry::{DuplicateId, Registered, Registry};
 pub use report::{
-    AnyReport, AssertionSetInfo, ComplianceInfo, DerivedMetric, DerivedValue, ModelInfo,
-    PromptInfo, RateCount, Report, RunInfo, ShardInfo, SkippedCase, SuiteInfo,
+    AnyReport, AssertionSetInfo, AssertionSummary, Breakdown, CaseError, CaseMark, CaseResult,
+    CaseSource, CheckCounts, ComplianceInfo, Cost, DerivedMetric, DerivedValue, ErrorFinding,
+    ExitStatus, FailingCase, Finding, GateOutcome, GateResult, ModelInfo, ModelTotals,
+    NAMED_FAILURES, NamedTotal, PROMPT_ASSERTION, PromptInfo, RateCount, RepeatCounts, Report,
+    RunInfo, ScoreSummary, ShardInfo, SkippedCase, SuiteInfo, SuiteTotals, Summary, TagTotals,
+    Tally, prompt_assertion_id,
 };
-pub use result::{
-    AGGREGATE_SCORE, ASSERT_SET, AssertionResult, CaseResult, CheckCounts, Cost, GateOutcome,
-    GateResult, NOT_ASSERT_SET, NamedScore, ScoreSummary,
-};
-pub use scores::{named_scores, weighted_score};
 pub use sum::{ExactSum, Mean};
-pub use summary::{
-    AssertionSummary, Breakdown, ErrorFinding, FailingCase, Finding, ModelTotals, NAMED_FAILURES,
-    NamedTotal, PROMPT_ASSERTION, RepeatCounts, SuiteTotals, Summary, TagTotals, Tally,
-    prompt_assertion_id,
-};
-pub use trace::{Span, Trace};
-pub use trace_settings::{SpanFilter, SpanMapping, TraceSettings};
-pub use transcript::Transcript;
 pub use twice::{place_of_twice, twice, twice_of};
-pub use usage::{Usage, UsageSum};
-pub use verdict::{Class, CodeFamily, FailureCode, Outcome, Score, ScoreError, Severity, Verdict};
-pub use workspace::{OpenWorkspace, WorkFor, Workspace, WorkspaceError, WorkspaceSpec, Workspaces};
+pub use verdict::{
+    AGGREGATE_SCORE, ASSERT_SET, AssertionResult, Class, CodeFamily, FailureCode, NOT_ASSERT_SET,
+    NamedScore, Outcome, Score, ScoreError, Severity, Verdict, named_scores, weighted_score,
+};

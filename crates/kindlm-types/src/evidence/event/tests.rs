@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::{Message, ToolCall};
+use crate::{Execution, Message, Role, ToolCall};
 
 fn events(json: Value) -> Vec<Event> {
     serde_json::from_value(json).unwrap()

@@ -1,8 +1,20 @@
 //! Everything about one run.
 
+mod case;
+mod cases;
+mod exit;
+mod summary;
+
 use std::borrow::Cow;
 
-use crate::{CaseError, CaseMark, CaseResult, CaseSource, GateResult};
+pub use case::{CaseResult, CheckCounts, Cost, GateOutcome, GateResult, ScoreSummary};
+pub use cases::{CaseError, CaseMark, CaseSource};
+pub use exit::ExitStatus;
+pub use summary::{
+    AssertionSummary, Breakdown, ErrorFinding, FailingCase, Finding, ModelTotals, NAMED_FAILURES,
+    NamedTotal, PROMPT_ASSERTION, RepeatCounts, SuiteTotals, Summary, TagTotals, Tally,
+    prompt_assertion_id,
+};
 
 /// Which run this was.
 #[derive(Clone, Debug, Default, PartialEq)]

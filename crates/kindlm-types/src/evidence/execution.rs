@@ -4,34 +4,12 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
     AssertionResult, Channel, Coverage, Event, FailureCode, FinishReason, Message, Outcome, Params,
-    ProviderError, ToolSpec, Trace, Usage, Workspace,
+    ProviderError, Role, Speaker, ToolCall, ToolSpec, Trace, Usage, Workspace,
 };
-
-/// A call of a tool that the model asked for.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ToolCall {
-    /// The provider's id of the call, or one made up where the provider has none.
-    #[serde(default)]
-    pub id: String,
-    /// The tool's name.
-    pub name: String,
-    /// The arguments; normally an object. `Null` where the model sent none.
-    #[serde(default)]
-    pub arguments: Value,
-    /// The arguments as sent, where they are not JSON: kept and reported, never dropped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub malformed_arguments: Option<String>,
-    /// The answer of the tool; `None` if it was not recorded (a command's own tools, for example).
-    #[serde(default, deserialize_with = "crate::present", skip_serializing_if = "Option::is_none")]
-    pub response: Option<Value>,
-}
 
 /// One labelled turn of a conversation: what was said, and what the agent did about it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -159,10 +137,28 @@ impl Execution {
     /// recorded for it beside them.
     pub fn events(&self) -> Cow<'_, [Event]> {
         if self.recorded_events.is_empty() {
-            Cow::Owned(Event::of_conversation(self))
+            Cow::Owned(self.conversation())
         } else {
             Cow::Borrowed(&self.recorded_events)
         }
+    }
+
+    /// The events of a plain conversation, whose texts and tool calls are a complete record.
+    ///
+    /// The order within one answer is the order in which vendors give its parts: text, then tool calls. A call
+    /// without an answer was not answered. The tokens come before all of it, so that the last event is the last text or
+    /// call.
+    fn conversation(&self) -> Vec<Event> {
+        let user = self.input.iter().filter(|it| it.role == Role::User);
+        let mut events: Vec<Event> = user
+            .map(|it| Event::Message { role: Speaker::User, text: it.content.clone() })
+            .collect();
+        events.extend(Event::of_usage(self.usage));
+        events.extend(Event::of_calls(&self.tool_calls));
+        if !self.output.is_empty() {
+            events.push(Event::Message { role: Speaker::Assistant, text: self.output.clone() });
+        }
+        events
     }
 
     /// True if everything of a kind was recorded: its source says so, or the suite, and nothing of it is known to be

@@ -1,12 +1,16 @@
 //! Scores, verdicts, and how the verdicts of an execution add up to its outcome.
 
+mod result;
+mod scores;
+
 use std::borrow::Cow;
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::AssertionResult;
+pub use result::{AGGREGATE_SCORE, ASSERT_SET, AssertionResult, NOT_ASSERT_SET, NamedScore};
+pub use scores::{named_scores, weighted_score};
 
 /// A finite number that says how well a check was met.
 ///

@@ -12,7 +12,7 @@ pub use coverage::{Channel, Coverage, DeclaredEvidence};
 pub use facts::{Action, ActionState, Facts, SubagentCall, exit_code};
 pub use tool_kind::ToolKind;
 
-use crate::{Execution, Role, Usage, UsageSum};
+use crate::{Usage, UsageSum};
 
 /// One thing that happened inside an execution.
 ///
@@ -241,25 +241,6 @@ impl Event {
             Self::Error { .. } => Channel::Errors,
             Self::Usage { .. } => Channel::Usage,
         }
-    }
-
-    /// The events of a plain conversation, which its texts and tool calls tell in full.
-    ///
-    /// The order within one answer is the order in which vendors give its parts: text, then tool calls. A call
-    /// without an answer is one that nobody has answered. What it took comes before all of it, so that the last event is what was said or done last.
-    pub(crate) fn of_conversation(execution: &Execution) -> Vec<Self> {
-        let mut events: Vec<Self> = execution
-            .input
-            .iter()
-            .filter(|it| it.role == Role::User)
-            .map(|it| Self::Message { role: Speaker::User, text: it.content.clone() })
-            .collect();
-        events.extend(Self::of_usage(execution.usage));
-        events.extend(Self::of_calls(&execution.tool_calls));
-        if !execution.output.is_empty() {
-            events.push(Self::Message { role: Speaker::Assistant, text: execution.output.clone() });
-        }
-        events
     }
 
     /// The tool calls that events tell, in order, each with its result if there is one.

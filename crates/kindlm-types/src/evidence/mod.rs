@@ -1,0 +1,24 @@
+//! The evidence of one execution: what was said and done, and how complete the record is.
+
+mod event;
+mod execution;
+mod price;
+mod tool_call;
+mod trace;
+mod trace_settings;
+mod transcript;
+mod usage;
+pub mod workspace;
+
+pub use event::{
+    Action, ActionState, ActionStatus, Channel, Coverage, DeclaredEvidence, Event, Facts,
+    InputOption, InputRequest, Speaker, SubagentCall, ToolKind, exit_code,
+};
+pub use execution::{Execution, ExecutionError, ExecutionResult, Turn, Written};
+pub use price::Price;
+pub use tool_call::ToolCall;
+pub use trace::{Span, Trace};
+pub use trace_settings::{SpanFilter, SpanMapping, TraceSettings};
+pub use transcript::Transcript;
+pub use usage::{Usage, UsageSum};
+pub use workspace::{OpenWorkspace, WorkFor, Workspace, WorkspaceError, WorkspaceSpec, Workspaces};

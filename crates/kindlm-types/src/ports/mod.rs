@@ -1,0 +1,27 @@
+//! The ports: traits through which the crates meet, with what they take and give. Models, commands, agents, scripts, files.
+
+mod agent;
+pub mod ask;
+pub mod backend;
+mod files;
+mod future;
+mod host;
+mod limits;
+mod prompt;
+mod provider_error;
+pub mod script;
+
+pub use agent::{
+    AgentEnd, AgentFolder, AgentKind, AgentReply, AgentSession, AgentSpec, AgentStart, AgentTurn,
+};
+pub use ask::{Answer, Answers, AskError, Question};
+pub use backend::{Backend, CommandOutput, CommandSpec, Purse};
+pub use files::{FileError, FileTree, Files, NoFiles, TreeLimits};
+pub use future::BoxFuture;
+pub use host::HostPattern;
+pub use limits::Limits;
+pub use prompt::{
+    FinishReason, Message, Params, Prompt, Reply, ResponseFormat, Role, ToolChoice, ToolSpec,
+    reasons,
+};
+pub use provider_error::{ProviderError, ProviderErrorKind};

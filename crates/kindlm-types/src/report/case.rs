@@ -1,0 +1,141 @@
+//! The results of a case, and what the gates say.
+
+use crate::{Class, Execution, ExecutionResult, FailureCode, Outcome};
+
+/// The scores of one check over the repeats of a case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScoreSummary {
+    /// The assertion's id.
+    pub assertion: String,
+    /// The check's label.
+    pub label: String,
+    /// Whether a rule or a model judged.
+    pub class: Class,
+    /// Mean over the repeats that have a score.
+    pub mean: f64,
+    /// Lowest score.
+    pub min: f64,
+    /// Highest score.
+    pub max: f64,
+    /// The number of repeats that have a score.
+    pub count: u32,
+}
+
+/// Money spent, as far as the prices are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// The sum of the known costs, in US dollars.
+    pub known_usd: f64,
+    /// The number of executions without a known cost. If it is above 0, the true cost is higher than `known_usd`.
+    pub unknown: u32,
+}
+
+impl Cost {
+    /// Adds one execution, as far as it is known what was spent on it.
+    pub fn add(&mut self, execution: &Execution) {
+        self.known_usd += execution.spent_at_least().unwrap_or_default();
+        self.unknown += u32::from(execution.spent().is_none());
+    }
+
+    /// The sum, unless a part of it is unknown.
+    pub fn usd(self) -> Option<f64> {
+        (self.unknown == 0).then_some(self.known_usd)
+    }
+}
+
+/// The number of checks that passed, and of those that were judged. Skipped and errored checks are not judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckCounts {
+    /// Deterministic checks that passed.
+    pub deterministic_passed: u64,
+    /// Deterministic checks that passed or failed.
+    pub deterministic_total: u64,
+    /// Probabilistic checks that passed.
+    pub probabilistic_passed: u64,
+    /// Probabilistic checks that passed or failed.
+    pub probabilistic_total: u64,
+}
+
+/// One test case on one model, over all its repeats.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CaseResult {
+    /// The test case's name.
+    pub case: String,
+    /// The model's id in the suite; `command` for command tests.
+    pub model: String,
+    /// The test case's tags.
+    pub tags: Vec<String>,
+    /// Changes when what the case sends or expects changes; `None` where nobody worked it out.
+    pub digest: Option<String>,
+    /// In a part of a run: the position in the plan of the whole run, from 0.
+    pub plan_index: Option<u64>,
+    /// The outcome of the case: `errored` if any repeat is, else by its pass rate.
+    pub outcome: Outcome,
+    /// Passed repeats / judged repeats, from 0 to 1; 0 when no repeat could be judged.
+    pub pass_rate: f64,
+    /// The number of repeats that were executed.
+    pub repeats: u32,
+    /// The number of repeats that could not be executed or judged.
+    pub errored_repeats: u32,
+    /// The scores of each check, in order of first appearance.
+    pub scores: Vec<ScoreSummary>,
+    /// The distinct failure codes of what speaks against the case, in order of first appearance: checks that
+    /// failed at gate severity, checks that are errored, and executions that broke off.
+    pub failure_codes: Vec<FailureCode>,
+    /// Checks that held.
+    pub checks: CheckCounts,
+    /// Mean latency in milliseconds over the repeats that measured one; cached replies are left out.
+    pub latency_avg_ms: Option<f64>,
+    /// Money spent over all repeats.
+    pub cost: Cost,
+    /// Tokens used over all repeats.
+    pub total_tokens: u64,
+    /// The repeats, by `repeat`.
+    pub executions: Vec<ExecutionResult>,
+}
+
+impl CaseResult {
+    /// True if the case counts as passed (`scored` counts).
+    pub fn passed(&self) -> bool {
+        self.outcome.held()
+    }
+
+    /// Its pass rate; `None` where no repeat was judged, so that there is none.
+    pub fn judged_pass_rate(&self) -> Option<f64> {
+        let is_judged = self.outcome != Outcome::Skipped && self.errored_repeats < self.repeats;
+        is_judged.then_some(self.pass_rate)
+    }
+}
+
+/// Whether a gate held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateOutcome {
+    /// The measured value meets the threshold.
+    Held,
+    /// The measured value does not meet the threshold.
+    Broken,
+    /// There was nothing to measure; the gate holds.
+    NothingToMeasure,
+}
+
+/// One gate's threshold against what was measured over the whole run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GateResult {
+    /// The gate's id, such as `passRateMin`.
+    pub gate: String,
+    /// Whether it held.
+    pub outcome: GateOutcome,
+    /// The measured value; `None` if there was nothing to measure.
+    pub actual: Option<f64>,
+    /// The limit.
+    pub threshold: f64,
+    /// Both, in words.
+    pub message: String,
+}
+
+impl GateResult {
+    /// True if the gate lets the run pass.
+    pub fn passed(&self) -> bool {
+        self.outcome != GateOutcome::Broken
+    }
+}
