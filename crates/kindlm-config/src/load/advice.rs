@@ -284,7 +284,7 @@ impl Loader<'_> {
             let provider = model.map(|it| it.provider.as_str()).or(short);
             provider.is_some_and(|name| {
                 let config = self.suite.providers.get(name).unwrap_or(&Value::Null);
-                kindlm_providers::is_model_api(self.known_providers, name, config)
+                kindlm_providers::is_model_api(self.around.known_providers, name, config)
             })
         };
         !ids.is_empty() && ids.into_iter().all(is_of_api)

@@ -5,7 +5,7 @@ use kindlm_source::{Code, Piece, locate};
 use kindlm_types::{AgentKind, AgentSpec, Place, Problem, Role, pointer, suggest};
 use serde_json::Value;
 
-use super::root::is_faulty;
+use super::check::Checked;
 use super::{Loader, object};
 
 /// The agents of a suite.
@@ -19,8 +19,8 @@ pub(super) struct Agents {
 
 impl Loader<'_> {
     /// Reads the agents.
-    pub(super) fn agents(&mut self, piece: Piece<'_>, document: &Value, faulty: &[String]) {
-        for (id, entry) in object(document, "agents").into_iter().flatten() {
+    pub(super) fn agents(&mut self, piece: Piece<'_>, checked: &Checked) {
+        for (id, entry) in object(&checked.document, "agents").into_iter().flatten() {
             self.agents.names.push(id.clone());
             let at = format!("/agents/{}", pointer::segment(id));
             if [kindlm_engine::COMMAND, kindlm_engine::TRANSCRIPT].contains(&&**id) {
@@ -30,7 +30,7 @@ impl Loader<'_> {
                     );
                 self.sink.report(piece, "", vec![problem]);
             }
-            if is_faulty(faulty, &at) {
+            if checked.is_faulty(&at) {
                 continue;
             }
             let Some(spec) = self.sink.read::<AgentSpec>(piece, &at, entry.clone()) else {

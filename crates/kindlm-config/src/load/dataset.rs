@@ -33,7 +33,7 @@ impl Loader<'_> {
             return;
         };
         let paths = if path.contains(['*', '?', '[', '{']) {
-            match self.files.glob(path) {
+            match self.around.files.glob(path) {
                 Ok(paths) if paths.is_empty() => {
                     let diagnostic = piece
                         .error(Code::FILE, at, Place::Value, format!("`{path}` matches no file"))
@@ -51,7 +51,7 @@ impl Loader<'_> {
             if self.sink.is_full {
                 return;
             }
-            match self.files.read(&path) {
+            match self.around.files.read(&path) {
                 Ok(text) => self.dataset_file(piece, at, &path, text, prompts),
                 Err(err) => self.sink.report_file(piece, at, &err),
             }
@@ -70,7 +70,7 @@ impl Loader<'_> {
             Some(text) => text.into(),
             None => text,
         };
-        let source = Arc::new(self.source.beside(path, text));
+        let source = Arc::new(self.around.source.beside(path, text));
         let before = self.suite.cases.len();
         let errors = self.sink.errors.len();
         let file = path.rsplit('/').next().unwrap_or(path);

@@ -85,11 +85,13 @@ impl Loader<'_> {
 
     /// The digest of the file that a text names, by its path or as `file://path:function`.
     fn file_of(&self, text: &str) -> Option<Fingerprint> {
-        let Some(path) = text.strip_prefix("file://") else { return self.referred.digest(text) };
+        let Some(path) = text.strip_prefix("file://") else {
+            return self.around.referred.digest(text);
+        };
         let path = path.trim_start_matches("./");
         let ends = path.match_indices(':').map(|(index, _)| index);
         let mut paths = ends.chain([path.len()]).filter_map(|end| path.get(..end));
-        paths.find_map(|it| self.referred.digest(it))
+        paths.find_map(|it| self.around.referred.digest(it))
     }
 
     /// Adds the content of the files that a value names, such as a `schemaFile`, and the templates if it refers to one.

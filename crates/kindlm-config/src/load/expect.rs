@@ -82,13 +82,13 @@ impl Loader<'_> {
     /// Reports what is wrong with a check.
     pub(super) fn report_check(&mut self, piece: Piece<'_>, problem: Problem) {
         if let (true, ProblemKind::MissingVariable { name, is_null }) =
-            (self.is_translated, &problem.kind)
+            (self.around.is_translated, &problem.kind)
         {
             let at = format!("{}{}", piece.prefix, problem.pointer);
             self.missing.push((at, name.clone(), *is_null));
         }
         let outside = problem.kind == ProblemKind::File { outside: true };
-        let is_mild = self.is_translated && problem.kind.is_mild();
+        let is_mild = self.around.is_translated && problem.kind.is_mild();
         let mut diagnostic = piece.problem(problem);
         if is_mild {
             diagnostic = diagnostic.into_warning();

@@ -2,7 +2,9 @@
 
 mod advice;
 mod agent;
+mod blocks;
 mod body;
+mod check;
 mod compare;
 mod dataset;
 mod digest;
@@ -13,12 +15,12 @@ mod judged;
 mod kit;
 mod model;
 mod names;
+mod parse;
 mod parts;
 mod placed;
 mod pool;
 mod prompt;
 mod reference;
-mod root;
 mod rules;
 mod script;
 mod sets;
@@ -37,7 +39,6 @@ use std::sync::Arc;
 
 use kindlm_assertions::Setup;
 use kindlm_engine::{Model, Suite, gates};
-use kindlm_promptfoo::Inputs;
 use kindlm_providers::Providers;
 use kindlm_source::{Diagnostic, Node, Piece, Source, Span, read};
 use kindlm_types::script::{CompileScript, RunScript, ScriptError, ScriptErrorKind};
@@ -45,8 +46,10 @@ use kindlm_types::{Files, Registry};
 use serde_json::{Map, Value};
 
 use crate::written::DefaultsBlock;
+use check::check;
 pub use import::{Imported, import, import_with};
 pub use names::{SuiteNames, suite_names};
+use parse::{Parsed, parse};
 use sink::Sink;
 
 /// What a config file says, and what is wrong with it.
@@ -159,31 +162,17 @@ fn read_all(
     bytes: &[u8],
     sources: &Sources<'_>,
 ) -> Result<(Loaded, Option<Translation>), Box<Diagnostic>> {
-    let source = kindlm_source::decode(name, bytes)?;
-    let tree = read(&source, 0..source.text().len());
-    let mut sink = Sink::new(tree.diagnostics);
-    let Some(root) = tree.root else {
-        return Ok((load_tree(&source, None, sink, sources, false).0, None));
-    };
-    if !kindlm_promptfoo::is_promptfoo(&root) {
-        return Ok((load_tree(&source, Some(&root), sink, sources, false).0, None));
-    }
-    let source = kindlm_promptfoo::covered(&source, &root);
-    let inputs = Inputs {
-        files: sources.files,
-        env: sources.env,
-        scripts: Arc::clone(&sources.scripts),
-        reporters: &sources.reporters,
-    };
-    let translated = kindlm_promptfoo::translate(&source, &root, &inputs);
-    translated.diagnostics.into_iter().for_each(|it| sink.push(it));
-    let root = translated.root;
+    let (parsed, sink) = parse(name, bytes, sources)?;
+    let Parsed { source, root, is_translated } = parsed;
     // What could not be translated is missing, and would be complained about once more.
-    let is_empty = |key| root.get(key).is_none_or(|it| it.items().is_empty());
-    let is_cut = !sink.errors.is_empty() && (is_empty("tests") || is_empty("models"));
-    let (loaded, missing) =
-        load_tree(&source, Some(&root).filter(|_| !is_cut), sink, sources, true);
-    Ok((loaded, Some(Translation { source, root, missing })))
+    let is_empty = |root: &Node, key| root.get(key).is_none_or(|it| it.items().is_empty());
+    let is_cut = |root: &Node| {
+        !sink.errors.is_empty() && (is_empty(root, "tests") || is_empty(root, "models"))
+    };
+    let known = root.as_ref().filter(|it| !is_translated || !is_cut(it));
+    let (loaded, missing) = load_tree(&source, known, sink, sources, is_translated);
+    let root = root.filter(|_| is_translated);
+    Ok((loaded, root.map(|root| Translation { source, root, missing })))
 }
 
 /// Makes a suite of a document, if there is one; also tells what of its checks names variables that a test does not have.
@@ -201,18 +190,21 @@ fn load_tree(
         .with_yaml(crate::yaml)
         .telling_missing();
     setup.compile_script = sources.compile_script.as_ref().map(Arc::clone);
-    let mut loader = Loader {
-        source: Arc::clone(source),
+    let around = Surroundings {
+        source,
         files,
         env,
         reporters: &sources.reporters,
         gate_registry: &sources.gates,
         known_providers: &sources.providers,
-        setup,
         referred: &referred,
-        sink,
         is_translated,
         only_models: sources.only_models,
+    };
+    let mut loader = Loader {
+        around,
+        setup,
+        sink,
         missing: Vec::new(),
         wanted: Vec::new(),
         suite: Suite::default(),
@@ -242,8 +234,11 @@ fn load_tree(
     (loader.finish(), missing)
 }
 
-struct Loader<'a> {
-    source: Arc<Source>,
+/// What a config may read and name. All passes after the first have it, and none changes it.
+#[derive(Clone, Copy)]
+struct Surroundings<'a> {
+    /// The text of the config.
+    source: &'a Arc<Source>,
     files: &'a dyn Files,
     env: &'a dyn Fn(&str) -> Option<String>,
     /// The known reporters; empty if they are not known.
@@ -252,15 +247,19 @@ struct Loader<'a> {
     gate_registry: &'a Registry<gates::Registration>,
     /// The providers that there are.
     known_providers: &'a Providers,
-    /// Where the assertions look for files; keeps each schema file compiled.
-    setup: Setup<'a>,
     /// The files that assertions refer to.
     referred: &'a digest::Referred<'a>,
-    sink: Sink,
     /// True if the document is the translation of promptfoo's, which takes what is missing for an empty text.
     is_translated: bool,
     /// True if only its providers and models are wanted.
     only_models: bool,
+}
+
+struct Loader<'a> {
+    around: Surroundings<'a>,
+    /// Where the assertions look for files; keeps each schema file compiled.
+    setup: Setup<'a>,
+    sink: Sink,
     /// What of checks names variables that a test does not have: pointers to texts, and the names.
     missing: Vec<Missing>,
     /// Variables that requests name and no test has had so far, with what is said if none has them.
@@ -312,11 +311,9 @@ struct Spot {
 
 impl Loader<'_> {
     fn document(&mut self, root: &Node) {
-        let source = Arc::clone(&self.source);
-        let piece = Piece { source: &source, root, prefix: "" };
-        if !self.root(piece) {
-            return;
-        }
+        let piece = Piece { source: self.around.source, root, prefix: "" };
+        let Some(checked) = check(piece, &self.around, &mut self.sink) else { return };
+        self.blocks(piece, &checked);
         // Before anything that is judged: the rules of sets and prompts are, too.
         self.judging();
         self.assertion_sets(piece);
@@ -340,8 +337,8 @@ impl Loader<'_> {
 
     fn finish(mut self) -> Loaded {
         let Sink { mut errors, mut warnings, .. } = self.sink;
-        errors.sort_by_cached_key(|it| order(&self.source, it));
-        warnings.sort_by_cached_key(|it| order(&self.source, it));
+        errors.sort_by_cached_key(|it| order(self.around.source, it));
+        warnings.sort_by_cached_key(|it| order(self.around.source, it));
         self.pool.compiler.close(self.setup);
         let suite = errors.is_empty().then(|| {
             self.suite.cases.shrink_to_fit();
@@ -353,7 +350,7 @@ impl Loader<'_> {
 
     /// Reads the JSON or YAML of a file that the value at `at` names; `None` if it cannot be used, which is reported.
     fn tree_of(&mut self, piece: Piece<'_>, at: &str, path: &str) -> Option<(Arc<Source>, Node)> {
-        let text = match self.files.read(path) {
+        let text = match self.around.files.read(path) {
             Ok(text) => text,
             Err(err) => {
                 self.sink.report_file(piece, at, &err);
@@ -361,7 +358,7 @@ impl Loader<'_> {
             }
         };
         let text = text.strip_prefix('\u{feff}').map_or(Arc::clone(&text), Arc::from);
-        let source = Arc::new(self.source.beside(path, text));
+        let source = Arc::new(self.around.source.beside(path, text));
         let tree = read(&source, 0..source.text().len());
         let is_whole = tree.diagnostics.is_empty();
         tree.diagnostics.into_iter().for_each(|it| self.sink.push(it));

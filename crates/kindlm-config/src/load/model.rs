@@ -46,7 +46,7 @@ impl Loader<'_> {
         self.listed.push(id.to_owned());
         if !self.add_implicit(id) {
             let message = format!("`{id}` does not say which provider answers");
-            let help = match provider_help(self.known_providers, id) {
+            let help = match provider_help(self.around.known_providers, id) {
                 Some(help) => help,
                 None => "write `provider:model`, such as `openai:gpt-4o`".to_owned(),
             };
@@ -87,14 +87,14 @@ impl Loader<'_> {
             let model = resolve(&it.id, &it.provider, &it.model, it.params, it.price);
             let config = self.suite.providers.get(&it.provider);
             let tells_vars = config.is_some_and(|config| {
-                kindlm_providers::wants_vars(self.known_providers, &it.provider, config)
+                kindlm_providers::wants_vars(self.around.known_providers, &it.provider, config)
             });
             let offers = config.map(|config| {
-                kindlm_providers::offered(self.known_providers, &it.provider, config)
+                kindlm_providers::offered(self.around.known_providers, &it.provider, config)
             });
             let offers = offers.unwrap_or_default().into();
             let declared = config.map(|config| {
-                kindlm_providers::declared(self.known_providers, &it.provider, config)
+                kindlm_providers::declared(self.around.known_providers, &it.provider, config)
             });
             let declared = declared.unwrap_or_default();
             self.suite.models.push(Model {
@@ -152,7 +152,7 @@ impl Loader<'_> {
             return;
         }
         let message = format!("the provider `{provider}` is not configured");
-        let known = self.known_providers.find(provider).map(|it| it.meta.key_variable);
+        let known = self.around.known_providers.find(provider).map(|it| it.meta.key_variable);
         let help = match known {
             Some(Some(key)) => {
                 format!("add it: `providers: {{ {provider}: {{ apiKeyEnv: {key} }} }}`")
@@ -179,14 +179,15 @@ impl Loader<'_> {
             return false;
         };
         if !self.suite.providers.contains_key(provider) {
-            let config = kindlm_providers::shorthand(self.known_providers, id)
+            let config = kindlm_providers::shorthand(self.around.known_providers, id)
                 .and_then(|(it, _)| it.default_config());
             let Some(config) = config else { return false };
             self.suite.providers.insert(provider.to_owned(), config);
         }
         let config = self.suite.providers.get(provider);
-        let declared =
-            config.map(|config| kindlm_providers::declared(self.known_providers, provider, config));
+        let declared = config.map(|config| {
+            kindlm_providers::declared(self.around.known_providers, provider, config)
+        });
         self.suite.models.push(Model {
             declared: declared.unwrap_or_default(),
             ..super::implicit_model(id, provider, name)

@@ -142,7 +142,8 @@ impl Loader<'_> {
             parts.push(PromptPart { role, template, source: piece.source.clone(), span });
         }
         // A text for a model is not quoted, so nothing can be wrong with it.
-        let form = |part: &PromptPart| Some((part.role, part.template.form(self.env, None).ok()?));
+        let form =
+            |part: &PromptPart| Some((part.role, part.template.form(self.around.env, None).ok()?));
         let opening = Opening {
             name: Some(name_of(at).into()),
             parts: parts.iter().map(form).collect::<Option<_>>()?,
@@ -159,14 +160,18 @@ impl Loader<'_> {
         if !path.starts_with(FILE) || path.contains(char::is_whitespace) {
             return;
         }
-        let (code, message) = if self.is_translated {
+        let (code, message) = if self.around.is_translated {
             (Code::NO_EFFECT, format!("`{path}` is sent as it is"))
         } else {
             (Code::INVALID_VALUE, format!("`{path}` is not read: prompts do not come from files"))
         };
         let diagnostic = Diagnostic::error(code, message, source, source.first_line(span))
             .with_help("write the text itself: `user: |`, and below it the text, indented");
-        self.sink.push(if self.is_translated { diagnostic.into_warning() } else { diagnostic });
+        self.sink.push(if self.around.is_translated {
+            diagnostic.into_warning()
+        } else {
+            diagnostic
+        });
     }
 
     /// The texts of a prompt with who says them and where they are.

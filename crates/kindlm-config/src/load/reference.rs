@@ -73,7 +73,7 @@ impl Loader<'_> {
         let known = self.listed.iter().map(String::as_str);
         let help = kindlm_types::nearest(id, known.clone())
             .map(|near| format!("did you mean `{near}`?"))
-            .or_else(|| model::provider_help(self.known_providers, id))
+            .or_else(|| model::provider_help(self.around.known_providers, id))
             .unwrap_or_else(|| {
                 let help = suggest(id, "configured models", known);
                 format!("{help}; or write `provider:model`")

@@ -182,7 +182,7 @@ impl Loader<'_> {
         let SubjectForm::Command(form) = subject else { return None };
         // What is missing is told where the command is read.
         let line = form.fill(vars.as_object()?).ok()?;
-        self.referred.of_command(&line)
+        self.around.referred.of_command(&line)
     }
 
     /// The scripts that make what checks see; `None` if one of them is broken, which is told.

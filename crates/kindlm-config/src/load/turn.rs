@@ -62,7 +62,7 @@ impl Loader<'_> {
                 self.check_no_file(piece.source, span, user);
                 let written = Written { template: &template, source: piece.source, span };
                 self.check_text(written, vars, missing, TextUse::Turn);
-                template.form(self.env, None).ok()
+                template.form(self.around.env, None).ok()
             });
             let (checks, block) = match turn.get("expect") {
                 Some(expect @ Value::Object(_)) => {

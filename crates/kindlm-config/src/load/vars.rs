@@ -60,7 +60,7 @@ impl Loader<'_> {
                 unsafe_places.push((written.place(place), message));
             }
         }
-        let form = written.template.form(self.env, Some(&contexts));
+        let form = written.template.form(self.around.env, Some(&contexts));
         if let Err(FormError::Nul(err)) =
             form.as_ref().map_or_else(|err| Err(err.clone()), |form| form.fill(vars))
         {
@@ -83,7 +83,7 @@ impl Loader<'_> {
         vars: &Map<String, Value>,
         missing: &mut Missing,
     ) {
-        let form = written.template.form(self.env, None);
+        let form = written.template.form(self.around.env, None);
         let found = form.as_ref().map_or_else(|_| Ok(Vec::new()), |it| it.missing(vars));
         if let Err(Unrendered { why, absent }) = &found {
             let why = format!("in some test, {why}");
@@ -104,7 +104,7 @@ impl Loader<'_> {
             self.sink.push(Diagnostic { help: near, ..diagnostic.into_warning() });
         }
         for (variable, range) in written.template.plain_env() {
-            if (self.env)(variable).is_none() && !vars.contains_key("env") {
+            if (self.around.env)(variable).is_none() && !vars.contains_key("env") {
                 let diagnostic = unset(variable, written, range);
                 self.sink.push(diagnostic.with_help(format!(
                     "set it before `kindlm` runs, or say what stands for it: `{{{{ env.{variable} | default('…') }}}}`"
@@ -115,7 +115,7 @@ impl Loader<'_> {
             if vars.contains_key(name) && !name.starts_with("env.") {
                 continue;
             }
-            match look_up(name, vars, self.env) {
+            match look_up(name, vars, self.around.env) {
                 Looked::Value(_) => {}
                 Looked::Missing => {
                     missing.places.push((Arc::clone(written.source), written.place(range)));

@@ -132,7 +132,7 @@ impl Loader<'_> {
         path: &str,
         limits: TreeLimits,
     ) -> Option<FileTree> {
-        match self.files.tree(path, limits) {
+        match self.around.files.tree(path, limits) {
             Ok(tree) => Some(tree),
             Err(err) => {
                 self.sink.report_file(piece, at, &err);

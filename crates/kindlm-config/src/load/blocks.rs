@@ -1,0 +1,227 @@
+//! The blocks of the document that stand alone.
+
+use std::time::Duration;
+
+use kindlm_assertions::ScriptsBlock;
+use kindlm_assertions::pattern::Pattern;
+use kindlm_engine::derived::{Derivation, Formula};
+use kindlm_engine::{Compliance, Defaults, gates};
+use kindlm_providers::Kind;
+use kindlm_source::{Code, Node, Piece};
+use kindlm_types::{ComplianceInfo, Place, Problem, SuiteInfo, pointer};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::Loader;
+use super::check::Checked;
+use crate::written::{
+    ComplianceBlock, DefaultsBlock, DerivedEntry, RiskLevel, SuiteBlock, TraceBlock, UploadBlock,
+};
+
+impl Loader<'_> {
+    /// Reads the blocks that stand alone.
+    pub(super) fn blocks(&mut self, piece: Piece<'_>, checked: &Checked) {
+        let document = &checked.document;
+        self.suite_block(piece, checked);
+        self.providers(piece, checked);
+        self.agents(piece, checked);
+        self.gates(piece);
+        if let Some(block) = self.block::<DefaultsBlock>(piece, checked, "defaults") {
+            self.suite.defaults = Defaults {
+                concurrency: block.concurrency as usize,
+                timeout: Duration::from_millis(block.timeout_ms),
+                judge_model: None,
+                threshold: block.threshold,
+            };
+            if let Some(written) = document.get("defaults") {
+                self.check_zero_limits(piece, "/defaults", written, "tests without their own");
+            }
+            let at = "/defaults/workspace";
+            if let (Some(workspace), Some(written)) =
+                (block.workspace.clone(), document.pointer(at))
+            {
+                self.default_workspace = self.make_workspace(piece, at, workspace, written);
+            }
+            self.defaults = block;
+        }
+        if let Some(block) = self.block::<ComplianceBlock>(piece, checked, "compliance") {
+            self.suite.compliance = Some(compliance(block));
+        }
+        self.scripts(piece, checked);
+        self.derived_metrics(piece, checked);
+        self.reports(piece, checked);
+        self.later(piece, checked);
+    }
+
+    /// Reads a block if it is there and nothing is wrong with it.
+    fn block<T: DeserializeOwned>(
+        &mut self,
+        piece: Piece<'_>,
+        checked: &Checked,
+        key: &str,
+    ) -> Option<T> {
+        let value = checked.document.get(key)?;
+        if checked.is_faulty(&format!("/{key}")) {
+            return None;
+        }
+        self.sink.read(piece, &format!("/{key}"), value.clone())
+    }
+
+    /// What scripts may do, and the checks that may be referred to.
+    fn scripts(&mut self, piece: Piece<'_>, checked: &Checked) {
+        if let Some(block) = self.block::<ScriptsBlock>(piece, checked, "scripts") {
+            self.sink.report(piece, "/scripts", block.problems());
+            self.sink.report(piece, "/scripts", block.unreadable_folders(self.around.files));
+            self.setup.scripts = self.setup.scripts.with(&block);
+        }
+        let permitted = &self.setup.scripts.permissions.env;
+        let known = permitted.iter().map(|it| (it.clone(), (self.around.env)(it).into()));
+        self.setup.env = known.collect();
+        let templates = super::object(&checked.document, super::templates::KEY);
+        self.setup.assertion_templates = templates.cloned().unwrap_or_default();
+        self.suite.scripts = self.setup.scripts.clone();
+        self.suite.assertion_templates = self.setup.assertion_templates.clone();
+    }
+
+    /// Numbers that reports make out of named scores.
+    fn derived_metrics(&mut self, piece: Piece<'_>, checked: &Checked) {
+        let key = "derivedMetrics";
+        let entries: Option<Vec<DerivedEntry>> = self.block(piece, checked, key);
+        for (index, entry) in entries.into_iter().flatten().enumerate() {
+            if let Err(err) = Formula::parse(&entry.value) {
+                let at = format!("/{key}/{index}/value");
+                let problem = Problem::new("", format!("the formula cannot be read: {err}"));
+                let help = "a formula has names of scores, numbers, `+ - * / % ^`, comparisons, `a ? b : c` and functions such as `max(a, b)`";
+                self.sink.report(piece, &at, vec![problem.with_help(help)]);
+                continue;
+            }
+            let derivation = Derivation { name: entry.name, formula: entry.value };
+            self.suite.derived_metrics.push(derivation);
+        }
+    }
+
+    /// Where reports are written; that the reporters exist is checked where they are known.
+    fn reports(&mut self, piece: Piece<'_>, checked: &Checked) {
+        if checked.is_faulty("/reports") {
+            return;
+        }
+        for (reporter, path) in super::object(&checked.document, "reports").into_iter().flatten() {
+            let is_known = self.around.reporters.is_empty()
+                || self.around.reporters.contains(&reporter.as_str());
+            if !is_known {
+                let known = self.around.reporters.iter().copied();
+                let problem = Problem::unknown_key(
+                    format!("/reports/{}", pointer::segment(reporter)),
+                    reporter,
+                    known,
+                );
+                self.sink.report(piece, "", vec![problem]);
+            } else if let Some(path) = path.as_str() {
+                self.suite.reports.push((reporter.clone(), path.to_owned()));
+            }
+        }
+    }
+
+    fn suite_block(&mut self, piece: Piece<'_>, checked: &Checked) {
+        let block: Option<SuiteBlock> = self.block(piece, checked, "suite");
+        let Some(block) = block else { return };
+        self.suite.info = SuiteInfo {
+            project: super::text(&checked.document, "project").unwrap_or_default().to_owned(),
+            name: block.name,
+            description: block.description,
+            tags: block.tags,
+            config_path: Some(piece.source.name().to_owned()),
+            ..SuiteInfo::default()
+        };
+    }
+
+    fn providers(&mut self, piece: Piece<'_>, checked: &Checked) {
+        for (key, config) in super::object(&checked.document, "providers").into_iter().flatten() {
+            let Some((registration, own)) =
+                kindlm_providers::configured(self.around.known_providers, key, config)
+            else {
+                continue;
+            };
+            let at = format!("/providers/{}", pointer::segment(key));
+            // A broken provider is still one that models may refer to.
+            self.suite.providers.insert(key.clone(), config.clone());
+            if checked.is_faulty(&at) {
+                continue;
+            }
+            let problems = match registration.kind {
+                Kind::Http(read) => read(&own).err(),
+                Kind::Special(read) => read(&own).err(),
+            };
+            self.sink.report(piece, &at, problems.unwrap_or_default());
+            for (name, problem) in
+                kindlm_providers::named_vars(self.around.known_providers, key, config)
+            {
+                let mut diagnostic = piece.problem(problem.under(&at));
+                if self.around.is_translated {
+                    diagnostic = diagnostic.into_warning();
+                }
+                self.wanted.push((name, diagnostic));
+            }
+        }
+    }
+
+    fn gates(&mut self, piece: Piece<'_>) {
+        let value = piece.root.get("gates").map_or_else(|| json!({}), Node::to_json);
+        let Value::Object(block) = value else { return };
+        let (gates, problems) = gates::compile_with(self.around.gate_registry, &block);
+        self.suite.gates = gates;
+        for problem in problems {
+            let code = match problem.place {
+                Place::Key => Code::UNKNOWN_KEY,
+                Place::Value => Code::INVALID_VALUE,
+            };
+            let mut diagnostic = piece.problem(problem.under("/gates"));
+            diagnostic.code = code;
+            if code == Code::UNKNOWN_KEY {
+                diagnostic = diagnostic.with_label("not known here");
+            }
+            self.sink.push(diagnostic);
+        }
+    }
+
+    /// How traces are received and read, and the block whose feature does not exist yet.
+    fn later(&mut self, piece: Piece<'_>, checked: &Checked) {
+        if let Some(trace) = self.block::<TraceBlock>(piece, checked, "trace") {
+            let trace = trace.settings();
+            let pattern = trace.filter.name_pattern.as_deref();
+            if let Some(Err(err)) = pattern.map(Pattern::compile) {
+                self.sink.report(piece, "", vec![err.problem("/trace/spanFilter/namePattern")]);
+            }
+            self.suite.trace = trace;
+        }
+        if let Some(upload) = self.block::<UploadBlock>(piece, checked, "upload") {
+            let patterns = upload.redact_patterns.iter().enumerate();
+            let problems: Vec<Problem> = patterns
+                .filter_map(|(index, pattern)| {
+                    let err = Pattern::compile(pattern).err()?;
+                    Some(err.problem(format!("/upload/redactPatterns/{index}")))
+                })
+                .collect();
+            self.sink.report(piece, "", problems);
+            let message = "`upload` does nothing: uploading is not part of the product yet";
+            self.sink.no_effect(piece, "/upload", message);
+        }
+    }
+}
+
+fn compliance(block: ComplianceBlock) -> Compliance {
+    let metadata = block.metadata;
+    Compliance {
+        enabled: block.enabled,
+        output_dir: block.output_dir,
+        info: ComplianceInfo {
+            framework: block.framework.as_str().to_owned(),
+            system_name: metadata.system_name,
+            system_version: metadata.system_version,
+            risk_level: metadata.risk_level.map(RiskLevel::as_str).map(str::to_owned),
+            operator: metadata.operator,
+            intended_purpose: metadata.intended_purpose,
+            data_governance_notes: metadata.data_governance_notes,
+        },
+    }
+}

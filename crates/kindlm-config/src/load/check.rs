@@ -1,0 +1,226 @@
+//! The second pass: the document against its shape, with the keys that are unknown or missing.
+
+use kindlm_providers::{Providers, TYPE};
+use kindlm_schema::Shape;
+use kindlm_source::{Code, Kind as Yaml, Node, Piece, without_echoes};
+use kindlm_types::{Place, Problem, pointer, suggest};
+use serde_json::{Map, Value, json};
+
+use super::Surroundings;
+use super::sink::Sink;
+use crate::schema::SHAPES;
+
+/// Most unknown keys of the document that are reported.
+const UNKNOWN: usize = 50;
+
+/// The parts that are checked item by item, later.
+const OPEN: [&str; 4] = ["models", "prompts", "tests", "gates"];
+
+/// A document whose shape is checked. Its models, prompts, tests and gates are checked item by item, when they are resolved.
+#[derive(Debug)]
+pub(super) struct Checked {
+    /// The document, with the parts that are checked later cut short.
+    pub(super) document: Value,
+    /// Pointers to what is wrong.
+    faulty: Vec<String>,
+}
+
+impl Checked {
+    /// True if something at or below a pointer is wrong.
+    pub(super) fn is_faulty(&self, at: &str) -> bool {
+        self.faulty
+            .iter()
+            .filter_map(|it| it.strip_prefix(at))
+            .any(|it| it.is_empty() || it.starts_with('/'))
+    }
+}
+
+/// Checks the shape of a document; `None` if it is no document at all.
+pub(super) fn check(
+    piece: Piece<'_>,
+    around: &Surroundings<'_>,
+    sink: &mut Sink,
+) -> Option<Checked> {
+    if matches!(piece.root.kind, Yaml::Null) && piece.source.slice(piece.root.span).is_empty() {
+        let diagnostic = piece
+            .error(Code::INVALID_VALUE, "", Place::Value, "the file is empty")
+            .with_help("`kindlm init` writes a file to start from");
+        sink.push(diagnostic);
+        return None;
+    }
+    let mut document = outline(piece.root);
+    // With agents there may be nobody else to test, and nothing else to say; transcripts and commands ask no model.
+    let asks_nobody = |it: &Node| ["transcript", "command"].iter().any(|key| it.get(key).is_some());
+    let tests = piece.root.get("tests").map_or(&[][..], Node::items);
+    let mut lent = lend(&mut document, tests.iter().any(asks_nobody));
+    if around.only_models {
+        lent.extend(lend_suite(&mut document));
+    }
+    let known = around.known_providers;
+    let typed = take_typed(known, &mut document);
+    let mut problems = SHAPES.root.problems(&document);
+    problems.extend(typed.iter().flat_map(|(name, it)| typed_problems(known, name, it)));
+    put_back(&mut document, typed);
+    take_back(&mut document, &lent);
+    let faulty: Vec<String> = problems.iter().map(|it| it.pointer.clone()).collect();
+    for mut problem in without_echoes(problems) {
+        if problem.pointer == "/kindlm" {
+            "the version of the format must be the number 1".clone_into(&mut problem.message);
+            let quoted = document.get("kindlm").is_some_and(Value::is_string);
+            let how = if quoted { ", without quotes" } else { "" };
+            problem.help = Some(format!("write `kindlm: 1`{how}"));
+        }
+        if problem.pointer.is_empty() && !document.is_object() {
+            problem.help = Some(
+                "a file begins with `kindlm: 1`, and has `project`, `suite` and `tests`; `kindlm init` writes one"
+                    .to_owned(),
+            );
+        }
+        // A list or mapping of the right type can only be wrong in that nothing is in it.
+        let part = problem.pointer.trim_start_matches('/').to_owned();
+        let is_empty = |it: &Value| match it {
+            Value::Array(items) => items.is_empty(),
+            Value::Object(map) => map.is_empty(),
+            _ => false,
+        };
+        if OPEN.contains(&part.as_str()) && document.get(&part).is_some_and(is_empty) {
+            problem.message = format!("`{part}` {}", problem.message);
+        }
+        sink.push(piece.problem(problem));
+    }
+    if !document.is_object() {
+        return None;
+    }
+    Some(Checked { document, faulty })
+}
+
+/// The document with the parts that are checked item by item cut to whether they are empty.
+fn outline(root: &Node) -> Value {
+    if !matches!(root.kind, Yaml::Mapping(_)) {
+        return match root.kind {
+            Yaml::List(_) => json!([]),
+            _ => root.to_json(),
+        };
+    }
+    let properties = SHAPES.root.schema().get("properties");
+    let is_known = |key: &str| properties.is_some_and(|it| it.get(key).is_some());
+    let mut unknown = 0;
+    let mut map = Map::new();
+    for (key, node) in root.entries() {
+        let value = if OPEN.contains(&&*key.name) {
+            match &node.kind {
+                Yaml::List(items) if !items.is_empty() => json!([0]),
+                Yaml::Mapping(entries) if !entries.is_empty() => json!({"_": 0}),
+                Yaml::List(_) => json!([]),
+                Yaml::Mapping(_) => json!({}),
+                _ => node.to_json(),
+            }
+        } else if is_known(&key.name) {
+            node.to_json()
+        } else {
+            unknown += 1;
+            if unknown > UNKNOWN {
+                continue;
+            }
+            Value::Null
+        };
+        map.insert(key.name.to_string(), value);
+    }
+    Value::Object(map)
+}
+
+/// Puts in what a suite of agents, or of tests that ask no model, may do without; gives back what that was.
+fn lend(document: &mut Value, asks_nobody: bool) -> Vec<&'static str> {
+    let Value::Object(map) = document else { return Vec::new() };
+    if !asks_nobody && map.get("agents").is_none_or(Value::is_null) {
+        return Vec::new();
+    }
+    put_in(map, [("models", json!([0])), ("prompts", json!({"_": 0}))])
+}
+
+/// Puts in what a file that only names models may do without; gives back what that was.
+fn lend_suite(document: &mut Value) -> Vec<&'static str> {
+    let Value::Object(map) = document else { return Vec::new() };
+    let (suite, tests) = (json!({"name": "models"}), json!([0]));
+    let wanted = [("project", json!("models")), ("suite", suite), ("tests", tests)];
+    let mut lent = put_in(map, wanted);
+    lent.extend(put_in(map, [("prompts", json!({"_": 0}))]));
+    lent
+}
+
+/// Puts in the keys that are not there; gives back which these were.
+fn put_in<const N: usize>(
+    map: &mut Map<String, Value>,
+    wanted: [(&'static str, Value); N],
+) -> Vec<&'static str> {
+    let missing = wanted.into_iter().filter(|(key, _)| !map.contains_key(*key)).collect::<Vec<_>>();
+    missing
+        .into_iter()
+        .map(|(key, value)| {
+            map.insert(key.to_owned(), value);
+            key
+        })
+        .collect()
+}
+
+fn take_back(document: &mut Value, lent: &[&str]) {
+    if let Value::Object(map) = document {
+        for key in lent {
+            map.shift_remove(*key);
+        }
+    }
+}
+
+/// Takes out the providers that the shape does not know: those that say what they are by `type`, and those of the caller.
+fn take_typed(known: &Providers, document: &mut Value) -> Vec<(String, Value)> {
+    let Some(Value::Object(providers)) = document.get_mut("providers") else { return Vec::new() };
+    let is_typed = |name: &str, config: &Value| {
+        config.get(TYPE).is_some()
+            || kindlm_providers::find(name).is_none() && known.find(name).is_some()
+    };
+    let names: Vec<String> = providers
+        .iter()
+        .filter(|(name, it)| is_typed(name, it))
+        .map(|(name, _)| name.clone())
+        .collect();
+    let typed: Vec<(String, Value)> = names
+        .into_iter()
+        .filter_map(|name| providers.shift_remove(&name).map(|config| (name, config)))
+        .collect();
+    if providers.is_empty()
+        && !typed.is_empty()
+        && let Value::Object(map) = document
+    {
+        map.shift_remove("providers");
+    }
+    typed
+}
+
+fn put_back(document: &mut Value, typed: Vec<(String, Value)>) {
+    if typed.is_empty() {
+        return;
+    }
+    if let Value::Object(map) = document
+        && let Value::Object(providers) = map.entry("providers").or_insert_with(|| json!({}))
+    {
+        providers.extend(typed);
+    }
+}
+
+/// What is wrong with the shape of a provider that says what it is.
+fn typed_problems(known: &Providers, name: &str, config: &Value) -> Vec<Problem> {
+    let at = format!("/providers/{}", pointer::segment(name));
+    let Some((registration, own)) = kindlm_providers::configured(known, name, config) else {
+        let at = format!("{at}/{TYPE}");
+        let ids = known.ids();
+        let problem = match config.get(TYPE).and_then(Value::as_str) {
+            Some(kind) => Problem::new(at, format!("there is no provider `{kind}`"))
+                .with_help(suggest(kind, "providers", ids)),
+            None => Problem::new(at, "expected the name of a provider".to_owned())
+                .with_help(suggest("", "providers", ids)),
+        };
+        return vec![problem];
+    };
+    let problems = Shape::generate(registration.schema).problems(&own);
+    problems.into_iter().map(|it| it.under(&at)).collect()
+}
