@@ -10,7 +10,13 @@ use kindlm_assertions::{Check, Transform, View};
 use kindlm_types::{ActionStatus, Channel, Message, Role, ToolSpec, Transcript, WorkspaceSpec};
 use serde_json::{Map, Value};
 
-use crate::{COMMAND, Fingerprint, TRANSCRIPT};
+use crate::Fingerprint;
+
+/// The model id under which command tests are reported.
+pub const COMMAND: &str = "command";
+
+/// The model id under which tests of transcripts are reported.
+pub const TRANSCRIPT: &str = "transcript";
 
 /// A named behaviour with its expectations.
 ///

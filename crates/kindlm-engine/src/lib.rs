@@ -133,8 +133,8 @@ mod suite;
 pub use aggregate::{AggregateError, aggregate};
 pub use baseline::Baseline;
 pub use case::{
-    BodyError, BodySource, CaseBody, CaseKind, Comparison, ConversationTurn, SimulatedAnswer,
-    SimulatedResponse, SimulatedTool, Subject, TestCase,
+    BodyError, BodySource, COMMAND, CaseBody, CaseKind, Comparison, ConversationTurn,
+    SimulatedAnswer, SimulatedResponse, SimulatedTool, Subject, TRANSCRIPT, TestCase,
 };
 pub use control::{Control, RunProgress};
 pub use digest::{Digest, Fingerprint};
@@ -142,10 +142,10 @@ pub use execute::{Executed, Observed, Run, budget_usd, execute, execute_streamed
 pub use judge::{Halt, Judged, Judges, judge};
 pub use merge::{MergeError, Merged, merge, merge_streamed};
 pub use options::{Filter, Pattern, PatternError, RunOptions, Targets};
-pub use plan::{COMMAND, Plan, PlanError, TRANSCRIPT, Unit, plan};
+pub use plan::{Part, Plan, PlanError, Unit, plan};
 pub use record::{ReadRecord, Record, RecordError};
 pub use report::{evaluate_gates, measure_gates, report, report_streamed, run};
-pub use shard::{Durations, Part, Shard, ShardError, shard};
+pub use shard::{Durations, Shard, ShardError, shard};
 pub use streamed::{Recorded, Streamed};
 pub use suite::{Compliance, Defaults, JudgedAt, Model, Suite, judge_of};
 

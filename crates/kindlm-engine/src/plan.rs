@@ -2,15 +2,22 @@
 
 use std::collections::{HashMap, HashSet};
 
-use kindlm_types::{SkippedCase, suggest};
+use kindlm_types::{ShardInfo, SkippedCase, suggest};
 
-use crate::{CaseKind, Comparison, Filter, Part, RunOptions, Suite, TestCase};
+use crate::{CaseKind, Comparison, Filter, RunOptions, Suite, TestCase};
 
-/// The model id under which command tests are reported.
-pub const COMMAND: &str = "command";
-
-/// The model id under which tests of transcripts are reported.
-pub const TRANSCRIPT: &str = "transcript";
+/// The whole plan that a plan is a part of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Which part of which whole.
+    pub shard: ShardInfo,
+    /// Of each case × model of this part, its position in the whole plan.
+    pub cases: Vec<u64>,
+    /// Of each skipped case of this part, its position among all that are skipped.
+    pub skipped: Vec<u64>,
+    /// The models of the whole plan: indices into [`Suite::models`].
+    pub models: Vec<usize>,
+}
 
 /// One execution to be. Small and without text, so that plans of a million stay cheap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use kindlm_types::{CaseError, CaseSource, Report, ShardInfo};
 
-use crate::{Comparison, Digest, Plan, RunOptions, Suite, Unit};
+use crate::{Comparison, Digest, Part, Plan, RunOptions, Suite, Unit};
 
 /// The most parts that a run can be divided into.
 const MOST: u32 = 10_000;
@@ -43,19 +43,6 @@ impl FromStr for Shard {
             .map(|(index, count)| Self { index, count })
             .ok_or_else(|| ShardError(text.to_owned()))
     }
-}
-
-/// What a plan is a part of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// Which part of which whole.
-    pub shard: ShardInfo,
-    /// Of each case × model of this part, its position in the whole plan.
-    pub cases: Vec<u64>,
-    /// Of each skipped case of this part, its position among all that are skipped.
-    pub skipped: Vec<u64>,
-    /// The models of the whole plan: indices into [`Suite::models`].
-    pub models: Vec<usize>,
 }
 
 /// How long executions took in an earlier run.

@@ -8,7 +8,6 @@ use std::collections::HashSet;
 use kindlm_types::{Channel, Coverage, Event, SpanMapping};
 
 use crate::calls::Call;
-use crate::reading::all_of;
 use crate::said::Said;
 use crate::span::OtlpSpan;
 use crate::step::{self, Kind};
@@ -104,6 +103,6 @@ impl Shown<'_, '_> {
             // The state of every span is told; but those that are not of the agent say nothing of it.
             (self.tree.steps.iter().any(|it| it.kind != Kind::Other), Channel::Errors),
         ];
-        all_of(channels.into_iter().filter(|(is, _)| *is).map(|(_, channel)| channel))
+        channels.into_iter().filter(|(is, _)| *is).map(|(_, channel)| channel).collect()
     }
 }

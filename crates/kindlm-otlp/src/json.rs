@@ -8,8 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::DecodeError;
-use crate::protobuf::is_remote;
-use crate::span::{Decoded, LooseEvent, OtlpSpan, SpanEvent, some_id};
+use crate::span::{Decoded, OtlpSpan, SpanEvent, event_of_record, is_remote, some_id};
 
 /// Reads the body of an export request of traces.
 pub fn decode_json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
@@ -78,29 +77,6 @@ fn decode_logs_value(payload: &Value) -> Result<Decoded, DecodeError> {
         )
     });
     Ok(Decoded { events: events.collect(), ..Decoded::default() })
-}
-
-/// A log record that is an event of the conventions; `None` for all others.
-///
-/// Its content stands in the body, in older versions, or in the attributes.
-pub(crate) fn event_of_record(
-    trace_id: String,
-    span_id: String,
-    (name, time_ns): (String, u64),
-    mut attributes: Map<String, Value>,
-    body: Option<Value>,
-) -> Option<LooseEvent> {
-    let name = match name {
-        name if !name.is_empty() => name,
-        _ => attributes.get("event.name")?.as_str()?.to_owned(),
-    };
-    if !name.starts_with("gen_ai.") || trace_id.is_empty() || span_id.is_empty() {
-        return None;
-    }
-    if let Some(Value::Object(body)) = body {
-        attributes.extend(body);
-    }
-    Some(LooseEvent { trace_id, span_id, event: SpanEvent { time_ns, name, attributes } })
 }
 
 fn parse(bytes: &[u8]) -> Result<Value, DecodeError> {

@@ -9,12 +9,8 @@ use prost::Message as _;
 use serde_json::{Map, Value};
 
 use crate::DecodeError;
-use crate::span::{Decoded, LooseEvent, OtlpSpan, SpanEvent, some_id};
+use crate::span::{Decoded, LooseEvent, OtlpSpan, SpanEvent, event_of_record, is_remote, some_id};
 use crate::wire;
-
-/// Bits of a span's flags: whether it is known where the parent ran, and whether that was elsewhere.
-const PARENT_IS_KNOWN: u32 = 0x100;
-const PARENT_IS_REMOTE: u32 = 0x200;
 
 /// Reads the body of an export request of traces.
 pub fn decode_protobuf(bytes: &[u8]) -> Result<Decoded, DecodeError> {
@@ -44,7 +40,7 @@ pub fn decode_logs_protobuf(bytes: &[u8]) -> Result<Decoded, DecodeError> {
         };
         let attributes = attributes(record.attributes);
         let body = record.body.and_then(any);
-        crate::json::event_of_record(
+        event_of_record(
             HEXLOWER.encode(&record.trace_id),
             HEXLOWER.encode(&record.span_id),
             (record.event_name, time_ns),
@@ -93,11 +89,6 @@ fn span(span: wire::Span, resource: &Arc<Map<String, Value>>) -> Result<OtlpSpan
         is_cut: span.dropped_attributes_count > 0 || span.dropped_events_count > 0,
         is_disputed: false,
     })
-}
-
-/// True if the flags say that the parent ran in another process.
-pub(crate) fn is_remote(flags: u32) -> bool {
-    flags & PARENT_IS_KNOWN != 0 && flags & PARENT_IS_REMOTE != 0
 }
 
 fn attributes(list: Vec<wire::KeyValue>) -> Map<String, Value> {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use kindlm_types::{
-    Channel, Coverage, Event, Execution, FinishReason, Message, Role, Span, SpanMapping, ToolCall,
-    Trace, Usage, UsageSum,
+    Coverage, Event, Execution, FinishReason, Message, Role, Span, SpanMapping, ToolCall, Trace,
+    Usage, UsageSum,
 };
 use serde_json::{Map, Value, json};
 
@@ -39,7 +39,7 @@ impl Reading {
     /// Puts down that more was told than what came: nothing can be relied on then, and least of all what is not there.
     pub fn lose(&mut self, why: &str) {
         let execution = &mut self.execution;
-        execution.coverage = all_of([]);
+        execution.coverage = Coverage::from_iter([]);
         execution.latency_ms = None;
         execution.gaps.push(why.to_owned());
     }
@@ -425,9 +425,4 @@ fn trace(kept: &[&OtlpSpan]) -> Trace {
         spans: kept.iter().map(span).collect(),
         ..Trace::default()
     }
-}
-
-/// What a channel is called in words.
-pub(crate) fn all_of(channels: impl IntoIterator<Item = Channel>) -> Coverage {
-    channels.into_iter().collect()
 }

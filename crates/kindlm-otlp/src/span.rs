@@ -124,3 +124,35 @@ fn whole_ms(ns: u64) -> i64 {
 pub(crate) fn some_id(id: String) -> Option<String> {
     (!id.bytes().all(|it| it == b'0')).then_some(id)
 }
+
+/// Bits of a span's flags: whether it is known where the parent ran, and whether that was elsewhere.
+const PARENT_IS_KNOWN: u32 = 0x100;
+const PARENT_IS_REMOTE: u32 = 0x200;
+
+/// True if the flags say that the parent ran in another process.
+pub(crate) fn is_remote(flags: u32) -> bool {
+    flags & PARENT_IS_KNOWN != 0 && flags & PARENT_IS_REMOTE != 0
+}
+
+/// A log record that is an event of the conventions; `None` for all others.
+///
+/// Its content stands in the body, in older versions, or in the attributes.
+pub(crate) fn event_of_record(
+    trace_id: String,
+    span_id: String,
+    (name, time_ns): (String, u64),
+    mut attributes: Map<String, Value>,
+    body: Option<Value>,
+) -> Option<LooseEvent> {
+    let name = match name {
+        name if !name.is_empty() => name,
+        _ => attributes.get("event.name")?.as_str()?.to_owned(),
+    };
+    if !name.starts_with("gen_ai.") || trace_id.is_empty() || span_id.is_empty() {
+        return None;
+    }
+    if let Some(Value::Object(body)) = body {
+        attributes.extend(body);
+    }
+    Some(LooseEvent { trace_id, span_id, event: SpanEvent { time_ns, name, attributes } })
+}

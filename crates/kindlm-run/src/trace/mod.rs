@@ -9,10 +9,13 @@ pub(crate) mod run;
 
 pub(crate) use file::read_files;
 pub(crate) use gather::{Gathering, gather};
-pub(crate) use observed::{MODEL, Observations, Options, model};
+pub(crate) use observed::{Observations, Options, model};
 
 use kindlm_otlp::OtlpSpan;
 use kindlm_types::{CommandOutput, ProviderError};
+
+/// The model's id under which traces are reported.
+pub(crate) const MODEL: &str = "trace";
 
 /// What an agent has told, and what became of its command.
 #[derive(Debug, Default)]

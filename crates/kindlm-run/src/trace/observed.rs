@@ -10,11 +10,8 @@ use kindlm_types::{
     Channel, CommandOutput, Execution, ExecutionError, Limits, Params, ProviderError, ecma, suggest,
 };
 
-use super::{Told, agent};
+use super::{MODEL, Told, agent};
 use crate::Failure;
-
-/// The model's id under which traces are reported.
-pub(crate) const MODEL: &str = "trace";
 
 /// How traces become executions.
 pub(crate) struct Options {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::wire;
+use super::head::head;
 
 /// A vendor's API, known by the path that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,8 +85,8 @@ impl FixedReplies {
     pub(super) fn new() -> Self {
         let whole = |dialect| {
             let body = body(dialect, "ok").to_string();
-            let head = wire::head(200, &[], Some(body.len()), true);
-            (dialect, [head.into_bytes(), body.into_bytes()].concat())
+            let start = head(200, &[], Some(body.len()), true);
+            (dialect, [start.into_bytes(), body.into_bytes()].concat())
         };
         Self(Dialect::ALL.into_iter().map(whole).collect())
     }

@@ -8,6 +8,7 @@
 
 mod dialect;
 mod gzip;
+mod head;
 mod reply;
 pub mod scripted;
 mod wire;

@@ -1,6 +1,5 @@
 //! HTTP/1.1, as little of it as a mock needs.
 
-use std::fmt::Write as _;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::dialect::{self, Dialect};
+use super::head::head;
 use super::reply::{Body, Ending};
 use super::{Answers, MockReply, Shared};
 
@@ -222,27 +222,4 @@ async fn endless(stream: &mut TcpStream) -> io::Result<bool> {
 fn refusal() -> String {
     let body = r#"{"error":{"message":"too many requests at once","type":"requests","code":"rate_limit_exceeded"}}"#;
     head(429, &[], Some(body.len()), true) + body
-}
-
-/// The head of a response. Without a length the body is chunked.
-pub(super) fn head(
-    status: u16,
-    headers: &[(String, String)],
-    length: Option<usize>,
-    is_json: bool,
-) -> String {
-    let mut head = format!("HTTP/1.1 {status} Mock\r\n");
-    if is_json {
-        head.push_str("content-type: application/json\r\n");
-    }
-    for (name, value) in headers {
-        let _ = write!(head, "{name}: {value}\r\n");
-    }
-    match length {
-        Some(length) => {
-            let _ = write!(head, "content-length: {length}\r\n\r\n");
-        }
-        None => head.push_str("transfer-encoding: chunked\r\n\r\n"),
-    }
-    head
 }
