@@ -1,6 +1,6 @@
 //! Checks what the compiler does not.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -52,6 +52,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     findings.extend(check_assertion_groups(root)?);
     findings.extend(check_module_docs(root)?);
     findings.extend(check_architecture(root)?);
+    findings.extend(check_floors(root)?);
     findings.extend(check_dependencies(root)?);
     findings.extend(check_binary_size(root)?);
     findings.extend(check_circles(root)?);
@@ -59,11 +60,8 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
 }
 
 /// The crates that still have files that need each other, with the number of these files. It only goes down.
-const IN_CIRCLES: &[(&str, usize)] = &[
-    ("kindlm-providers", 3),
-    ("kindlm-script", 4),
-    ("kindlm-workspace", 7),
-];
+const IN_CIRCLES: &[(&str, usize)] =
+    &[("kindlm-providers", 3), ("kindlm-script", 4), ("kindlm-workspace", 7)];
 
 /// No two files of a crate need each other, but for those that are left in [`IN_CIRCLES`].
 fn check_circles(root: &Path) -> Result<Vec<String>> {
@@ -208,6 +206,42 @@ fn check_architecture(root: &Path) -> Result<Vec<String>> {
     Ok(findings)
 }
 
+/// A crate depends on crates of lower floors only. The floors stand in the table of crates in ARCHITECTURE.md.
+fn check_floors(root: &Path) -> Result<Vec<String>> {
+    let page = std::fs::read_to_string(root.join("ARCHITECTURE.md"))?;
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+    let floors: BTreeMap<&str, u32> = rows
+        .filter_map(|(name, rest)| Some((name, rest.split(' ').next()?.parse().ok()?)))
+        .collect();
+    let mut findings = Vec::new();
+    for (name, floor) in &floors {
+        let manifest = std::fs::read_to_string(root.join("crates").join(name).join("Cargo.toml"))?;
+        for needed in needed_crates(&manifest) {
+            let Some(below) = floors.get(needed) else {
+                findings.push(format!(
+                    "ARCHITECTURE.md: give `{needed}` a floor, as `{name}` depends on it"
+                ));
+                continue;
+            };
+            if below >= floor {
+                findings.push(format!(
+                    "{name} (floor {floor}) depends on {needed} (floor {below}): move what it needs to a lower crate, or correct the floors in ARCHITECTURE.md"
+                ));
+            }
+        }
+    }
+    Ok(findings)
+}
+
+/// The crates of this workspace that a manifest names under `[dependencies]`.
+fn needed_crates(manifest: &str) -> impl Iterator<Item = &str> {
+    let lines = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);
+    lines
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| line.split(['.', ' ', '=']).next())
+        .filter(|name| name.starts_with("kindlm"))
+}
+
 /// The binary stays thin: arguments, streams and progress.
 fn check_binary_size(root: &Path) -> Result<Option<String>> {
     let mut lines = 0;
@@ -255,6 +289,13 @@ fn check_dependencies(root: &Path) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dependencies_for_tests_do_not_count() {
+        let manifest = "[package]\nname = \"kindlm-a\"\n\n[dependencies]\nkindlm-b.workspace = true\n\
+            kindlm-c = { workspace = true }\nserde.workspace = true\n\n[dev-dependencies]\nkindlm-d.workspace = true\n";
+        assert_eq!(needed_crates(manifest).collect::<Vec<_>>(), ["kindlm-b", "kindlm-c"]);
+    }
 
     #[test]
     fn blank_lines_and_comments_are_no_code() {
