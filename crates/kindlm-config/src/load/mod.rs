@@ -1,55 +1,35 @@
-//! From bytes to a suite: every problem of a file in one pass.
+//! From bytes to a suite, in four passes. Each makes the struct that the next one takes, and all report to one sink.
+//!
+//! 1. [`parse`]: bytes → [`Parsed`], the tree of the document.
+//! 2. [`check`]: the document against its shape → [`Checked`](check::Checked).
+//! 3. [`resolve`]: what tests refer to → [`Resolved`](resolve::Resolved).
+//! 4. [`build`]: the tests → [`Suite`].
 
-mod advice;
-mod agent;
-mod blocks;
-mod body;
+mod build;
 mod check;
-mod compare;
-mod dataset;
-mod digest;
-mod expect;
-mod fitting;
 mod import;
-mod judged;
-mod kit;
-mod model;
 mod names;
 mod parse;
-mod parts;
-mod placed;
-mod pool;
-mod prompt;
-mod reference;
-mod rules;
-mod script;
-mod sets;
+mod resolve;
 mod sink;
-mod table;
-mod templates;
-mod test;
-mod transcript;
-mod turn;
-mod vars;
-mod workspace;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use kindlm_assertions::Setup;
-use kindlm_engine::{Model, Suite, gates};
+use kindlm_engine::{Suite, gates};
 use kindlm_providers::Providers;
-use kindlm_source::{Diagnostic, Node, Piece, Source, Span, read};
+use kindlm_source::{Diagnostic, Node, Piece, Source, Span};
 use kindlm_types::script::{CompileScript, RunScript, ScriptError, ScriptErrorKind};
 use kindlm_types::{Files, Registry};
 use serde_json::{Map, Value};
 
-use crate::written::DefaultsBlock;
+use build::build;
 use check::check;
 pub use import::{Imported, import, import_with};
 pub use names::{SuiteNames, suite_names};
 use parse::{Parsed, parse};
+use resolve::{Referred, resolve};
 use sink::Sink;
 
 /// What a config file says, and what is wrong with it.
@@ -175,21 +155,16 @@ fn read_all(
     Ok((loaded, root.map(|root| Translation { source, root, missing })))
 }
 
-/// Makes a suite of a document, if there is one; also tells what of its checks names variables that a test does not have.
+/// Makes a suite of a document, if there is one; also gives what of its checks names variables that a test does not have.
 fn load_tree(
     source: &Arc<Source>,
     root: Option<&Node>,
-    sink: Sink,
+    mut sink: Sink,
     sources: &Sources<'_>,
     is_translated: bool,
 ) -> (Loaded, Vec<Missing>) {
     let Sources { files, env, .. } = *sources;
-    let referred = digest::Referred::new(files);
-    let mut setup = Setup::new(&referred, None)
-        .with_registry(Arc::clone(&sources.assertions))
-        .with_yaml(crate::yaml)
-        .telling_missing();
-    setup.compile_script = sources.compile_script.as_ref().map(Arc::clone);
+    let referred = Referred::new(files);
     let around = Surroundings {
         source,
         files,
@@ -201,37 +176,31 @@ fn load_tree(
         is_translated,
         only_models: sources.only_models,
     };
-    let mut loader = Loader {
-        around,
-        setup,
-        sink,
-        missing: Vec::new(),
-        wanted: Vec::new(),
-        suite: Suite::default(),
-        defaults: DefaultsBlock::default(),
-        listed: Vec::new(),
-        models: HashMap::new(),
-        names: HashMap::new(),
-        idle: (None, 0),
-        tools: advice::Tools::default(),
-        self_judged: (None, 0),
-        most_samples: None,
-        tool_schemas: HashMap::new(),
-        pool: pool::Pool::default(),
-        sets: sets::Sets::default(),
-        used_templates: templates::Used::default(),
-        conditions: rules::Conditions::default(),
-        groups: compare::Groups::default(),
-        workspaces: HashMap::new(),
-        default_workspace: None,
-        transcripts: HashMap::new(),
-        agents: agent::Agents::default(),
+    let Some(root) = root else { return (loaded(source, sink, None), Vec::new()) };
+    let piece = Piece { source, root, prefix: "" };
+    let Some(checked) = check(piece, &around, &mut sink) else {
+        return (loaded(source, sink, None), Vec::new());
     };
-    if let Some(root) = root {
-        loader.document(root);
-    }
-    let missing = std::mem::take(&mut loader.missing);
-    (loader.finish(), missing)
+    let mut setup = Setup::new(&referred, None)
+        .with_registry(Arc::clone(&sources.assertions))
+        .with_yaml(crate::yaml)
+        .telling_missing();
+    setup.compile_script = sources.compile_script.as_ref().map(Arc::clone);
+    let resolved = resolve(piece, &checked, around, setup, sink);
+    let (suite, sink, missing) = build(piece, resolved);
+    (loaded(source, sink, Some(suite)), missing)
+}
+
+/// A suite with its problems in the order of the files; no suite if there is any error.
+fn loaded(source: &Arc<Source>, sink: Sink, suite: Option<Suite>) -> Loaded {
+    let Sink { mut errors, mut warnings, .. } = sink;
+    errors.sort_by_cached_key(|it| order(source, it));
+    warnings.sort_by_cached_key(|it| order(source, it));
+    let suite = suite.filter(|_| errors.is_empty()).map(|mut suite| {
+        suite.warnings = warnings.iter().map(in_words).collect();
+        suite
+    });
+    Loaded { suite, diagnostics: errors, warnings }
 }
 
 /// What a config may read and name. All passes after the first have it, and none changes it.
@@ -248,58 +217,11 @@ struct Surroundings<'a> {
     /// The providers that there are.
     known_providers: &'a Providers,
     /// The files that assertions refer to.
-    referred: &'a digest::Referred<'a>,
+    referred: &'a Referred<'a>,
     /// True if the document is the translation of promptfoo's, which takes what is missing for an empty text.
     is_translated: bool,
     /// True if only its providers and models are wanted.
     only_models: bool,
-}
-
-struct Loader<'a> {
-    around: Surroundings<'a>,
-    /// Where the assertions look for files; keeps each schema file compiled.
-    setup: Setup<'a>,
-    sink: Sink,
-    /// What of checks names variables that a test does not have: pointers to texts, and the names.
-    missing: Vec<Missing>,
-    /// Variables that requests name and no test has had so far, with what is said if none has them.
-    wanted: Vec<(String, Diagnostic)>,
-    suite: Suite,
-    defaults: DefaultsBlock,
-    /// The ids in the list `models`, in its order: what a test without `models` runs on.
-    listed: Vec<String>,
-    /// Where each model that may be referred to is defined, broken ones included.
-    models: HashMap<String, Spot>,
-    /// Where each test name was given first.
-    names: HashMap<String, Spot>,
-    /// Tests that check nothing: a warning about the first, whose message is its name, and how many.
-    idle: (Option<Diagnostic>, usize),
-    /// The tools of tests, and checks of others.
-    tools: advice::Tools,
-    /// Tests whose answers are judged by the models that give them: a warning about the first, and how many.
-    self_judged: (Option<Diagnostic>, usize),
-    /// The most answers that a check of some test asks of one judge.
-    most_samples: Option<u32>,
-    /// Whether the `parameters` of a tool are a usable JSON Schema, by their text.
-    tool_schemas: HashMap<String, Vec<kindlm_schema::Lint>>,
-    /// What tests have in common.
-    pool: pool::Pool,
-    /// The sets of rules that prompts and tests refer to.
-    sets: sets::Sets,
-    /// The checks that tests refer to.
-    used_templates: templates::Used,
-    /// What rules want of the variables of tests.
-    conditions: rules::Conditions,
-    /// The tests that are compared with each other.
-    groups: compare::Groups,
-    /// Workspaces of tests that can be made, by what is written.
-    workspaces: HashMap<String, workspace::Resolved>,
-    /// The workspace of `defaults`, if it can be made.
-    default_workspace: Option<workspace::Resolved>,
-    /// Transcripts by the path of their file; `None` for broken ones.
-    transcripts: HashMap<String, Option<body::Known>>,
-    /// The agents that tests refer to.
-    agents: agent::Agents,
 }
 
 /// A place in some file.
@@ -307,83 +229,6 @@ struct Loader<'a> {
 struct Spot {
     source: Arc<Source>,
     span: Span,
-}
-
-impl Loader<'_> {
-    fn document(&mut self, root: &Node) {
-        let piece = Piece { source: self.around.source, root, prefix: "" };
-        let Some(checked) = check(piece, &self.around, &mut self.sink) else { return };
-        self.blocks(piece, &checked);
-        // Before anything that is judged: the rules of sets and prompts are, too.
-        self.judging();
-        self.assertion_sets(piece);
-        let prompts = self.prompts(piece);
-        self.models(piece);
-        self.check_agent_names(piece);
-        self.judges(piece);
-        self.tests(piece, &prompts);
-        self.report_wanted();
-        self.report_idle();
-        self.report_unwanted();
-        self.report_self_judged();
-        self.report_lonely();
-        self.idle_judging(piece);
-        self.report_conditions();
-        self.report_unused_sets(piece);
-        self.check_unused_templates(piece);
-        // After all models, as the first one is the default judge.
-        self.suite.models.append(&mut self.agents.ready);
-    }
-
-    fn finish(mut self) -> Loaded {
-        let Sink { mut errors, mut warnings, .. } = self.sink;
-        errors.sort_by_cached_key(|it| order(self.around.source, it));
-        warnings.sort_by_cached_key(|it| order(self.around.source, it));
-        self.pool.compiler.close(self.setup);
-        let suite = errors.is_empty().then(|| {
-            self.suite.cases.shrink_to_fit();
-            self.suite.warnings = warnings.iter().map(in_words).collect();
-            self.suite
-        });
-        Loaded { suite, diagnostics: errors, warnings }
-    }
-
-    /// Reads the JSON or YAML of a file that the value at `at` names; `None` if it cannot be used, which is reported.
-    fn tree_of(&mut self, piece: Piece<'_>, at: &str, path: &str) -> Option<(Arc<Source>, Node)> {
-        let text = match self.around.files.read(path) {
-            Ok(text) => text,
-            Err(err) => {
-                self.sink.report_file(piece, at, &err);
-                return None;
-            }
-        };
-        let text = text.strip_prefix('\u{feff}').map_or(Arc::clone(&text), Arc::from);
-        let source = Arc::new(self.around.source.beside(path, text));
-        let tree = read(&source, 0..source.text().len());
-        let is_whole = tree.diagnostics.is_empty();
-        tree.diagnostics.into_iter().for_each(|it| self.sink.push(it));
-        Some((source, tree.root.filter(|_| is_whole)?))
-    }
-
-    /// Reports the variables that requests name and no test has; nobody knows where tests could not be read.
-    fn report_wanted(&mut self) {
-        if self.sink.errors.is_empty() {
-            for (_, problem) in std::mem::take(&mut self.wanted) {
-                self.sink.push(problem);
-            }
-        }
-    }
-
-    /// Reports the tests that check nothing as one warning.
-    fn report_idle(&mut self) {
-        let Some(mut first) = self.idle.0.take() else { return };
-        let name = first.message;
-        first.message = match self.idle.1 {
-            1 => format!("the test `{name}` checks nothing"),
-            count => format!("the test `{name}` and {} more check nothing", count - 1),
-        };
-        self.sink.push(first);
-    }
 }
 
 /// The config file first, then datasets by name; each from top to bottom.
@@ -409,7 +254,7 @@ fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
     value.get(key).and_then(Value::as_str)
 }
 
-/// A model that needs no entry in `models`.
-fn implicit_model(id: &str, provider: &str, name: &str) -> Model {
-    model::resolve(id, provider, name, crate::written::ParamsBlock::default(), None)
+/// True if a number is zero.
+fn is_zero(value: &Value) -> bool {
+    value.as_f64() == Some(0.0)
 }

@@ -6,12 +6,13 @@ use kindlm_source::{Code, Node, Piece, locate};
 use kindlm_types::{Limits, Params, Place, Price, nearest, suggest};
 use serde_json::Value;
 
-use super::{Loader, Spot, text};
+use super::Resolved;
+use crate::load::{Spot, text};
 use crate::schema::SHAPES;
 use crate::written::{ModelEntry, ParamsBlock};
 
-impl Loader<'_> {
-    pub(super) fn models(&mut self, piece: Piece<'_>) {
+impl Resolved<'_> {
+    pub(in crate::load) fn models(&mut self, piece: Piece<'_>) {
         let items = piece.root.get("models").map_or(&[][..], Node::items);
         let mut needs_providers = false;
         for (index, item) in items.iter().enumerate() {
@@ -84,7 +85,7 @@ impl Loader<'_> {
         let entry: Option<ModelEntry> = self.sink.read(piece, at, value.clone());
         if let Some(it) = entry {
             self.check_model_name(piece, at, &it);
-            let model = resolve(&it.id, &it.provider, &it.model, it.params, it.price);
+            let model = configured(&it.id, &it.provider, &it.model, it.params, it.price);
             let config = self.suite.providers.get(&it.provider);
             let tells_vars = config.is_some_and(|config| {
                 kindlm_providers::wants_vars(self.around.known_providers, &it.provider, config)
@@ -174,7 +175,7 @@ impl Loader<'_> {
     }
 
     /// Adds the model that `provider:model` means; `false` if it means none.
-    pub(super) fn add_implicit(&mut self, id: &str) -> bool {
+    pub(in crate::load) fn add_implicit(&mut self, id: &str) -> bool {
         let Some((provider, name)) = id.split_once(':').filter(|(_, name)| !name.is_empty()) else {
             return false;
         };
@@ -188,16 +189,15 @@ impl Loader<'_> {
         let declared = config.map(|config| {
             kindlm_providers::declared(self.around.known_providers, provider, config)
         });
-        self.suite.models.push(Model {
-            declared: declared.unwrap_or_default(),
-            ..super::implicit_model(id, provider, name)
-        });
+        self.suite
+            .models
+            .push(Model { declared: declared.unwrap_or_default(), ..implicit(id, provider, name) });
         true
     }
 }
 
 /// Help for a `provider:model` whose provider is misspelt, or cannot be used without configuration.
-pub(super) fn provider_help(known: &Providers, id: &str) -> Option<String> {
+pub(in crate::load) fn provider_help(known: &Providers, id: &str) -> Option<String> {
     let (provider, name) = id.split_once(':')?;
     if known.find(provider).is_some() {
         return Some(match name {
@@ -210,7 +210,7 @@ pub(super) fn provider_help(known: &Providers, id: &str) -> Option<String> {
 }
 
 /// A model with the price that is known for it.
-pub(super) fn resolve(
+fn configured(
     id: &str,
     provider: &str,
     name: &str,
@@ -238,7 +238,7 @@ pub(super) fn resolve(
 }
 
 /// The models that an `expect` block names as judges, with their pointers.
-pub(super) fn judges(expect: &Value) -> Vec<(String, String)> {
+pub(in crate::load) fn judges(expect: &Value) -> Vec<(String, String)> {
     let mut found = Vec::new();
     named(expect, "/judging", &mut found);
     named(expect, "/baseline/drift", &mut found);
@@ -269,4 +269,9 @@ fn named(value: &Value, at: &str, found: &mut Vec<(String, String)>) {
     let listed = value.pointer(&models).and_then(Value::as_array).into_iter().flatten();
     let listed = listed.enumerate().filter_map(|(index, id)| Some((index, id.as_str()?)));
     found.extend(listed.map(|(index, id)| (format!("{models}/{index}"), id.to_owned())));
+}
+
+/// A model that needs no entry in `models`.
+fn implicit(id: &str, provider: &str, name: &str) -> Model {
+    configured(id, provider, name, ParamsBlock::default(), None)
 }

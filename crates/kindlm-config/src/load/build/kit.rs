@@ -7,8 +7,8 @@ use kindlm_types::Channel;
 use serde_json::Value;
 
 use super::body::SubjectForm;
-use super::sets::{Rules, judging_of};
 use super::turn::Turns;
+use crate::load::resolve::{Rules, judging_of};
 
 /// What a test has in common with others that may share a kit.
 pub(super) fn kit_key(test: &Value) -> Value {

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use kindlm_source::{Code, Diagnostic, Kind, Node, Source, Span, read, rows};
 use serde_json::{Map, Value};
 
-use super::Loader;
+use super::Builder;
 use super::dataset::entry;
-use super::prompt::Prompts;
+use crate::load::resolve::Prompts;
 
 /// What a column gives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -59,15 +59,15 @@ impl Column {
     }
 }
 
-impl Loader<'_> {
+impl Builder<'_> {
     pub(super) fn table(&mut self, source: &Arc<Source>, prompts: &Prompts) {
         let mut columns: Option<Vec<Column>> = None;
         for row in rows(source, b',') {
-            if self.sink.is_full {
+            if self.base.sink.is_full {
                 return;
             }
             match (row, &columns) {
-                (Err(problem), _) => self.sink.push(*problem),
+                (Err(problem), _) => self.base.sink.push(*problem),
                 (Ok((span, record)), None) => columns = Some(self.header(source, span, &record)),
                 (Ok((span, record)), Some(columns)) => {
                     let node = self.cells(source, span, columns, &record, prompts);
@@ -89,7 +89,7 @@ impl Loader<'_> {
             if !seen.insert(column) {
                 let name = record.get(index).unwrap_or_default();
                 let message = format!("the column `{name}` is given twice");
-                self.sink.push(Diagnostic::error(Code::DUPLICATE, message, source, span));
+                self.base.sink.push(Diagnostic::error(Code::DUPLICATE, message, source, span));
             }
         }
         columns
@@ -156,7 +156,7 @@ impl Loader<'_> {
             let message = format!("in the cell `{}`: {}", short(cell), problem.message);
             let mut diagnostic = Diagnostic::error(problem.code, message, source, span);
             diagnostic.help = problem.help;
-            self.sink.push(diagnostic);
+            self.base.sink.push(diagnostic);
         }
         tree.root.map_or(Value::Null, |it| it.to_json())
     }

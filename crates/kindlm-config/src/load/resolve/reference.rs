@@ -5,11 +5,11 @@ use kindlm_source::{Code, Piece, locate};
 use kindlm_types::{Place, suggest};
 use serde_json::Value;
 
-use super::{Loader, model};
+use super::{Resolved, model};
 
-impl Loader<'_> {
+impl Resolved<'_> {
     /// The default settings of judges.
-    pub(super) fn judging(&mut self) {
+    pub(in crate::load) fn judging(&mut self) {
         let judge = self.defaults.judge.clone();
         // What is wrong with it is told once, where it stands.
         if judge.problems().is_empty() {
@@ -20,7 +20,7 @@ impl Loader<'_> {
     }
 
     /// Checks who judges where a test does not say.
-    pub(super) fn judges(&mut self, piece: Piece<'_>) {
+    pub(in crate::load) fn judges(&mut self, piece: Piece<'_>) {
         // A default judge that is no text is reported by the shape, which leaves the defaults alone.
         let judge = self.defaults.judge.clone();
         let problems = judge.problems();
@@ -48,7 +48,7 @@ impl Loader<'_> {
     }
 
     /// Checks a reference to a model, and adds the model if the reference is `provider:model`.
-    pub(super) fn refer(&mut self, piece: Piece<'_>, at: &str, id: &str) -> bool {
+    pub(in crate::load) fn refer(&mut self, piece: Piece<'_>, at: &str, id: &str) -> bool {
         if id.is_empty() {
             return false;
         }
@@ -86,14 +86,14 @@ impl Loader<'_> {
     }
 
     /// Checks the references of an `expect` block.
-    pub(super) fn refer_judges(&mut self, piece: Piece<'_>, at: &str, expect: &Value) {
+    pub(in crate::load) fn refer_judges(&mut self, piece: Piece<'_>, at: &str, expect: &Value) {
         for (pointer, id) in model::judges(expect) {
             self.refer(piece, &format!("{at}{pointer}"), &id);
         }
     }
 
     /// Checks a reference to a prompt.
-    pub(super) fn unknown_prompt(
+    pub(in crate::load) fn unknown_prompt(
         &mut self,
         piece: Piece<'_>,
         at: &str,

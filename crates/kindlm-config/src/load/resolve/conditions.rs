@@ -1,17 +1,17 @@
-//! What is wrong with rules where they are put together: ids given twice, and conditions that cannot hold.
+//! What rules want of the variables of tests.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use kindlm_source::{Code, Diagnostic, Piece};
-use kindlm_types::{PROMPT_ASSERTION, Place, nearest, pointer};
+use kindlm_types::{Place, nearest, pointer};
 use serde_json::{Map, Value};
 
-use super::sets::Rules;
-use super::{Loader, script, text};
+use super::{Resolved, script};
+use crate::load::text;
 
 /// The conditions of rules, as far as they are about variables.
 #[derive(Debug, Default)]
-pub(super) struct Conditions(BTreeMap<(String, String), Condition>);
+pub(in crate::load) struct Conditions(BTreeMap<(String, String), Condition>);
 
 /// That a variable has a certain value, as a rule wants it.
 #[derive(Debug)]
@@ -26,9 +26,9 @@ struct Condition {
     near: Option<String>,
 }
 
-impl Loader<'_> {
+impl Resolved<'_> {
     /// Reads the conditions of rules, where they are written.
-    pub(super) fn note_conditions(&mut self, piece: Piece<'_>, at: &str, rules: &[Value]) {
+    pub(in crate::load) fn note_conditions(&mut self, piece: Piece<'_>, at: &str, rules: &[Value]) {
         for (index, rule) in rules.iter().enumerate() {
             if rule.get("when").is_some() {
                 self.note_variables(piece, &format!("{at}/{index}/when"), rule);
@@ -36,7 +36,7 @@ impl Loader<'_> {
         }
     }
 
-    fn note_variables(&mut self, piece: Piece<'_>, at: &str, rule: &Value) {
+    pub(in crate::load) fn note_variables(&mut self, piece: Piece<'_>, at: &str, rule: &Value) {
         let id = text(rule, "id").unwrap_or_default();
         let is_script = rule.get("when").is_some_and(Value::is_string);
         for name in awaited(rule) {
@@ -61,50 +61,8 @@ impl Loader<'_> {
         }
     }
 
-    /// Checks the rules that a test or a turn has by its prompt and by sets, and those that it has beside them.
-    pub(super) fn check_rules(
-        &mut self,
-        piece: Piece<'_>,
-        at: &str,
-        expect: &Value,
-        rules: &Rules,
-        vars: &Map<String, Value>,
-    ) {
-        let shared = rules.list();
-        self.meet(shared, vars);
-        let mut own = Vec::new();
-        lists(expect, at, &mut own);
-        if own.is_empty() {
-            return;
-        }
-        let shared: HashSet<&str> = shared.iter().filter_map(|it| text(it, "id")).collect();
-        let mut before: HashSet<&str> = HashSet::new();
-        for (at, list) in own {
-            self.note_conditions(piece, &at, list);
-            self.meet(list, vars);
-            for (index, id) in list.iter().enumerate() {
-                let Some(id) = text(id, "id") else { continue };
-                let message = if shared.contains(id) {
-                    format!("the id `{id}` is that of a rule of the prompt or of a set")
-                } else if before.contains(id) {
-                    format!("the id `{id}` is given twice in this `expect`")
-                } else {
-                    continue;
-                };
-                let at = format!("{at}/{index}/id");
-                let diagnostic = piece.error(Code::DUPLICATE, &at, Place::Value, message);
-                self.sink.push(
-                    diagnostic
-                        .with_help("give one of the two another id: results are told apart by it"),
-                );
-            }
-            // An id that is given twice in one list is reported where the list is read.
-            before.extend(list.iter().filter_map(|it| text(it, "id")));
-        }
-    }
-
     /// Notes that a test with these variables has these rules.
-    fn meet(&mut self, rules: &[Value], vars: &Map<String, Value>) {
+    pub(in crate::load) fn meet(&mut self, rules: &[Value], vars: &Map<String, Value>) {
         for rule in rules {
             for name in awaited(rule) {
                 let key = (text(rule, "id").unwrap_or_default().to_owned(), name.clone());
@@ -120,7 +78,7 @@ impl Loader<'_> {
     }
 
     /// Warns of rules that wait for variables which none of their tests has.
-    pub(super) fn report_conditions(&mut self) {
+    pub(in crate::load) fn report_conditions(&mut self) {
         for ((_, name), condition) in std::mem::take(&mut self.conditions).0 {
             if !condition.is_used || condition.is_met {
                 continue;
@@ -148,19 +106,4 @@ fn awaited(rule: &Value) -> Vec<String> {
 /// True if a condition holds for tests that do not have the variable.
 fn fits_nothing(wanted: &Value) -> bool {
     wanted.is_null() || wanted.as_array().is_some_and(|it| it.iter().any(Value::is_null))
-}
-
-/// The lists of rules among the entries of an `expect` block, with where they are.
-fn lists<'v>(block: &'v Value, at: &str, found: &mut Vec<(String, &'v [Value])>) {
-    let entries = block.get("assert").and_then(Value::as_array).into_iter().flatten();
-    for (index, entry) in entries.enumerate() {
-        let at = format!("{at}/assert/{index}");
-        let id = text(entry, "type").unwrap_or_default();
-        if id.strip_prefix("not-").unwrap_or(id) == PROMPT_ASSERTION {
-            let rules = entry.get("assertions").and_then(Value::as_array);
-            found.extend(rules.map(|it| (format!("{at}/assertions"), it.as_slice())));
-        } else {
-            lists(entry, &at, found);
-        }
-    }
 }

@@ -9,70 +9,80 @@ use kindlm_template::Fault;
 use kindlm_types::{AssertionSetInfo, Place, PromptInfo, Role, pointer};
 use serde_json::Value;
 
-use super::body::Opening;
+use super::Resolved;
 use super::sets::{Rules, set_info};
-use super::{FILE, Loader};
+use crate::load::FILE;
 use crate::schema::SHAPES;
-use crate::template::{Template, place_of};
+use crate::template::{Form, Template, place_of};
 use crate::written::{Language, PromptEntry, Speaker};
+
+/// The messages of a prompt.
+#[derive(Debug, Default)]
+pub(in crate::load) struct Opening {
+    /// The prompt's name; none for an agent without a prompt.
+    pub(in crate::load) name: Option<Arc<str>>,
+    pub(in crate::load) parts: Box<[(Role, Form)]>,
+    /// True if it is written as `messages`.
+    pub(in crate::load) is_chat: bool,
+}
 
 /// Every prompt by name, in the order of the file.
 #[derive(Debug, Default)]
-pub(super) struct Prompts {
+pub(in crate::load) struct Prompts {
     names: Vec<String>,
     by_name: HashMap<String, Option<Prompt>>,
 }
 
 /// A prompt, ready to be filled.
 #[derive(Debug)]
-pub(super) struct Prompt {
-    pub(super) parts: Vec<PromptPart>,
+pub(in crate::load) struct Prompt {
+    pub(in crate::load) parts: Vec<PromptPart>,
     /// The parts, ready to be filled.
-    pub(super) opening: Arc<Opening>,
+    pub(in crate::load) opening: Arc<Opening>,
     /// The rules that every answer must keep.
-    pub(super) rules: Arc<Rules>,
+    pub(in crate::load) rules: Arc<Rules>,
     /// The mean score from which an execution passes.
-    pub(super) threshold: Option<f64>,
+    pub(in crate::load) threshold: Option<f64>,
 }
 
 /// One message of a prompt.
 #[derive(Debug)]
-pub(super) struct PromptPart {
-    pub(super) role: Role,
-    pub(super) template: Template,
+pub(in crate::load) struct PromptPart {
+    pub(in crate::load) role: Role,
+    pub(in crate::load) template: Template,
     /// Where it is written.
-    pub(super) source: Arc<Source>,
-    pub(super) span: Span,
+    pub(in crate::load) source: Arc<Source>,
+    pub(in crate::load) span: Span,
 }
 
 impl Prompts {
     /// True if there is a prompt of this name, be it broken.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(in crate::load) fn has(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
     }
 
     /// The prompt of a name, if it is there and whole.
-    pub(super) fn get(&self, name: &str) -> Option<&Prompt> {
+    pub(in crate::load) fn get(&self, name: &str) -> Option<&Prompt> {
         self.by_name.get(name).and_then(Option::as_ref)
     }
 
-    pub(super) fn names(&self) -> Vec<&str> {
+    pub(in crate::load) fn names(&self) -> Vec<&str> {
         self.names.iter().map(String::as_str).collect()
     }
 
     /// True if there is no prompt at all, which is a problem of its own.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::load) fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
     /// The only prompt, if there is exactly one.
-    pub(super) fn only(&self) -> Option<&str> {
+    pub(in crate::load) fn only(&self) -> Option<&str> {
         if let [name] = self.names.as_slice() { Some(name) } else { None }
     }
 }
 
-impl Loader<'_> {
-    pub(super) fn prompts(&mut self, piece: Piece<'_>) -> Prompts {
+impl Resolved<'_> {
+    pub(in crate::load) fn prompts(&mut self, piece: Piece<'_>) -> Prompts {
         let mut prompts = Prompts::default();
         for (key, node) in piece.root.get("prompts").map_or(&[][..], Node::entries) {
             if self.sink.is_full {
@@ -155,7 +165,7 @@ impl Loader<'_> {
 
     /// What is said is what is written; a file that is named in its place would be sent by its name, as promptfoo does it
     /// with what its prompts say.
-    pub(super) fn check_no_file(&mut self, source: &Arc<Source>, span: Span, text: &str) {
+    pub(in crate::load) fn check_no_file(&mut self, source: &Arc<Source>, span: Span, text: &str) {
         let path = text.trim();
         if !path.starts_with(FILE) || path.contains(char::is_whitespace) {
             return;

@@ -10,7 +10,8 @@ use kindlm_template::is_template;
 use kindlm_types::{AssertionSetInfo, Place, Problem, ProblemKind, pointer, suggest};
 use serde_json::{Map, Value, json};
 
-use super::{FILE, Loader};
+use super::Resolved;
+use crate::load::{FILE, text};
 use crate::schema::SHAPES;
 use crate::written::AssertionSetEntry;
 
@@ -19,7 +20,7 @@ const KEY: &str = "assertionSets";
 
 /// Every set by its name; `None` for a broken one.
 #[derive(Debug, Default)]
-pub(super) struct Sets {
+pub(in crate::load) struct Sets {
     names: Vec<String>,
     by_name: HashMap<String, Option<Vec<Value>>>,
     /// The names that are referred to.
@@ -32,22 +33,22 @@ pub(super) struct Sets {
 
 /// Rules that are judged in one call: of a prompt, its sets, and the sets of a test.
 #[derive(Debug, Default)]
-pub(super) struct Rules {
+pub(in crate::load) struct Rules {
     /// As they are written; null if there are none.
-    pub(super) value: Value,
-    pub(super) checks: Arc<[Check]>,
+    pub(in crate::load) value: Value,
+    pub(in crate::load) checks: Arc<[Check]>,
     /// Of the files that they name.
-    pub(super) files: Arc<[Fingerprint]>,
+    pub(in crate::load) files: Arc<[Fingerprint]>,
 }
 
 impl Rules {
-    pub(super) fn list(&self) -> &[Value] {
+    pub(in crate::load) fn list(&self) -> &[Value] {
         self.value.as_array().map_or(&[], Vec::as_slice)
     }
 }
 
-impl Loader<'_> {
-    pub(super) fn assertion_sets(&mut self, piece: Piece<'_>) {
+impl Resolved<'_> {
+    pub(in crate::load) fn assertion_sets(&mut self, piece: Piece<'_>) {
         for (key, node) in piece.root.get(KEY).map_or(&[][..], Node::entries) {
             let at = format!("/{KEY}/{}", pointer::segment(&key.name));
             let rules = match node.text() {
@@ -60,7 +61,7 @@ impl Loader<'_> {
     }
 
     /// Warns of sets that nobody refers to: nothing of them is checked. Nobody knows where tests could not be read.
-    pub(super) fn report_unused_sets(&mut self, piece: Piece<'_>) {
+    pub(in crate::load) fn report_unused_sets(&mut self, piece: Piece<'_>) {
         if !self.sink.errors.is_empty() {
             return;
         }
@@ -139,9 +140,15 @@ impl Loader<'_> {
 
     /// Warns of rules that say different things under one id: a report tells how a rule fared by its id. `of` is what the
     /// list belongs to.
-    pub(super) fn note_ids(&mut self, piece: Piece<'_>, at: &str, of: &str, rules: &[Value]) {
+    pub(in crate::load) fn note_ids(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        of: &str,
+        rules: &[Value],
+    ) {
         for (index, rule) in rules.iter().enumerate() {
-            let Some(id) = super::text(rule, "id") else { continue };
+            let Some(id) = text(rule, "id") else { continue };
             let said = json!([rule.get("instruction"), rule.get("criteria")]);
             let Some((before, first)) = self.sets.said.get(id) else {
                 self.sets.said.insert(id.to_owned(), (said, of.to_owned()));
@@ -163,7 +170,7 @@ impl Loader<'_> {
 
     /// Makes the check that judges these rules; problems are reported at `at`, where the list is written. Problems of the
     /// first `reported` rules are left out, because they were reported elsewhere.
-    pub(super) fn rule_checks(
+    pub(in crate::load) fn rule_checks(
         &mut self,
         piece: Piece<'_>,
         at: &str,
@@ -186,7 +193,7 @@ impl Loader<'_> {
     }
 
     /// Adds the rules of the sets that the entry at `at` refers to. What comes twice and is the same counts once.
-    pub(super) fn with_sets(
+    pub(in crate::load) fn with_sets(
         &mut self,
         piece: Piece<'_>,
         at: &str,
@@ -215,7 +222,7 @@ impl Loader<'_> {
                 match rules.iter().find(|it| it.get("id") == rule.get("id")) {
                     None => rules.push(rule.clone()),
                     Some(same) if same == rule => {}
-                    Some(_) => taken.push(super::text(rule, "id").unwrap_or_default().to_owned()),
+                    Some(_) => taken.push(text(rule, "id").unwrap_or_default().to_owned()),
                 }
             }
             for id in taken {
@@ -241,7 +248,7 @@ impl Loader<'_> {
     }
 
     /// The same rules, judged as the test says under `expect.judging`.
-    pub(super) fn judged_as(&mut self, test: &Value, rules: Arc<Rules>) -> Arc<Rules> {
+    pub(in crate::load) fn judged_as(&mut self, test: &Value, rules: Arc<Rules>) -> Arc<Rules> {
         let Some(judging) = judging_of(test).filter(|_| !rules.checks.is_empty()) else {
             return rules;
         };
@@ -280,7 +287,7 @@ impl Loader<'_> {
     }
 
     /// Tells which variables the rules of a prompt and of sets name that a test has no value for; `at` leads to the test.
-    pub(super) fn check_named(
+    pub(in crate::load) fn check_named(
         &mut self,
         piece: Piece<'_>,
         at: &str,
@@ -296,7 +303,7 @@ impl Loader<'_> {
                 continue;
             }
             let rule = rule_of(&problem).and_then(|index| rules.list().get(index));
-            let id = rule.and_then(|it| super::text(it, "id")).unwrap_or_default();
+            let id = rule.and_then(|it| text(it, "id")).unwrap_or_default();
             problem.message = format!("in the rule `{id}`, {}", problem.message);
             problem.pointer = format!("{at}/name");
             self.report_check(piece, problem);
@@ -305,12 +312,12 @@ impl Loader<'_> {
 }
 
 /// How a test has the rules of its prompt judged.
-pub(super) fn judging_of(test: &Value) -> Option<&Value> {
+pub(in crate::load) fn judging_of(test: &Value) -> Option<&Value> {
     test.pointer("/expect/judging")
 }
 
 /// What a report tells about rules: how many they are, and what tells them from others.
-pub(super) fn set_info(rules: &[Value]) -> AssertionSetInfo {
+pub(in crate::load) fn set_info(rules: &[Value]) -> AssertionSetInfo {
     let digest = rules.iter().fold(Digest::default(), Digest::value).finish();
     AssertionSetInfo {
         digest: digest.to_string(),

@@ -3,72 +3,31 @@
 use std::sync::Arc;
 
 use globset::GlobBuilder;
-use kindlm_assertions::Check;
 use kindlm_engine::{Digest, Fingerprint};
 use kindlm_source::{Code, Piece};
 use kindlm_types::workspace::{Container, HiddenFiles, Isolation};
 use kindlm_types::{FileTree, Place, TreeLimits, WorkspaceSpec};
 use serde_json::Value;
 
-use super::Loader;
+use super::Resolved;
 use crate::written::{HiddenEntry, HiddenTo, WorkspaceBlock};
 
 /// A workspace, and what tells it from others: its settings and the content of its files.
 #[derive(Clone, Debug)]
-pub(super) struct Resolved {
-    pub(super) spec: Arc<WorkspaceSpec>,
-    pub(super) digest: Fingerprint,
+pub(in crate::load) struct Workspace {
+    pub(in crate::load) spec: Arc<WorkspaceSpec>,
+    pub(in crate::load) digest: Fingerprint,
 }
 
-impl Loader<'_> {
-    /// The workspace of a test: its own, or that of `defaults`. `None` if it has none, or if it is broken. Models have no
-    /// folder.
-    pub(super) fn workspace(
-        &mut self,
-        piece: Piece<'_>,
-        at: &str,
-        test: &Value,
-    ) -> Option<Resolved> {
-        test.get("command").or(test.get("agent"))?;
-        let Some(own) = test.get("workspace") else { return self.default_workspace.clone() };
-        let key = own.to_string();
-        if let Some(known) = self.workspaces.get(&key) {
-            return Some(known.clone());
-        }
-        // What is wrong with its shape is reported with the test.
-        let block: WorkspaceBlock = serde_json::from_value(own.clone()).ok()?;
-        let resolved = self.make_workspace(piece, &format!("{at}/workspace"), block, own)?;
-        self.workspaces.insert(key, resolved.clone());
-        Some(resolved)
-    }
-
-    /// Reports checks that look at a workspace where there is none.
-    pub(super) fn check_has_workspace(
-        &mut self,
-        piece: Piece<'_>,
-        at: &str,
-        (test, checks): (&Value, &[Check]),
-    ) {
-        let Some(check) = checks.iter().find(|it| it.needs_workspace()) else { return };
-        let message =
-            format!("`{}` looks at the agent's workspace, and this test has none", check.meta.id);
-        let help = if test.get("command").is_some() || test.get("agent").is_some() {
-            "give the test, or `defaults`, a `workspace: { from: ./folder }`"
-        } else {
-            "only a test with a `command` or an `agent` can have one: models have no folder"
-        };
-        let at = format!("{at}/expect");
-        self.sink.push(piece.error(Code::MISSING_KEY, &at, Place::Key, message).with_help(help));
-    }
-
+impl Resolved<'_> {
     /// Looks for the files of a block, and at what its settings can do.
-    pub(super) fn make_workspace(
+    pub(in crate::load) fn make_workspace(
         &mut self,
         piece: Piece<'_>,
         at: &str,
         block: WorkspaceBlock,
         written: &Value,
-    ) -> Option<Resolved> {
+    ) -> Option<Workspace> {
         let before = self.sink.errors.len();
         self.check_settings(piece, at, &block);
         let mut digest = Digest::default().text("workspace").value(written);
@@ -121,7 +80,7 @@ impl Loader<'_> {
             network: block.network,
             container: image.map(|image| Container { image, engine, env }),
         };
-        Some(Resolved { spec: Arc::new(spec), digest: digest.finish() })
+        Some(Workspace { spec: Arc::new(spec), digest: digest.finish() })
     }
 
     /// A file or folder that a block names.

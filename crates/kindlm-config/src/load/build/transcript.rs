@@ -7,10 +7,11 @@ use kindlm_providers::transcript::read as understand;
 use kindlm_source::{Code, Node, Piece};
 use kindlm_types::Place;
 
+use super::Builder;
 use super::body::{Known, SubjectForm};
-use super::{FILE, Loader};
+use crate::load::FILE;
 
-impl Loader<'_> {
+impl Builder<'_> {
     /// Reads a transcript: the value, or the file that a `file://` text names.
     pub(super) fn transcript(
         &mut self,
@@ -42,10 +43,10 @@ impl Loader<'_> {
                 format!("`{path}` has a value on each line, and a transcript is one value");
             let help = "write one list of messages; for a file of many transcripts, `tests: file://cases.jsonl` has a test with its `transcript` on each line";
             let diagnostic = piece.error(Code::FILE, at, Place::Value, message).with_help(help);
-            self.sink.push(diagnostic);
+            self.base.sink.push(diagnostic);
             return None;
         }
-        let (source, root) = self.tree_of(piece, at, path)?;
+        let (source, root) = self.base.tree_of(piece, at, path)?;
         self.understood(Piece { source: &source, root: &root, prefix: "" }, "", &root)
     }
 
@@ -57,7 +58,7 @@ impl Loader<'_> {
                 digest: Digest::default().value(&value).finish(),
             }),
             Err(problem) => {
-                self.sink.report(piece, at, vec![problem]);
+                self.base.sink.report(piece, at, vec![problem]);
                 None
             }
         }

@@ -7,7 +7,7 @@ use kindlm_source::{Code, Diagnostic, Piece, Source, Span};
 use kindlm_types::{Place, nearest};
 use serde_json::{Map, Value};
 
-use super::Loader;
+use super::Builder;
 use super::placed::{TextUse, Written};
 use crate::shell::{self, Context};
 use crate::template::{Form, FormError, Looked, Unrendered, look_up};
@@ -29,7 +29,7 @@ fn absent_help(absent: &[String], vars: &Map<String, Value>) -> Option<String> {
     Some(all.join("; ")).filter(|it| !it.is_empty())
 }
 
-impl Loader<'_> {
+impl Builder<'_> {
     /// Checks a text with variables.
     pub(super) fn check_text(
         &mut self,
@@ -60,7 +60,7 @@ impl Loader<'_> {
                 unsafe_places.push((written.place(place), message));
             }
         }
-        let form = written.template.form(self.around.env, Some(&contexts));
+        let form = written.template.form(self.base.around.env, Some(&contexts));
         if let Err(FormError::Nul(err)) =
             form.as_ref().map_or_else(|err| Err(err.clone()), |form| form.fill(vars))
         {
@@ -72,7 +72,7 @@ impl Loader<'_> {
                     "give it as an argument of its own, such as `./agent --input {{name}}`: it is \
                      quoted for you",
                 );
-            self.sink.push(diagnostic);
+            self.base.sink.push(diagnostic);
         }
         form.ok()
     }
@@ -83,13 +83,13 @@ impl Loader<'_> {
         vars: &Map<String, Value>,
         missing: &mut Missing,
     ) {
-        let form = written.template.form(self.around.env, None);
+        let form = written.template.form(self.base.around.env, None);
         let found = form.as_ref().map_or_else(|_| Ok(Vec::new()), |it| it.missing(vars));
         if let Err(Unrendered { why, absent }) = &found {
             let why = format!("in some test, {why}");
             let at = written.source.first_line(written.span);
             let diagnostic = Diagnostic::error(Code::INVALID_VALUE, why, written.source, at);
-            self.sink.push(Diagnostic { help: absent_help(absent, vars), ..diagnostic });
+            self.base.sink.push(Diagnostic { help: absent_help(absent, vars), ..diagnostic });
         }
         for it in found.unwrap_or_default() {
             let (name, what) = (it.name, if it.is_null { "is `null`" } else { "has no value" });
@@ -101,12 +101,12 @@ impl Loader<'_> {
                 written.source.first_line(written.span),
             );
             let near = it.near.map(|it| format!("did you mean `{it}`?"));
-            self.sink.push(Diagnostic { help: near, ..diagnostic.into_warning() });
+            self.base.sink.push(Diagnostic { help: near, ..diagnostic.into_warning() });
         }
         for (variable, range) in written.template.plain_env() {
-            if (self.around.env)(variable).is_none() && !vars.contains_key("env") {
+            if (self.base.around.env)(variable).is_none() && !vars.contains_key("env") {
                 let diagnostic = unset(variable, written, range);
-                self.sink.push(diagnostic.with_help(format!(
+                self.base.sink.push(diagnostic.with_help(format!(
                     "set it before `kindlm` runs, or say what stands for it: `{{{{ env.{variable} | default('…') }}}}`"
                 )));
             }
@@ -115,7 +115,7 @@ impl Loader<'_> {
             if vars.contains_key(name) && !name.starts_with("env.") {
                 continue;
             }
-            match look_up(name, vars, self.around.env) {
+            match look_up(name, vars, self.base.around.env) {
                 Looked::Value(_) => {}
                 Looked::Missing => {
                     missing.places.push((Arc::clone(written.source), written.place(range)));
@@ -126,7 +126,7 @@ impl Loader<'_> {
                 Looked::Unset(variable) => {
                     let diagnostic = unset(&variable, written, range)
                         .with_help("set it before `kindlm` runs, or use a variable of the test");
-                    self.sink.push(diagnostic);
+                    self.base.sink.push(diagnostic);
                 }
             }
         }
@@ -177,7 +177,7 @@ impl Loader<'_> {
         for (source, span) in &missing.places {
             diagnostic = diagnostic.with_related(source, *span, "used here");
         }
-        self.sink.push(diagnostic);
+        self.base.sink.push(diagnostic);
     }
 }
 

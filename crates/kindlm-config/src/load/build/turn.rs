@@ -5,11 +5,12 @@ use kindlm_source::{Code, Node, Piece};
 use kindlm_types::Place;
 use serde_json::{Map, Value};
 
+use super::Builder;
 use super::body::TurnForm;
 use super::placed::{TextUse, Written};
-use super::sets::Rules;
 use super::vars::Missing;
-use super::{Loader, text};
+use crate::load::resolve::Rules;
+use crate::load::text;
 use crate::template::Template;
 
 /// The turns of a test.
@@ -22,7 +23,7 @@ pub(super) struct Turns {
     pub(super) digests: Vec<Fingerprint>,
 }
 
-impl Loader<'_> {
+impl Builder<'_> {
     pub(super) fn turns(
         &mut self,
         piece: Piece<'_>,
@@ -54,15 +55,15 @@ impl Loader<'_> {
                     .with_label("given again")
                     .with_related(piece.source, first, "given first")
                     .with_help("give each turn a label of its own");
-                self.sink.push(diagnostic);
+                self.base.sink.push(diagnostic);
             }
             let user = text(turn, "user").and_then(|user| {
                 let template = Template::read(user);
                 let span = node.get("user").map_or(node.span, |it| it.span);
-                self.check_no_file(piece.source, span, user);
+                self.base.check_no_file(piece.source, span, user);
                 let written = Written { template: &template, source: piece.source, span };
                 self.check_text(written, vars, missing, TextUse::Turn);
-                template.form(self.around.env, None).ok()
+                template.form(self.base.around.env, None).ok()
             });
             let (checks, block) = match turn.get("expect") {
                 Some(expect @ Value::Object(_)) => {
@@ -75,7 +76,7 @@ impl Loader<'_> {
                 let diagnostic = piece
                     .error(Code::INVALID_VALUE, &format!("{at}/expect"), Place::Key, message)
                     .with_help("move `select-best` and `max-score` to the `expect` of the test, which compares what is said last");
-                self.sink.push(diagnostic);
+                self.base.sink.push(diagnostic);
             }
             if let Some(check) = block.checks.iter().find(|it| it.needs_workspace()) {
                 let message = format!(
@@ -85,7 +86,7 @@ impl Loader<'_> {
                 let diagnostic = piece
                     .error(Code::INVALID_VALUE, &format!("{at}/expect"), Place::Key, message)
                     .with_help("move it to the `expect` of the test");
-                self.sink.push(diagnostic);
+                self.base.sink.push(diagnostic);
             }
             resolved.is_active |= block.is_active;
             resolved.digests.push(block.digest);

@@ -5,11 +5,12 @@ use kindlm_source::{Code, Piece, locate};
 use kindlm_types::{Place, Role};
 use serde_json::Value;
 
-use super::prompt::Prompts;
-use super::{Loader, Spot, text};
+use super::Builder;
+use crate::load::resolve::Prompts;
+use crate::load::{Spot, text};
 use crate::written::TestEntry;
 
-impl Loader<'_> {
+impl Builder<'_> {
     pub(super) fn check_name(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
         let Some(name) = text(value, "name").filter(|it| !it.is_empty()) else { return };
         let at = format!("{at}/name");
@@ -25,7 +26,7 @@ impl Loader<'_> {
                 .with_label("given again")
                 .with_related(&first.source, first.span, "given first")
                 .with_help("give each test a name of its own: reports and baselines go by it");
-            self.sink.push(diagnostic);
+            self.base.sink.push(diagnostic);
         } else {
             let spot = Spot { source: piece.source.clone(), span };
             self.names.insert(name.to_owned(), spot);
@@ -50,7 +51,7 @@ impl Loader<'_> {
                 );
                 let at = format!("{at}/{other}");
                 let diagnostic = piece.error(Code::INVALID_VALUE, &at, Place::Key, message);
-                self.sink.push(diagnostic.with_help("remove one of the two"));
+                self.base.sink.push(diagnostic.with_help("remove one of the two"));
             }
             return;
         }
@@ -58,7 +59,7 @@ impl Loader<'_> {
             if value.get("command").is_some() {
                 let message = "a test has either an `agent` or a `command`, not both";
                 let diagnostic = piece.error(Code::INVALID_VALUE, at, Place::Value, message);
-                self.sink.push(diagnostic.with_help("remove one of the two"));
+                self.base.sink.push(diagnostic.with_help("remove one of the two"));
                 return;
             }
             let prompt = text(value, "prompt").and_then(|it| prompts.get(it));
@@ -83,14 +84,14 @@ impl Loader<'_> {
             ),
             _ => return,
         };
-        self.sink.push(piece.error(code, at, Place::Value, message).with_help(help));
+        self.base.sink.push(piece.error(code, at, Place::Value, message).with_help(help));
     }
 
     pub(super) fn check_models(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
         let models = value.get("models").and_then(Value::as_array).into_iter().flatten();
         for (index, id) in models.enumerate() {
             if let Some(id) = id.as_str() {
-                self.refer(piece, &format!("{at}/models/{index}"), id);
+                self.base.refer(piece, &format!("{at}/models/{index}"), id);
             }
         }
     }
@@ -105,7 +106,7 @@ impl Loader<'_> {
         };
         if let Some((what, why)) = why.filter(|_| entry.workspace.is_some()) {
             let message = format!("`workspace` does nothing in a test with {what}: {why}");
-            self.sink.no_effect(piece, &format!("{at}/workspace"), &message);
+            self.base.sink.no_effect(piece, &format!("{at}/workspace"), &message);
         }
         let (what, own) = match (&entry.command, &entry.agent, &entry.transcript) {
             (.., Some(_)) => ("a `transcript`", ("answerTools", !entry.answer_tools)),
@@ -121,7 +122,7 @@ impl Loader<'_> {
         ] {
             if is_there {
                 let message = format!("`{key}` does nothing in a test with {what}");
-                self.sink.no_effect(piece, &format!("{at}/{key}"), &message);
+                self.base.sink.no_effect(piece, &format!("{at}/{key}"), &message);
             }
         }
     }
@@ -137,13 +138,13 @@ impl Loader<'_> {
             for Lint { pointer, message } in faults {
                 let at = format!("{at}/tools/{index}/parameters{pointer}");
                 let diagnostic = piece.error(Code::INVALID_VALUE, &at, Place::Key, message);
-                self.sink.push(diagnostic.into_warning());
+                self.base.sink.push(diagnostic.into_warning());
             }
         }
     }
 }
 
-impl Loader<'_> {
+impl Builder<'_> {
     /// Checks that each response of a simulated tool has one answer, or a list of them.
     fn check_responses(&mut self, piece: Piece<'_>, at: &str, tool: &Value) {
         let responses = tool.get("responses").and_then(Value::as_array).into_iter().flatten();
@@ -160,7 +161,9 @@ impl Loader<'_> {
             let at = format!("{at}/responses/{index}{key}");
             let help = "write one answer (`then: { ok: true }`), or several in order (`answers: [{ then: … }, { then: … }]`)";
             let place = if key.is_empty() { Place::Value } else { Place::Key };
-            self.sink.push(piece.error(Code::INVALID_VALUE, &at, place, message).with_help(help));
+            self.base
+                .sink
+                .push(piece.error(Code::INVALID_VALUE, &at, place, message).with_help(help));
         }
     }
 }

@@ -6,7 +6,7 @@ use kindlm_engine::Comparison;
 use kindlm_source::{Code, Diagnostic, Piece};
 use kindlm_types::Place;
 
-use super::Loader;
+use super::Builder;
 
 /// What is known of the tests that are compared.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ struct Group {
     lonely: Option<Diagnostic>,
 }
 
-impl Loader<'_> {
+impl Builder<'_> {
     /// What a test is compared under, if one of its checks compares. Notes whether there is something to compare.
     pub(super) fn compared(
         &mut self,
@@ -35,7 +35,7 @@ impl Loader<'_> {
             if group.is_some() {
                 let message =
                     "`compare` does nothing in a test without `select-best` or `max-score`";
-                self.sink.no_effect(piece, &format!("{at}/compare"), message);
+                self.base.sink.no_effect(piece, &format!("{at}/compare"), message);
             }
             return None;
         }
@@ -67,7 +67,7 @@ impl Loader<'_> {
     pub(super) fn report_lonely(&mut self) {
         let groups = std::mem::take(&mut self.groups.0).into_values();
         for lonely in groups.filter(|it| it.outputs < 2).filter_map(|it| it.lonely) {
-            self.sink.push(lonely);
+            self.base.sink.push(lonely);
         }
     }
 }

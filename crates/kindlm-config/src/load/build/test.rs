@@ -9,15 +9,15 @@ use kindlm_source::{Code, Node, Piece, meant_key};
 use kindlm_types::Place;
 use serde_json::{Map, Value};
 
-use super::Loader;
+use super::Builder;
 use super::body::{Kit, More, Part, Row, SubjectForm, simulated};
 use super::kit::{digest, kit_key};
 use super::parts::Parts;
-use super::prompt::Prompts;
+use crate::load::resolve::Prompts;
 use crate::schema::SHAPES;
 use crate::written::{TestEntry, Transforms};
 
-impl Loader<'_> {
+impl Builder<'_> {
     pub(super) fn tests(&mut self, piece: Piece<'_>, prompts: &Prompts) {
         let Some(tests) = piece.root.get("tests") else { return };
         if let Some(text) = tests.text() {
@@ -26,14 +26,14 @@ impl Loader<'_> {
         }
         for (index, item) in tests.items().iter().enumerate() {
             let at = format!("/tests/{index}");
-            if self.sink.is_full {
+            if self.base.sink.is_full {
                 let diagnostic = piece.error(
                     Code::INVALID_VALUE,
                     &at,
                     Place::Value,
                     "too many problems: the tests from here on are not checked",
                 );
-                self.sink.errors.push(diagnostic);
+                self.base.sink.errors.push(diagnostic);
                 return;
             }
             match item.text() {
@@ -56,7 +56,7 @@ impl Loader<'_> {
         let is_misspelt = problems.iter().filter_map(meant_key).any(|(parent, meant)| {
             parent.is_empty() && ["prompt", "command", "agent", "transcript"].contains(&&*meant)
         });
-        self.sink.report(piece, at, problems);
+        self.base.sink.report(piece, at, problems);
         if !is_misspelt {
             self.check_subject(piece, at, &value, prompts);
         }
@@ -74,14 +74,14 @@ impl Loader<'_> {
         self.check_called(piece, at, &value);
         let mut key = kit_key(&value);
         let turns = value.get("conversation").and_then(Value::as_array).into_iter().flatten();
-        if turns.filter_map(|it| it.get("expect")).any(|it| self.setup.has_templates(it)) {
+        if turns.filter_map(|it| it.get("expect")).any(|it| self.base.setup.has_templates(it)) {
             key = Value::Array(vec![key, value.get("vars").cloned().unwrap_or_default()]);
         }
         let tools = value.get("tools").cloned();
-        let Some(entry) = self.sink.read::<TestEntry>(piece, at, value) else { return };
+        let Some(entry) = self.base.sink.read::<TestEntry>(piece, at, value) else { return };
         self.check_effect(piece, at, &entry);
         let case = self.case((piece, at), entry, parts, &key, tools);
-        self.suite.cases.extend(case);
+        self.base.suite.cases.extend(case);
     }
 
     /// Puts a test together; `None` if it is broken. `key` tells its kit from those of others.
@@ -105,7 +105,7 @@ impl Loader<'_> {
         let tags = self.pool.list(&entry.tags);
         let compiler = Arc::clone(&self.pool.compiler);
         let limits = (entry.max_turns, entry.answer_tools);
-        let scripts = self.setup.scripts.deciding();
+        let scripts = self.base.setup.scripts.deciding();
         let declared = entry.evidence.map(|it| it.complete).unwrap_or_default();
         let kit = self.pool.kit(key.to_string(), |is_kept| Kit {
             compiler,
@@ -139,7 +139,7 @@ impl Loader<'_> {
         let threshold = entry
             .threshold
             .or(parts.prompt.and_then(|it| it.threshold))
-            .or(self.defaults.threshold);
+            .or(self.base.defaults.threshold);
         let scripts: Vec<&str> = entry.transform.all().into_iter().map(|(_, it)| it).collect();
         let digest = self.with_rules(digest, threshold, &scripts);
         let digest = match &compared {
@@ -163,12 +163,12 @@ impl Loader<'_> {
             repeat: entry.repeat.unwrap_or(if kind == CaseKind::Transcript {
                 1
             } else {
-                self.defaults.repeat
+                self.base.defaults.repeat
             }),
             threshold,
             compared,
             transforms,
-            pass_rate_min: entry.pass_rate_min.unwrap_or(self.defaults.pass_rate_min),
+            pass_rate_min: entry.pass_rate_min.unwrap_or(self.base.defaults.pass_rate_min),
             tags,
             skip,
             timeout: entry.timeout_ms.map(Duration::from_millis),
@@ -182,7 +182,7 @@ impl Loader<'_> {
         let SubjectForm::Command(form) = subject else { return None };
         // What is missing is told where the command is read.
         let line = form.fill(vars.as_object()?).ok()?;
-        self.around.referred.of_command(&line)
+        self.base.around.referred.of_command(&line)
     }
 
     /// The scripts that make what checks see; `None` if one of them is broken, which is told.
@@ -194,10 +194,10 @@ impl Loader<'_> {
     ) -> Option<Arc<[Arc<Transform>]>> {
         let mut transforms = Vec::new();
         for (pointer, script) in written.all() {
-            match Transform::new(script, &self.setup) {
+            match Transform::new(script, &self.base.setup) {
                 Ok(transform) => transforms.push(Arc::new(transform)),
                 Err(problem) => {
-                    self.sink.push(piece.problem(problem.under(&format!("{at}{pointer}"))));
+                    self.base.sink.push(piece.problem(problem.under(&format!("{at}{pointer}"))));
                     return None;
                 }
             }
@@ -217,7 +217,7 @@ impl Loader<'_> {
             several => several.iter().copied().collect(),
         };
         let decides = serde_json::json!({"threshold": threshold, "transform": transform});
-        digest.fingerprint(self.digest_with_files(&decides))
+        digest.fingerprint(self.base.digest_with_files(&decides))
     }
 
     /// Whom a test is run on.
@@ -227,7 +227,7 @@ impl Loader<'_> {
             (SubjectForm::Transcript(_), ..) => return (CaseKind::Transcript, Arc::default()),
             (SubjectForm::Prompt(_), Some(agents), _) => self.pool.list(&unique(agents.names())),
             (SubjectForm::Prompt(_), None, Some(models)) => self.pool.list(&unique(models.clone())),
-            (SubjectForm::Prompt(_), None, None) => self.pool.list(&self.listed),
+            (SubjectForm::Prompt(_), None, None) => self.pool.list(&self.base.listed),
         };
         (CaseKind::Prompt, models)
     }

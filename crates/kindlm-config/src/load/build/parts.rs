@@ -8,15 +8,14 @@ use kindlm_source::{Code, Node, Piece};
 use kindlm_types::Place;
 use serde_json::{Map, Value};
 
+use super::Builder;
 use super::body::{Part, SubjectForm};
 use super::placed::{TextUse, Written};
 use super::pool::Block;
-use super::prompt::{Prompt, PromptPart, Prompts};
-use super::sets::Rules;
 use super::turn::Turns;
 use super::vars::Missing;
-use super::workspace::Resolved;
-use super::{Loader, object, text};
+use crate::load::resolve::{Prompt, PromptPart, Prompts, Rules, Workspace};
+use crate::load::{object, text};
 use crate::template::Template;
 
 /// What could be resolved of a test without its own type.
@@ -35,12 +34,12 @@ pub(super) struct Parts<'p> {
     /// True if it is compared with others.
     pub(super) compares: bool,
     /// The folder of its own in which the agent works.
-    pub(super) workspace: Option<Resolved>,
+    pub(super) workspace: Option<Workspace>,
     /// The `expect` block as JSON, if it has a list of checks.
     pub(super) written: Option<Arc<str>>,
 }
 
-impl Loader<'_> {
+impl Builder<'_> {
     /// Resolves what has places of its own: the prompt or command, the checks, the turns.
     pub(super) fn parts<'p>(
         &mut self,
@@ -54,24 +53,24 @@ impl Loader<'_> {
         let vars = object(value, "vars");
         let mut missing = Missing::default();
         let given = vars.unwrap_or(&no_vars);
-        self.wanted.retain(|(name, _)| !given.contains_key(name));
+        self.base.wanted.retain(|(name, _)| !given.contains_key(name));
         let (subject, prompt) = self.subject(piece, at, node, value, prompts, given, &mut missing);
-        let errors = self.sink.errors.len();
+        let errors = self.base.sink.errors.len();
         let conversation = self.turns(piece, at, node, value, given, &mut missing);
-        let turns_are_whole = self.sink.errors.len() == errors;
+        let turns_are_whole = self.base.sink.errors.len() == errors;
         // `vars` that are not a mapping are reported by the shape, and then nothing is known about them.
         if vars.is_some() || value.get("vars").is_none() {
             self.report_missing(piece, at, vars, &missing);
         }
-        let errors = self.sink.errors.len();
+        let errors = self.base.sink.errors.len();
         let expect = value.get("expect").filter(|it| it.is_object()).unwrap_or(&Value::Null);
         let base = prompt.map(|it| Arc::clone(&it.rules)).unwrap_or_default();
-        let rules = self.with_sets(piece, at, value, &base);
-        let rules = self.judged_as(value, rules);
-        self.check_named(piece, at, &rules, given);
+        let rules = self.base.with_sets(piece, at, value, &base);
+        let rules = self.base.judged_as(value, rules);
+        self.base.check_named(piece, at, &rules, given);
         let (checks, block) = self.expect(piece, &format!("{at}/expect"), expect, &rules, given);
         // Skip the warning "checks nothing" if the test has errors.
-        let is_whole = turns_are_whole && self.sink.errors.len() == errors;
+        let is_whole = turns_are_whole && self.base.sink.errors.len() == errors;
         if is_whole
             && object(value, "expect").is_some()
             && !block.is_active
@@ -86,7 +85,7 @@ impl Loader<'_> {
         }
         let workspace = self.workspace(piece, at, value);
         let is_wanted = (value.get("command").is_some() || value.get("agent").is_some())
-            && (value.get("workspace").is_some() || self.defaults.workspace.is_some());
+            && (value.get("workspace").is_some() || self.base.defaults.workspace.is_some());
         if is_wanted {
             self.check_works_there(piece, at, value);
         } else {
@@ -148,7 +147,12 @@ impl Loader<'_> {
                     return (None, None);
                 };
                 if !prompts.has(name) && !prompts.is_empty() {
-                    self.unknown_prompt(piece, &format!("{at}/prompt"), name, &prompts.names());
+                    self.base.unknown_prompt(
+                        piece,
+                        &format!("{at}/prompt"),
+                        name,
+                        &prompts.names(),
+                    );
                 }
                 let Some(prompt) = prompts.get(name) else { return (None, None) };
                 for part in &prompt.parts {

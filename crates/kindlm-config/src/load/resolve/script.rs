@@ -1,7 +1,7 @@
 //! The variables that a script of the suite reads.
 
 /// The variables of the test that a script reads by name: `context.vars.name`, `context.vars['name']`.
-pub(super) fn variables(code: &str) -> Vec<String> {
+pub(in crate::load) fn variables(code: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (at, start) in code.match_indices("context.vars") {
         let rest = &code[at + start.len()..];

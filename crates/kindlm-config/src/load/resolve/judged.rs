@@ -5,12 +5,12 @@ use kindlm_engine::JudgedAt;
 use kindlm_source::{Code, Piece};
 use kindlm_types::Place;
 
-use super::Loader;
+use super::Resolved;
 
-impl Loader<'_> {
+impl Resolved<'_> {
     /// Notes who judges checks that stand at `at`, and reports those with whose judge nobody can say whether people
     /// agree, although a gate wants that.
-    pub(super) fn note_judged<'c>(
+    pub(in crate::load) fn note_judged<'c>(
         &mut self,
         piece: Piece<'_>,
         at: &str,
@@ -56,7 +56,7 @@ impl Loader<'_> {
     }
 
     /// Reports settings of judges that no check uses.
-    pub(super) fn idle_judging(&mut self, piece: Piece<'_>) {
+    pub(in crate::load) fn idle_judging(&mut self, piece: Piece<'_>) {
         let judge = self.defaults.judge.clone();
         // What is wrong with it is told already.
         if !judge.problems().is_empty() {

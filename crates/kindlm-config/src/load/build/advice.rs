@@ -11,8 +11,9 @@ use kindlm_types::{
 };
 use serde_json::{Map, Value};
 
-use super::Loader;
+use super::Builder;
 use super::placed::{TextUse, Written};
+use crate::load::is_zero;
 
 /// True if checks find something in an execution, whatever it is: a result, or a question to ask.
 pub(super) fn check_something<'c>(checks: impl IntoIterator<Item = &'c Check>) -> bool {
@@ -40,7 +41,7 @@ pub(super) fn asks_judge(checks: &[Check], vars: &Map<String, Value>) -> bool {
     first_questions(open, &evidence).iter().any(|(_, it)| matches!(it, Question::Judge(_)))
 }
 
-impl Loader<'_> {
+impl Builder<'_> {
     /// Notes a test whose answers are judged by one of the models that give them.
     pub(super) fn note_self_judged(
         &mut self,
@@ -49,10 +50,10 @@ impl Loader<'_> {
         name: &str,
         models: &[String],
     ) {
-        let jury = self.setup.judging.models.iter().flatten();
-        let one = self.suite.defaults.judge_model.as_ref().or(self.listed.first());
-        let one = one.filter(|_| self.setup.judging.models.is_none());
-        let model = |id: &str| self.suite.models.iter().find(|it| it.id == id);
+        let jury = self.base.setup.judging.models.iter().flatten();
+        let one = self.base.suite.defaults.judge_model.as_ref().or(self.base.listed.first());
+        let one = one.filter(|_| self.base.setup.judging.models.is_none());
+        let model = |id: &str| self.base.suite.models.iter().find(|it| it.id == id);
         // One model may have several ids.
         let is_same = |a: &str, b: &str| {
             let same = |a: &Model, b: &Model| (&a.provider, &a.name) == (&b.provider, &b.name);
@@ -81,7 +82,7 @@ impl Loader<'_> {
         if self.self_judged.1 > 1 {
             first.message = format!("{} and {} more", first.message, self.self_judged.1 - 1);
         }
-        self.sink.push(first);
+        self.base.sink.push(first);
     }
 
     /// Reports a threshold for a mean in which nothing has a weight: it would decide nothing. Only that of the suite may
@@ -101,7 +102,7 @@ impl Loader<'_> {
         let (whose, at) = match (test.get("threshold"), of_prompt) {
             (Some(_), _) => ("`threshold`", format!("{at}/threshold")),
             (None, Some(_)) => ("the `threshold` of the prompt", format!("{at}/prompt")),
-            (None, None) if self.defaults.threshold.is_some() => {
+            (None, None) if self.base.defaults.threshold.is_some() => {
                 ("`defaults.threshold`", format!("{at}/expect"))
             }
             (None, None) => return,
@@ -111,7 +112,7 @@ impl Loader<'_> {
             .error(Code::NO_EFFECT, &at, Place::Key, message)
             .with_help("give a check or a rule a `weight`, or leave the threshold out");
         let is_own = test.get("threshold").is_some() || of_prompt.is_some();
-        self.sink.push(if is_own { diagnostic } else { diagnostic.into_warning() });
+        self.base.sink.push(if is_own { diagnostic } else { diagnostic.into_warning() });
     }
 
     /// Reports what looks like a variable, or like Jinja, and would be sent as it is: an error in a text for a model, a
@@ -124,7 +125,7 @@ impl Loader<'_> {
     ) {
         let text = written.template.text();
         for (range, name) in written.template.lookalikes() {
-            if self.sink.is_full {
+            if self.base.sink.is_full {
                 return;
             }
             let is_closed = text[range.clone()].ends_with("}}");
@@ -167,7 +168,7 @@ impl Loader<'_> {
         let diagnostic = Diagnostic::error(Code::NO_EFFECT, message, written.source, span);
         let diagnostic = if help.is_empty() { diagnostic } else { diagnostic.with_help(help) };
         let is_error = use_of != TextUse::Command;
-        self.sink.push(if is_error { diagnostic } else { diagnostic.into_warning() });
+        self.base.sink.push(if is_error { diagnostic } else { diagnostic.into_warning() });
     }
 
     /// Warns of checks that cannot mean what they say: no score is too low for them, or they do not count.
@@ -178,10 +179,10 @@ impl Loader<'_> {
         test: &Value,
         checks: &[Check],
     ) {
-        self.check_zero_limits(piece, at, test, "the test");
+        self.base.check_zero_limits(piece, at, test, "the test");
         let mut warn = |at: String, message: String, help: &str| {
             let diagnostic = piece.error(Code::NO_EFFECT, &at, Place::Key, message);
-            self.sink.push(diagnostic.with_help(help).into_warning());
+            self.base.sink.push(diagnostic.with_help(help).into_warning());
         };
         let accepts_all = |it: &&Check| {
             let written = test.pointer(&format!("/expect{}", it.at));
@@ -202,26 +203,6 @@ impl Loader<'_> {
             let message = "every check has the weight 0, so the test cannot fail".to_owned();
             let help = "leave `weight` out of a check that must hold";
             warn(format!("{at}/expect"), message, help);
-        }
-    }
-
-    /// Warns of limits of a test, of a prompt or of the defaults that accept everything. `tests` says which tests have them.
-    pub(super) fn check_zero_limits(
-        &mut self,
-        piece: Piece<'_>,
-        at: &str,
-        block: &Value,
-        tests: &str,
-    ) {
-        for (key, what) in [("threshold", "every mean score"), ("passRateMin", "every pass rate")] {
-            if !block.get(key).is_some_and(is_zero) {
-                continue;
-            }
-            let message = format!("`{key}: 0` accepts {what}, so {tests} cannot fail");
-            let diagnostic =
-                piece.error(Code::NO_EFFECT, &format!("{at}/{key}"), Place::Key, message);
-            let help = "write a number above 0, or remove the key";
-            self.sink.push(diagnostic.with_help(help).into_warning());
         }
     }
 
@@ -266,7 +247,7 @@ impl Loader<'_> {
                         offered => suggest(tool, "its tools", offered.iter().copied()),
                     };
                     let problem = piece.error(Code::UNKNOWN_REFERENCE, &at, Place::Value, message);
-                    self.sink.push(problem.with_help(help).into_warning());
+                    self.base.sink.push(problem.with_help(help).into_warning());
                 }
             }
         }
@@ -276,15 +257,15 @@ impl Loader<'_> {
     /// a program that may have tools of its own.
     fn offers_all(&self, test: &Value) -> bool {
         let own: Vec<&str> = items(test, "/models").filter_map(Value::as_str).collect();
-        let listed = || self.listed.iter().map(String::as_str).collect();
+        let listed = || self.base.listed.iter().map(String::as_str).collect();
         let ids: Vec<&str> = if own.is_empty() { listed() } else { own };
         let is_of_api = |id: &str| {
-            let model = self.suite.models.iter().find(|it| it.id == id);
+            let model = self.base.suite.models.iter().find(|it| it.id == id);
             let short = id.split_once(':').map(|(provider, _)| provider);
             let provider = model.map(|it| it.provider.as_str()).or(short);
             provider.is_some_and(|name| {
-                let config = self.suite.providers.get(name).unwrap_or(&Value::Null);
-                kindlm_providers::is_model_api(self.around.known_providers, name, config)
+                let config = self.base.suite.providers.get(name).unwrap_or(&Value::Null);
+                kindlm_providers::is_model_api(self.base.around.known_providers, name, config)
             })
         };
         !ids.is_empty() && ids.into_iter().all(is_of_api)
@@ -303,7 +284,7 @@ impl Loader<'_> {
             } else {
                 suggest(&tool, "the tools of the suite", names())
             };
-            self.sink.push(problem.with_help(help).into_warning());
+            self.base.sink.push(problem.with_help(help).into_warning());
         }
     }
 }
@@ -386,8 +367,4 @@ fn named_tools<'v>(test: &'v Value, expect: &str) -> Vec<Named<'v>> {
 /// The items of the list at a pointer; none if there is no list.
 fn items<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v Value> {
     value.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
-}
-
-fn is_zero(value: &Value) -> bool {
-    value.as_f64() == Some(0.0)
 }

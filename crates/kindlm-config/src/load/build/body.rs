@@ -12,9 +12,10 @@ use kindlm_engine::{
     BodyError, BodySource, CaseBody, ConversationTurn, Digest, Fingerprint, SimulatedAnswer,
     SimulatedResponse, SimulatedTool, Subject,
 };
-use kindlm_types::{ActionStatus, Channel, Message, Role, ToolSpec, Transcript, WorkspaceSpec};
+use kindlm_types::{ActionStatus, Channel, Message, ToolSpec, Transcript, WorkspaceSpec};
 use serde_json::{Map, Value, json};
 
+use crate::load::resolve::Opening;
 use crate::template::Form;
 use crate::written::{Response, Tool, ToolAnswer};
 
@@ -23,16 +24,6 @@ use crate::written::{Response, Tool, ToolAnswer};
 pub(super) enum Part<T: ?Sized> {
     Ready(Arc<T>),
     Written(Arc<str>),
-}
-
-/// The messages of a prompt.
-#[derive(Debug, Default)]
-pub(super) struct Opening {
-    /// The prompt's name; none for an agent without a prompt.
-    pub(super) name: Option<Arc<str>>,
-    pub(super) parts: Box<[(Role, Form)]>,
-    /// True if it is written as `messages`.
-    pub(super) is_chat: bool,
 }
 
 /// A transcript that was read.

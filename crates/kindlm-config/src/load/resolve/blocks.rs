@@ -12,15 +12,16 @@ use kindlm_types::{ComplianceInfo, Place, Problem, SuiteInfo, pointer};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::Loader;
-use super::check::Checked;
+use super::{Resolved, TEMPLATES};
+use crate::load::check::Checked;
+use crate::load::{object, text};
 use crate::written::{
     ComplianceBlock, DefaultsBlock, DerivedEntry, RiskLevel, SuiteBlock, TraceBlock, UploadBlock,
 };
 
-impl Loader<'_> {
+impl Resolved<'_> {
     /// Reads the blocks that stand alone.
-    pub(super) fn blocks(&mut self, piece: Piece<'_>, checked: &Checked) {
+    pub(in crate::load) fn blocks(&mut self, piece: Piece<'_>, checked: &Checked) {
         let document = &checked.document;
         self.suite_block(piece, checked);
         self.providers(piece, checked);
@@ -77,7 +78,7 @@ impl Loader<'_> {
         let permitted = &self.setup.scripts.permissions.env;
         let known = permitted.iter().map(|it| (it.clone(), (self.around.env)(it).into()));
         self.setup.env = known.collect();
-        let templates = super::object(&checked.document, super::templates::KEY);
+        let templates = object(&checked.document, TEMPLATES);
         self.setup.assertion_templates = templates.cloned().unwrap_or_default();
         self.suite.scripts = self.setup.scripts.clone();
         self.suite.assertion_templates = self.setup.assertion_templates.clone();
@@ -105,7 +106,7 @@ impl Loader<'_> {
         if checked.is_faulty("/reports") {
             return;
         }
-        for (reporter, path) in super::object(&checked.document, "reports").into_iter().flatten() {
+        for (reporter, path) in object(&checked.document, "reports").into_iter().flatten() {
             let is_known = self.around.reporters.is_empty()
                 || self.around.reporters.contains(&reporter.as_str());
             if !is_known {
@@ -126,7 +127,7 @@ impl Loader<'_> {
         let block: Option<SuiteBlock> = self.block(piece, checked, "suite");
         let Some(block) = block else { return };
         self.suite.info = SuiteInfo {
-            project: super::text(&checked.document, "project").unwrap_or_default().to_owned(),
+            project: text(&checked.document, "project").unwrap_or_default().to_owned(),
             name: block.name,
             description: block.description,
             tags: block.tags,
@@ -136,7 +137,7 @@ impl Loader<'_> {
     }
 
     fn providers(&mut self, piece: Piece<'_>, checked: &Checked) {
-        for (key, config) in super::object(&checked.document, "providers").into_iter().flatten() {
+        for (key, config) in object(&checked.document, "providers").into_iter().flatten() {
             let Some((registration, own)) =
                 kindlm_providers::configured(self.around.known_providers, key, config)
             else {

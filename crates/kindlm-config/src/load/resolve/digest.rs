@@ -11,11 +11,11 @@ use kindlm_engine::{Digest, Fingerprint};
 use kindlm_types::{FileError, FileTree, Files, TreeLimits};
 use serde_json::Value;
 
-use super::Loader;
+use super::Resolved;
 use crate::imports::{self, Programs};
 
 /// Files whose digests are stored when they are read.
-pub(super) struct Referred<'a> {
+pub(in crate::load) struct Referred<'a> {
     files: &'a dyn Files,
     digests: Mutex<HashMap<String, Fingerprint>>,
     programs: Programs<'a>,
@@ -24,7 +24,7 @@ pub(super) struct Referred<'a> {
 }
 
 impl<'a> Referred<'a> {
-    pub(super) fn new(files: &'a dyn Files) -> Self {
+    pub(in crate::load) fn new(files: &'a dyn Files) -> Self {
         let programs = Programs::new(files);
         Self { files, digests: Mutex::default(), programs, whole: Mutex::default() }
     }
@@ -42,7 +42,7 @@ impl<'a> Referred<'a> {
     }
 
     /// The digest of the files that a command line names, with all that these import; `None` where it names none.
-    pub(super) fn of_command(&self, line: &str) -> Option<Fingerprint> {
+    pub(in crate::load) fn of_command(&self, line: &str) -> Option<Fingerprint> {
         self.programs.of_command(line)
     }
 
@@ -77,9 +77,9 @@ impl Files for Referred<'_> {
     }
 }
 
-impl Loader<'_> {
+impl Resolved<'_> {
     /// The digest of a value, and of the files that it names.
-    pub(super) fn digest_with_files(&self, value: &Value) -> Fingerprint {
+    pub(in crate::load) fn digest_with_files(&self, value: &Value) -> Fingerprint {
         self.files_in(value, Digest::default().value(value)).finish()
     }
 
@@ -111,7 +111,7 @@ impl Loader<'_> {
     }
 
     /// The digests of the files that a value names.
-    pub(super) fn files_named(&self, value: &Value) -> Vec<Fingerprint> {
+    pub(in crate::load) fn files_named(&self, value: &Value) -> Vec<Fingerprint> {
         match value {
             Value::String(text) => self.file_of(text).into_iter().collect(),
             Value::Array(items) => items.iter().flat_map(|it| self.files_named(it)).collect(),

@@ -8,8 +8,9 @@ use kindlm_source::{Code, Diagnostic, Key, Kind, Node, Piece, Source, Span, read
 use kindlm_types::{Place, suggest};
 use serde::de::IgnoredAny;
 
-use super::prompt::Prompts;
-use super::{FILE, Loader};
+use super::Builder;
+use crate::load::FILE;
+use crate::load::resolve::Prompts;
 
 /// The keys that say what a test runs.
 const SUBJECTS: &[&str] = &["prompt", "command", "agent", "transcript"];
@@ -17,7 +18,7 @@ const SUBJECTS: &[&str] = &["prompt", "command", "agent", "transcript"];
 /// What can be read, for messages.
 const FORMATS: &str = "datasets are `.jsonl`, `.json`, `.yaml` or `.csv` files";
 
-impl Loader<'_> {
+impl Builder<'_> {
     /// Reads the tests of the files that a `file://` text names.
     pub(super) fn dataset(&mut self, piece: Piece<'_>, at: &str, text: &str, prompts: &Prompts) {
         let Some(path) = text.strip_prefix(FILE).filter(|it| !it.is_empty()) else {
@@ -29,31 +30,31 @@ impl Loader<'_> {
                     "expected a test, or `file://` and the path of a dataset",
                 )
                 .with_help(format!("{FORMATS}: `file://cases.jsonl`, `file://cases/*.yaml`"));
-            self.sink.push(diagnostic);
+            self.base.sink.push(diagnostic);
             return;
         };
         let paths = if path.contains(['*', '?', '[', '{']) {
-            match self.around.files.glob(path) {
+            match self.base.around.files.glob(path) {
                 Ok(paths) if paths.is_empty() => {
                     let diagnostic = piece
                         .error(Code::FILE, at, Place::Value, format!("`{path}` matches no file"))
                         .with_help("the pattern is relative to the folder of the config file");
-                    self.sink.push(diagnostic);
+                    self.base.sink.push(diagnostic);
                     return;
                 }
                 Ok(paths) => paths,
-                Err(err) => return self.sink.report_file(piece, at, &err),
+                Err(err) => return self.base.sink.report_file(piece, at, &err),
             }
         } else {
             vec![path.to_owned()]
         };
         for path in paths {
-            if self.sink.is_full {
+            if self.base.sink.is_full {
                 return;
             }
-            match self.around.files.read(&path) {
+            match self.base.around.files.read(&path) {
                 Ok(text) => self.dataset_file(piece, at, &path, text, prompts),
-                Err(err) => self.sink.report_file(piece, at, &err),
+                Err(err) => self.base.sink.report_file(piece, at, &err),
             }
         }
     }
@@ -70,9 +71,9 @@ impl Loader<'_> {
             Some(text) => text.into(),
             None => text,
         };
-        let source = Arc::new(self.around.source.beside(path, text));
-        let before = self.suite.cases.len();
-        let errors = self.sink.errors.len();
+        let source = Arc::new(self.base.around.source.beside(path, text));
+        let before = self.base.suite.cases.len();
+        let errors = self.base.sink.errors.len();
         let file = path.rsplit('/').next().unwrap_or(path);
         let extension = file.rsplit_once('.').map_or("", |(_, extension)| extension);
         match extension.to_ascii_lowercase().as_str() {
@@ -87,15 +88,15 @@ impl Loader<'_> {
                 };
                 let message = format!("`{path}` is not a dataset: its ending is not known");
                 let diagnostic = piece.error(Code::FILE, at, Place::Value, message).with_help(help);
-                self.sink.push(diagnostic);
+                self.base.sink.push(diagnostic);
                 return;
             }
         }
-        if self.suite.cases.len() == before && self.sink.errors.len() == errors {
+        if self.base.suite.cases.len() == before && self.base.sink.errors.len() == errors {
             let diagnostic = piece
                 .error(Code::FILE, at, Place::Value, format!("`{path}` has no tests in it"))
                 .with_help("an empty dataset would pass without checking anything");
-            self.sink.push(diagnostic);
+            self.base.sink.push(diagnostic);
         }
     }
 
@@ -108,7 +109,7 @@ impl Loader<'_> {
             if line.trim().is_empty() {
                 continue;
             }
-            if self.sink.is_full {
+            if self.base.sink.is_full {
                 return;
             }
             let Some(root) = self.read_json_or_yaml(source, range.clone()) else { continue };
@@ -121,7 +122,7 @@ impl Loader<'_> {
                     let reason = reason.split(" at line").next().unwrap_or_default();
                     let message = format!("this line is not JSON: {reason}");
                     let diagnostic = Diagnostic::error(Code::SYNTAX, message, source, span);
-                    self.sink.push(diagnostic.with_help(
+                    self.base.sink.push(diagnostic.with_help(
                         "write one test in each line: `{\"name\": \"…\", \"vars\": {…}, \"expect\": {…}}`",
                     ));
                 }
@@ -135,7 +136,7 @@ impl Loader<'_> {
             return Some(root);
         }
         let tree = read(source, range);
-        tree.diagnostics.into_iter().for_each(|it| self.sink.push(it));
+        tree.diagnostics.into_iter().for_each(|it| self.base.sink.push(it));
         tree.root
     }
 
@@ -151,11 +152,11 @@ impl Loader<'_> {
                 root.span,
             )
             .with_help("begin each test with `- `");
-            self.sink.push(diagnostic);
+            self.base.sink.push(diagnostic);
             return;
         }
         for (index, item) in root.items().iter().enumerate() {
-            if self.sink.is_full {
+            if self.base.sink.is_full {
                 return;
             }
             self.row(source, &format!("/{index}"), item, prompts);

@@ -1,0 +1,115 @@
+//! The agents that tests name.
+
+use kindlm_source::{Code, Piece, locate};
+use kindlm_types::{Place, Role, pointer, suggest};
+use serde_json::Value;
+
+use super::Builder;
+
+impl Builder<'_> {
+    /// Checks the agents that a test names.
+    pub(super) fn check_agents(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
+        for (at, id) in named(at, value) {
+            if id.is_empty() || self.base.is_agent(id) {
+                continue;
+            }
+            let message = format!("there is no agent `{id}`");
+            let help = if self.base.agents.names.is_empty() {
+                format!("say how it is started: `agents: {{ {id}: {{ command: ./agent.py }} }}`")
+            } else {
+                suggest(id, "agents", self.base.agents.names.iter().map(String::as_str))
+            };
+            let mut diagnostic =
+                piece.error(Code::UNKNOWN_REFERENCE, &at, Place::Value, message).with_help(help);
+            if piece.prefix.is_empty() && piece.root.get("agents").is_some() {
+                let place = locate(piece.source, piece.root, "/agents", Place::Key).span;
+                diagnostic = diagnostic.with_related(piece.source, place, "the agents are here");
+            }
+            self.base.sink.push(diagnostic);
+        }
+    }
+
+    /// Checks that the agents of a test with a workspace have no folder of their own: they cannot work in both.
+    pub(super) fn check_works_there(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
+        let whose = match value.get("workspace") {
+            Some(_) => "this test has a `workspace`",
+            None => "this test has the `workspace` of `defaults`",
+        };
+        for (at, id) in named(at, value) {
+            let spec = self.base.agents.ready.iter().find(|it| it.id == id);
+            let Some(cwd) = spec.and_then(|it| it.agent.as_ref()?.cwd.as_ref()) else { continue };
+            let message =
+                format!("the agent `{id}` has a folder of its own (`cwd: {cwd}`), and {whose}");
+            let mut diagnostic = piece.error(Code::INVALID_VALUE, &at, Place::Value, message).with_help(
+                "an agent cannot work in both: remove the `cwd`, or name another agent that has none",
+            );
+            let cwd = format!("/agents/{}/cwd", pointer::segment(id));
+            if piece.prefix.is_empty() && piece.root.get("agents").is_some() {
+                let place = locate(piece.source, piece.root, &cwd, Place::Value).span;
+                diagnostic = diagnostic.with_related(piece.source, place, "its folder");
+            }
+            self.base.sink.push(diagnostic);
+        }
+    }
+
+    /// Checks what is said to an agent: it can be told instructions and messages, one for each turn.
+    pub(super) fn check_said(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        value: &Value,
+        roles: Option<&[Role]>,
+    ) {
+        let turns: Vec<&Value> = value
+            .get("conversation")
+            .and_then(Value::as_array)
+            .map(|it| it.iter().collect())
+            .unwrap_or_default();
+        let says = |turn: &&Value| turn.get("user").is_some();
+        let opens = turns.first().is_some_and(says);
+        if value.get("prompt").is_none() && !opens {
+            let message = "the agent gets no message";
+            let help = "name a `prompt`, or let the first turn of `conversation` have a `user`";
+            self.base
+                .sink
+                .push(piece.error(Code::MISSING_KEY, at, Place::Value, message).with_help(help));
+        }
+        for (index, _) in turns.iter().enumerate().skip(1).filter(|(_, turn)| !says(turn)) {
+            let at = format!("{at}/conversation/{index}");
+            let message =
+                "this turn has no `user`, and one turn of an agent is all that follows a message";
+            let help = "say what the user says, or check the whole in the turn before";
+            self.base
+                .sink
+                .push(piece.error(Code::MISSING_KEY, &at, Place::Value, message).with_help(help));
+        }
+        let roles = roles.unwrap_or_default();
+        let at = format!("{at}/prompt");
+        if roles.contains(&Role::Assistant) {
+            let message = "an agent cannot be told what it has said before, and this prompt has words of the assistant";
+            let help = "use a prompt with `system` and `user` only";
+            self.base
+                .sink
+                .push(piece.error(Code::INVALID_VALUE, &at, Place::Value, message).with_help(help));
+        } else if !roles.is_empty() && !opens && !roles.contains(&Role::User) {
+            let message = "this prompt has no user message, so the agent gets none";
+            let help = "give the prompt a `user`, or let the first turn of `conversation` have one";
+            self.base
+                .sink
+                .push(piece.error(Code::INVALID_VALUE, &at, Place::Value, message).with_help(help));
+        }
+    }
+}
+
+/// The agents that a test names, each with its place.
+fn named<'v>(at: &str, test: &'v Value) -> Vec<(String, &'v str)> {
+    match test.get("agent") {
+        Some(Value::String(id)) => vec![(format!("{at}/agent"), id.as_str())],
+        Some(Value::Array(ids)) => {
+            let ids = ids.iter().enumerate();
+            ids.filter_map(|(index, id)| Some((format!("{at}/agent/{index}"), id.as_str()?)))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}

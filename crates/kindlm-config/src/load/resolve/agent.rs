@@ -1,0 +1,121 @@
+//! The agents of a suite.
+
+use kindlm_engine::Model;
+use kindlm_source::{Code, Piece};
+use kindlm_types::{AgentKind, AgentSpec, Place, Problem, pointer};
+
+use super::Resolved;
+use crate::load::check::Checked;
+use crate::load::object;
+
+/// The agents of a suite.
+#[derive(Debug, Default)]
+pub(in crate::load) struct Agents {
+    /// The names that tests may refer to, those of broken entries included.
+    pub(in crate::load) names: Vec<String>,
+    /// What is to be run.
+    pub(in crate::load) ready: Vec<Model>,
+}
+
+impl Resolved<'_> {
+    /// Reads the agents.
+    pub(in crate::load) fn agents(&mut self, piece: Piece<'_>, checked: &Checked) {
+        for (id, entry) in object(&checked.document, "agents").into_iter().flatten() {
+            self.agents.names.push(id.clone());
+            let at = format!("/agents/{}", pointer::segment(id));
+            if [kindlm_engine::COMMAND, kindlm_engine::TRANSCRIPT].contains(&&**id) {
+                let problem = Problem::key(&at, format!("`{id}` cannot be the name of an agent"))
+                    .with_help(
+                        "choose another one: reports and `--models` call tests of commands and transcripts by it",
+                    );
+                self.sink.report(piece, "", vec![problem]);
+            }
+            if checked.is_faulty(&at) {
+                continue;
+            }
+            let Some(spec) = self.sink.read::<AgentSpec>(piece, &at, entry.clone()) else {
+                continue;
+            };
+            self.sink.report(piece, &at, problems(&spec));
+            self.agents.ready.push(priced(id, spec));
+        }
+    }
+
+    /// Checks that no model has the name of an agent: reports tell them apart by it.
+    pub(in crate::load) fn check_agent_names(&mut self, piece: Piece<'_>) {
+        for name in &self.agents.names.clone() {
+            let Some(first) = self.models.get(name) else { continue };
+            let (source, span) = (first.source.clone(), first.span);
+            let at = format!("/agents/{}", pointer::segment(name));
+            let message = format!("the name `{name}` is taken by a model");
+            let diagnostic = piece
+                .error(Code::DUPLICATE, &at, Place::Key, message)
+                .with_label("given again")
+                .with_related(&source, span, "given first")
+                .with_help(
+                    "give the agent another name: reports tell models and agents apart by it",
+                );
+            self.sink.push(diagnostic);
+        }
+    }
+
+    /// True if this is the name of an agent.
+    pub(in crate::load) fn is_agent(&self, id: &str) -> bool {
+        self.agents.names.iter().any(|it| it == id)
+    }
+
+    /// True if there is no agent.
+    pub(in crate::load) fn agents_are_none(&self) -> bool {
+        self.agents.names.is_empty()
+    }
+}
+
+/// What is wrong with an agent beyond its shape.
+fn problems(spec: &AgentSpec) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if spec.kind == AgentKind::Kindlm {
+        if spec.command.is_none() {
+            problems.push(
+                Problem::new("", "the agent has no `command`").with_help(
+                    "say how it is started, such as `command: ./agent.py`, or which one it is: `type: claude-code` or `type: codex`",
+                ),
+            );
+        }
+        if !spec.ignore_lines.is_empty() {
+            let problem =
+                Problem::key("/ignoreLines", "KindLM's own protocol has no lines to be ignored");
+            problems.push(problem.with_help("remove it: it is for `claude-code` and `codex`"));
+        }
+    }
+    if spec.command.as_ref().is_some_and(|it| it.trim().is_empty()) {
+        problems.push(Problem::new("/command", "the command line is empty"));
+    }
+    let texts = spec.args.iter().enumerate().map(|(index, it)| (format!("/args/{index}"), it));
+    let texts = texts.chain(spec.command.iter().map(|it| ("/command".to_owned(), it)));
+    for (at, _) in texts.filter(|(_, it)| it.contains('\0')) {
+        problems.push(Problem::new(at, "it has a NUL character, which no argument can have"));
+    }
+    for (index, name) in spec.env.iter().flatten().enumerate() {
+        if name.contains('=') || name.contains(char::is_whitespace) {
+            let problem = Problem::new(format!("/env/{index}"), "this is no name of a variable");
+            problems.push(problem.with_help(
+                "write the name alone: its value comes from the environment of `kindlm`",
+            ));
+        }
+    }
+    problems
+}
+
+/// An agent as it is run, with the price that is known for its model.
+fn priced(id: &str, spec: AgentSpec) -> Model {
+    let vendor = match spec.kind {
+        AgentKind::Kindlm => None,
+        AgentKind::ClaudeCode => Some("anthropic"),
+        AgentKind::Codex => Some("openai"),
+    };
+    let known = vendor.zip(spec.model.as_deref());
+    let known = known.and_then(|(vendor, model)| kindlm_providers::pricing::price(vendor, model));
+    let mut model = Model::of_agent(id, spec);
+    model.price = model.price.or(known);
+    model
+}
