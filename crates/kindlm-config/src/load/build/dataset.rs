@@ -72,7 +72,7 @@ impl Builder<'_> {
             None => text,
         };
         let source = Arc::new(self.base.around.source.beside(path, text));
-        let before = self.base.suite.cases.len();
+        let before = self.cases.len();
         let errors = self.base.sink.errors.len();
         let file = path.rsplit('/').next().unwrap_or(path);
         let extension = file.rsplit_once('.').map_or("", |(_, extension)| extension);
@@ -92,7 +92,7 @@ impl Builder<'_> {
                 return;
             }
         }
-        if self.base.suite.cases.len() == before && self.base.sink.errors.len() == errors {
+        if self.cases.len() == before && self.base.sink.errors.len() == errors {
             let diagnostic = piece
                 .error(Code::FILE, at, Place::Value, format!("`{path}` has no tests in it"))
                 .with_help("an empty dataset would pass without checking anything");

@@ -25,7 +25,7 @@ mod workspace;
 
 use std::collections::HashMap;
 
-use kindlm_engine::Suite;
+use kindlm_engine::{Suite, TestCase};
 use kindlm_source::{Diagnostic, Piece};
 
 use super::resolve::{Resolved, Workspace};
@@ -36,6 +36,8 @@ use super::{Missing, Spot};
 struct Builder<'a> {
     /// What tests refer to.
     base: Resolved<'a>,
+    /// The tests that are built.
+    cases: Vec<TestCase>,
     /// Where each test name was given first.
     names: HashMap<String, Spot>,
     /// What tests have in common.
@@ -63,6 +65,7 @@ pub(super) fn build(piece: Piece<'_>, mut base: Resolved<'_>) -> (Suite, Sink, V
     let prompts = std::mem::take(&mut base.prompts);
     let mut builder = Builder {
         base,
+        cases: Vec::new(),
         names: HashMap::new(),
         pool: pool::Pool::default(),
         transcripts: HashMap::new(),
@@ -87,7 +90,8 @@ pub(super) fn build(piece: Piece<'_>, mut base: Resolved<'_>) -> (Suite, Sink, V
     let Resolved { mut suite, sink, setup, mut agents, missing, .. } = builder.base;
     // After all models, as the first one is the default judge.
     suite.models.append(&mut agents.ready);
-    suite.cases.shrink_to_fit();
+    builder.cases.shrink_to_fit();
+    suite.cases = builder.cases;
     builder.pool.compiler.close(setup);
     (suite, sink, missing)
 }

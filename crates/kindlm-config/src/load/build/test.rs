@@ -81,7 +81,7 @@ impl Builder<'_> {
         let Some(entry) = self.base.sink.read::<TestEntry>(piece, at, value) else { return };
         self.check_effect(piece, at, &entry);
         let case = self.case((piece, at), entry, parts, &key, tools);
-        self.base.suite.cases.extend(case);
+        self.cases.extend(case);
     }
 
     /// Puts a test together; `None` if it is broken. `key` tells its kit from those of others.
