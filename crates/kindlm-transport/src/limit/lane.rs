@@ -55,7 +55,7 @@ struct State {
 /// The transport enters and leaves lanes by itself. Who sends by other means does it so:
 ///
 /// ```
-/// use kindlm_providers::limit::{Lane, Limits};
+/// use kindlm_transport::limit::{Lane, Limits};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 /// let lane = Lane::new(Limits { rpm: 600.try_into().ok(), ..Limits::default() });
