@@ -59,28 +59,17 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// The crates that still have files that need each other, with the number of these files. It only goes down.
-const IN_CIRCLES: &[(&str, usize)] =
-    &[("kindlm-providers", 3), ("kindlm-script", 4), ("kindlm-workspace", 7)];
-
-/// No two files of a crate need each other, but for those that are left in [`IN_CIRCLES`].
+/// No two files of a crate need each other.
 fn check_circles(root: &Path) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for item in std::fs::read_dir(root.join("crates"))? {
         let folder = item?.path();
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let src = folder.join("src");
-        let circles = circles::of_crate(&src, &sources(&src)?)?;
-        let count: usize = circles.iter().map(Vec::len).sum();
-        let known = IN_CIRCLES.iter().find(|it| it.0 == name).map_or(0, |it| it.1);
-        if count < known {
-            findings
-                .push(format!("{name}: {count} files are in circles: write so in `IN_CIRCLES`"));
-        }
-        for circle in circles.iter().filter(|_| count > known) {
+        for circle in circles::of_crate(&src, &sources(&src)?)? {
             let files = circle.join(", ");
             findings.push(format!(
-                "{name}: these files need each other: {files}; move what they share into a file below them ({count} files are in circles, and {known} were)"
+                "{name}: these files need each other: {files}; move what they share into a file below them"
             ));
         }
     }

@@ -1,8 +1,7 @@
 //! Makes folders for agents, and removes them again.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kindlm_types::{
@@ -13,24 +12,8 @@ use tokio::sync::OnceCell;
 
 use crate::isolation::Wrap;
 use crate::open::Open;
+use crate::options::{FoldersOptions, folder, slug};
 use crate::start::{Start, StartKey};
-
-/// Where folders are made, and what of.
-#[derive(Clone, Debug, Default)]
-pub struct FoldersOptions {
-    /// The folder of the suite: what paths in it are relative to.
-    pub suite: PathBuf,
-    /// Hidden files and folders of all tests, from that folder: no agent may read those of another test either.
-    pub hidden: Vec<String>,
-    /// True if a workspace may start as a folder outside of that one.
-    pub allow_outside: bool,
-    /// The folder for temporary files. Outside of the suite, so that tools do not take the suite for a part of the work.
-    pub temp: PathBuf,
-    /// True if the folders are left where they are.
-    pub keep: bool,
-    /// Where programs are looked for, as in the variable `PATH`.
-    pub path: OsString,
-}
 
 /// Folders for agents. Everything is removed when this is dropped, unless it is to be kept.
 #[derive(Debug)]
@@ -106,15 +89,6 @@ impl Folders {
     }
 }
 
-/// A temporary folder. `prefix` is the part of its name that people read.
-pub(crate) fn folder(within: &Path, prefix: &str, keep: bool) -> Result<TempDir, WorkspaceError> {
-    let mut made = tempfile::Builder::new().prefix(prefix).tempdir_in(within).map_err(|err| {
-        WorkspaceError(format!("cannot make a folder in `{}`: {err}", within.display()))
-    })?;
-    made.disable_cleanup(keep);
-    Ok(made)
-}
-
 /// The real place of something that a suite names, if the suite may name it.
 fn resolve(options: &FoldersOptions, path: &str, key: &str) -> Result<PathBuf, WorkspaceError> {
     let failed = |why: String| WorkspaceError(format!("`{key}` is `{path}`: {why}"));
@@ -124,14 +98,6 @@ fn resolve(options: &FoldersOptions, path: &str, key: &str) -> Result<PathBuf, W
         return Ok(real);
     }
     Err(failed("it is outside the folder of the config file; give `--allow-outside`".to_owned()))
-}
-
-/// The name of an execution as a part of a file name.
-pub(crate) fn slug(of: &WorkFor<'_>) -> String {
-    let plain = |it: char| if it.is_ascii_alphanumeric() { it.to_ascii_lowercase() } else { '-' };
-    let case: String = of.case.chars().take(40).map(plain).collect();
-    let model: String = of.model.chars().take(20).map(plain).collect();
-    format!("{case}-{model}-{}", of.repeat)
 }
 
 impl Workspaces for Folders {

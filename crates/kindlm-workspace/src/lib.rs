@@ -19,9 +19,11 @@ mod folders;
 mod inside;
 mod isolation;
 mod open;
+mod options;
 pub mod reports;
-mod score;
 mod start;
 mod tree;
+mod work;
 
-pub use folders::{Folders, FoldersOptions};
+pub use folders::Folders;
+pub use options::FoldersOptions;

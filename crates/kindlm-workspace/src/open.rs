@@ -14,15 +14,11 @@ use tempfile::TempDir;
 
 use crate::changes::globs;
 use crate::finish::{Finish, finish};
-use crate::folders::{FoldersOptions, slug};
 use crate::inside::Inside;
 use crate::isolation::Wrap;
-use crate::start::{Start, blocking};
-
-/// The variable that tells an agent where the suite is.
-const SUITE: &str = "KINDLM_SUITE";
-/// The variable that tells an agent where it works.
-pub(crate) const WORKSPACE: &str = "KINDLM_WORKSPACE";
+use crate::options::slug;
+use crate::start::Start;
+use crate::work::blocking;
 
 /// A folder that is ready for one agent.
 #[derive(Debug)]
@@ -190,11 +186,4 @@ impl Drop for Open {
             self.wrap.abandon(&self.folder);
         }
     }
-}
-
-/// What every command in a workspace knows about where it is.
-pub(crate) fn variables(options: &FoldersOptions, folder: &Path) -> Vec<(String, String)> {
-    let variable = |name: &str, path: &Path| (name.to_owned(), path.display().to_string());
-    let suite = options.suite.canonicalize().unwrap_or_else(|_| options.suite.clone());
-    vec![variable(SUITE, &suite), variable(WORKSPACE, folder)]
 }

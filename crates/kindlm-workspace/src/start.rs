@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use globset::GlobSet;
 use kindlm_types::workspace::{Container, Isolation};
-use kindlm_types::{Backend, CommandOutput, CommandSpec, WorkspaceError, WorkspaceSpec};
+use kindlm_types::{Backend, WorkspaceError, WorkspaceSpec};
 use tempfile::TempDir;
 
 use crate::copy::copy;
-use crate::folders::folder;
 use crate::inside::Inside;
 use crate::isolation::{Worktrees, Wrap};
+use crate::options::folder;
 use crate::tree::{Limits, Tree, walk, written_at};
+use crate::work::{NAME, blocking, copy_start, run};
 
 /// How long a setup may take at least: it may have to install what the agent works with.
 const SETUP: Duration = Duration::from_mins(10);
@@ -147,9 +148,6 @@ impl Start {
     }
 }
 
-/// What errors call the folder.
-const NAME: &str = "the start of the workspace";
-
 /// Makes sure that what is around commands starts, and runs the setup.
 async fn prepare(
     spec: &WorkspaceSpec,
@@ -200,48 +198,4 @@ impl Drop for Watched<'_> {
             self.wrap.abandon(self.folder);
         }
     }
-}
-
-/// Runs a command that must succeed; `what` names it, `wrap` is what is around it.
-pub(crate) async fn run(
-    command: &CommandSpec,
-    what: &str,
-    wrap: Option<&Wrap>,
-    backend: &dyn Backend,
-) -> Result<String, WorkspaceError> {
-    let ran = backend.run(command).await;
-    let ran = ran.map_err(|err| WorkspaceError(format!("{what}: {}", err.message)))?;
-    if ran.exit_code == Some(0) {
-        return Ok(ran.text);
-    }
-    if let Some(why) = wrap.and_then(|it| it.not_started(ran.exit_code, &ran.stderr)) {
-        return Err(WorkspaceError(format!("{what}: {why}")));
-    }
-    let code = || ran.exit_code.map(|code| format!("ended with exit code {code}"));
-    let ended = CommandOutput::broken_off(ran.exit_code)
-        .map(|why| format!("did not do its work: {why}"))
-        .or_else(code)
-        .unwrap_or_default();
-    let said = if ran.stderr.trim().is_empty() { &ran.text } else { &ran.stderr };
-    let lines: Vec<&str> = said.trim().lines().collect();
-    let last = lines[lines.len().saturating_sub(5)..].join("\n");
-    let last: String = last.chars().take(1000).collect();
-    let colon = if last.is_empty() { "" } else { ": " };
-    Err(WorkspaceError(format!("{what} {ended}{colon}{last}")))
-}
-
-/// Works on the disk without keeping others waiting.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, WorkspaceError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(WorkspaceError),
-        Err(err) => Err(WorkspaceError(format!("work on the disk broke off: {err}"))),
-    }
-}
-
-/// Copies a start, whose size is known to be allowed, to a folder.
-pub(crate) async fn copy_start(start: &Path, to: &Path) -> Result<(), WorkspaceError> {
-    let (from, to) = (start.to_path_buf(), to.to_path_buf());
-    blocking(move || copy(&from, &to, &[], Limits::NONE, NAME)).await
 }

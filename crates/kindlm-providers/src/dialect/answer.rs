@@ -3,23 +3,11 @@
 use kindlm_types::{FinishReason, Prompt, ProviderError, ProviderErrorKind, ToolCall, twice_of};
 use serde_json::Value;
 
-use super::failure::{self, Rule};
+use super::failure;
+pub(crate) use super::failure::Reader;
 use super::part::{self, Malformed};
+pub(crate) use super::text::{excerpt, non_empty};
 use crate::HttpResponse;
-
-/// How many characters of a body are shown.
-const SHOWN: usize = 200;
-
-/// Reads the responses of one provider.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a> {
-    /// The provider's id.
-    pub(crate) provider: &'static str,
-    /// The variable that holds the key, for messages.
-    pub(crate) key: Option<&'a str>,
-    /// The kinds of errors for which this vendor differs from the others.
-    pub(crate) rule: Rule,
-}
 
 impl Reader<'_> {
     /// The JSON object of a successful response.
@@ -199,19 +187,6 @@ fn describe(response: &HttpResponse) -> String {
     }
 }
 
-/// The first 200 characters of a text, on one line.
-pub(crate) fn excerpt(text: &str) -> String {
-    let mut out: String = text
-        .chars()
-        .take(SHOWN)
-        .map(|it| if it.is_control() || it == '`' { ' ' } else { it })
-        .collect();
-    if text.chars().nth(SHOWN).is_some() {
-        out.push('…');
-    }
-    out.trim().to_owned()
-}
-
 /// More tokens than any answer has. A greater count is a fault of the server, not a count.
 const MOST_TOKENS: f64 = 1e12;
 
@@ -229,9 +204,4 @@ pub(crate) fn counted(value: &Value) -> Option<u64> {
         Value::String(text) => text.trim().parse().ok(),
         _ => None,
     }
-}
-
-/// A text that is there and not empty.
-pub(crate) fn non_empty(value: &Value) -> Option<&str> {
-    value.as_str().filter(|it| !it.is_empty())
 }

@@ -3,10 +3,21 @@
 use kindlm_types::{ProviderError, ProviderErrorKind as Kind, ecma};
 use serde_json::Value;
 
-use super::answer::{Reader, excerpt};
+use super::text::excerpt;
 
 /// How many characters of a vendor's message are kept.
 const KEPT: usize = 1000;
+
+/// Reads the responses of one provider.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader<'a> {
+    /// The provider's id.
+    pub(crate) provider: &'static str,
+    /// The variable that holds the key, for messages.
+    pub(crate) key: Option<&'a str>,
+    /// The kinds of errors for which this vendor differs from the others.
+    pub(crate) rule: Rule,
+}
 
 /// What a vendor means, where it differs from what everybody means; `None` for the common reading.
 pub(crate) type Rule = fn(&Facts) -> Option<Kind>;

@@ -6,3 +6,4 @@ pub(crate) mod chat;
 pub(crate) mod failure;
 pub(crate) mod part;
 pub(crate) mod settings;
+pub(crate) mod text;

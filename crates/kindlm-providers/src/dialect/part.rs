@@ -6,7 +6,7 @@
 use kindlm_types::{Prompt, ToolCall};
 use serde_json::{Value, json};
 
-use super::answer::{excerpt, non_empty};
+use super::text::{excerpt, non_empty};
 
 /// Why a part of an answer cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

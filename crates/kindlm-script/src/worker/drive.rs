@@ -6,7 +6,7 @@ use rquickjs::function::Args;
 use rquickjs::{Ctx, Error, Exception, Function, Object, Promise, Type, Value};
 
 use super::compile::{self, Problem};
-use super::engine::Shared;
+use super::shared::Shared;
 use crate::frame::{Ask, Call, Ending, Stop, Usage, What};
 use crate::limits;
 

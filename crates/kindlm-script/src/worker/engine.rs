@@ -11,6 +11,7 @@ use rquickjs::{Context, Ctx, Function, Object, Persistent, Runtime, Value};
 use super::arena::{Arena, Snapshot};
 use super::compile::{Bytecode, Compiler, Head, Problem};
 use super::drive::{self, Halt};
+use super::shared::{Hooks, Kept, Shared};
 use super::state::State;
 use super::{builtins, modules, native};
 use crate::frame::{Call, Ending, Stop, What};
@@ -22,10 +23,6 @@ const ARENA: usize = 2 * limits::MEMORY;
 const KEPT: usize = 32 << 20;
 /// From this much memory on, a worker is replaced after the call, so that it is given back.
 const BLOATED: usize = 48 << 20;
-
-/// Functions of the prelude.
-#[derive(Debug)]
-pub(crate) struct Hooks(HashMap<&'static str, Persistent<Function<'static>>>);
 
 const HOOKS: [&str; 12] = [
     "wait",
@@ -41,49 +38,6 @@ const HOOKS: [&str; 12] = [
     "settled",
     "load",
 ];
-
-impl Hooks {
-    pub(crate) fn get<'js>(
-        &self,
-        ctx: &Ctx<'js>,
-        name: &'static str,
-    ) -> rquickjs::Result<Function<'js>> {
-        match self.0.get(name) {
-            Some(hook) => hook.clone().restore(ctx),
-            None => Err(rquickjs::Error::Unknown),
-        }
-    }
-}
-
-/// What all Rust code behind the engine shares.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) state: Rc<State>,
-    pub(crate) arena: Arena,
-    pub(crate) hooks: RefCell<Option<Rc<Hooks>>>,
-    pub(crate) compiler: Compiler,
-    compiled: RefCell<HashMap<Kept, Bytecode>>,
-}
-
-/// Code that is no file, and is compiled once.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Kept {
-    /// A built-in module.
-    Builtin(&'static str),
-    /// A body: its parameters, and its code.
-    Body(String, Box<str>),
-}
-
-impl Shared {
-    pub(crate) fn hook<'js>(
-        &self,
-        ctx: &Ctx<'js>,
-        name: &'static str,
-    ) -> rquickjs::Result<Function<'js>> {
-        let hooks = self.hooks.borrow().clone();
-        hooks.ok_or(rquickjs::Error::Unknown)?.get(ctx, name)
-    }
-}
 
 /// A JavaScript engine that forgets.
 pub(crate) struct Engine {

@@ -10,6 +10,7 @@ mod lockdown;
 mod modules;
 mod native;
 mod pure;
+mod shared;
 mod state;
 mod typescript;
 

@@ -6,8 +6,7 @@ use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::Declared;
 use rquickjs::{Array, Ctx, Exception, Module, Object, Value};
 
-use super::engine::Shared;
-use super::native::throw;
+use super::shared::{Shared, throw};
 use super::state::{State, Unit};
 use super::{builtins, compile};
 use crate::frame::Refusal;

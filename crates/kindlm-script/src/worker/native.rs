@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use rquickjs::{Array, ArrayBuffer, Ctx, Error, Exception, Function, Object};
 
-use super::engine::Shared;
+use super::shared::{Shared, throw};
 use super::state::Unit;
 use super::{builtins, compile, modules, pure};
 use crate::frame::{Ask, Look, Refusal};
@@ -142,16 +142,4 @@ fn powers<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, native: &Object<'js>) -> rqu
     };
     native.set("fetch", Function::new(ctx.clone(), fetch)?)?;
     Ok(())
-}
-
-/// Throws an error with a code, as Node's errors have one.
-pub(crate) fn throw(ctx: &Ctx<'_>, refusal: &Refusal) -> Error {
-    let thrown = Exception::from_message(ctx.clone(), &refusal.message).and_then(|exception| {
-        exception.set("code", refusal.code.as_str())?;
-        Ok(exception)
-    });
-    match thrown {
-        Ok(exception) => exception.throw(),
-        Err(err) => err,
-    }
 }

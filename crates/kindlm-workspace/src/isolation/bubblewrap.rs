@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use kindlm_types::{WorkspaceError, WorkspaceSpec};
 
 use super::{Inner, installed, quoted};
-use crate::folders::FoldersOptions;
+use crate::options::FoldersOptions;
 
 /// Where sockets of Docker, of agents that hold keys, of desktops and of services are. A file that cannot be written can
 /// still be spoken with, if it is a socket.

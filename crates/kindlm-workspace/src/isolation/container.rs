@@ -8,7 +8,7 @@ use kindlm_types::workspace::{Container, ContainerEngine};
 use kindlm_types::{Backend, CommandSpec, WorkspaceError, WorkspaceSpec};
 
 use super::{Inner, find, quoted};
-use crate::folders::FoldersOptions;
+use crate::options::FoldersOptions;
 
 /// Where the folder is in a container.
 pub(crate) const FOLDER: &str = "/workspace";

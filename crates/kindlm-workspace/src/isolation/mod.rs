@@ -11,8 +11,7 @@ use std::time::Duration;
 use kindlm_types::workspace::Isolation;
 use kindlm_types::{AgentFolder, Backend, CommandSpec, WorkspaceError, WorkspaceSpec};
 
-use crate::folders::FoldersOptions;
-use crate::open::{WORKSPACE, variables};
+use crate::options::{FoldersOptions, WORKSPACE, variables};
 use bubblewrap::Bubblewrap;
 use container::Boxed;
 pub(crate) use worktree::Worktrees;

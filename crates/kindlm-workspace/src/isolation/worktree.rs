@@ -9,7 +9,7 @@ use std::time::Duration;
 use kindlm_types::{Backend, CommandSpec, FileTree, WorkspaceError};
 
 use super::{GIT_PLACES, own_git, quoted};
-use crate::start::{blocking, copy_start, run};
+use crate::work::{blocking, copy_start, run};
 
 /// How long git may take.
 const PATIENCE: Duration = Duration::from_mins(2);

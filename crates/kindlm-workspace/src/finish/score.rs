@@ -18,12 +18,13 @@ use kindlm_types::workspace::{
 use kindlm_types::{Backend, CommandOutput, CommandSpec, FileTree, WorkspaceError};
 use tempfile::TempDir;
 
-use crate::finish::Finish;
-use crate::folders::folder;
+use super::Finish;
 use crate::inside::Inside;
+use crate::options::folder;
 use crate::reports;
-use crate::start::{Start, blocking};
+use crate::start::Start;
 use crate::tree::{Count, Limits};
+use crate::work::blocking;
 
 /// The most bytes of a test report: 64 MiB.
 const MAX_REPORT: u64 = 64 << 20;

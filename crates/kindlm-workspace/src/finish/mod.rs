@@ -1,5 +1,7 @@
 //! Collects the evidence of a workspace when an agent has finished.
 
+mod score;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +14,10 @@ use serde_json::json;
 use crate::changes::{changes, globs};
 use crate::inside::Inside;
 use crate::isolation::Wrap;
-use crate::score::{Parts, Score, TestsToRun, hidden_files};
-use crate::start::{Start, blocking};
+use crate::start::Start;
 use crate::tree::Limits;
+use crate::work::blocking;
+use score::{Parts, Score, TestsToRun, hidden_files};
 
 /// How much of a file a check gets to see, in bytes: 1 MiB.
 const MAX_FILE: u64 = 1 << 20;

@@ -1,0 +1,53 @@
+//! Where workspaces are made, and the names of what belongs to them.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use kindlm_types::{WorkFor, WorkspaceError};
+use tempfile::TempDir;
+
+/// The variable that tells an agent where the suite is.
+const SUITE: &str = "KINDLM_SUITE";
+/// The variable that tells an agent where it works.
+pub(crate) const WORKSPACE: &str = "KINDLM_WORKSPACE";
+
+/// Where folders are made, and what of.
+#[derive(Clone, Debug, Default)]
+pub struct FoldersOptions {
+    /// The folder of the suite: what paths in it are relative to.
+    pub suite: PathBuf,
+    /// Hidden files and folders of all tests, from that folder: no agent may read those of another test either.
+    pub hidden: Vec<String>,
+    /// True if a workspace may start as a folder outside of that one.
+    pub allow_outside: bool,
+    /// The folder for temporary files. Outside of the suite, so that tools do not take the suite for a part of the work.
+    pub temp: PathBuf,
+    /// True if the folders are left where they are.
+    pub keep: bool,
+    /// Where programs are looked for, as in the variable `PATH`.
+    pub path: OsString,
+}
+
+/// A temporary folder. `prefix` is the part of its name that people read.
+pub(crate) fn folder(within: &Path, prefix: &str, keep: bool) -> Result<TempDir, WorkspaceError> {
+    let mut made = tempfile::Builder::new().prefix(prefix).tempdir_in(within).map_err(|err| {
+        WorkspaceError(format!("cannot make a folder in `{}`: {err}", within.display()))
+    })?;
+    made.disable_cleanup(keep);
+    Ok(made)
+}
+
+/// The name of an execution as a part of a file name.
+pub(crate) fn slug(of: &WorkFor<'_>) -> String {
+    let plain = |it: char| if it.is_ascii_alphanumeric() { it.to_ascii_lowercase() } else { '-' };
+    let case: String = of.case.chars().take(40).map(plain).collect();
+    let model: String = of.model.chars().take(20).map(plain).collect();
+    format!("{case}-{model}-{}", of.repeat)
+}
+
+/// What every command in a workspace knows about where it is.
+pub(crate) fn variables(options: &FoldersOptions, folder: &Path) -> Vec<(String, String)> {
+    let variable = |name: &str, path: &Path| (name.to_owned(), path.display().to_string());
+    let suite = options.suite.canonicalize().unwrap_or_else(|_| options.suite.clone());
+    vec![variable(SUITE, &suite), variable(WORKSPACE, folder)]
+}
