@@ -158,7 +158,7 @@ impl Declaration {
         let Some(word) = map.remove("kindlm") else { return Err(has_key) };
         let word = word.as_str().ok_or(true)?;
         if let Some(key) = twice(line) {
-            // Of two tellings one would be lost, and nobody knows which is meant.
+            // One of two declarations would be lost, and either may be meant.
             return Ok(Self::Unreadable(format!("`{word}` has the key `{key}` twice")));
         }
         // The space after the brace is what most JSON writers put there by themselves.

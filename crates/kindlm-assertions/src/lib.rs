@@ -1,7 +1,7 @@
 //! Checks of what a model or an agent said and did.
 //!
 //! Each assertion is a folder of its own in one of nine groups; [`REGISTRY`] lists them. An assertion is a pure function of
-//! [`Evidence`]: no I/O, no `async`. One that needs a model *asks* ([`Assertion::questions`]); whoever runs
+//! [`Evidence`]: no I/O, no `async`. One that needs a model *asks* ([`Assertion::questions`]); the program that runs
 //! the checks answers and then calls [`Assertion::evaluate`].
 //!
 //! ```

@@ -68,7 +68,7 @@ unsafe impl GlobalAlloc for Mimalloc {
     }
 }
 
-/// Lets the allocator keep memory that nobody uses for 50 ms instead of a second. Reading a suite of 100,000 tests then
+/// Lets the allocator keep unused memory for 50 ms instead of a second. Reading a suite of 100,000 tests then
 /// takes a tenth less memory, at no cost that can be measured.
 pub(crate) fn give_memory_back_soon() {
     /// `mi_option_purge_delay` in `mimalloc.h`, in milliseconds; the bindings have no name for it.

@@ -83,7 +83,7 @@ impl<'a> Calls<'a> {
             let call = self.backend.complete(provider, prompt, timeout);
             return Ok(self.guarded(provider, patience(timeout), call).await?);
         };
-        // Without a price nobody knows what to set aside; who answers may still tell what it has cost.
+        // Without a price there is no amount to reserve; the answer may still report its cost.
         let most = model.price.map_or(0.0, |price| worst_case(prompt, &price));
         // Before there is a place for it: waiting for money must not keep others from being answered.
         let paid = budget.pay(most).await.map_err(Unanswered::Budget)?;

@@ -94,7 +94,7 @@ fn with_cases<C: CaseSource>(
 
 /// Plans, executes and reports in one go: for tests in Rust code.
 ///
-/// There is no baseline, nobody watches, and [`Report::run`] is left empty, as this crate knows no clock.
+/// There is no baseline and no progress listener, and [`Report::run`] is left empty, as this crate knows no clock.
 /// Needs a tokio runtime with time enabled, as `#[tokio::test]` has.
 pub async fn run(
     suite: &Suite,

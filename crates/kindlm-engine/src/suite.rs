@@ -107,7 +107,7 @@ impl Model {
         }
     }
 
-    /// What an answer cost in US dollars: what it tells itself, else the price of its tokens; `None` if nobody knows.
+    /// What an answer cost in US dollars: what it tells itself, else the price of its tokens; `None` if neither is known.
     pub(crate) fn cost_of(&self, told: Option<f64>, usage: &Usage) -> Option<f64> {
         told.or_else(|| self.price?.cost_if_counted(usage))
     }

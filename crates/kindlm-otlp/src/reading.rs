@@ -203,7 +203,7 @@ fn last_answer<'t, 's, 'c>(
 
 /// Why a trace is not over that ends with a model that asks for a tool.
 ///
-/// Where no clock can be gone by, nobody knows which came last.
+/// Without a common clock the last one is unknown.
 fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Option<String> {
     let (at, messages) = conversation.said.last().filter(|_| tree.has_time)?;
     let step = tree.steps.get(*at)?;

@@ -106,7 +106,7 @@ impl Timeline<'_, '_> {
     }
 
     fn call(&mut self, call: &Call) {
-        // No arguments are an empty object; those that nobody recorded are nothing.
+        // No arguments are an empty object; arguments that were not recorded are nothing.
         let input = match &call.malformed {
             Some(text) => Value::from(text.as_str()),
             None if call.shows_arguments => call.arguments.clone(),

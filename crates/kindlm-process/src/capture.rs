@@ -199,7 +199,7 @@ fn command(
     command
 }
 
-/// A command line that is ready to be started in a folder: a process group of its own that ends when nobody waits for it
+/// A command line that is ready to be started in a folder: a process group of its own that ends when it is not waited for
 /// any more, with pipes for all that it reads and writes.
 pub fn prepared(line: &str, folder: &Path) -> Command {
     let mut command = shell(line);

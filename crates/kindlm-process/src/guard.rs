@@ -120,7 +120,7 @@ done
     }
 }
 
-/// Where there are no process groups, nobody is guarded.
+/// Where there are no process groups, nothing is guarded.
 #[cfg(not(unix))]
 #[derive(Clone, Debug, Default)]
 pub struct Guard;

@@ -1,4 +1,4 @@
-//! What it costs to pass the limiter when nobody is in the way: `cargo run --release --example limiter_cost`.
+//! The cost of passing the limiter when no other request is in the way: `cargo run --release --example limiter_cost`.
 #![expect(clippy::print_stdout, reason = "it says what it measured")]
 
 use std::hint::black_box;

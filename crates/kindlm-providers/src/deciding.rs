@@ -1,4 +1,4 @@
-//! What of a provider's configuration decides its answers, for whoever keeps them.
+//! The part of a provider's configuration that decides its answers, for stores of answers.
 
 use serde_json::{Map, Value};
 

@@ -87,7 +87,7 @@ fn asked(metadata: &serde_json::Map<String, Value>) -> Option<String> {
     Some(format!("{times} times: its first reply could not be read in full"))
 }
 
-/// Why nobody alone is the best, or why two orders do not agree.
+/// The reason for a tie: several are the best, or two orders disagree.
 fn tie(metadata: &serde_json::Map<String, Value>) -> &'static str {
     if metadata.contains_key("driftByOrder") {
         return "the judge finds more drift than is allowed in one order of reading, and not in the other";
@@ -229,7 +229,7 @@ mod tests {
         for (metadata, expected) in [
             (json!({"choices": [choice("`a`"), choice("`b`")]}), "has not chosen the same"),
             (json!({"choices": [choice("`a` and `b`"), choice("`a` and `b`")]}), "said the same"),
-            // All outputs were equal, so that nobody was asked.
+            // All outputs were equal, so no judge was asked.
             (json!({"choices": []}), "said the same"),
             (json!({"scores": {"a": 0.5, "b": 0.5}}), "several have the highest score"),
         ] {

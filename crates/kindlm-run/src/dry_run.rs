@@ -14,7 +14,7 @@ use kindlm_types::{Answers, Execution, Question, Usage};
 use crate::Failure;
 use crate::budget::unpriced_names;
 
-/// Characters in a token, for texts of which nobody has counted the tokens.
+/// Characters in a token, for texts whose tokens are not counted.
 const CHARS_PER_TOKEN: usize = 4;
 
 /// Tells the plan: which case runs on which model how often, with how many requests, for how much at most.

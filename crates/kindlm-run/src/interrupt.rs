@@ -61,7 +61,7 @@ pub(crate) async fn attend<T>(
     }
 }
 
-/// Waits for what nobody can stop, and tells of long waits that providers ask for.
+/// Waits for work that cannot be stopped, and reports long waits that providers ask for.
 pub(crate) async fn heed<T>(work: impl Future<Output = T>, waits: &Waits, say: impl Fn(&str)) -> T {
     let mut work = pin!(work);
     loop {
@@ -75,7 +75,7 @@ pub(crate) async fn heed<T>(work: impl Future<Output = T>, waits: &Waits, say: i
     }
 }
 
-/// What nobody has heard of before the end.
+/// The notices that were not shown before the end.
 fn tell_rest(waits: &Waits, say: &impl Fn(&str)) {
     while let Some(notice) = waits.unheard() {
         say(&notice.in_words());
@@ -107,7 +107,7 @@ impl<'a> Abortable<'a> {
     }
 }
 
-/// Nobody waits any more for what is under way: that is no fault of the provider's, who may charge for it all the same.
+/// Requests under way are not waited for any more. The provider is not at fault, and may charge for them.
 fn given_up(provider: &str) -> ProviderError {
     let message = "given up, because the run was interrupted twice";
     let err = ProviderError::new(ProviderErrorKind::Connection, provider, message);

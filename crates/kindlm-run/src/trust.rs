@@ -258,7 +258,7 @@ fn judged<'s>(suite: &'s Suite, plan: &Plan) -> Vec<Judged<'s>> {
 }
 
 fn judged_in<'s>(suite: &'s Suite, case: &'s TestCase) -> Vec<Judged<'s>> {
-    // A body that cannot be made asks nobody; the run says why.
+    // A body that cannot be made asks no judge; the run says why.
     let Ok(body) = case.body.body() else { return Vec::new() };
     let default = suite.defaults.judge_model.as_deref();
     let checks = body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks));

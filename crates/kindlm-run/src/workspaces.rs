@@ -10,7 +10,7 @@ use kindlm_workspace::{Folders, FoldersOptions};
 
 use crate::{Failure, World};
 
-/// Whoever makes folders for the agents of a plan; `None` if none works in one. What they need must be installed: that
+/// The maker of folders for the agents of a plan; `None` if no agent works in one. What they need must be installed: that
 /// is found out before anything is sent.
 pub(crate) fn open(
     world: &World,

@@ -23,7 +23,7 @@ const BACKTRACK_LIMIT: usize = 1_000_000;
 /// by [`lint`](crate::lint). References are followed within the schema only; nothing is fetched or opened.
 pub struct Schema {
     validator: Validator,
-    /// As it was written: whoever tells violations in its order needs it.
+    /// The schema as it was written: violations are reported in its order.
     written: Value,
 }
 

@@ -109,7 +109,7 @@ const FORMATS: &[&str] = &[
     "uuid",
 ];
 
-/// Finds keywords and formats that check nothing because nobody knows them, in the order of the schema.
+/// Finds unknown keywords and formats, which check nothing, in the order of the schema.
 ///
 /// Keywords that start with `x-` are taken for extensions. A schema with lints is still a valid schema.
 #[must_use]

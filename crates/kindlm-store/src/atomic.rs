@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::StoreError;
 
-/// A file in the making, which nobody sees before it is whole.
+/// A file that appears under its name only when it is whole.
 ///
 /// What is dropped before [`finish`](Draft::finish) leaves nothing behind, and what stood in its place stays.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Draft {
         fs::create_dir_all(folder)
             .map_err(|err| StoreError::io("make the folder", folder, &err))?;
         let file = temporary(folder).map_err(|err| failed(&err))?;
-        // Whoever could read the old file can read the new one.
+        // The new file has the permissions of the old one.
         let permissions = existing.map(|it| it.permissions());
         let out = Out::Beside(BufWriter::with_capacity(1 << 16, file), permissions);
         Ok(Self { path: path.to_owned(), target, out })

@@ -83,7 +83,7 @@ impl Calibration {
         Confusion::from(self.counts).total().saturating_add(self.errored)
     }
 
-    /// What cannot be true of it, if something is: somebody has changed the file.
+    /// The reason why it cannot be true, if there is one: the file was changed by hand.
     fn contradiction(&self) -> Option<String> {
         let counts = Confusion::from(self.counts);
         let rate = |it: Result<Tally, Undefined>| Some(it.map_or(0.0, Tally::rate));

@@ -72,7 +72,7 @@ impl Folder {
         if path.is_empty() {
             return Err(other("the path is empty".to_owned()));
         }
-        // Before the disk is looked at: whether a file outside exists is nobody's business.
+        // Before the disk is looked at: the answer must not reveal whether a file outside exists.
         if !self.outside && leads_out(path) {
             return Err(FileError::Outside { path: path.to_owned() });
         }

@@ -22,14 +22,14 @@ pub(crate) static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     engine.set_fuel(Some(FUEL));
     engine.set_unknown_method_callback(|_, value, name, args| methods::call(value, name, args));
     bounded::add_to(&mut engine);
-    // What can be changed can be put into itself, and then has no end for whoever prints, compares or drops it.
+    // A value that can be changed can contain itself, and then printing, comparing or dropping it never ends.
     engine.remove_global("namespace");
     filters::add_to(&mut engine);
     steps::add_to(&mut engine);
     engine
 });
 
-/// Prints a value as `String(value)` of JavaScript does; an object as JSON, as `[object Object]` helps nobody.
+/// Prints a value as `String(value)` of JavaScript does; an object as JSON, because `[object Object]` says nothing.
 fn print(
     out: &mut Output<'_>,
     state: &mut State<'_, '_>,

@@ -64,7 +64,7 @@ impl Fault {
         ];
         let told = Self::of_error(template, err);
         match found.filter(|_| unknown.contains(&err.kind())) {
-            // Somebody may have brought filters of their own.
+            // The caller may have added filters.
             Some(fault) => {
                 let name = fault.range.clone().and_then(|it| template.get(it)).unwrap_or_default();
                 if told.message.contains(name) { fault } else { told }

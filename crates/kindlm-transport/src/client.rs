@@ -71,7 +71,7 @@ impl HttpTransport {
                 .unwrap_or_else(|_| Err(fault.timeout(timeout)))?;
             let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
             let value = decode(&response).map_err(|err| {
-                // Before it is cut: half a key is as good as a whole one, and nobody finds it.
+                // Before it is cut: half a key is a secret, too, and is not found.
                 let again = |of: &Secrets| decode(&of.without(&response)?).err();
                 let mut err = again(&prepared.secrets).or_else(|| again(&secrets)).unwrap_or(err);
                 err.status = err.status.or(Some(response.status));

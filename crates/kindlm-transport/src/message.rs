@@ -40,7 +40,7 @@ pub enum HeaderValue {
 impl fmt::Debug for HeaderValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // A literal may have been written into a config file by somebody who should not have.
+            // A literal in a config file may be a secret that should not be there.
             Self::Literal(_) => f.write_str("Literal(…)"),
             Self::Secret(_) => f.write_str("Secret(…)"),
             Self::FromEnv { prefix, variable } => write!(f, "FromEnv({prefix}${variable})"),

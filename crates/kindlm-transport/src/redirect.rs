@@ -1,6 +1,6 @@
 //! Where a redirect may lead.
 //!
-//! Requests carry a key, and a conversation that is nobody else's business. So a redirect is followed to the
+//! Requests carry a key and a private conversation. So a redirect is followed to the
 //! same scheme, host and port only, and only where the request stays what it is: 307 and 308 repeat it,
 //! while 301, 302 and 303 would turn a `POST` into a `GET`.
 

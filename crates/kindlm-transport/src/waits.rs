@@ -67,7 +67,7 @@ struct Inner {
 /// Waits that are shorter are not worth a word.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// Most that is remembered while nobody listens.
+/// The most notices that are stored until they are read.
 const MOST: usize = 64;
 
 impl Waits {

@@ -1,4 +1,4 @@
-//! Keys that an object gives twice: a parser takes the last, and nobody knows which of the two was meant.
+//! Keys that an object gives twice: a parser takes the last, and either may have been meant.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

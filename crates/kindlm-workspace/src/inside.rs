@@ -19,7 +19,7 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    /// Opens a folder that KindLM has made, in which nobody works yet.
+    /// Opens a folder that KindLM has made, before a program works in it.
     pub(crate) fn open(folder: &Path) -> Result<Self, String> {
         let dir = Dir::open_ambient_dir(folder, ambient_authority());
         let dir = dir.map_err(|err| format!("cannot open `{}`: {err}", folder.display()))?;

@@ -181,7 +181,7 @@ impl OpenWorkspace for Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // Nobody waits for it any more: the run was stopped.
+        // It is not waited for any more: the run was stopped.
         if self.work.is_some() {
             self.wrap.abandon(&self.folder);
         }

@@ -85,7 +85,7 @@ impl Start {
             let checkout = made.path().join("worktree");
             let folder = found.check_out(&checkout, backend).await?;
             prepare(spec, &folder, wrap, timeout, backend).await?;
-            // Nobody works with git here any more.
+            // Git is not used here any more.
             at = found.make_plain(&checkout, &at).await?;
             worktrees = Some(found);
         } else {
@@ -175,7 +175,7 @@ async fn prepare(
     prepared
 }
 
-/// Commands that run in a start. Whoever stops waiting for them ends them, too.
+/// Commands that run in a start. They are ended when they are not waited for any more.
 struct Watched<'a> {
     wrap: &'a Wrap,
     folder: &'a Path,

@@ -144,7 +144,7 @@ pub(crate) fn written_at<'a>(
     before.keys().chain(now.keys()).find(differs).map(String::as_str)
 }
 
-/// Where a file is and when it was last changed: nobody but the system sets that time.
+/// The place of a file and the time of its last change, which only the system sets.
 #[cfg(unix)]
 type Stamp = (u64, i64, i64);
 

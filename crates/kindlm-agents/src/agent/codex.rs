@@ -179,7 +179,7 @@ impl Codex {
         recorded.gap
     }
 
-    /// Puts down what was begun in the turn and never done: calls without a result, and words that nobody was told.
+    /// Puts down what was begun in the turn and never done: calls without a result, and texts that were not sent.
     fn leave_open(&mut self, told: &mut Told) {
         for (id, item) in std::mem::take(&mut self.open) {
             match text(&item, "type") {

@@ -1,6 +1,6 @@
 //! Agents that are programs: what the lines mean that they write to stdout, and how they are run.
 //!
-//! A dialect reads lines and knows no process, so an output that somebody has kept is read in the same way as a running agent's.
+//! A dialect reads lines and knows no process, so a stored output is read in the same way as a running agent's.
 
 mod claude;
 mod codex;

@@ -49,7 +49,7 @@ pub(super) fn unknown_role(role: &str, known: &[&'static str], at: &str) -> Prob
 }
 
 /// The texts of a value that is a text or a list of parts: those that are text. Pictures, files and sounds are no text;
-/// how many there were is kept. `unknown` is told what nobody understands.
+/// how many there were is kept. `unknown` gets the unsupported parts.
 fn texts_of<'v>(
     value: &'v Value,
     at: &str,

@@ -211,7 +211,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Somebody else has the word: a tool that is run outside of the answer.
+    /// A tool that is run outside of the answer comes next.
     pub(super) fn hands_over(&mut self) {
         self.is_answering = false;
     }

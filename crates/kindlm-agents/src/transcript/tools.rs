@@ -28,7 +28,7 @@ enum Arguments {
 enum By {
     /// OpenAI: the item has come to its end. What the tool gave is at this key, if it is told at all.
     Server(Option<&'static str>),
-    /// Whoever asks the model: another item has what the tool gave.
+    /// The program that asks the model: another item has the result.
     Client,
 }
 

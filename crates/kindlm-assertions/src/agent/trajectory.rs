@@ -120,7 +120,7 @@ pub(crate) fn steps(execution: &Execution) -> Result<Steps, String> {
         a.start_time.total_cmp(&b.start_time).then_with(|| end(a).total_cmp(&end(b)))
     });
     let seen: Vec<Step> = spans.into_iter().map(step).collect();
-    // A trace out of which nobody has read calls yet: who tells of one tells of all.
+    // The calls have not been read out of this trace yet; a source that records one call records all.
     let is_raw = execution.tool_calls.is_empty();
     let shows_tools = seen.iter().any(|it| matches!(it.kind, StepType::Tool | StepType::Command));
     let unseen = untold_calls(execution).filter(|_| !(is_raw && shows_tools));

@@ -43,7 +43,7 @@ pub(crate) fn head(url: &str) -> String {
 pub(crate) struct Sample {
     /// From its start to its end.
     pub(crate) wall: Duration,
-    /// The peak resident set in MiB, as the kernel counts it; `None` if it ended before anybody could look.
+    /// The peak resident set in MiB, as the kernel counts it; `None` if it ended before it could be measured.
     pub(crate) peak_mib: Option<f64>,
 }
 

@@ -73,7 +73,7 @@ impl<'a> Programs<'a> {
     /// The files that the configuration of a provider or an agent names, and all that these import.
     ///
     /// Files are named as `file://path`, under the key `file`, and as words of a command line under `command` and `args`,
-    /// which runs in the folder `cwd`. What cannot be read is left out: whoever needs it says so.
+    /// which runs in the folder `cwd`. Files that cannot be read are left out; the code that needs one reports it.
     pub fn named_in(&self, config: &Value) -> Arc<Parts> {
         let cwd = config.get("cwd").and_then(Value::as_str).unwrap_or_default();
         self.all(|search| search.named_in("", config, cwd)).0

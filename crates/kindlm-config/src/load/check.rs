@@ -49,7 +49,7 @@ pub(super) fn check(
         return None;
     }
     let mut document = outline(piece.root);
-    // With agents there may be nobody else to test, and nothing else to say; transcripts and commands ask no model.
+    // A suite of agents needs no models or prompts; transcripts and commands ask no model.
     let asks_nobody = |it: &Node| ["transcript", "command"].iter().any(|key| it.get(key).is_some());
     let tests = piece.root.get("tests").map_or(&[][..], Node::items);
     let mut lent = lend(&mut document, tests.iter().any(asks_nobody));

@@ -67,7 +67,7 @@ pub trait Observed: Sync {
 }
 
 impl<'a> Run<'a> {
-    /// A run without a baseline, of which nothing is kept, that nobody watches and nobody stops.
+    /// A run without a baseline, a journal, a progress listener or a way to stop it.
     pub fn new(
         suite: &'a Suite,
         plan: &'a Plan,
@@ -434,7 +434,7 @@ impl<'r, 'a> Ledger<'r, 'a> {
         }
     }
 
-    /// Counts what an earlier process has finished and nobody can bring back, and gives the run up.
+    /// Counts finished executions that cannot be read back, and gives the run up.
     fn lose(&mut self, index: usize, err: RecordError) {
         let unit = self.running.run.plan.units.get(index).copied();
         let begun = unit.map(|it| begun(self.running.run.suite, it)).unwrap_or_default();

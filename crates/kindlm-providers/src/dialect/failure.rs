@@ -19,7 +19,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) rule: Rule,
 }
 
-/// What a vendor means, where it differs from what everybody means; `None` for the common reading.
+/// The meaning of an error of one vendor, where it differs from the common one; `None` for the common reading.
 pub(crate) type Rule = fn(&Facts) -> Option<Kind>;
 
 /// An error response, as far as its meaning depends on it.
@@ -91,7 +91,7 @@ fn is_retryable(status: u16, kind: Kind) -> bool {
     !hopeless && matches!(status, 408 | 409 | 429 | 500..=599)
 }
 
-/// What everybody means by an error.
+/// The common meaning of an error.
 fn kind(facts: &Facts) -> Kind {
     if let Some(kind) = refused(facts) {
         return kind;

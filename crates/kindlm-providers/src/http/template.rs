@@ -135,7 +135,7 @@ pub(super) fn named_vars(text: &str) -> Vec<String> {
     names.filter(|it| !OWN.contains(&it.as_str())).collect()
 }
 
-/// The last message of somebody: that of a conversation's newest turn.
+/// The last message of a role: that of a conversation's newest turn.
 fn said(prompt: &Prompt, role: Role) -> Value {
     json!(prompt.messages.iter().rfind(|it| it.role == role).map_or("", |it| &it.content))
 }

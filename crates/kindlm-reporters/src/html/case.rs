@@ -60,7 +60,7 @@ struct Broken {
     message: String,
 }
 
-/// A text that somebody said.
+/// A text of the user or the agent.
 struct Said {
     title: String,
     text: String,

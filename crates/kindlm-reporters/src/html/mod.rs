@@ -1,6 +1,6 @@
 //! `html`: one page for people, to be opened in a browser, sent by mail or kept as an artefact.
 //!
-//! The page is one file that asks nobody for anything: no script, no font, no picture, and a policy that forbids them,
+//! The page is one file that loads nothing: no script, no font, no picture, and a policy that forbids them,
 //! so that nothing that a model wrote can act. It is written case by case.
 
 mod case;
@@ -51,7 +51,7 @@ fn failed(err: askama::Error) -> RenderError {
     RenderError::Format { format: "html", message: err.to_string() }
 }
 
-/// How an outcome looks: a colour, a sign and a word, so that nobody has to see colours.
+/// How an outcome looks: a colour, a sign and a word, so that colours are not needed.
 #[derive(Clone, Copy, Debug)]
 struct Look {
     tone: &'static str,

@@ -101,7 +101,7 @@ pub(super) fn note(case: &CaseResult) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// That nobody was asked for it.
+/// A note that the model was not asked for it.
 fn cached(text: &mut String, case: &CaseResult) {
     if case.cached_repeats() > 0 {
         let cached = plural(u64::from(case.cached_repeats()), "repeat");

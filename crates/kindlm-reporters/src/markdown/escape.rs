@@ -1,4 +1,4 @@
-//! Text of users and models in a comment: shown as it is, and without effect on anybody.
+//! Text of users and models in a comment: shown as it is, and without effect.
 
 use askama::filters::Escaper as _;
 

@@ -120,7 +120,7 @@ fn findings(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     Ok(())
 }
 
-/// Checks that did not apply: they hold, but nobody should take them for a pass.
+/// Checks that did not apply: they hold, but are not shown as passes.
 fn not_applied(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     for result in case.not_applied() {
         let reason = result.verdict.message().unwrap_or_default();

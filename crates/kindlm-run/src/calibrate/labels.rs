@@ -112,7 +112,7 @@ pub(super) enum Asked {
 pub(super) struct Label {
     /// The id of the rule, where the judge is asked about a set of them.
     pub(super) of: Option<String>,
-    /// From 0 (fail) to 1 (pass); `None` where nobody has said anything.
+    /// From 0 (fail) to 1 (pass); `None` without a label.
     pub(super) human: Option<f64>,
 }
 
@@ -455,7 +455,7 @@ impl<'p> Fields<'p> {
             if let Some(near) = self.near_label.take() {
                 self.problem(format!("`{near}` is no label: did you mean `label`, or `labels` with one for each rule?"));
             }
-            // A row without a label is one that nobody has judged.
+            // A row without a label was not judged by a person.
             self.row.labels.push(Label { of: None, human: None });
         }
         self.ask();

@@ -56,7 +56,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // One that stays there is held by nobody.
+        // One that stays there is held by no process.
         let _ = fs::remove_file(&self.file);
     }
 }

@@ -145,7 +145,7 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
                 done.status = evaluator.refuse(malformed, job.first, &mut done.text);
             }
         }
-        // If nobody waits for it any more, the stream has ended.
+        // If it is not waited for any more, the stream has ended.
         let _ = job.done.send(done);
     }
 }
@@ -183,7 +183,7 @@ fn write_all(
             Ok(next) => next,
             Err(TryRecvError::Disconnected) => break,
             Err(TryRecvError::Empty) => {
-                // Somebody may be waiting for the answer before sending more.
+                // The sender may be waiting for the answer before it sends more.
                 to(None)?;
                 let Ok(next) = results.recv() else { break };
                 next
@@ -226,7 +226,7 @@ struct Feed<'a> {
 }
 
 impl Feed<'_> {
-    /// Reads to the end, or until nobody wants the results any more.
+    /// Reads to the end, or until the reader of the results has gone.
     fn all(&mut self, input: &mut dyn Read, longest: usize) -> io::Result<()> {
         // The beginning of a line whose end has not come yet.
         let mut pending = Vec::new();
@@ -279,7 +279,7 @@ impl Feed<'_> {
         Ok(())
     }
 
-    /// Sends whole lines; says whether somebody still wants the results.
+    /// Sends whole lines; false if the reader of the results has gone.
     fn lines(&mut self, block: Vec<u8>) -> bool {
         if self.one_by_one {
             return block.split_inclusive(|&it| it == b'\n').all(|line| {

@@ -29,7 +29,7 @@ pub(super) fn env(address: SocketAddr) -> Vec<(String, String)> {
     .to_vec()
 }
 
-/// Where somebody on this machine finds what listens on all of its addresses.
+/// The address by which a program on this machine reaches a server on all addresses.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),

@@ -1,4 +1,4 @@
-//! Waits for spans: those that the agent's command sends, or those that anybody sends.
+//! Waits for spans: of the agent's command, or of any program.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
@@ -144,7 +144,7 @@ impl Gathering<'_> {
 
     /// The same error, with the names of the settings that hold here.
     fn unfinished(err: ProviderError) -> ProviderError {
-        // Whoever runs commands takes them for those of tests.
+        // The provider of commands names tests in its errors.
         let message = err.message.replace("`defaults.timeoutMs`", "`trace.timeoutMs`");
         ProviderError { message, ..err }
     }
@@ -156,7 +156,7 @@ impl Gathering<'_> {
         )
     }
 
-    /// Waits for whoever sends something.
+    /// Waits for spans of any program.
     async fn wait(&self, inbox: &Inbox) -> Ended {
         let begun = Instant::now();
         let all = async {

@@ -226,7 +226,7 @@ fn read_all(suite: &Suite, traces: &[Vec<OtlpSpan>]) -> Result<Vec<Reading>, Fai
     readings.map_err(|why| Failure::input(format!("`trace.spanFilter.namePattern`: {why}")))
 }
 
-/// What was not taken in, as far as anybody would read it.
+/// The first rejected spans, as many as are worth reading.
 fn rejection(rejected: &[String]) -> Vec<String> {
     let mut notes: Vec<String> =
         rejected.iter().take(5).map(|it| format!("warning: {it}")).collect();

@@ -120,7 +120,7 @@ impl Inbox {
 }
 
 impl Contents {
-    /// Remembers what went wrong, as far as anybody would read it.
+    /// Remembers the first errors, as many as are worth reading.
     fn note(&mut self, words: &str) {
         if self.rejected.len() < 100 {
             self.rejected.push(words.to_owned());

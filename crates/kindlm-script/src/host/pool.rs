@@ -140,7 +140,7 @@ impl Task {
                         // One job learns why; the next one tries again.
                         let rest = jobs.split_off(1);
                         for job in jobs {
-                            // Whoever asked may have gone.
+                            // The caller may have gone.
                             let _ = job.answer.send(Err(err.clone()));
                         }
                         if !rest.is_empty() {

@@ -135,7 +135,7 @@ impl Block {
             return std::ptr::null_mut();
         }
         self.books.top = begin + whole;
-        // SAFETY: `begin..begin + whole` lies inside the block and nobody else has it.
+        // SAFETY: `begin..begin + whole` lies inside the block and belongs to no other allocation.
         unsafe { self.word(begin).write(whole) };
         self.at(begin + HEADER)
     }

@@ -306,7 +306,7 @@ impl<'js> Driver<'_, 'js> {
         Ok(Some(text))
     }
 
-    /// An exception that nobody caught.
+    /// An uncaught exception.
     fn thrown(&self, err: &Error, loading: bool) -> (Ending, Vec<u8>) {
         if let Some(halt) = self.stopped() {
             return stop(halt);

@@ -51,7 +51,7 @@ fn basics<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, native: &Object<'js>) -> rqu
         #[expect(clippy::cast_possible_truncation, reason = "exit codes are small")]
         let code = code as i32;
         it.call.borrow_mut().exited.get_or_insert(code);
-        // Whoever catches this is stopped at the engine's next look, or at the end.
+        // A script that catches this is stopped at the engine's next check, or at the end.
         Err(Exception::throw_message(&ctx, "process.exit"))
     };
     native.set("exit", Function::new(ctx.clone(), exit)?)?;

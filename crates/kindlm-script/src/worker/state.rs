@@ -30,7 +30,7 @@ struct Link {
     output: Stdout,
     /// Calls that arrived while an answer was waited for.
     calls: VecDeque<Frame<ToWorker>>,
-    /// Answers that nobody has picked up yet.
+    /// Answers that were not picked up yet.
     replies: VecDeque<Reply>,
 }
 

@@ -45,7 +45,7 @@ pub enum JournalError {
         /// The journal.
         path: String,
     },
-    /// Somebody else is writing the journal.
+    /// Another process is writing the journal.
     #[error(
         "{who} is writing `{path}`: wait until that run has ended, or stop it",
         who = Holder { pid: *.pid }

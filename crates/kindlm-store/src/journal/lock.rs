@@ -46,13 +46,13 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // So that nobody is accused who has long ended. The file stays: another process may have it open by now.
+        // So that a process that has ended is not named. The file stays: another process may have it open by now.
         let _ = self.0.set_len(0);
     }
 }
 
 impl Holder {
-    /// Who has the lock of a run's folder; `None` if nobody has. It is not taken: whoever wants it gets it.
+    /// The process that holds the lock of a run's folder; `None` if it is free. The lock is not taken.
     pub(super) fn of(folder: &Path) -> Result<Option<Self>, JournalError> {
         let path = folder.join(FILE);
         let mut file = match File::open(&path) {

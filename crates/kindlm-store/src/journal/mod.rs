@@ -3,11 +3,11 @@
 //! `.kindlm/runs/<run-id>/journal.jsonl` begins with a line about the run, its [`Header`], and has one line more
 //! for each finished execution, in the form of the report
 //! ([`Execution`](kindlm_wire::v1::Execution)). Nothing is ever changed in it: an execution that is made
-//! again is appended again, and the last one counts. One process at a time may append; anybody may read.
+//! again is appended again, and the last one counts. One process at a time may append; any may read.
 //!
 //! Every line ends with a checksum, its key `crc32`. A line that has changed since it was written is not used.
 //!
-//! Executions are kept as they are given: whoever appends one takes secrets out of it before.
+//! Executions are stored as they are given: the caller masks secrets before it appends one.
 //!
 //! What a killed process leaves behind is whole lines and at most one that is torn. It is ignored by readers, and
 //! cut off when the run is resumed. Any other line that is damaged costs its own execution only: the index leaves it

@@ -86,7 +86,7 @@ struct State {
 impl JournalWriter {
     /// Begins the journal of a new run: `folder` is the run's, and need not exist.
     ///
-    /// Whoever looks sees no journal or one with its whole header.
+    /// A reader sees no journal, or one with its whole header.
     pub fn create(
         folder: impl AsRef<Path>,
         header: &Header<'_>,
@@ -122,7 +122,7 @@ impl JournalWriter {
         journal: &Journal,
         durability: Durability,
     ) -> Result<(Self, Index), JournalError> {
-        // What is in it is read with the lock in hand: until then, somebody else may have appended.
+        // What is in it is read with the lock in hand: until then, another process may have appended.
         let lock = Lock::take(journal.folder())?;
         let path = journal.path().to_owned();
         let (index, end) = journal.scan()?;

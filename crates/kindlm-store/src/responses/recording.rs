@@ -114,7 +114,7 @@ impl Answer for Reply {
             metadata: self.metadata.clone(),
             cost_usd: self.cost_usd,
             response: self.response.clone(),
-            // Nobody reads nanoseconds.
+            // Nanoseconds say nothing here.
             latency_ms: Some((self.latency_ms * 1000.0).round() / 1000.0),
         })
         .ok()?;

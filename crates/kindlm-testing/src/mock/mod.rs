@@ -151,7 +151,7 @@ impl Drop for MockServer {
     }
 }
 
-/// An address of this machine where nobody listens.
+/// An address of this machine where no server listens.
 pub fn closed_address() -> io::Result<SocketAddr> {
     let socket = tokio::net::TcpSocket::new_v4()?;
     socket.bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;

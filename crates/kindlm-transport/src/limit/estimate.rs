@@ -1,4 +1,4 @@
-//! How many tokens a request will take, before anybody has counted them.
+//! An estimate of the tokens of a request, before the provider has counted them.
 
 use kindlm_types::Prompt;
 

@@ -23,7 +23,7 @@ pub struct Lane {
     /// How many calls there have been.
     calls: AtomicU64,
     counts_tokens: bool,
-    /// The provider and the model, for people; empty for a lane that nobody has named.
+    /// The provider and the model, for messages; empty for a lane without a name.
     pub(super) name: String,
 }
 
@@ -34,7 +34,7 @@ struct State {
     tokens: Option<Bucket>,
     /// Nothing is sent before this.
     closed: Option<Instant>,
-    /// True if that is what the provider has asked for, and nobody has been answered since.
+    /// True if the provider has asked for it, and no request was answered since.
     is_asked: bool,
     /// What is to be sent before this fails with this error: it would have to wait too long.
     put_off: Option<(Instant, Arc<ProviderError>)>,
@@ -71,9 +71,9 @@ pub struct Ticket<'a> {
     number: u64,
     /// Tokens that it will take, roughly.
     estimate: u64,
-    /// Tokens that it took; 0 while nobody has counted them.
+    /// Tokens that it took; 0 until they are counted.
     used: AtomicU64,
-    /// Who pays for it, if somebody counts.
+    /// The budget that pays for it, if there is one.
     purse: Option<&'a dyn Purse>,
 }
 
@@ -108,7 +108,7 @@ enum Entry {
 }
 
 impl Lane {
-    /// A lane that nobody is in.
+    /// An empty lane.
     pub fn new(limits: Limits) -> Self {
         let now = Instant::now();
         let bucket = |per_minute: std::num::NonZeroU32| Bucket::new(per_minute.get().into(), now);
@@ -136,7 +136,7 @@ impl Lane {
         Self { name, ..self }
     }
 
-    /// True if tokens are limited; if not, nobody needs to estimate them.
+    /// True if tokens are limited; if not, they need no estimate.
     pub fn counts_tokens(&self) -> bool {
         self.counts_tokens
     }
@@ -159,7 +159,7 @@ impl Lane {
         state.failed
     }
 
-    /// Sends nothing any more: whoever waits or comes is answered with this error.
+    /// Sends nothing any more: every request, waiting or new, fails with this error.
     pub(super) fn shut(&self, why: &Arc<ProviderError>) {
         let mut state = self.state();
         state.shut.get_or_insert_with(|| Arc::clone(why));
@@ -189,7 +189,7 @@ impl fmt::Debug for Lane {
 }
 
 impl<'a> Ticket<'a> {
-    /// The same call, whose attempts somebody pays for.
+    /// The same call, whose attempts are paid from a budget.
     #[must_use]
     pub fn paid_by(self, purse: Option<&'a dyn Purse>) -> Self {
         Self { purse, ..self }
@@ -234,7 +234,7 @@ impl Ticket<'_> {
                 Entry::Later => None,
             };
             match &waiting {
-                // It looks again once it is in the queue: somebody may have left in between.
+                // It checks again once it is in the queue: a request may have ended in between.
                 None => waiting = Some(Waiting::begin(self)),
                 Some(waiting) => waiting.until(when).await,
             }
@@ -370,7 +370,7 @@ impl Permit<'_> {
         pause: impl FnOnce(u32) -> Duration,
     ) -> Option<Duration> {
         if !is_refusal(err) {
-            // Without a status nobody knows whether the provider did the work.
+            // Without a status it is unknown whether the provider did the work.
             if err.status.is_some() {
                 self.ended = Ended::Failed;
             }

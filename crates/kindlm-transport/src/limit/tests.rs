@@ -1,4 +1,4 @@
-//! Lanes, in a time that passes only when everybody waits.
+//! Lanes, in a time that passes only when all tasks wait.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::cell::{Cell, RefCell};

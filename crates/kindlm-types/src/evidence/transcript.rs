@@ -13,7 +13,7 @@ pub struct Transcript {
     pub input: Vec<Message>,
     /// The text of its last answer.
     pub output: String,
-    /// What of that answer nobody understands, in words.
+    /// The unsupported part of that answer, in words.
     pub unread: Option<String>,
     /// What happened, in order.
     pub events: Vec<Event>,

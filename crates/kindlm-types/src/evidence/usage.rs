@@ -163,7 +163,7 @@ pub struct UsageSum {
 }
 
 impl UsageSum {
-    /// Adds what one answer took; no token at all if nobody has counted.
+    /// Adds the tokens of one answer; no tokens means that they were not counted.
     pub fn add(&mut self, usage: Usage) {
         self.any = true;
         self.lacks_some |= usage == Usage::default();

@@ -191,7 +191,7 @@ pub enum AskError {
         /// What the budget is, what is spent, and what the question may cost.
         message: String,
     },
-    /// There is nobody to ask.
+    /// There is no judge or script host to ask.
     #[error("{message}")]
     NobodyToAsk {
         /// Why, and what to do.

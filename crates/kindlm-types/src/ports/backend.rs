@@ -175,7 +175,7 @@ pub trait Backend: Send + Sync {
         Box::pin(std::future::ready(Err(err)))
     }
 
-    /// Runs a user's script. Without a script host there is nobody who could.
+    /// Runs a user's script. Without a script host it fails.
     fn script<'a>(
         &'a self,
         _question: &'a ScriptQuestion,

@@ -270,7 +270,7 @@ impl FinishReason {
         }
     }
 
-    /// True if nobody knows what the word says of the end: neither that it was a good one, nor that it was not.
+    /// True if the word is unknown, so that the end may have been good or bad.
     pub fn is_unclear(&self) -> bool {
         // Where the source has no word for it, it tells no reason.
         const GOOD: [&str; 8] =

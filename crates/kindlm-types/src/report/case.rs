@@ -65,7 +65,7 @@ pub struct CaseResult {
     pub model: String,
     /// The test case's tags.
     pub tags: Vec<String>,
-    /// Changes when what the case sends or expects changes; `None` where nobody worked it out.
+    /// Changes when what the case sends or expects changes; `None` if it was not computed.
     pub digest: Option<String>,
     /// In a part of a run: the position in the plan of the whole run, from 0.
     pub plan_index: Option<u64>,

@@ -49,7 +49,7 @@ pub struct CaseMark<'a> {
 
 /// Why a case result could not be read.
 ///
-/// A report that lacks it is no report: whoever renders one stops with this.
+/// A report without it would be wrong, so rendering stops with this error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct CaseError {

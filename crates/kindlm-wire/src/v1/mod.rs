@@ -1,6 +1,6 @@
 //! Version 1 of the JSON report.
 //!
-//! Whoever reads it needs no arithmetic: `exitCode`, `gatesPassed`, `totals`, `pass` and `status` are written
+//! A reader needs no arithmetic: `exitCode`, `gatesPassed`, `totals`, `pass` and `status` are written
 //! out. When a report is read back they are ignored, because they follow from the rest.
 //!
 //! A quantity that was not measured is `null` (`score`, `latencyMs`, `costUsd`, `actual`); a text that does not

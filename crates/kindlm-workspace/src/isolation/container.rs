@@ -65,7 +65,7 @@ impl Boxed {
         }
         words.extend(["--name", &name, "--volume", &volume, "--workdir", FOLDER]);
         match (self.engine, &user) {
-            // So that files belong to whoever runs KindLM.
+            // So that files belong to the user of KindLM.
             (ContainerEngine::Docker, Some(user)) => words.extend(["--user", user]),
             (ContainerEngine::Podman, _) => words.push("--userns=keep-id"),
             (ContainerEngine::Docker, None) => {}
@@ -127,7 +127,7 @@ impl Boxed {
         let _ = backend.run(&command).await;
     }
 
-    /// Ends a container that nobody waits for any more, without keeping anybody waiting.
+    /// Ends a container of a stopped execution, without waiting for it.
     pub(super) fn abandon(&self, folder: &Path) {
         let mut command = Command::new(&self.program);
         command.args(["rm", "--force", &name(folder)]);
@@ -135,7 +135,7 @@ impl Boxed {
         // Neither a Ctrl-C nor the end of KindLM ends it.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        // It is started before anybody goes on, so it runs even if KindLM ends with the next line.
+        // It is started here, so it runs even if KindLM ends with the next line.
         if let Ok(mut child) = command.spawn() {
             std::thread::spawn(move || child.wait());
         }
@@ -150,7 +150,7 @@ fn name(folder: &Path) -> String {
     format!("kindlm-{}-{}", within.trim_start_matches(['.', '-']), own)
 }
 
-/// Whoever runs KindLM; `None` where users have no numbers.
+/// The user of KindLM; `None` where users have no numbers.
 fn user() -> Option<String> {
     #[cfg(unix)]
     let user = {

@@ -146,7 +146,7 @@ impl Wrap {
                 let ended = tokio::task::spawn_blocking(move || {
                     kindlm_process::end_marked(WORKSPACE, folder.as_os_str());
                 });
-                // It does not panic, and a runtime that is ending has nobody to go on.
+                // It does not panic, and a runtime that is ending goes on with nothing.
                 let _ = ended.await;
             }
             Kind::Bubblewrap(_) => {}
@@ -186,7 +186,7 @@ const GIT_PLACES: [&str; 13] = [
 /// repository: `safe.directory` may be among them.
 const GIT_SETTINGS: [&str; 3] = ["GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"];
 
-/// The variables without which git works where it is called, as it is set up for everybody.
+/// The variables that lead git elsewhere; without them it works in the folder where it is called.
 fn own_git() -> Vec<String> {
     GIT_PLACES.into_iter().chain(GIT_SETTINGS).map(str::to_owned).collect()
 }

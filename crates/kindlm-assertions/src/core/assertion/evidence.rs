@@ -51,7 +51,7 @@ pub struct Candidate<'a> {
 impl<'a> Contest<'a> {
     /// The contest, if it can be decided; else the result of a check that compares, by its id and label.
     ///
-    /// Who has nobody to be compared with is skipped; where somebody's output is missing, nobody knows who is best.
+    /// A single output is skipped; while one output is missing, the best cannot be decided.
     pub(crate) fn open(
         evidence: &Evidence<'a>,
         id: &str,

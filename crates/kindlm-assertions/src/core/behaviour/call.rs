@@ -196,7 +196,7 @@ impl CallPattern {
             match neighbour.among(range, calls)? {
                 Fit::Is => {}
                 Fit::Open(what) => open = Some(what),
-                // One that nobody told of may have come there.
+                // A call that was not recorded may have come there.
                 Fit::Differs(_) if !calls.evidence.execution.tells_all(Channel::Actions) => {
                     let tool = &neighbour.tool;
                     open = Some(format!("no call of `{tool}` was seen {word} it"));

@@ -16,9 +16,9 @@ static SHAPE: LazyLock<Shape> = LazyLock::new(|| Shape::generate(JudgeBlock::jso
 /// Who judges a check.
 pub(super) struct Judges {
     pub(super) panel: Panel,
-    /// True if neither the check nor its block names anybody, so that it is the suite's to say.
+    /// True if neither the check nor its block names a judge, so that the suite decides.
     pub(super) is_left_open: bool,
-    /// All that is said about it, by whomever; `None` for a check that asks nobody.
+    /// The merged `judging` options; `None` for a check that asks no judge.
     pub(super) judging: Option<Arc<JudgeBlock>>,
 }
 

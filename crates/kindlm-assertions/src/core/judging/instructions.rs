@@ -70,7 +70,7 @@ impl Instructions {
         self.prompts.iter().filter_map(GradingPrompt::blind).collect()
     }
 
-    /// What prompts of the user's own refer to and nobody gives, for a test with these variables. Problems point from
+    /// The names in the user's own prompts that are undefined for a test with these variables. Problems point from
     /// the check.
     pub(crate) fn unknown(&self, vars: &Map<String, Value>) -> Vec<Problem> {
         self.prompts.iter().flat_map(|it| it.unknown(vars)).collect()

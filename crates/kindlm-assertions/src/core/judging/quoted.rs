@@ -127,7 +127,7 @@ fn words(text: &str) -> String {
     words
 }
 
-/// A text in the one way to write its characters, without those that nobody sees.
+/// A text with its characters normalized, and without invisible ones.
 pub(super) fn plain(text: &str) -> String {
     let text = ComposingNormalizerBorrowed::new_nfkc().normalize(text);
     text.chars().filter(|it| !is_invisible(*it)).collect()

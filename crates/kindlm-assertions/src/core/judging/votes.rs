@@ -152,7 +152,7 @@ fn fold(votes: &[&AssertionResult], ballot: &Ballot, decide: Decide<'_>) -> Asse
         How::All => scores.iter().copied().reduce(f64::min),
         _ => median(&side_scores),
     });
-    // The vote that speaks for all is the nearest of those that say the same; a mean may be on a side that nobody took.
+    // The vote that speaks for all is the nearest of those that say the same; a mean may be on a side that no vote took.
     let speakers = if side.is_empty() { &readable } else { &side };
     let distance = |it: &AssertionResult| match (it.score, score) {
         (Some(own), Some(score)) => (own.get() - score).abs(),

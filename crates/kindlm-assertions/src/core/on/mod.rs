@@ -314,7 +314,7 @@ fn told_usage(execution: &Execution) -> Option<Map<String, Value>> {
     is_told.then(|| counts.map(|(key, count)| (key.to_owned(), count.into())).collect())
 }
 
-/// Whether it is known what the output is: one that is empty may be one that nobody told.
+/// True if the output is known: an empty one may be one that was not recorded.
 fn said(execution: &Execution) -> Result<(), Selected> {
     if !is_untold(execution) {
         return Ok(());

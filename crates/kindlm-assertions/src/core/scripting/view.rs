@@ -41,7 +41,7 @@ pub(crate) fn see(views: &[View], evidence: &Evidence<'_>) -> Seen {
         let execution = seen.as_deref().unwrap_or(evidence.execution);
         let next = match view {
             View::On(selector) => at(selector, execution),
-            // What a script makes of an output that nobody has told is not told either.
+            // A script does not run on an output that was not recorded.
             View::Script(_) if is_untold(execution) => continue,
             View::Script(script) => {
                 let question = script.question(&Evidence { execution, ..*evidence });
@@ -81,7 +81,7 @@ fn made(before: &Execution, answer: &Result<Answer, AskError>) -> Result<Executi
 }
 
 /// The execution with the value at a path as its output. What is certainly not there fails a check, whichever way round
-/// it is written; what nobody told leaves it errored.
+/// it is written; missing evidence leaves it errored.
 fn at(selector: &Selector, before: &Execution) -> Result<Execution, Verdict> {
     match selector.find(before) {
         Selected::Value(value) => {

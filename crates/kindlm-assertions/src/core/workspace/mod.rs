@@ -111,7 +111,7 @@ fn plain(written: &str, at: &str, help: &str) -> Result<String, Vec<Problem>> {
     let drive = written.get(1..3).is_some_and(|it| it == ":/" || it == ":\\");
     let leads_out = written.starts_with('/')
         || alternatives(&plain).iter().any(|it| it.split('/').any(|it| it == ".."));
-    // Before a letter or a digit a backslash means nothing in a glob: somebody has a path of Windows in mind.
+    // Before a letter or a digit a backslash means nothing in a glob, so this is a path of Windows.
     let mut after = written.split('\\').skip(1);
     let is_windows = after.any(|it| it.starts_with(|it: char| it.is_alphanumeric()));
     if plain.is_empty() || leads_out || drive || is_windows {

@@ -52,7 +52,7 @@ struct GivenUp;
 
 /// Where each opening brace of a text stands, and where the text ends that its closing brace ends.
 ///
-/// Braces in texts count, too: whoever looks for objects in prose cannot know what is quoted.
+/// Braces in texts count, too: in prose there is no way to know which of them are quoted.
 fn ends(text: &str) -> Vec<(usize, Option<usize>)> {
     let mut braces = Vec::new();
     let mut open = Vec::new();

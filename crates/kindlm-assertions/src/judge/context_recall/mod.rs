@@ -140,7 +140,7 @@ fn statement(item: &Value) -> Result<Statement, Flaw> {
     }
 }
 
-/// The statements of lines, each with its label. A line of the list without one is a statement that nobody classified.
+/// The statements of lines, each with its label. A line of the list without one is an unclassified statement.
 fn in_lines(reply: &str) -> Result<Vec<Statement>, Flaw> {
     let mut found = Vec::new();
     for line in reply.lines() {

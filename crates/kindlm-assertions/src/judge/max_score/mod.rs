@@ -130,7 +130,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
 }
 
 impl MaxScore {
-    /// What the checks of an output add up to; the error says why nobody knows.
+    /// The sum or mean of the checks of an output; the error says why there is none.
     fn score(&self, candidate: &Candidate<'_>) -> Result<f64, String> {
         let (mut sum, mut weights) = (0.0, 0.0);
         for result in candidate.results {

@@ -112,7 +112,7 @@ fn in_text(reply: &str, count: usize) -> Result<usize, Flaw> {
 fn without_sentences_in_quotes(text: &str) -> String {
     let line = |line: &str| {
         let marks = |it| matches!(it, '"' | '\u{201c}' | '\u{201d}' | '`');
-        // Of marks that are not in pairs nobody knows what they enclose.
+        // Marks that are not in pairs enclose nothing certain.
         if line.matches(marks).count() % 2 == 1 {
             return line.to_owned();
         }

@@ -223,7 +223,7 @@ fn is_ssn(candidate: &Candidate<'_>) -> bool {
     let number = digits.iter().fold(0u32, |number, &digit| number * 10 + u32::from(digit));
     let (area, group, serial) = (number / 1_000_000, number / 10_000 % 100, number % 10_000);
     let is_issued = !matches!(area, 0 | 666 | 900..) && group != 0 && serial != 0;
-    // Numbers that were printed on specimen cards or in advertisements, or that anybody would make up.
+    // Numbers that were printed on specimen cards or in advertisements, and obvious inventions.
     let is_specimen = matches!(number, 78_051_120 | 123_456_789 | 987_654_320..=987_654_329);
     let has_form = separators == 2 && candidate.has_one_kind_of_separator()
         || separators == 0 && candidate.follows_a_word_of(&["ssn", "social security", "soc sec"]);

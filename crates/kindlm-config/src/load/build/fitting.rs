@@ -127,7 +127,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Warns of tools whose `parameters` are not a JSON Schema, which providers refuse, and of what in them nobody knows.
+    /// Warns of tools whose `parameters` are not a JSON Schema, which providers refuse, and of unknown keywords in them.
     pub(super) fn check_tools(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
         let tools = value.get("tools").and_then(Value::as_array).into_iter().flatten();
         for (index, tool) in tools.enumerate() {

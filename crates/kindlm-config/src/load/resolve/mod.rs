@@ -162,7 +162,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Reports the variables that requests name and no test has; nobody knows where tests could not be read.
+    /// Reports the variables that requests name and no test has. Says nothing if tests could not be read.
     pub(in crate::load) fn report_wanted(&mut self) {
         if self.sink.errors.is_empty() {
             for (_, problem) in std::mem::take(&mut self.wanted) {

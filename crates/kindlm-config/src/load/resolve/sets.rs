@@ -60,7 +60,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Warns of sets that nobody refers to: nothing of them is checked. Nobody knows where tests could not be read.
+    /// Warns of sets without a reference: none of their rules is checked. Says nothing if tests could not be read.
     pub(in crate::load) fn report_unused_sets(&mut self, piece: Piece<'_>) {
         if !self.sink.errors.is_empty() {
             return;

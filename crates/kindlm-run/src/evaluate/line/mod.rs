@@ -273,7 +273,7 @@ impl<'a> Line<'a> {
         let stopped_to_call = word.map(FinishReason::of_vendor) == Some(FinishReason::ToolCalls);
         let gap = "it stopped to call tools (`finish_reason`), but no call is recorded";
         let lacks_call = stopped_to_call && tool_calls.is_empty();
-        // What nobody vouches for need not be doubted.
+        // A record that declares nothing complete needs no warning.
         let lacks_call = lacks_call && coverage.includes(Channel::Actions);
         Execution {
             input,
@@ -313,7 +313,7 @@ fn id(text: &str) -> Option<Value> {
     struct Named {
         id: Value,
     }
-    // Serde reads a list into the fields in their order; nobody means that.
+    // Serde reads a list into the fields in their order, which is never meant.
     let is_object = text.trim_start().starts_with('{');
     serde_json::from_str::<Named>(text).ok().filter(|_| is_object).map(|it| it.id)
 }

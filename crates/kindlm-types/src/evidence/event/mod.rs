@@ -262,7 +262,7 @@ impl Event {
         let (mut sum, mut cost) = (UsageSum::default(), Some(0.0));
         for event in events {
             if let Self::Usage { usage, cost_usd } = event {
-                // Whoever tells the parts need not add them up.
+                // A source that reports the parts need not add them up.
                 let parts = usage.input_tokens.saturating_add(usage.output_tokens);
                 let total_tokens = usage.total_tokens.max(parts);
                 sum.add(Usage { total_tokens, ..*usage });

@@ -45,7 +45,7 @@ pub trait OpenWorkspace: Send + Sync {
 
     /// Why a command of the agent was never started by what is around it, in words; `None` if it was.
     ///
-    /// A sandbox that does not start ends like a program that did nothing, and whoever did nothing did nothing wrong.
+    /// A sandbox that does not start ends like a program that did nothing, which would pass every negative check.
     fn not_started(&self, _exit_code: Option<i32>, _stderr: &str) -> Option<String> {
         None
     }

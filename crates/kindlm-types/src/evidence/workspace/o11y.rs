@@ -49,7 +49,7 @@ pub struct ShellRun {
     /// Its exit code, where the tool's answer tells it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
-    /// Whether it did what it should; absent if nobody knows how it ended.
+    /// True if it succeeded; absent if its end is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub success: Option<bool>,
 }
@@ -63,7 +63,7 @@ pub struct Fetched {
     /// The HTTP status, where the tool's answer tells it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<i64>,
-    /// Whether it came; absent if nobody knows.
+    /// True if it came; absent if that is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub success: Option<bool>,
 }

@@ -82,7 +82,7 @@ struct Entry {
 }
 
 impl Breakdown {
-    /// Keeps at most this many assertions apart: those that come first. For ids that nobody has written into a suite.
+    /// Keeps at most this many assertions apart: those that come first. For ids that come from judges and not from the suite.
     pub fn with_limit(most: usize) -> Self {
         Self { most: Some(most), ..Self::default() }
     }
@@ -127,7 +127,7 @@ impl Breakdown {
 /// The results of prompt assertions, those in sets as well, each with its id.
 fn collect<'a>(result: &'a AssertionResult, rules: &mut Vec<(&'a str, &'a AssertionResult)>) {
     result.parts().iter().for_each(|it| collect(it, rules));
-    // What a judge says about an id that nobody asked about is no result of a rule.
+    // A judge's verdict on an id that was not asked about is no result of a rule.
     let is_unknown = result.metadata.get("unknown") == Some(&Value::Bool(true));
     if result.assertion == PROMPT_ASSERTION && !is_unknown {
         rules.push((prompt_assertion_id(result), result));

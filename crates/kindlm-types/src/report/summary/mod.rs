@@ -162,7 +162,7 @@ impl<C: CaseSource + ?Sized> Report<C> {
     /// A report that holds its cases goes through all of them each time.
     pub fn summary(&self) -> Summary {
         let tally = self.cases.tally();
-        // Of what was not run nobody can say that it holds, whatever the gates make of the rest.
+        // Executions that were not run prove nothing, whatever the gates make of the others.
         let holds = self.gates_passed() && !tally.was_cut_short();
         let mut status = if holds || self.shard.is_some() {
             ExitStatus::Success

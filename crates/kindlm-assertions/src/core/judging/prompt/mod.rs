@@ -125,7 +125,7 @@ impl GradingPrompt {
         Ok(Self { system, slot, replaced, digest })
     }
 
-    /// What the prompt refers to and nobody gives: neither the check, nor a test with these variables. Problems point
+    /// The names in the prompt that neither the check nor a test with these variables defines. Problems point
     /// from the check.
     pub(crate) fn unknown(&self, vars: &Map<String, Value>) -> Vec<Problem> {
         let messages = self.replaced.iter().flat_map(|it| &it.messages);
