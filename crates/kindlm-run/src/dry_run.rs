@@ -1,4 +1,4 @@
-//! What a run would send, and what that may cost at most.
+//! The requests that a run would send, and the upper bound of their cost.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
@@ -69,7 +69,7 @@ pub(crate) fn describe(
     Ok(text)
 }
 
-/// What the budget is, and whether it can be kept; `reserve` is the most that a first request sets aside.
+/// Describes the budget and whether it can be enforced; `reserve` is the most that a first request reserves.
 fn about_budget(suite: &Suite, plan: &Plan, budget: f64, reserve: Option<f64>) -> String {
     let mut text = format!("budget: {}\n", dollars(budget));
     if let Some(reserve) = reserve {
@@ -190,7 +190,7 @@ impl Estimate {
     }
 
     fn add_check(&mut self, suite: &Suite, check: &Check, output: u32) {
-        // What would be asked about an output that is not there yet.
+        // The questions that would be asked about an output that does not exist yet.
         let (execution, answers) = (Execution::default(), Answers::default());
         let evidence =
             Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };

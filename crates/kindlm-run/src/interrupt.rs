@@ -16,8 +16,8 @@ use tokio::sync::watch;
 
 use crate::Interrupt;
 
-/// A backend whose calls can all be given up at once: what they stand for is reported as lost, and nothing
-/// that came before is.
+/// A backend whose calls can all be aborted at once. An aborted call is reported as lost; earlier calls are not
+/// affected.
 pub(crate) struct Abortable<'a> {
     inner: &'a dyn Backend,
     abort: watch::Receiver<bool>,

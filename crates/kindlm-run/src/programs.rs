@@ -32,8 +32,8 @@ impl Purpose {
     }
 }
 
-/// What runs programs whose files are below `root`, and what compiles the scripts of checks. Nothing is started before a
-/// program is run or a script is compiled.
+/// Runs programs whose files are below `root`, and compiles the scripts of checks. Starts no process before a program
+/// is run or a script is compiled.
 pub(crate) fn runner(
     world: &World,
     root: &Path,

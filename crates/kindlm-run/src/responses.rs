@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::secrets::Secrets;
 use crate::{Failure, World};
 
-/// Where the answers of models come from.
+/// The source of the models' answers.
 #[derive(Clone, Debug)]
 pub struct ResponseSource {
     /// Requests, stored requests, or stored answers only.

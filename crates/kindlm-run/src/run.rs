@@ -61,7 +61,7 @@ pub struct RunConfig {
     pub options: RunOptions,
     /// The test cases and models.
     pub select: Selection,
-    /// Where the answers of models come from.
+    /// The source of the models' answers.
     pub responses: ResponseSource,
     /// The least pass rate, from 0 to 1, instead of `gates.passRateMin`.
     pub pass_rate_min: Option<f64>,
@@ -214,7 +214,7 @@ pub(crate) struct Around {
     pub(crate) journal: bool,
 }
 
-/// What has become of the plan.
+/// The results of the executed plan.
 enum Done {
     /// The journal has it.
     Streamed(Box<Streamed>),
@@ -236,7 +236,7 @@ pub(crate) struct Run {
     pub(crate) waits: Waits,
     /// Makes folders for agents.
     pub(crate) workspaces: Option<Folders>,
-    /// What happened already, and is only to be judged.
+    /// Recorded executions that are only judged.
     pub(crate) observed: Option<Observations>,
 }
 

@@ -44,7 +44,7 @@ pub struct Selection {
     pub shard_durations: Option<String>,
 }
 
-/// How many of the cases that are gone are named.
+/// The number of removed cases that are named.
 const NAMED: usize = 5;
 
 /// The filter of a selection. A resumed run keeps the selection that it began with.
@@ -128,7 +128,8 @@ pub(crate) fn part(
     Ok(part)
 }
 
-/// What did not pass in the last run of the suite or, where that left it out, when it was last run.
+/// The cases that did not pass in the last run of the suite. For a case that this run left out, the last run that
+/// included it counts.
 fn failed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failure> {
     let (found, traced) = last_of(world, place, suite)?;
     let name = &suite.info.name;
@@ -235,8 +236,8 @@ fn named(mut all: Vec<String>) -> String {
     all.join(", ")
 }
 
-/// What is not as it was when it was last run, and what did not pass then: until it has, nobody has seen that the change
-/// is good.
+/// The cases that changed since they were last run, and those that did not pass then. A failed case stays selected
+/// until it passes: no run has confirmed its change yet.
 fn changed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failure> {
     let mut targets = Targets::default();
     let (runs, never) = look_back(place, suite, &mut |case, model, seen| {
@@ -261,7 +262,7 @@ fn changed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failu
     Ok(targets)
 }
 
-/// What is known of a case on a model since it was last run.
+/// The state of a case on a model since it was last run.
 struct Seen {
     /// True if it is another test now.
     changed: bool,
@@ -280,7 +281,8 @@ fn look_back<'s>(
     let mut runs = 0;
     let (store, key) = (Runs::new(place.state()), SuiteKey::new(place, &suite.info));
     for id in store.list().map_err(|err| Failure::store(&err))?.iter().rev() {
-        // What is asked for of this run, until it is known whose it is: that stands after the cases.
+        // The cases that this run executed. They are collected first, because the report that names the suite comes
+        // after the cases.
         let mut ran = Vec::new();
         let report = store.each_case(id, &mut |case| {
             if was_run(&case) && open.contains_key(case.case.as_str()) {
@@ -311,7 +313,7 @@ fn look_back<'s>(
 /// Test cases by name, each with its digest and the models to run it on.
 type Expected<'s> = HashMap<&'s str, (Option<Fingerprint>, Vec<&'s str>)>;
 
-/// What is to be run of the suite: each case that is not skipped.
+/// The cases of the suite to run: each one that is not skipped.
 fn expected(suite: &Suite) -> Expected<'_> {
     let cases = suite.cases.iter().filter(|it| it.skip.is_none());
     let expected = cases.map(|case| (case.name.as_str(), (case.digest, models_of(case))));
@@ -323,7 +325,7 @@ fn was_run(case: &CaseResult) -> bool {
     case.executions.iter().any(|it| !matches!(it.error, Some(ExecutionError::NotRun { .. })))
 }
 
-/// What a case is run on, whether or not it is skipped.
+/// The models of a case, whether or not it is skipped.
 fn models_of(case: &TestCase) -> Vec<&str> {
     match case.kind.alone() {
         Some(alone) => vec![alone],

@@ -108,7 +108,7 @@ impl Session {
     }
 }
 
-/// What a run may spend, and on which models.
+/// The budget of a run, and the models that it may use.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about one run")]
 pub(crate) struct Spending {
     /// True if anything is sent; else all answers come from the response store.

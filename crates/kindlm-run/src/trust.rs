@@ -141,27 +141,27 @@ pub(crate) fn check(
     )))
 }
 
-/// What the kappa of these counts stands on.
+/// The labels that the kappa of these counts is based on.
 fn labels(counts: &kindlm_stats::Confusion) -> Labels {
     let interval = counts.kappa(CONFIDENCE).ok().and_then(|it| it.interval.interval());
     Labels { count: counts.total(), interval: interval.map(|it| (it.low, it.high)) }
 }
 
-/// A kind of check of a plan, with who judges it and what they are told.
+/// A kind of check of a plan, with its judges and their instructions.
 struct Judged<'s> {
     check: &'static str,
     panel: Panel<'s>,
     prompts: Vec<String>,
     /// The criterion; empty if the check judges all outputs by the same instructions.
     criteria: Vec<Criterion>,
-    /// What the verdict hangs on that people who label outputs do not see.
+    /// A part of the verdict's basis that people who label outputs do not see.
     hangs_on: Option<&'static str>,
     /// The first test that has it.
     test: &'s str,
 }
 
 impl Judged<'_> {
-    /// Where it is written, else which test has it.
+    /// The place where it is written, else the test that has it.
     fn place(&self, suite: &Suite) -> String {
         let is_this = |it: &&kindlm_engine::JudgedAt| {
             it.check == self.check
@@ -175,8 +175,8 @@ impl Judged<'_> {
         }
     }
 
-    /// What is known about the judge, for each criterion. The inner error says why nothing is known, as a fragment about the
-    /// judge.
+    /// The agreement known for the judge, for each criterion. The inner error says why nothing is known, as a
+    /// fragment about the judge.
     fn known(
         &self,
         known: &Calibrations,
@@ -234,7 +234,7 @@ impl Judged<'_> {
     }
 }
 
-/// Who judges what with which instructions in a plan, each once.
+/// The checks of a plan that need a judge, with the judges and instructions; each is listed once.
 fn judged<'s>(suite: &'s Suite, plan: &Plan) -> Vec<Judged<'s>> {
     let mut found: Vec<Judged<'s>> = Vec::new();
     let mut last = None;

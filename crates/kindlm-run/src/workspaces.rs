@@ -10,8 +10,8 @@ use kindlm_workspace::{Folders, FoldersOptions};
 
 use crate::{Failure, World};
 
-/// The maker of folders for the agents of a plan; `None` if no agent works in one. What they need must be installed: that
-/// is found out before anything is sent.
+/// The maker of folders for the agents of a plan; `None` if no agent works in one. Fails if a required program is not
+/// installed, before any request is sent.
 pub(crate) fn open(
     world: &World,
     files: &Folder,

@@ -34,7 +34,7 @@ pub struct World {
     pub notices: Arc<dyn Fn(&str) + Send + Sync>,
     /// Starts to listen for interrupts.
     pub interrupts: fn() -> Box<dyn Interrupt>,
-    /// What suites may name.
+    /// The registries of everything that suites may name.
     pub registries: Registries,
     /// The program, with its arguments, that calls [`kindlm_script::worker::main`] to run users' scripts.
     pub script_worker: (PathBuf, Vec<OsString>),

@@ -11,7 +11,7 @@ use super::table::as_table;
 use super::{Correction, Findings, Obstacle};
 use crate::{Failure, Outcome, World};
 
-/// How far a judge and people agree, and the pass rates that were corrected by it.
+/// The agreement of a judge with people, and the pass rates that were corrected by it.
 pub struct Agreement {
     /// The judge, in words.
     pub(super) judge: String,

@@ -12,7 +12,7 @@ use super::labels::{Asked as AskedOf, Label, Labels, Row};
 use super::{Judged, Sample};
 use crate::Failure;
 
-/// What the judge is asked where a row does not say it.
+/// The question for the judge, used for rows without one of their own.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
     /// Criteria in words, for the check `judge`.
@@ -38,17 +38,17 @@ pub(super) struct Plan {
     cases: Vec<Case>,
     /// The id of the assertion whose judge is calibrated.
     pub(super) check: String,
-    /// Who judges, and how: as in a run, all rows in the same way.
+    /// The judge and its settings: as in a run, all rows are judged in the same way.
     pub(super) judging: JudgeBlock,
     /// Digests of the instructions that the judge gets.
     pub(super) prompts: Vec<String>,
 }
 
-/// What came of it.
+/// The result of the questions.
 pub(super) struct Asked {
     /// The labelled outputs with the verdicts.
     pub(super) samples: Vec<Sample>,
-    /// What the questions cost in US dollars, if it is known.
+    /// The cost of the questions in US dollars, if it is known.
     pub(super) cost_usd: Option<f64>,
     /// The tokens that the judge used.
     pub(super) usage: UsageSum,
@@ -77,7 +77,7 @@ pub(super) fn plan(
         own += usize::from(row.question.is_some());
         let placed = plan.place(row, question, setup, &mut known);
         if let Err(message) = placed {
-            // What is wrong with the question is wrong with it in every row.
+            // A problem of the question itself occurs in every row; report it once.
             let known = problems.iter_mut().find(|it: &&mut Wrong| it.message == message);
             match known {
                 Some(known) => known.more += 1,
@@ -102,7 +102,7 @@ pub(super) fn plan(
     Ok(plan)
 }
 
-/// What is wrong with a row, and with others after it.
+/// A problem of a row, with the number of later rows that have it too.
 struct Wrong {
     line: u64,
     message: String,
@@ -133,7 +133,7 @@ fn named(question: &Question) -> Option<&'static str> {
 }
 
 impl Plan {
-    /// How many outputs the judge is asked about.
+    /// The number of outputs that the judge is asked about.
     pub(super) fn output_count(&self) -> usize {
         self.cases.len()
     }
@@ -328,7 +328,7 @@ pub(super) async fn ask(
     asked
 }
 
-/// What the results say that a label is about: all of them, where it does not name a rule.
+/// The results that a label is about: all of them, if the label does not name a rule.
 fn samples(
     case: &Case,
     line: u64,

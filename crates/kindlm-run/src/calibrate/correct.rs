@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use super::findings::CONFIDENCE;
 
-/// What is known about a judge.
+/// The stored calibration of a judge.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     /// For which kind of check.
     pub(super) check: String,
-    /// Digests of what it was told.
+    /// Digests of its instructions.
     pub(super) prompts: Vec<String>,
-    /// How its verdicts and those of people agree.
+    /// The agreement of its verdicts with those of people.
     pub(super) confusion: Confusion,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Correction {
     pub(super) of: String,
     /// The id of the check.
     pub(super) check: String,
-    /// What the judge passed, of how many.
+    /// The number of outputs that the judge passed, and of those that it judged.
     pub(super) observed: Tally,
     /// Corrected by the judge's error rates (Rogan and Gladen).
     pub(super) by_errors: Result<Corrected, Undefined>,
@@ -52,8 +52,8 @@ impl Correction {
     }
 }
 
-/// What the judge found in a run, for each kind of check that it is known for; `is_judge` says whether it is the one who
-/// has judged.
+/// The judge's verdicts in a run, for each kind of check that it is calibrated for. `is_judge` returns true if this
+/// judge was the one in the run.
 pub(super) fn in_report(
     report: &AnyReport<'_>,
     name: &str,

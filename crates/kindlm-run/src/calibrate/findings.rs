@@ -1,4 +1,4 @@
-//! What the labels and the judge's answers add up to.
+//! The statistics of the labels and the judge's answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,23 +12,23 @@ use super::{Judged, Obstacle, Sample};
 /// Below so many labels the numbers are hardly worth having.
 pub(super) const FEW: u64 = 100;
 
-/// How certain the intervals are.
+/// The confidence level of the intervals.
 pub(super) const CONFIDENCE: Confidence = Confidence::P95;
 
-/// What people and a judge said about the same outputs.
+/// The verdicts of people and of a judge about the same outputs.
 #[derive(Debug)]
 pub(super) struct Findings {
     /// The outputs with labels and verdicts.
     pub(super) samples: Vec<Sample>,
-    /// How often both passed, both failed, or differed.
+    /// The counts of outputs that both passed, both failed, or judged differently.
     pub(super) confusion: Confusion,
     /// Labelled outputs that the judge gave no usable answer for.
     pub(super) errored: u64,
     /// For each criterion or rule, if there are several: what it is about.
     pub(super) groups: Vec<(String, Confusion)>,
-    /// Where the judge gives scores: the best threshold for them.
+    /// The best threshold, if the judge gives scores.
     pub(super) best: Option<Result<BestThreshold, Undefined>>,
-    /// Where people gave scores too: how far the two are apart, with linear weights.
+    /// The weighted kappa of the scores, with linear weights, if people gave scores too.
     pub(super) weighted: Option<Result<f64, Undefined>>,
     /// From which label on people have passed an output.
     label_threshold: f64,
@@ -81,12 +81,12 @@ impl Findings {
         &mut self.groups[at].1
     }
 
-    /// How many outputs have a label, and an answer of the judge or not.
+    /// The number of outputs that have a label, with or without an answer of the judge.
     pub(super) fn labelled(&self) -> u64 {
         self.confusion.total() + self.errored
     }
 
-    /// What kept the judge from an answer, for each output that it gave none for, labelled or not.
+    /// The obstacle to an answer, for each output without a verdict of the judge, labelled or not.
     pub(super) fn obstacles(&self) -> impl Iterator<Item = Obstacle> {
         self.samples.iter().filter_map(|it| match &it.judge {
             Judged::Errored { why, .. } => Some(*why),
@@ -94,7 +94,7 @@ impl Findings {
         })
     }
 
-    /// How many of the outputs without a label the judge passed, and how many it judged.
+    /// Of the outputs without a label, the number that the judge passed and the number that it judged.
     pub(super) fn unlabelled(&self) -> (u64, u64) {
         let mut counts = (0, 0);
         for sample in self.samples.iter().filter(|it| it.human.is_none()) {
@@ -136,7 +136,7 @@ impl Findings {
         counts.collect()
     }
 
-    /// What is kept of it.
+    /// The stored form of the findings.
     pub(super) fn calibration(&self, template: Calibration) -> Calibration {
         let kappa = self.confusion.kappa(CONFIDENCE).ok();
         let interval = kappa.and_then(|it| it.interval.interval());

@@ -9,7 +9,7 @@ use super::findings::CONFIDENCE;
 use super::{Correction, Findings, Judged};
 use crate::judge_setup::Panel;
 
-/// How a calibration was made.
+/// The settings and inputs of a calibration.
 #[derive(Clone, Debug)]
 pub(super) struct About {
     /// The judge, as JSON.

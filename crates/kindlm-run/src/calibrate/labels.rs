@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::failure::given_twice;
 use crate::{Failure, World};
 
-/// How many problems of a file are shown.
+/// The number of problems of a file that are shown.
 const SHOWN: usize = 20;
 
 /// A file of labels.
@@ -84,22 +84,22 @@ fn load(world: &World, path: &Path) -> Result<Vec<u8>, Failure> {
 pub(super) struct Row {
     /// The line that it begins at, from 1.
     pub(super) line: u64,
-    /// What the agent was given.
+    /// The input of the agent.
     pub(super) input: Option<Value>,
-    /// What it said.
+    /// The output of the agent.
     pub(super) output: Value,
     /// The variables of the test, for checks that look at them.
     pub(super) vars: Map<String, Value>,
-    /// What the judge is asked, where the row says it.
+    /// The question for the judge, if the row has one.
     pub(super) question: Option<Asked>,
-    /// What people said.
+    /// The labels that people gave.
     pub(super) labels: Vec<Label>,
 }
 
-/// What the judge is asked about an output.
+/// A question for the judge about an output.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Asked {
-    /// Whether it meets a criterion, in words.
+    /// A criterion in words that the output has to meet.
     Criteria(String),
     /// Which rules of a set it keeps.
     Assertions(Value),
@@ -107,7 +107,7 @@ pub(super) enum Asked {
     Check(Value),
 }
 
-/// What people said about an output.
+/// The label that people gave an output.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Label {
     /// The id of the rule, where the judge is asked about a set of them.
@@ -195,7 +195,7 @@ impl Ratings {
     }
 }
 
-/// What is wrong with a file, each with its line.
+/// The problems of a file, each with its line.
 #[derive(Debug, Default)]
 struct Problems(Vec<(u64, String)>);
 

@@ -25,18 +25,18 @@ use crate::{
     Failure, Place, Progress, Project, ResponseSource, Session, World, budget, identity, responses,
 };
 
-/// How outputs are judged. The default asks about one output at a time, without a budget.
+/// The settings of judging. The default asks about one output at a time, without a budget.
 #[derive(Clone, Debug)]
 pub struct CalibrateConfig {
     /// The least label, from 0 to 1, with which people pass an output.
     pub label_threshold: f64,
-    /// Where the answers of the judge come from.
+    /// The source of the judge's answers.
     pub responses: ResponseSource,
     /// The most that may be spent on the judge, in US dollars.
     pub budget_usd: Option<f64>,
     /// True if the calibration may begin although there is a budget and the price of the judge is not known.
     pub allow_unpriced: bool,
-    /// How many outputs are judged at once, from 1.
+    /// The number of outputs judged at once, from 1.
     pub concurrency: usize,
 }
 
@@ -242,7 +242,7 @@ pub struct Planned<'s> {
 }
 
 impl Planned<'_> {
-    /// How many outputs the judge is asked about.
+    /// The number of outputs that the judge is asked about.
     pub fn output_count(&self) -> usize {
         self.plan.output_count()
     }

@@ -9,7 +9,7 @@ use kindlm_types::ecma;
 use super::findings::{CONFIDENCE, FEW};
 use super::{Correction, Findings, Judged};
 
-/// How many disagreements and errors are shown.
+/// The number of disagreements and of errors that are shown.
 const SHOWN: usize = 5;
 
 /// Everything that is known, in lines of about `width` columns.

@@ -6,22 +6,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kindlm_assertions::Check;
 use lru::LruCache;
 
-/// How many blocks are remembered; a bound, so that memory stays flat.
+/// The number of blocks that are remembered; a bound, so that memory use stays constant.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
 
-/// What a block comes to: its checks, or what is wrong with it.
+/// The result of compiling a block: its checks, or the problem of the block.
 pub(super) type Compiled = Arc<Result<Vec<Check>, String>>;
 
-/// What is known about a block.
+/// The cached state of a block.
 #[derive(Clone)]
 enum Known {
-    /// What it comes to, whatever the variables are.
+    /// The compiled block, which does not depend on variables.
     Compiled(Compiled),
-    /// It has templates, so that it comes to something else with other variables.
+    /// The block has templates, so its result depends on the variables.
     ByVariables,
 }
 
-/// What was made of a block.
+/// The cached results of a block.
 pub(super) struct Made {
     pub(super) checks: Result<Vec<Check>, String>,
     /// True if it has templates.
@@ -38,8 +38,8 @@ impl Default for Cache {
 }
 
 impl Cache {
-    /// What the blocks come to; `compile` is called if nobody remembers. `variables` are asked for only if a block
-    /// has templates.
+    /// The compilation of the blocks; calls `compile` if it is not remembered. Calls `variables` only if a block has
+    /// templates.
     pub(super) fn get(
         &self,
         expect: Option<&str>,

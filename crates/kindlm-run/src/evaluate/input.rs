@@ -9,10 +9,10 @@ use kindlm_engine::Control;
 
 use crate::Failure;
 
-/// How often the control is asked for a stop.
+/// The interval at which the control is checked for a stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How much is read at once.
+/// The number of bytes read at once.
 const BLOCK: usize = 64 * 1024;
 
 /// Input that ends when `control` says so.

@@ -156,8 +156,8 @@ fn put_aside(path: &Path, before: &Path) -> io::Result<()> {
     fs::rename(&whole_name, before)
 }
 
-/// Whether a file begins as one with results does: with a result, with what a malformed line came to, or with the
-/// beginning of one of the two.
+/// True if a file begins like a file of results: with a result, with the error of a malformed line, or with the
+/// beginning of either.
 fn has_results(path: &Path) -> io::Result<bool> {
     let mut line = Vec::new();
     BufReader::new(File::open(path)?).read_until(b'\n', &mut line)?;

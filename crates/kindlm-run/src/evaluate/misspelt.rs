@@ -11,11 +11,11 @@ use super::line::Line;
 /// Keys of datasets that are near to ours and mean something else, unless they hold what ours do.
 const KNOWN_ELSEWHERE: [&str; 2] = ["expected", "assertion"];
 
-/// What the names of keys have in common that say what must hold.
+/// The common stems of keys that hold checks.
 const STEMS: [&str; 4] = ["expect", "assert", "check", "rule"];
 
-/// What is wrong with such a key, if the record has one. `meant` is the key of a record that another key is most likely
-/// meant to be.
+/// The problem of such a key, if the record has one. `meant` returns the key of a record that another key most likely
+/// means.
 pub(super) fn misspelt(
     line: &Line<'_>,
     json: &[u8],
@@ -65,7 +65,7 @@ fn is_suspect(key: &str) -> bool {
 /// The keys of a record that say what must hold.
 const RULES: [&str; 2] = ["expect", "assertions"];
 
-/// Where a value would stand if it were checks or rules; `None` if it is something else.
+/// The key under which a value would be valid as checks or rules; `None` if it is something else.
 fn holds(value: &Value, vars: &Map<String, Value>, setup: &Setup<'_>) -> Option<&'static str> {
     let rules =
         |rules: Value| json!({"assert": [{"type": "prompt-assertion", "assertions": rules}]});
@@ -101,7 +101,7 @@ mod tests {
             (r#"{"assert": [{"type": "contains", "value": "x"}]}"#, Some("expect.assert")),
             (r#"{"checks": [{"type": "contains", "value": "x"}]}"#, Some("expect.assert")),
             (r#"{"rules": [{"id": "a", "instruction": "x"}], "expect": {}}"#, Some("assertions")),
-            // What datasets call something else.
+            // Names that datasets use for other things.
             (r#"{"checks": ["passed"], "rules": {"max": 3}, "checksum": "x"}"#, None),
             (r#"{"expected": {"a": 1}}"#, None),
             (r#"{"expected": {"output": "Paris"}}"#, None),

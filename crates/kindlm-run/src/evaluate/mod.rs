@@ -270,13 +270,13 @@ impl<'a> Evaluator<'a> {
         Some(self.basis.as_ref()?.digest(json, rules(line)))
     }
 
-    /// How many records there were, and how many of them had their result before, in words.
+    /// The number of records, and the number of those that had a result before, in words.
     pub(super) fn counts(&self) -> String {
         self.totals.words(self.notes.count_kept())
     }
 
-    /// Rules are applied right here; only records that ask somebody, or of which a check decides whether the others are
-    /// made, go the long way. The flag says whether a required check failed.
+    /// Applies rules directly. Only two kinds of records take the slow path: those with checks that ask questions,
+    /// and those where one check decides whether others run. The flag is true if a required check failed.
     fn results(
         &self,
         checks: &[Check],
@@ -319,7 +319,7 @@ impl<'a> Evaluator<'a> {
             block = serde_json::from_str(expect).map_err(|err| err.to_string())?;
             *by_variables = self.setup.has_templates(&block);
             expected = compiled(&block, &self.setup, vars, |it| format!("/expect{it}"))?;
-            // Who judges what the record expects judges its prompt assertions too.
+            // The judge of the record's `expect` also judges its prompt assertions.
             if let Some(judging) = block.get("judging") {
                 entry["judging"] = judging.clone();
             }
@@ -456,7 +456,7 @@ fn without_separators(json: &str) -> Cow<'_, str> {
     json
 }
 
-/// What an evaluation means for the exit code.
+/// The exit status of an evaluation.
 fn status(outcome: Outcome, results: &[AssertionResult]) -> ExitStatus {
     match outcome {
         Outcome::Passed | Outcome::Scored | Outcome::Skipped => ExitStatus::Success,

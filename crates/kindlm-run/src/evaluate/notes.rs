@@ -1,4 +1,4 @@
-//! What is odd about records, though it does not keep them from being evaluated: told once, at the end.
+//! Oddities of records that do not prevent their evaluation; reported once, at the end.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use super::line::KEYS;
 
-/// How many records are named in a warning; the others are counted.
+/// The number of records that are named in a warning; the others are counted.
 const NAMED: usize = 5;
 
-/// How many keys are remembered; a bound, so that memory stays flat.
+/// The number of keys that are remembered; a bound, so that memory use stays constant.
 const REMEMBERED: usize = 1000;
 
-/// What is odd, from any number of threads.
+/// The oddities, collected from any number of threads.
 #[derive(Default)]
 pub(super) struct Notes {
     unchecked: Mutex<Unchecked>,
@@ -66,7 +66,7 @@ impl Notes {
         self.kept.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many results of before stand.
+    /// The number of earlier results that are still valid.
     pub(super) fn count_kept(&self) -> u64 {
         self.kept.load(Ordering::Relaxed)
     }
@@ -95,7 +95,7 @@ impl Notes {
         }
     }
 
-    /// What a key that is not ours is most likely meant to be.
+    /// The key of ours that an unknown key most likely means.
     pub(super) fn meant(&self, key: &str) -> Option<&'static str> {
         let known = self.keys.read().unwrap_or_else(PoisonError::into_inner).get(key).copied();
         known.unwrap_or_else(|| meant(key))
@@ -109,7 +109,7 @@ impl Notes {
         misspelt.iter().cloned().chain(unchecked.warning()).chain(left).collect()
     }
 
-    /// What of the results of before does not belong to the records of this stream.
+    /// The earlier results that do not belong to the records of this stream.
     fn left_over(&self) -> impl Iterator<Item = String> {
         let count = |it: &AtomicU64, words: &str| match it.load(Ordering::Relaxed) {
             0 => None,

@@ -26,7 +26,7 @@ use crate::{
     responses,
 };
 
-/// How records are evaluated. The default takes one record, and has no judge.
+/// The settings of an evaluation. The default takes one record, and has no judge.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub struct EvaluateConfig {
@@ -36,13 +36,13 @@ pub struct EvaluateConfig {
     pub allow_outside: bool,
     /// The judge, if there is no suite.
     pub judge: Option<NamedJudge>,
-    /// Where the answers of judges come from.
+    /// The source of the judges' answers.
     pub responses: ResponseSource,
     /// The most that may be spent on judges, in US dollars.
     pub budget_usd: Option<f64>,
     /// True if the evaluation may begin although there is a budget and the price of the judge is not known.
     pub allow_unpriced: bool,
-    /// How many records are judged at once, from 1.
+    /// The number of records judged at once, from 1.
     pub concurrency: usize,
     /// True if each line is a record; else the whole input is one.
     pub jsonl: bool,

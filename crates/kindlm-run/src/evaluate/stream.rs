@@ -17,7 +17,7 @@ use super::{Evaluator, Kept, Malformed};
 use crate::Failure;
 use crate::failure::Outcome;
 
-/// How much is read at once.
+/// The number of bytes read at once.
 const BLOCK: usize = 64 * 1024;
 
 /// The longest line that is evaluated.
@@ -152,8 +152,8 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
 
 /// Writes everything; says how it went, or nothing if there was nothing to write.
 ///
-/// Where somebody stops reading, `control` is told so, and what is under way is still counted: the exit code is about what
-/// was found and not about what was read.
+/// If the output is closed, `control` is notified. Records that are under way are still counted, because the exit
+/// code depends on what was found, not on what was read.
 fn write_all(
     output: &mut (dyn Write + Send),
     results: &Receiver<Receiver<Done>>,
@@ -272,7 +272,7 @@ impl Feed<'_> {
                 return Ok(());
             }
         }
-        // Where reading was stopped, it is the beginning of a line.
+        // If reading was stopped, it is the beginning of a line.
         if !pending.is_empty() && self.control.reason().is_none() {
             self.lines(pending);
         }

@@ -1,4 +1,4 @@
-//! What a stream of records adds up to.
+//! The summary of a stream of records.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::Failure;
 
-/// How many prompt assertions are told apart; a bound, so that memory stays flat.
+/// The number of prompt assertions that are counted separately; a bound, so that memory use stays constant.
 const ASSERTIONS: usize = 1_000;
 
 /// The sums, from any number of threads.
@@ -70,7 +70,7 @@ impl Totals {
         total_cases + skipped_cases + malformed_lines == 0
     }
 
-    /// How many records there were and how they went, in words; `kept` of them had their result before.
+    /// The number of records and their outcomes, in words; `kept` of them had their result before.
     pub(super) fn words(&self, kept: u64) -> String {
         let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let BatchResults {

@@ -1,4 +1,4 @@
-//! What must be the same when a run goes on: the suite, the models, the tests.
+//! The parts that must be the same when a run is resumed: the suite, the models, the tests.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -65,7 +65,7 @@ fn model(suite: &Suite, programs: &Programs<'_>, model: &Model) -> Digest {
     let params = serde_json::to_value(&model.params).unwrap_or_default();
     let mut parts =
         vec![Value::from(&*model.provider), Value::from(&*model.name), params, provider];
-    // What an agent may take does not change what it does.
+    // The limits of an agent do not change its behaviour.
     if let Some(Ok(Value::Object(mut agent))) = model.agent.as_deref().map(serde_json::to_value) {
         agent.retain(|key, _| key != "timeoutMs" && key != "env");
         let agent = Value::Object(agent);

@@ -15,7 +15,7 @@ use kindlm_types::{CaseResult, ExecutionResult};
 use crate::Failure;
 use crate::secrets::Secrets;
 
-/// How much of a run a machine that goes down may take with it at most. A process that ends takes nothing.
+/// The longest period of a run that may be lost if the machine goes down. If only the process ends, nothing is lost.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// The executions of a run, in its journal.
@@ -31,10 +31,10 @@ pub(crate) struct Kept {
     syncing: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-/// What the thread that waits for the disk needs.
+/// The state of the thread that waits for the disk.
 struct Shared {
     writer: JournalWriter,
-    /// Whether something was appended that may not be on the disk.
+    /// True if something was appended that may not be on the disk.
     dirty: AtomicBool,
     /// Why the disk could not be waited for.
     failure: Mutex<Option<RecordError>>,
@@ -65,7 +65,7 @@ impl Kept {
         Ok(Self { shared, past, secrets, reader, places, heads, syncing })
     }
 
-    /// How many executions an earlier process has done.
+    /// The number of executions that an earlier process has done.
     pub(crate) fn done(&self) -> usize {
         self.past.as_ref().map_or(0, |(_, index)| index.done())
     }
@@ -97,7 +97,7 @@ impl Kept {
         place.ok_or_else(|| RecordError(format!("the journal has no execution {at}")))
     }
 
-    /// What `with` makes of the heads; does without them for good when that fails.
+    /// The result of `with` on the case summaries. If it fails, the run continues without case summaries.
     fn with_heads<T>(&self, with: impl FnOnce(&mut Heads) -> io::Result<T>) -> Option<T> {
         let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
         let done = with(heads.as_mut()?);
@@ -174,7 +174,7 @@ impl Record for Kept {
     }
 
     fn case_finished(&self, position: usize, case: &CaseResult) {
-        // What an earlier process kept is read again: it knew of other secrets.
+        // The results that an earlier process stored are read again: it knew of other secrets.
         if self.past.is_none() {
             self.with_heads(|heads| heads.keep(position, case));
         }

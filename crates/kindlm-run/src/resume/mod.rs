@@ -150,13 +150,13 @@ const START_ANEW: &str = "undo that to resume the run, or start a new one with `
 pub(crate) struct Identity<'a> {
     /// The run, of which [`settle`](Self::settle) may make an earlier one.
     pub info: &'a mut RunInfo,
-    /// What is run.
+    /// The suite that is run.
     pub suite: &'a Suite,
     /// The files that it refers to.
     pub files: &'a Folder,
-    /// What of it.
+    /// The executions of the suite to run.
     pub plan: &'a Plan,
-    /// What the baseline is, if there is one.
+    /// The digest of the baseline, if there is one.
     pub baseline: Option<Digest>,
     /// The arguments that decide over the rest.
     pub arguments: Vec<String>,
@@ -231,7 +231,7 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// How long a run took that was complete before it was to go on.
+/// The duration of a run that was already complete when it was to be resumed.
 pub(crate) fn duration_before(place: &Place, id: &str) -> Option<f64> {
     let report = Runs::new(place.state()).each_case(id, &mut |_| {});
     Some(report.ok()?.run.duration_ms)
@@ -245,7 +245,7 @@ pub(crate) fn command(place: &Place, id: &str) -> String {
     }
 }
 
-/// What is left of a run that ended, and how to go on with it; `None` if nothing is.
+/// The remainder of a run that ended, and the way to resume it; `None` if nothing is left.
 pub(crate) fn advice(place: &Place, id: &str, summary: &Summary) -> Option<String> {
     let (not_run, errored) = (summary.not_run, summary.failed_by_provider);
     let what = match (not_run, errored) {

@@ -9,7 +9,7 @@ use super::MODEL;
 /// The provider that reports name when the agent's command fails.
 const COMMAND: &str = "command";
 
-/// The variables of OpenTelemetry's SDKs by which the spans of an agent come to this address, all of them.
+/// The variables that make OpenTelemetry's SDKs send all spans of an agent to this address.
 ///
 /// <https://opentelemetry.io/docs/specs/otel/protocol/exporter/>
 pub(super) fn env(address: SocketAddr) -> Vec<(String, String)> {
@@ -18,7 +18,7 @@ pub(super) fn env(address: SocketAddr) -> Vec<(String, String)> {
         ("OTEL_TRACES_EXPORTER", "otlp".to_owned()),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", base.clone()),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf".to_owned()),
-        // What the user has set for traces alone would go before.
+        // Variables that the user has set for traces alone would take precedence.
         ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", format!("{base}/v1/traces")),
         ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf".to_owned()),
         ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", format!("{base}/v1/logs")),
@@ -39,8 +39,8 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// What speaks against an agent whose command came back: it was never started, or crashed, and what it left undone would
-/// look as if it had behaved. Any other exit code is the program's own word.
+/// The error for an agent whose command was not started, or crashed. Its missing actions would look like good
+/// behaviour. Any other exit code is the program's own result.
 pub(super) fn crash(output: &CommandOutput) -> Option<ProviderError> {
     let what = CommandOutput::broken_off(output.exit_code)?;
     Some(error(with_stderr(what, &output.stderr)))
@@ -51,7 +51,7 @@ pub(super) fn error(message: String) -> ProviderError {
     ProviderError::new(ProviderErrorKind::Command, COMMAND, message)
 }
 
-/// What is missing without a command being to blame.
+/// The error for missing evidence that is not the command's fault.
 pub(super) fn missing(message: String) -> ProviderError {
     ProviderError::new(ProviderErrorKind::Command, MODEL, message)
 }

@@ -13,29 +13,30 @@ use super::receiver::{Inbox, Receiver, State};
 use super::{Told, agent};
 use crate::{Failure, World};
 
-/// How often it is looked whether everything is there.
+/// The interval at which the spans are checked for completeness.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long spans are waited for, in units of the time to settle, that must still come: the outermost one of a trace.
+/// The longest wait for spans that must still arrive, in units of the time to settle. Such a span is the outermost
+/// one of a trace.
 const LATE: u32 = 5;
 
-/// What is waited for.
+/// The settings of gathering traces.
 pub(crate) struct Gathering<'a> {
-    /// Where to listen.
+    /// The address to listen on.
     pub host: IpAddr,
     /// The port; 0 is any.
     pub port: u16,
     /// True if another port does where this one is taken.
     pub any_port: bool,
-    /// How long to wait for the first span, or for the command to end.
+    /// The longest wait for the first span, or for the end of the command.
     pub timeout: Duration,
-    /// How long no more spans must have come.
+    /// The period without new spans after which the traces are complete.
     pub settle: Duration,
     /// The agent's command line.
     pub command: Option<&'a str>,
-    /// Where it runs.
+    /// The folder in which it runs.
     pub folder: &'a Path,
-    /// How many traces are expected.
+    /// The number of traces that are expected.
     pub traces: Option<usize>,
     /// True to say nothing but where it listens.
     pub quiet: bool,
@@ -107,12 +108,12 @@ async fn bind(gathering: &Gathering<'_>) -> Result<Receiver, Failure> {
     })
 }
 
-/// How the wait for spans came to its end.
+/// The reason why the wait for spans ended.
 #[derive(Default)]
 struct Ended {
     command: Option<CommandOutput>,
     failure: Option<ProviderError>,
-    /// What speaks against having seen everything.
+    /// A note if spans may be missing.
     note: Option<String>,
 }
 
@@ -166,7 +167,7 @@ impl Gathering<'_> {
             self.settle(inbox, begun).await;
         };
         let settled = timeout_at(begun + self.timeout, all).await;
-        // Where some are missing, that is said of those.
+        // If some traces are missing, the message about those is used.
         let is_late = settled.is_err() && self.has_enough(inbox.state());
         let note = is_late.then(|| self.unsettled("after they were first waited for"));
         let failure = (inbox.state().spans == 0).then(|| {

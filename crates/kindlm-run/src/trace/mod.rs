@@ -17,25 +17,25 @@ use kindlm_types::{CommandOutput, ProviderError};
 /// The model's id under which traces are reported.
 pub(crate) const MODEL: &str = "trace";
 
-/// What an agent has told, and what became of its command.
+/// The traces that an agent sent, and the result of its command.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     /// The spans of each trace, in the order in which they came.
     pub traces: Vec<Vec<OtlpSpan>>,
-    /// What the command did, if one was run and came to its end.
+    /// The command's output, if one was run and ended.
     pub command: Option<CommandOutput>,
     /// Why nothing of it can be judged: the command failed, or no span came.
     pub failure: Option<ProviderError>,
-    /// What could not be taken in, in words.
+    /// Descriptions of the data that was rejected.
     pub rejected: Vec<String>,
     /// Why spans may be missing, whichever trace they would have been of.
     pub lost: Option<String>,
-    /// What else should be known of how it came, in words.
+    /// Notes about the transmission.
     pub notes: Vec<String>,
 }
 
 impl Told {
-    /// How many spans came.
+    /// The number of spans that arrived.
     pub(crate) fn spans(&self) -> usize {
         self.traces.iter().map(Vec::len).sum()
     }

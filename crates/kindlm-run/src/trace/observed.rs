@@ -13,17 +13,17 @@ use kindlm_types::{
 use super::{MODEL, Told, agent};
 use crate::Failure;
 
-/// How traces become executions.
+/// The settings for turning traces into executions.
 pub(crate) struct Options {
     /// All traces are one execution.
     pub merge: bool,
-    /// How many traces are expected.
+    /// The number of traces that are expected.
     pub traces: Option<usize>,
 }
 
-/// What an agent has told, by test case.
+/// The recorded executions of an agent, by test case.
 pub(crate) struct Observations {
-    /// What each trace tells.
+    /// The reading of each trace.
     readings: Vec<Reading>,
     /// For each test case that some trace names: those traces.
     named: HashMap<String, Vec<usize>>,
@@ -72,7 +72,7 @@ impl Observations {
                 ));
             }
             if !reading.shows_agent {
-                // How long something else took says nothing of an agent.
+                // The duration of another program is not the latency of an agent.
                 reading.execution.latency_ms = None;
                 notes.push(format!("warning: trace {} shows no step of an agent", number + 1));
             }
@@ -108,8 +108,8 @@ impl Observations {
         Ok((this, notes))
     }
 
-    /// Instrumentations do not record what was said unless they are told to. What the command wrote is what a person
-    /// would have read; it can be the output of one trace only.
+    /// Instrumentations do not record messages unless they are configured to. The command's output is the text that a
+    /// person would have read; it can belong to one trace only.
     fn adopt_output(&mut self) {
         let Some(command) = &self.command else { return };
         if let [reading] = self.readings.as_mut_slice()
@@ -125,7 +125,8 @@ impl Observations {
         }
     }
 
-    /// How many executions a test case has: one for each trace that it judges, and one to say that there is none.
+    /// The number of executions of a test case: one for each trace that it judges, or one to report that there is
+    /// none.
     pub(crate) fn repeats(&self, case: &str) -> u32 {
         let count = self.of_case(case).len().max(self.expected).max(1);
         u32::try_from(count).unwrap_or(u32::MAX)
@@ -135,7 +136,7 @@ impl Observations {
         self.named.get(case).unwrap_or(&self.open)
     }
 
-    /// What its tokens cost, if all prices are known.
+    /// The cost of its tokens, if all prices are known.
     fn cost(&self, reading: &Reading) -> Option<f64> {
         if reading.inferences.is_empty() || !reading.execution.coverage.includes(Channel::Usage) {
             return None;
@@ -195,7 +196,7 @@ impl Observed for Observations {
     }
 }
 
-/// The model that stands for the traces, so that reports have one to name.
+/// The model that represents the traces, so that reports have one to name.
 pub(crate) fn model() -> Model {
     Model {
         id: MODEL.to_owned(),

@@ -1,7 +1,8 @@
 //! Receives spans over OTLP/HTTP.
 //!
-//! What is answered is in <https://opentelemetry.io/docs/specs/otlp/#otlphttp>: 200 with what was rejected, 4xx with a
-//! status message in the encoding of the request for what must not be sent again.
+//! The responses are specified in <https://opentelemetry.io/docs/specs/otlp/#otlphttp>. They are 200 with a list of
+//! what was rejected, or, for a request that must not be sent again, 4xx with a status message in the encoding of the
+//! request.
 
 use std::convert::Infallible;
 use std::io;
@@ -33,10 +34,10 @@ const MAX_THROWN_AWAY: usize = 128 * 1024 * 1024;
 /// The most bytes of all requests together, unpacked. 256 MiB.
 const MAX_ALL: usize = 256 * 1024 * 1024;
 
-/// How many senders are heard at once.
+/// The number of connections that are served at once.
 const MAX_CONNECTIONS: usize = 64;
 
-/// How long a request may take to come.
+/// The longest time that a request may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Codes of gRPC, which stand in the answers to what is refused.
@@ -51,7 +52,7 @@ pub(super) struct Receiver {
     pub(super) inbox: Arc<Inbox>,
 }
 
-/// What has come in.
+/// The data that has arrived.
 #[derive(Default)]
 pub(super) struct Inbox(Mutex<Contents>);
 
@@ -65,7 +66,7 @@ struct Contents {
     last: Option<Instant>,
 }
 
-/// How far it is.
+/// The progress of the inbox.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct State {
     pub(super) spans: usize,
@@ -127,7 +128,7 @@ impl Contents {
         }
     }
 
-    /// The same, where it would have told something of the agent.
+    /// Like `note`, for data that would have been evidence about the agent.
     fn lose(&mut self, words: &str) {
         self.lost.get_or_insert_with(|| words.to_owned());
         self.note(words);
@@ -185,13 +186,13 @@ impl Refusal {
     }
 }
 
-/// What a path takes.
+/// The kind of data that a path accepts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Signal {
     Traces,
     /// Of which only the events of conversations are used.
     Logs,
-    /// Which nothing is done with; an SDK that is told so would complain on the agent's stderr.
+    /// Metrics are ignored without an error; an SDK would report an error on the agent's stderr.
     Metrics,
 }
 
@@ -199,7 +200,8 @@ async fn answer(request: Request<Incoming>, inbox: &Inbox) -> Response<Full<Byte
     let content_type = request.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
     let encoding = content_type.and_then(Encoding::of_content_type);
     let path = request.uri().path().to_owned();
-    // Who asks for something, or sends metrics, does not tell what the agent did; who sends to a wrong address may.
+    // Only a POST can carry evidence about the agent, and metrics carry none. A POST to a wrong address may carry
+    // some.
     let tells_something = request.method() == Method::POST && path != "/v1/metrics";
     match take(request, encoding, inbox).await {
         Ok(rejected) => {
@@ -274,7 +276,8 @@ async fn take(
     inbox.put(decoded, body.len())
 }
 
-/// What is too large is read to its end, within reason, and thrown away: who still writes does not hear an answer.
+/// A body that is too large is read to its end, within reason, and discarded: a client that still writes does not
+/// read the response.
 async fn read_body(mut body: Incoming) -> Result<Vec<u8>, Refusal> {
     let mut all = Vec::new();
     let mut size = 0_usize;

@@ -32,7 +32,7 @@ pub struct TraceConfig {
     pub port: Option<u16>,
     /// The address to receive on.
     pub host: IpAddr,
-    /// How long to wait for spans or the command; the suite's if absent.
+    /// The longest wait for spans or the command; the suite's if absent.
     pub timeout: Option<Duration>,
     /// The time without new spans after which traces are complete; a second if absent.
     pub settle: Option<Duration>,
@@ -171,7 +171,7 @@ fn observe(
     Ok(observed)
 }
 
-/// Replaces the models of the suite by one that stands for the traces: prompts are not sent.
+/// Replaces the models of the suite by one that represents the traces: prompts are not sent.
 fn stand_in(suite: &mut Suite) {
     suite.models.push(model());
     for case in &mut suite.cases {

@@ -79,7 +79,7 @@ pub(super) struct Line<'a> {
 pub(super) struct Malformed {
     /// The record's id, if it could be read.
     pub(super) id: Option<Value>,
-    /// What is wrong, and what to do.
+    /// The problem, and the advice.
     pub(super) error: String,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Line<'a> {
         deserializer.end()
     }
 
-    /// What is wrong if the record has rules, and nothing says what the agent was asked: they would be judged without it.
+    /// The problem if the record has rules but no input: the rules would be judged without it.
     pub(super) fn lacks_input(&self) -> Option<String> {
         let has_rules = self.assertions.is_some_and(|it| !matches!(it.get(), "null" | "[]"));
         if !has_rules || self.agent_input.is_some() || self.transcript.is_some() {
@@ -195,7 +195,7 @@ impl<'a> Line<'a> {
             || self.provider_response.is_some()
     }
 
-    /// What the record tells completely: what it says of itself, else what it tells something of.
+    /// The evidence that is complete: as the record declares it, else every kind of which it has any.
     fn coverage(&self) -> Coverage {
         if let Some(channels) = &self.complete_for {
             return Coverage::Only(channels.clone());
@@ -223,7 +223,7 @@ impl<'a> Line<'a> {
             Some(_) => Coverage::new(complete, told.coverage.lost().clone()),
             None => told.coverage,
         };
-        // What the record says of it counts more than what the log says.
+        // A value from the record takes precedence over one from the log.
         Execution {
             usage: if is_counted { said.usage } else { told.usage },
             latency_ms: said.latency_ms.or(told.latency_ms),

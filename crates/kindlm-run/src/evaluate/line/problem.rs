@@ -1,4 +1,4 @@
-//! What is wrong with a text that should be a record, in words of those who write it.
+//! The problem of a text that should be a record, in the words of its author.
 
 use kindlm_types::{Problem, place_of_twice};
 
@@ -9,13 +9,13 @@ pub(super) const NO_OBJECT: &str =
 
 pub(super) const TWICE: &str = "is there twice";
 
-/// What is wrong with a record in which an object has a key twice.
+/// The problem of a record in which an object has a duplicate key.
 pub(super) fn given_twice(text: &str) -> Option<String> {
     let place = place_of_twice(text)?;
     Some(failure::given_twice(&place))
 }
 
-/// What is wrong with a transcript, and where in it.
+/// The problem of a transcript, and its place.
 pub(super) fn unreadable(problem: &Problem) -> String {
     let place = if problem.pointer.is_empty() { "" } else { ": " };
     let help = problem.help.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
@@ -25,7 +25,7 @@ pub(super) fn unreadable(problem: &Problem) -> String {
 /// Begins what is said of a transcript.
 const NO_TRANSCRIPT: &str = "cannot be read: ";
 
-/// What is wrong with a text that should be a record: with the value of a key, or with its JSON.
+/// The problem of a text that should be a record: in the value of a key, or in its JSON.
 pub(super) fn explain(text: &str, at: Option<&str>, err: &serde_json::Error) -> String {
     if err.is_data() && !text.trim_start().starts_with('{') {
         return NO_OBJECT.to_owned();
@@ -40,7 +40,7 @@ pub(super) fn explain(text: &str, at: Option<&str>, err: &serde_json::Error) -> 
     match at.filter(|_| err.is_data()) {
         Some(key) if words.starts_with(NO_TRANSCRIPT) => format!("`{key}` {words} (at {place})"),
         Some(key) if words == TWICE => format!("`{key}` {TWICE} (at {place})"),
-        // What a reader of fields says of a key that is there twice does not name it.
+        // The field reader's error about a duplicate key does not name the key.
         Some(key) => given_twice(text)
             .unwrap_or_else(|| format!("`{key}` is not {} (at {place})", expected(key))),
         None => {
@@ -51,7 +51,7 @@ pub(super) fn explain(text: &str, at: Option<&str>, err: &serde_json::Error) -> 
     }
 }
 
-/// What the value of a key should be.
+/// The expected value of a key.
 fn expected(key: &str) -> &'static str {
     match key {
         "tool_calls" => "a list of calls, each an object with a `name`",
@@ -72,7 +72,7 @@ fn expected(key: &str) -> &'static str {
     }
 }
 
-/// What the parser means, in words of those who write JSON rather than parsers.
+/// The parser's message in the words of people who write JSON rather than parsers.
 fn in_words(said: &str) -> &str {
     for (begin, meaning) in [
         ("EOF", "it ends too early"),

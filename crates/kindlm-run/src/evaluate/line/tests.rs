@@ -1,4 +1,4 @@
-//! What records say, and what is said of those that cannot be read.
+//! Tests for reading records, and for the messages about records that cannot be read.
 
 use super::problem::NO_OBJECT;
 use super::*;
