@@ -1,9 +1,9 @@
 //! The words of KindLM.
 //!
-//! What an agent did is an [`Execution`]; what a check found in it is an [`AssertionResult`] with a
-//! [`Verdict`]; all repeats of one case on one model are a [`CaseResult`]; the whole run is a [`Report`].
-//! This crate holds data and the few traits through which the other crates meet. It knows no YAML, no
-//! HTTP, no provider and no assertion, and does no I/O.
+//! The actions of an agent are an [`Execution`]; the finding of a check in it is an [`AssertionResult`] with a
+//! [`Verdict`]. All repeats of one case on one model are a [`CaseResult`]; the whole run is a [`Report`]. This crate
+//! holds data and the few traits through which the other crates meet. It knows no YAML, no HTTP, no provider and no
+//! assertion, and does no I/O.
 //!
 //! ```
 //! use kindlm_types::{AssertionResult, FailureCode, Outcome, Severity};

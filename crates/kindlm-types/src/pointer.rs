@@ -9,7 +9,7 @@ pub fn segment(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// The key that a part of a JSON pointer stands for: the reverse of [`segment`].
+/// The key that a part of a JSON pointer denotes: the reverse of [`segment`].
 ///
 /// ```
 /// assert_eq!(kindlm_types::pointer::key("and~1or~0"), "and/or~");

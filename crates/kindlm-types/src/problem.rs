@@ -1,6 +1,6 @@
-//! What is wrong with a user's input, before it is known where in a file that is.
+//! A problem in a user's input, before its place in a file is known.
 
-/// What part of an object member is at fault.
+/// The part of an object member that is at fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Place {
     /// The value.
@@ -10,7 +10,7 @@ pub enum Place {
     Key,
 }
 
-/// What kind of problem it is, for those who treat kinds differently.
+/// The kind of a problem, for code that treats kinds differently.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ProblemKind {
     /// A value of the wrong type, out of range, or not among those allowed.
@@ -28,14 +28,14 @@ pub enum ProblemKind {
     },
     /// A name that nothing has.
     UnknownReference,
-    /// A variable of a template that has no value. What has this problem can be used: the variable is empty there.
+    /// A variable of a template that has no value. The template can still be used: the variable is empty there.
     MissingVariable {
         /// Its name in templates.
         name: String,
         /// True if it is there, and `null`.
         is_null: bool,
     },
-    /// Something that decides nothing as it is written. What has this problem can be used.
+    /// A part that decides nothing as it is written. The input can still be used.
     NoEffect,
     /// A file that is referred to and cannot be used.
     File {
@@ -59,13 +59,13 @@ impl ProblemKind {
 pub struct Problem {
     /// JSON pointer (RFC 6901) from the value that was given; empty for the value itself.
     pub pointer: String,
-    /// Whether the key or the value at the pointer is at fault.
+    /// The part at fault: the key or the value at the pointer.
     pub place: Place,
-    /// What kind of problem it is.
+    /// The kind of problem.
     pub kind: ProblemKind,
-    /// What is wrong: a lower-case fragment without a full stop.
+    /// The message: a lower-case fragment without a full stop.
     pub message: String,
-    /// What to do about it.
+    /// The advice.
     pub help: Option<String>,
 }
 
@@ -160,7 +160,7 @@ pub fn nearest_few<'a>(
     let ranked = candidates.into_iter().filter_map(|it| Some((rank(it)?, it)));
     let mut ranked: Vec<((bool, usize), &str)> = ranked.collect();
     ranked.sort_by_key(|(rank, _)| *rank);
-    // What is much farther than the nearest was hardly meant.
+    // Candidates that are much farther than the nearest are unlikely.
     let best = ranked.first().map_or(0, |((_, distance), _)| *distance);
     ranked.retain(|((is_far, distance), _)| *is_far || *distance <= best + 1);
     ranked.into_iter().map(|(_, it)| it).take(most).collect()

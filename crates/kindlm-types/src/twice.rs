@@ -33,7 +33,7 @@ pub fn twice_of(json: &str, is_meant: impl Fn(&str) -> bool) -> Option<String> {
     Some(find(json, &is_meant)?.key)
 }
 
-/// Where such a key is: a JSON pointer to it.
+/// The place of the first duplicate key: a JSON pointer to it.
 ///
 /// ```
 /// use kindlm_types::place_of_twice;
@@ -55,7 +55,7 @@ struct Found {
 
 fn find(json: &str, is_meant: &dyn Fn(&str) -> bool) -> Option<Found> {
     let mut found = None;
-    // What is no JSON at all is not this module's to say.
+    // Ignore syntax errors: this module does not report them.
     let once = Once { found: &mut found, is_meant };
     let _ = once.deserialize(&mut serde_json::Deserializer::from_str(json));
     found
@@ -107,7 +107,7 @@ impl Once<'_> {
         Once { found: self.found, is_meant: self.is_meant }
     }
 
-    /// What is found within is within this.
+    /// Adds the parent's key to the path of a match found inside it.
     fn within<E>(&mut self, result: Result<(), E>, at: impl FnOnce() -> String) -> Result<(), E> {
         if let (Err(_), Some(found)) = (&result, self.found.as_mut()) {
             found.above.push(at());

@@ -133,7 +133,7 @@ pub struct Written {
 impl Execution {
     /// The events in order.
     ///
-    /// A conversation of one question and one answer is told in full by its texts and tool calls, so nothing is
+    /// The texts and tool calls describe a conversation of one question and one answer in full, so no events are
     /// recorded for it beside them.
     pub fn events(&self) -> Cow<'_, [Event]> {
         if self.recorded_events.is_empty() {
@@ -216,8 +216,8 @@ impl Execution {
 
     /// The money that was spent on it in US dollars; `None` if that is not known.
     ///
-    /// That is [`cost_usd`](Self::cost_usd), without what came from the response store: a recalled reply is judged
-    /// by what it cost when it was recorded, but it is not paid for again. Attempts that came to nothing count.
+    /// This is [`cost_usd`](Self::cost_usd), without replies from the response store. A stored reply is judged by its
+    /// recorded cost, but it is not paid for again. Attempts without a result count.
     pub fn spent(&self) -> Option<f64> {
         self.spent_now().map(|it| it + self.earlier_usd)
     }
@@ -227,8 +227,8 @@ impl Execution {
         if self.cached { self.spent_usd } else { self.cost_usd }
     }
 
-    /// The money that is known to have been spent on it in US dollars: all of it or, where not all of it is known, what
-    /// was told of it. `None` if nothing is known.
+    /// The money that is known to have been spent on it in US dollars: all of it or, if only a part was reported,
+    /// that part. `None` if nothing is known.
     pub fn spent_at_least(&self) -> Option<f64> {
         let told = || Event::told_usd(&self.recorded_events).filter(|_| !self.cached);
         let known = self.spent_now().or_else(told);
@@ -236,8 +236,7 @@ impl Execution {
         known.map(|it| it + self.earlier_usd).or(earlier)
     }
 
-    /// Whether requests were answered, and the answers do not tell how many tokens they took, or not all: then no price
-    /// says what they cost.
+    /// True if requests were answered, but the answers do not report all tokens: then no price determines their cost.
     pub fn is_uncounted(&self) -> bool {
         self.requests > 0 && !self.usage.has_parts()
     }

@@ -1,4 +1,4 @@
-//! What tokens cost.
+//! The prices of tokens.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub struct Price {
 }
 
 impl Price {
-    /// What this usage costs, in US dollars.
+    /// The cost of this usage, in US dollars.
     #[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]
     pub fn cost(&self, usage: &Usage) -> f64 {
         let cached = usage.cached_input_tokens.unwrap_or(0).min(usage.input_tokens);
@@ -39,7 +39,7 @@ impl Price {
             / 1_000_000.0
     }
 
-    /// What this usage costs, unless the provider counted no tokens, or not all: then a price that is not zero says nothing.
+    /// The cost of this usage; `None` if the provider did not count all tokens and the price is not zero.
     ///
     /// Some compatible servers leave the usage out. An answer that looks free would keep every budget.
     pub fn cost_if_counted(&self, usage: &Usage) -> Option<f64> {

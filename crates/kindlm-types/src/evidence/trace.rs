@@ -1,4 +1,4 @@
-//! What an instrumented agent told of its steps: spans in the words of OpenTelemetry.
+//! The steps that an instrumented agent recorded: spans in the terms of OpenTelemetry.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,16 +1,16 @@
-//! How traces of a running agent are received and read.
+//! The settings for receiving and reading traces of a running agent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::DeclaredEvidence;
 
-/// How traces of a running agent are received and read.
+/// The settings for receiving and reading traces of a running agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceSettings {
     /// The port that spans are received on; 0 is any that is free.
     pub port: u16,
-    /// How long spans, and the command that sends them, are waited for.
+    /// The longest wait for spans, and for the command that sends them.
     pub timeout: Duration,
     /// Which attributes of a span hold what.
     pub mapping: SpanMapping,

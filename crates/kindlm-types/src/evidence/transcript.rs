@@ -6,30 +6,30 @@ use crate::{
     Channel, Coverage, Event, Execution, FinishReason, Message, ToolCall, ToolSpec, Turn, Usage,
 };
 
-/// What a recorded conversation tells of what an agent said and did.
+/// The messages and actions of an agent in a recorded conversation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transcript {
-    /// What the agent was told before it said anything.
+    /// The messages to the agent before its first answer.
     pub input: Vec<Message>,
     /// The text of its last answer.
     pub output: String,
     /// The unsupported part of that answer, in words.
     pub unread: Option<String>,
-    /// What happened, in order.
+    /// The events, in order.
     pub events: Vec<Event>,
     /// All tool calls, in order.
     pub tool_calls: Vec<ToolCall>,
-    /// What followed each message of the user, in order; without labels.
+    /// The events after each message of the user, in order; without labels.
     pub turns: Vec<Turn>,
     /// For which kinds of evidence it tells everything.
     pub coverage: Coverage,
-    /// How many answers the agent gave.
+    /// The number of answers that the agent gave.
     pub requests: u32,
     /// Tokens, where it tells them.
     pub usage: Option<Usage>,
-    /// What it cost in US dollars, where it tells that.
+    /// The cost in US dollars, if it is recorded.
     pub cost_usd: Option<f64>,
-    /// How long it took in milliseconds, where it tells that.
+    /// The duration in milliseconds, if it is recorded.
     pub latency_ms: Option<f64>,
     /// Why it is not all of the conversation, in words; empty if nothing speaks against it.
     pub gaps: Vec<String>,
@@ -37,13 +37,13 @@ pub struct Transcript {
     pub finish_reason: Option<FinishReason>,
     /// The tools that the model might call, where it tells them.
     pub tools: Vec<ToolSpec>,
-    /// What else it tells, such as parts that were not understood.
+    /// Other recorded data, such as unsupported parts.
     pub metadata: Map<String, Value>,
 }
 
 impl Transcript {
-    /// Why the model stopped last, where somebody says so beside the conversation: that counts more than what the
-    /// messages say. But an answer that is marked as a refusal is one, whatever word it ended with.
+    /// Why the model stopped last. A reason that is recorded beside the conversation takes precedence over one in the
+    /// messages. But an answer that is marked as a refusal is one, whatever reason is recorded.
     pub fn finished(&self, said: Option<FinishReason>) -> Option<FinishReason> {
         match &self.finish_reason {
             Some(FinishReason::Refusal) => self.finish_reason.clone(),

@@ -28,7 +28,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// What a source has counted, `None` for what it does not report: that is not the same as no token.
+    /// The counts of a source, `None` for a count that it does not report: that is not the same as no token.
     ///
     /// ```
     /// use kindlm_types::Usage;
@@ -58,7 +58,7 @@ impl Usage {
         }
         .without_lone_zero();
         let total_only = input.is_none() && output.is_none() && counted.total_tokens > 0;
-        // Who counts no token at all has not counted, and not a part either.
+        // A source that counts no token at all has not counted, not even a part.
         let is_half = (input.is_none() || output.is_none()) && counted != Self::default();
         Self { partial: is_half && !total_only, total_only, ..counted }
     }
@@ -69,7 +69,7 @@ impl Usage {
         Self { cache_write_tokens: tokens, ..self }.without_lone_zero()
     }
 
-    /// What is left without a part of it.
+    /// The usage minus a part of it.
     #[must_use]
     pub fn without(self, part: Self) -> Self {
         Self {
@@ -105,7 +105,7 @@ impl Usage {
         *self == Self::default()
     }
 
-    /// What of it cannot be, in words: there are more tokens in its parts than in all.
+    /// The contradiction in the counts, in words: the parts have more tokens than the total.
     pub fn contradiction(&self) -> Option<String> {
         let parts = self.input_tokens.saturating_add(self.output_tokens);
         (self.total_tokens < parts).then(|| {
@@ -143,7 +143,7 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
-/// A sum of what several answers took. Where some of them were not counted, the sum of the others is not all.
+/// The sum of the tokens of several answers. If some of them were not counted, the sum of the others is not complete.
 ///
 /// ```
 /// use kindlm_types::{Usage, UsageSum};
@@ -187,13 +187,13 @@ impl UsageSum {
         self.lacks_some && self.counted != Usage::default()
     }
 
-    /// What was counted.
+    /// The sum.
     pub fn total(&self) -> Usage {
         Usage { partial: self.counted.partial || self.lacks_some(), ..self.counted }
     }
 }
 
-/// What was summed up before; no token at all is no answer.
+/// Starts from an earlier sum; a usage without tokens is no answer.
 impl From<Usage> for UsageSum {
     fn from(counted: Usage) -> Self {
         Self { counted, lacks_some: false, any: counted != Usage::default() }
@@ -265,7 +265,7 @@ impl Serialize for Usage {
 
 impl<'de> Deserialize<'de> for Usage {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// As it is told: what is absent was not counted.
+        /// The serialized form: an absent field was not counted.
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Told {

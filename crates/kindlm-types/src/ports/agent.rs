@@ -1,4 +1,4 @@
-//! Agents under test that are processes of their own: how they are started, what they are told, what they tell.
+//! Agents under test that are processes of their own: their start, the messages to them, and their replies.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -123,8 +123,8 @@ pub struct AgentFolder {
     pub env: Vec<(String, String)>,
     /// Names of variables of KindLM that it does not get, unless it is given them by name.
     pub without: Vec<String>,
-    /// True if no variables get through to the agent but those that `before` names. What starts it there may need all that
-    /// there are.
+    /// True if the agent gets only the variables that `before` names. The program that starts the agent there may
+    /// need all variables.
     pub names_env: bool,
 }
 
@@ -156,9 +156,9 @@ pub struct AgentReply {
     pub tool_calls: Vec<ToolCall>,
     /// Why the model stopped last, where the agent tells that.
     pub finish_reason: Option<FinishReason>,
-    /// For which kinds of evidence it has told everything so far.
+    /// The kinds of evidence that are complete so far.
     pub coverage: Coverage,
-    /// Tokens of this turn; `None` if it told none.
+    /// Tokens of this turn; `None` if none were reported.
     pub usage: Option<Usage>,
     /// The cost of this turn in US dollars, if the agent reports it.
     pub cost_usd: Option<f64>,
@@ -171,7 +171,7 @@ pub struct AgentReply {
 pub struct AgentEnd {
     /// The events after its last reply; all of the turn if that was not finished.
     pub events: Vec<Event>,
-    /// For which kinds of evidence it has told everything; `None` if it never said anything.
+    /// The kinds of evidence that are complete; `None` if the agent never wrote anything.
     pub coverage: Option<Coverage>,
     /// The last part of its stderr.
     pub stderr: String,
@@ -183,7 +183,7 @@ pub struct AgentEnd {
     pub error: Option<ProviderError>,
 }
 
-/// A running agent. What is left of its process group when this is dropped is killed.
+/// A running agent. Dropping this kills the rest of its process group.
 pub trait AgentSession: Send {
     /// Says something to it, and waits until it has answered. After an error only [`end`](Self::end) makes sense.
     fn turn(&mut self, turn: AgentTurn) -> BoxFuture<'_, Result<AgentReply, ProviderError>>;

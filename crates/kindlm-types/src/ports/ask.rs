@@ -11,13 +11,13 @@ use serde_json::Value;
 use crate::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use crate::{FailureCode, FinishReason, ProviderError, ResponseFormat, Usage};
 
-/// How a line begins that stands before data in a question to a judge. The line ends with the mark of the fence.
+/// The start of a line before data in a question to a judge. The line ends with the mark of the fence.
 pub const FENCE: &str = "BEGIN ";
 
 /// The key of a judge's reply under which it gives the mark of the fence, to show that the reply is its own.
 pub const MARK: &str = "mark";
 
-/// How long a mark is, in hexadecimal digits: 96 bits.
+/// The length of a mark, in hexadecimal digits: 96 bits.
 pub const MARK_LENGTH: usize = 24;
 
 /// The mark of the first fence in a question to a judge, if it has one.
@@ -66,11 +66,11 @@ pub struct JudgeQuestion {
     pub max_tokens: u32,
     /// Which of several independent answers to the same question, from 0.
     pub sample: u32,
-    /// How freely it is answered, from 0 to 2; 0 if absent.
+    /// The temperature of the answer, from 0 to 2; 0 if absent.
     pub temperature: Option<f64>,
     /// True if the reply to the same question before was cut off at its limit: the limit is doubled.
     pub after_cut: bool,
-    /// How many bytes at the start of `user` are the same in questions about other outputs.
+    /// The number of bytes at the start of `user` that are the same in questions about other outputs.
     pub shared: usize,
 }
 
@@ -114,9 +114,9 @@ pub struct Seat {
     pub model: Option<String>,
     /// Which of the judge's answers, from 0.
     pub sample: u32,
-    /// How many answers each judge gives, from 1.
+    /// The number of answers that each judge gives, from 1.
     pub samples: u32,
-    /// How freely it answers, where the question does not say.
+    /// The temperature of answers, if the question has none.
     pub temperature: Option<f64>,
 }
 
@@ -138,7 +138,7 @@ impl Seat {
     }
 }
 
-/// What was found out.
+/// The answer to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// A judge's reply.
@@ -153,12 +153,12 @@ pub enum Answer {
         finish_reason: FinishReason,
         /// Tokens it took.
         usage: Usage,
-        /// What was spent on it in US dollars, if the price is known; 0 if it came from the response store.
+        /// The money spent on it in US dollars, if the price is known; 0 if it came from the response store.
         cost_usd: Option<f64>,
     },
     /// A vector.
     Vector(Arc<[f64]>),
-    /// What a script did.
+    /// The result of a script.
     Script(ScriptAnswer),
 }
 
@@ -182,13 +182,13 @@ pub enum AskError {
     /// The model that should answer failed.
     #[error("{0}")]
     Provider(#[from] ProviderError),
-    /// A script did not come to an end, or could not be run.
+    /// A script did not end, or could not be run.
     #[error("{0}")]
     Script(#[from] ScriptError),
     /// It was not asked, as the run's budget does not allow it.
     #[error("{message}")]
     Budget {
-        /// What the budget is, what is spent, and what the question may cost.
+        /// The budget, the money spent, and the possible cost of the question.
         message: String,
     },
     /// There is no judge or script host to ask.
@@ -229,7 +229,7 @@ struct Shared {
     text: Arc<str>,
 }
 
-/// How many texts are kept; transforms make new ones.
+/// The number of texts that are stored; transforms make new ones.
 const SHARED: usize = 16;
 
 impl Answers {
@@ -279,7 +279,7 @@ impl Answers {
         text
     }
 
-    /// How many questions have been asked.
+    /// The number of questions asked.
     pub fn len(&self) -> usize {
         self.by_question.len()
     }

@@ -1,4 +1,4 @@
-//! What a run asks of the world: models that answer, texts that become vectors, commands that run.
+//! The services that a run needs: models that answer, texts that become vectors, commands that run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl CommandOutput {
         }
     }
 
-    /// The signal that an exit code stands for: a shell ends with 128 and its number if a signal ended what it ran.
+    /// The signal that an exit code represents: a shell ends with 128 and its number if a signal ended its command.
     pub fn signal(exit_code: i32) -> Option<i32> {
         /// The greatest number of a signal that ends programs; those above are for the programs' own use.
         const LAST: i32 = 31;
@@ -89,8 +89,8 @@ impl CommandOutput {
         (cfg!(unix) && (1..=LAST).contains(&signal)).then_some(signal)
     }
 
-    /// Why a command that wrote such [`unreadable`](Self::unreadable) lines is no evidence, in words: what they told is
-    /// lost, and every negative check would hold.
+    /// Why a command that wrote such [`unreadable`](Self::unreadable) lines is no evidence, in words. The data of
+    /// these lines is lost, so every negative check would pass.
     pub fn lost(unreadable: &[String]) -> Option<String> {
         let first = unreadable.first()?;
         let more = match unreadable.len() {
@@ -125,8 +125,8 @@ pub trait Backend: Send + Sync {
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>>;
 
-    /// The same where each attempt has to be paid for: one is paid; before it sends the request again after an answer
-    /// that was lost on its way, it asks `purse`. Who never sends twice need not.
+    /// Like `complete`, for attempts that must be paid for. The first attempt is paid. Before a retry after a lost
+    /// answer, the backend reserves money in `purse`. A backend that never retries can ignore it.
     fn complete_paid<'a>(
         &'a self,
         provider: &'a str,
@@ -163,8 +163,7 @@ pub trait Backend: Send + Sync {
         command: &'a CommandSpec,
     ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>>;
 
-    /// Starts an agent for one execution, and waits until it is ready. Where no processes are started there is nobody
-    /// who could.
+    /// Starts an agent for one execution, and waits until it is ready. A backend that starts no processes has none.
     fn start_agent<'a>(
         &'a self,
         start: &'a AgentStart,

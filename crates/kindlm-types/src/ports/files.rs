@@ -13,8 +13,8 @@ pub trait Files: Send + Sync {
     /// Lists the files that a glob pattern matches, as paths that [`read`](Files::read) takes, sorted.
     fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError>;
 
-    /// What a path leads to, with a digest of all that is in it but `.git` and `.kindlm`. If there is more in it than is
-    /// allowed, none of it is read.
+    /// The files at a path, with a digest of all their contents but `.git` and `.kindlm`. If a limit is exceeded,
+    /// none of it is read.
     fn tree(&self, path: &str, _limits: TreeLimits) -> Result<FileTree, FileError> {
         let message = "folders are not read here".to_owned();
         Err(FileError::Other { path: path.to_owned(), message })
@@ -26,7 +26,7 @@ pub trait Files: Send + Sync {
 pub struct TreeLimits {
     /// In all files together.
     pub bytes: u64,
-    /// How many files.
+    /// The number of files.
     pub files: u64,
 }
 
@@ -62,7 +62,7 @@ pub enum FileError {
     NotFound {
         /// As written.
         path: String,
-        /// Where it was looked for.
+        /// The folder that was searched.
         folder: String,
     },
     /// The path leads outside the suite's folder, by `..`, as an absolute path or through a symbolic link.
@@ -86,9 +86,9 @@ pub enum FileError {
     TooMuch {
         /// As written.
         path: String,
-        /// What is allowed.
+        /// The limit.
         limit: u64,
-        /// What is counted: `files` or `bytes`.
+        /// The counted unit: `files` or `bytes`.
         unit: &'static str,
     },
     /// The file is not UTF-8 text.
@@ -96,7 +96,7 @@ pub enum FileError {
     NotText {
         /// As written.
         path: String,
-        /// Where the first invalid byte is.
+        /// The offset of the first invalid byte.
         offset: usize,
     },
     /// Anything else the system said.

@@ -86,7 +86,7 @@ fn in_brackets(name: &str) -> Option<Ipv6Addr> {
     name.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
 }
 
-/// What to do about a name that no host has; `None` if one may have it.
+/// The advice about a name that no host can have; `None` if one may have it.
 fn fault(name: &str) -> Option<String> {
     const SUCH_AS: &str =
         "such as `example.com`, `*.example.com` or `localhost:8080`; each host is one entry";
@@ -112,7 +112,7 @@ fn fault(name: &str) -> Option<String> {
     if !plain.split('.').all(is_label) {
         return Some(SUCH_AS.to_owned());
     }
-    // What ends with a number is an address, and addresses have four numbers.
+    // A name that ends with a number is an address, and addresses have four numbers.
     let last = plain.rsplit('.').next().unwrap_or_default();
     let is_number = last.bytes().all(|it| it.is_ascii_digit()) || last.starts_with("0x");
     let is_address = plain == name && plain.parse::<Ipv4Addr>().is_ok();

@@ -1,4 +1,4 @@
-//! How fast a model may be asked.
+//! The rate limits of a model.
 
 use std::num::NonZeroU32;
 

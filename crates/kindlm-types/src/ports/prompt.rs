@@ -1,4 +1,4 @@
-//! What is sent to a model, and what comes back, in no vendor's dialect.
+//! Requests to a model and its replies, independent of any vendor's format.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -272,7 +272,7 @@ impl FinishReason {
 
     /// True if the word is unknown, so that the end may have been good or bad.
     pub fn is_unclear(&self) -> bool {
-        // Where the source has no word for it, it tells no reason.
+        // These words give no reason for the end.
         const GOOD: [&str; 8] =
             ["unknown", "completed", "done", "finished", "success", "eos", "eos_token", "end"];
         let Self::Other(word) = self else { return false };
@@ -290,7 +290,7 @@ impl FinishReason {
             && !NONE.iter().any(|it| it.eq_ignore_ascii_case(word))
     }
 
-    /// What a vendor's or a framework's own word means.
+    /// The meaning of a vendor's or a framework's own word.
     pub fn of_vendor(word: &str) -> Self {
         match word.to_ascii_lowercase().as_str() {
             "stop" | "end_turn" | "stop_sequence" | "complete" => Self::Stop,
@@ -306,7 +306,7 @@ impl FinishReason {
     }
 }
 
-/// What [`FinishReason::as_str`] says, read back.
+/// Reads the output of [`FinishReason::as_str`] back.
 impl From<String> for FinishReason {
     fn from(word: String) -> Self {
         match word.as_str() {

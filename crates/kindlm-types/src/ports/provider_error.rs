@@ -58,19 +58,19 @@ impl ProviderErrorKind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{provider}: {message}")]
 pub struct ProviderError {
-    /// What kind of obstacle.
+    /// The kind of obstacle.
     pub kind: ProviderErrorKind,
     /// The provider's key in the suite, such as `openai`.
     pub provider: String,
-    /// What happened and what to do, in words; the provider's own message where there is one.
+    /// The description and the advice, in words; the provider's own message if there is one.
     pub message: String,
     /// The HTTP status, if there was an answer.
     pub status: Option<u16>,
     /// True if the same request may succeed later.
     pub retryable: bool,
-    /// How long the provider asked to wait.
+    /// The time that the provider asked to wait.
     pub retry_after: Option<Duration>,
-    /// How often it was sent, 1 without retries; 0 if nothing was sent.
+    /// The number of times that it was sent, 1 without retries; 0 if nothing was sent.
     pub attempts: u32,
     /// True if the last request was on its way when its answer was lost: the provider may have done the work, and
     /// charge for it.

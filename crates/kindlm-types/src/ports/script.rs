@@ -1,8 +1,8 @@
 //! Users' scripts: what is run, what they may do, and what came of it.
 //!
 //! An assertion that needs a script asks a [`Question::Script`](crate::Question::Script); a script host
-//! (`kindlm-script`) answers. What a script *says* (a value, or something thrown) is a [`ScriptAnswer`]; a
-//! script that was stopped, or could not be run at all, is a [`ScriptError`].
+//! (`kindlm-script`) answers. The result of a script (a value, or something thrown) is a [`ScriptAnswer`]. The error
+//! for a script that was stopped, or could not be run at all, is a [`ScriptError`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,19 +14,19 @@ use crate::BoxFuture;
 /// A script to run once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScriptQuestion {
-    /// Who runs it.
+    /// The runtime that runs it.
     pub runtime: ScriptRuntime,
-    /// What is run.
+    /// The source to run.
     pub source: ScriptSource,
     /// The arguments, each as JSON text. Shared, as all scripts of one execution see the same context.
     pub args: Vec<Arc<str>>,
-    /// What it may do beyond computing.
+    /// Its permissions beyond computing.
     pub permissions: Arc<ScriptPermissions>,
-    /// How long it may take; the host's own limit if absent.
+    /// Its timeout; the host's own limit if absent.
     pub timeout: Option<Duration>,
 }
 
-/// Who runs a script.
+/// The runtime of a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ScriptRuntime {
     /// The JavaScript engine that is built in, in a sandbox.
@@ -40,7 +40,7 @@ pub enum ScriptRuntime {
     Ruby,
 }
 
-/// What is run.
+/// The source of a script.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ScriptSource {
     /// The body of a function.
@@ -63,12 +63,12 @@ pub enum ScriptSource {
         path: String,
         /// The name of the export; the default export if absent.
         name: Option<String>,
-        /// What is done with it.
+        /// The use of the export.
         usage: ExportUse,
     },
 }
 
-/// What is done with something that a file exports.
+/// The use of an export of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExportUse {
     /// A function is called with the arguments; anything else is the result itself.
@@ -93,7 +93,7 @@ pub trait ScriptRunner: Send + Sync {
     ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>>;
 }
 
-/// What a script may do beyond computing. By default: nothing.
+/// The permissions of a script beyond computing. By default: none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ScriptPermissions {
     /// Hosts that `fetch` may reach: `example.com`, `*.example.com`, `localhost:8080`.
@@ -104,16 +104,16 @@ pub struct ScriptPermissions {
     pub env: Vec<String>,
 }
 
-/// What a script did.
+/// The result of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScriptAnswer {
-    /// How it ended.
+    /// The way in which it ended.
     pub outcome: ScriptOutcome,
-    /// What it wrote to the console, a line each, in order; bounded by the host.
+    /// The lines that it wrote to the console, in order; bounded by the host.
     pub console: Vec<String>,
 }
 
-/// How a script ended.
+/// The way in which a script ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScriptOutcome {
     /// It returned, or its promise was resolved.
@@ -124,7 +124,7 @@ pub enum ScriptOutcome {
         message: Option<String>,
         /// Where, a line for each frame; empty where the engine does not say.
         stack: String,
-        /// What was thrown, as text.
+        /// The thrown value, as text.
         thrown: String,
     },
 }
@@ -136,7 +136,7 @@ pub enum ScriptValue {
     Undefined,
     /// Any number, NaN and infinities included.
     Number(f64),
-    /// What JSON holds, other than a bare number. NaN and infinities inside are `{"$num": "NaN"}` and the like,
+    /// A JSON value other than a bare number. NaN and infinities inside are `{"$num": "NaN"}` and the like.
     /// `undefined` inside is left out of objects and `null` in lists, as `JSON.stringify` does.
     Json(Value),
     /// Something that has no value as data: `function`, `symbol`, `bigint`.
@@ -158,19 +158,19 @@ impl From<Value> for ScriptValue {
     }
 }
 
-/// Why a script did not come to an end, or could not be run.
+/// Why a script did not end, or could not be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ScriptError {
-    /// What kind of obstacle.
+    /// The kind of obstacle.
     pub kind: ScriptErrorKind,
-    /// What happened, and what to do.
+    /// The description, and the advice.
     pub message: String,
-    /// What it had written to the console until then.
+    /// The lines that it had written to the console until then.
     pub console: Vec<String>,
 }
 
-/// What kept a script from its end.
+/// The obstacle that stopped a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScriptErrorKind {
     /// It took longer than it may.

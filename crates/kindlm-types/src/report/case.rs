@@ -9,7 +9,7 @@ pub struct ScoreSummary {
     pub assertion: String,
     /// The check's label.
     pub label: String,
-    /// Whether a rule or a model judged.
+    /// The class of the check: judged by a rule or by a model.
     pub class: Class,
     /// Mean over the repeats that have a score.
     pub mean: f64,
@@ -107,7 +107,7 @@ impl CaseResult {
     }
 }
 
-/// Whether a gate held.
+/// The outcome of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateOutcome {
     /// The measured value meets the threshold.
@@ -123,7 +123,7 @@ pub enum GateOutcome {
 pub struct GateResult {
     /// The gate's id, such as `passRateMin`.
     pub gate: String,
-    /// Whether it held.
+    /// The outcome.
     pub outcome: GateOutcome,
     /// The measured value; `None` if there was nothing to measure.
     pub actual: Option<f64>,

@@ -1,4 +1,4 @@
-//! Where the case results of a report come from: memory, or a journal that is read again.
+//! The sources of the case results of a report: memory, or a journal that is read again.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::{CaseResult, Outcome, Tally};
 /// A `Vec` of them is one. A large run keeps its executions in its journal, and has another that reads a case from
 /// there whenever it is asked for: reporters go through the cases as often as they like, and never hold all of them.
 pub trait CaseSource: fmt::Debug {
-    /// How many there are.
+    /// The number of cases.
     fn len(&self) -> usize;
 
     /// True if there are none.
@@ -18,7 +18,7 @@ pub trait CaseSource: fmt::Debug {
         self.len() == 0
     }
 
-    /// What is known of a case without reading it; `None` beyond the last.
+    /// The data of a case that is known without reading it; `None` beyond the last.
     fn mark(&self, position: usize) -> Option<CaseMark<'_>>;
 
     /// Reads one case, `position` from 0.
@@ -32,16 +32,16 @@ pub trait CaseSource: fmt::Debug {
         Ok(None)
     }
 
-    /// What they add up to.
+    /// The sums over all cases.
     fn tally(&self) -> Cow<'_, Tally>;
 }
 
-/// What is known of a case without reading it.
+/// The data of a case that is known without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaseMark<'a> {
     /// The model's id in the suite.
     pub model: &'a str,
-    /// How the case ended.
+    /// The outcome of the case.
     pub outcome: Outcome,
     /// In a part of a run: the position among the cases of the whole run, from 0.
     pub plan_index: Option<u64>,

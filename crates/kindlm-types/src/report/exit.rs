@@ -1,6 +1,6 @@
 //! The exit codes.
 
-/// How the program ends. The numbers are a promise to CI.
+/// The exit status of the program. The numbers are a promise to CI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExitStatus {
     /// All gates passed.

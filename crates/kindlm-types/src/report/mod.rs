@@ -56,7 +56,7 @@ pub struct SuiteInfo {
     pub assertion_sets: Vec<AssertionSetInfo>,
 }
 
-/// A prompt of the suite, so that two reports can be told apart by what was asked.
+/// A prompt of the suite; two reports can be distinguished by their prompts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PromptInfo {
     /// Its name in the suite.

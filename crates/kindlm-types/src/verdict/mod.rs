@@ -99,7 +99,7 @@ impl FailureCode {
     pub const PROVIDER_AUTH_FAILED: Self = Self::new("PROVIDER_AUTH_FAILED");
     /// The provider could not be reached, or answered with an error.
     pub const PROVIDER_ERROR: Self = Self::new("PROVIDER_ERROR");
-    /// A user's script did not come to an end, or could not be run.
+    /// A user's script did not end, or could not be run.
     pub const SCRIPT_ERROR: Self = Self::new("SCRIPT_ERROR");
     /// A user's script threw, cannot be read, or said what is no verdict: it fails, whichever way round it is asked.
     pub const SCRIPT_THREW: Self = Self::new("SCRIPT_THREW");
@@ -261,8 +261,8 @@ impl Outcome {
     /// The outcome of an execution that passes if the weighted mean of its scores reaches a threshold (with a
     /// tolerance of 1e-9), whichever checks failed.
     ///
-    /// What could not be judged stays errored. Without any score there is nothing to hold against the threshold: then
-    /// the checks decide, unless some were skipped that might have given one.
+    /// A check that could not be judged stays errored. Without any score, the threshold cannot be applied. Then the
+    /// checks decide, unless a skipped check might have given a score.
     pub fn against(threshold: f64, results: &[AssertionResult]) -> Self {
         let outcome = Self::of(results);
         let is_skipped = |it: &AssertionResult| matches!(it.verdict, Verdict::Skipped { .. });

@@ -1,4 +1,4 @@
-//! What checks found, what repeats add up to, and what the gates say.
+//! The results of checks, the aggregates of repeats, and the results of gates.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub struct AssertionResult {
     pub score: Option<Score>,
     /// The meaning of a failure.
     pub severity: Severity,
-    /// Whether a rule or a model judged.
+    /// The class of the check: judged by a rule or by a model.
     pub class: Class,
     /// The share of this check in the weighted mean score of the execution; 1 unless configured.
     pub weight: f64,
@@ -124,18 +124,18 @@ impl AssertionResult {
         Self::new(assertion, label, Verdict::Skipped { reason: reason.into() })
     }
 
-    /// The checks of a set; empty for every other result, and for a set that must not hold, of which nobody can say
-    /// what a failure of a part means.
+    /// The checks of a set. Empty for every other result, and for a negated set, because the failure of one of its
+    /// parts has no clear meaning.
     ///
-    /// What a script says that its verdict is made of are no checks, whatever types it gives them.
+    /// The components that a script reports for its verdict are no checks, whatever types they have.
     pub fn parts(&self) -> &[AssertionResult] {
         let about = self.metadata.get("assertionSet").and_then(|it| it.get("type"));
         let is_set = self.assertion == ASSERT_SET && about.is_none_or(|it| it != NOT_ASSERT_SET);
         if is_set { &self.components } else { &[] }
     }
 
-    /// What keeps it from being all well: itself where it did not hold, else the soft checks of a set that are below
-    /// their thresholds. Nothing else in a set that holds speaks against it.
+    /// The findings to report: the result itself if it did not hold, else the soft checks of a set that are below
+    /// their thresholds. No other part of a set that holds is a finding.
     pub fn findings(&self) -> Vec<&Self> {
         if !self.verdict.held() {
             return vec![self];
@@ -145,7 +145,7 @@ impl AssertionResult {
         told.flat_map(Self::findings).collect()
     }
 
-    /// True if it is a check that found something, and not what the scores of all checks come to.
+    /// True if it is the result of a check, and not the aggregate of all scores.
     pub fn is_check(&self) -> bool {
         self.assertion != AGGREGATE_SCORE
     }

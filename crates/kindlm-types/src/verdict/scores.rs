@@ -1,4 +1,4 @@
-//! What the scores of checks add up to: one weighted mean, and one for each name.
+//! The scores of checks in sum: one weighted mean, and one for each name.
 
 use crate::{AssertionResult, NamedScore, Score};
 
@@ -18,8 +18,8 @@ pub fn weighted_score(results: &[AssertionResult]) -> Option<f64> {
 
 /// The mean of each named score, in order of first appearance; `weight` is the sum of what contributes.
 ///
-/// A check contributes its score to its `metric`, and what it gives by name with the weight of each name times its
-/// own. Where both have the same name, the metric counts.
+/// A check contributes its score to its `metric`. It also contributes its named scores, with the weight of each name
+/// times its own. Where both have the same name, the metric counts.
 pub fn named_scores(results: &[AssertionResult]) -> Vec<NamedScore> {
     let mut names: Vec<(&str, Mean)> = Vec::new();
     let mut add = |name, score: Score, weight: f64| {

@@ -65,7 +65,7 @@ impl Channel {
 
 /// For which kinds of evidence a source records everything that happened.
 ///
-/// That something did *not* happen can only be said where the evidence is complete.
+/// The absence of an event can be asserted only where the evidence is complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Coverage {
     /// Everything that happened is recorded: KindLM held the conversation itself.

@@ -1,4 +1,4 @@
-//! What the events of an execution amount to.
+//! The facts that follow from the events of an execution.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::{ActionStatus, Event, InputRequest, Speaker, ToolKind};
 
 static NULL: Value = Value::Null;
 
-/// What the events amount to: calls with their results, who said what, and where it stands.
+/// The facts that follow from the events: calls with their results, the messages, and the current state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts<'e> {
     /// The calls of tools, in the order in which they were made.
@@ -17,18 +17,18 @@ pub struct Facts<'e> {
     pub subagents: Vec<SubagentCall<'e>>,
     /// The skills that were loaded, in order.
     pub skills: Vec<&'e str>,
-    /// What the agent said, in order.
+    /// The messages of the agent, in order.
     pub said: Vec<&'e str>,
-    /// What the agent asked a person, in order.
+    /// The questions of the agent to a person, in order.
     pub input_requests: Vec<&'e InputRequest>,
-    /// What went wrong inside the agent, in order.
+    /// The errors inside the agent, in order.
     pub errors: Vec<&'e str>,
-    /// How many answers the model gave at least: one for each message of the agent, and one for calls that it made
-    /// without a word after something else had happened.
+    /// The least number of answers of the model: one for each message of the agent, and one for calls without a
+    /// message after another event.
     pub answers: usize,
-    /// How often the agent shortened its memory.
+    /// The number of times that the agent shortened its memory.
     pub compactions: usize,
-    /// How often it thought aloud.
+    /// The number of times that it emitted its thoughts.
     pub thoughts: usize,
     /// True if it ended by asking a person, and waits for the answer.
     pub parked: bool,
@@ -41,13 +41,13 @@ pub struct Action<'e> {
     pub call_id: &'e str,
     /// The tool's name in the agent's words; `None` if only the result of the call is known.
     pub name: Option<&'e str>,
-    /// What kind of tool it is.
+    /// The kind of the tool.
     pub kind: ToolKind,
     /// The arguments; `Null` if only the result of the call is known.
     pub input: &'e Value,
-    /// What the tool gave.
+    /// The output of the tool.
     pub output: Option<&'e Value>,
-    /// How far it came.
+    /// The state of the call.
     pub state: ActionState,
 }
 
@@ -58,11 +58,11 @@ pub struct SubagentCall<'e> {
     pub call_id: &'e str,
     /// The other agent's name; `None` if only the result of the call is known.
     pub name: Option<&'e str>,
-    /// Where the other agent runs, if that is elsewhere.
+    /// The address of the other agent, if it runs elsewhere.
     pub remote_url: Option<&'e str>,
-    /// What the other agent gave.
+    /// The output of the other agent.
     pub output: Option<&'e Value>,
-    /// How far it came.
+    /// The state of the call.
     pub state: ActionState,
 }
 
@@ -88,8 +88,8 @@ impl ActionState {
 }
 
 impl ActionState {
-    /// True if a result counts: of several of one call the worst does, and of those that are alike the last. What went wrong
-    /// once did not go well.
+    /// True if a result counts. Of several results of one call the worst counts; of equal ones, the last. A call that
+    /// failed once did not go well.
     fn may_become(self, status: ActionStatus) -> bool {
         let badness = |it| match it {
             ActionStatus::Completed => 0,
@@ -226,8 +226,8 @@ impl<'e> Facts<'e> {
     }
 }
 
-/// How many answers the model gave at least. What it says and the calls that follow are one answer; what it calls next,
-/// after a result or after somebody else has spoken, is another one.
+/// The least number of answers of the model. A message and the calls that follow are one answer. Calls after a
+/// result, or after another participant has spoken, are the next one.
 fn answers(events: &[Event]) -> usize {
     let (mut answers, mut is_answering) = (0, false);
     for event in events {
@@ -255,7 +255,7 @@ fn answers(events: &[Event]) -> usize {
     answers
 }
 
-/// The last thing that happened is a question to a person. What is no step of the conversation does not count.
+/// True if the last event is a question to a person. Events that are no step of the conversation do not count.
 fn is_parked(events: &[Event]) -> bool {
     let passive = |it: &&Event| {
         matches!(it, Event::Thinking { .. } | Event::Compaction { .. } | Event::Usage { .. })

@@ -1,4 +1,4 @@
-//! What happened inside an execution, one event after the other.
+//! The events inside an execution, in order.
 
 mod coverage;
 mod facts;

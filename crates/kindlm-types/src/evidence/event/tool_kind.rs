@@ -1,4 +1,4 @@
-//! What kind of tool a name stands for, across agents.
+//! The kinds of tools that names denote, across agents.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ impl ToolKind {
         }
     }
 
-    /// The kind that a tool's name stands for in the agents we know: Claude Code, Codex, Gemini CLI and `OpenCode`.
+    /// The kind that a tool's name denotes in the agents we know: Claude Code, Codex, Gemini CLI and `OpenCode`.
     pub fn of_name(name: &str) -> Self {
         match name {
             "Read" | "NotebookRead" | "read_file" | "read_many_files" | "read" | "view"

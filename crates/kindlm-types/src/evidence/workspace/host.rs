@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Gather, Workspace, WorkspaceSpec};
 use crate::{AgentFolder, Backend, BoxFuture, CommandSpec, Execution};
 
-/// What a workspace is for, in names.
+/// The execution that a workspace is for, by names.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkFor<'a> {
     /// The test case's name.
@@ -15,7 +15,7 @@ pub struct WorkFor<'a> {
     pub model: &'a str,
     /// Which repeat, from 0.
     pub repeat: u32,
-    /// How long a command may take that does not say.
+    /// The timeout of commands that have none of their own.
     pub timeout: Duration,
 }
 
@@ -32,15 +32,15 @@ pub trait Workspaces: Send + Sync {
 
 /// A folder that is ready for one agent. It is removed when this is dropped, unless it is to be kept.
 pub trait OpenWorkspace: Send + Sync {
-    /// Where it is. Whoever works in it needs the isolation around it: see [`command`](Self::command) and
+    /// Its path. A program that works in it needs the isolation around it: see [`command`](Self::command) and
     /// [`for_agent`](Self::for_agent).
     fn folder(&self) -> &Path;
 
     /// A command of the agent: in this folder, with the isolation around it.
     fn command(&self, line: &str, timeout: Duration) -> CommandSpec;
 
-    /// The folder for an agent that is spoken with while it runs, with the isolation around it. `env` are names of variables
-    /// that it is to have, where the isolation lets through only those that it is told.
+    /// The folder for an agent that receives messages while it runs, with the isolation around it. `env` names the
+    /// variables for the agent, if the isolation passes only variables that are named to it.
     fn for_agent(&self, env: &[String]) -> AgentFolder;
 
     /// Why a command of the agent was never started by what is around it, in words; `None` if it was.

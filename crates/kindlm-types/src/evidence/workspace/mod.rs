@@ -1,4 +1,4 @@
-//! What an agent left behind in the folder in which it worked.
+//! The state in which an agent left the folder in which it worked.
 
 mod host;
 mod o11y;
@@ -115,8 +115,8 @@ pub struct FileChange {
 }
 
 impl FileChange {
-    /// True if it has content that is neither in its text nor in its patch. What is gone has none, and neither has a
-    /// file of which only the permission to run it changed.
+    /// True if it has content that is neither in its text nor in its patch. A deleted file has none, and neither has
+    /// a file of which only the permission to run it changed.
     fn has_unread_content(&self) -> bool {
         self.change != ChangeKind::Deleted && (self.binary || self.executable.is_none())
     }

@@ -1,4 +1,4 @@
-//! What an agent did, in numbers and lists: for tests that score it.
+//! The actions of an agent in numbers and lists, for tests that score it.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use crate::{Action, ActionState, ActionStatus, Execution, Facts, ToolKind, Usage};
 
-/// What an agent did, in numbers and lists. Tests that score an agent find it in `__kindlm__/results.json`.
+/// The actions of an agent in numbers and lists. Tests that score an agent find it in `__kindlm__/results.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct O11y {
-    /// How many messages the agent said.
+    /// The number of the agent's messages.
     pub total_turns: usize,
-    /// How often each tool was called, by the word for its kind or, where it has none, by its own name.
+    /// The number of calls of each tool, by the word for its kind or, if it has none, by its own name.
     pub tool_calls: BTreeMap<String, usize>,
-    /// How many calls of tools there were.
+    /// The number of tool calls.
     pub total_tool_calls: usize,
     /// Paths of files that tools read, each once.
     pub files_read: Vec<String>,
@@ -25,17 +25,17 @@ pub struct O11y {
     pub shell_commands: Vec<ShellRun>,
     /// Pages that tools fetched, in order.
     pub web_fetches: Vec<Fetched>,
-    /// What went wrong inside the agent.
+    /// The errors inside the agent.
     pub errors: Vec<String>,
-    /// How often it thought aloud.
+    /// The number of times that it emitted its thoughts.
     pub thinking_blocks: usize,
-    /// How often it shortened its memory.
+    /// The number of times that it shortened its memory.
     pub compactions: usize,
-    /// How long it worked, in milliseconds.
+    /// The duration of its work, in milliseconds.
     pub duration_ms: f64,
     /// Tokens it used, as far as it tells.
     pub usage: Usage,
-    /// What they cost in US dollars; absent if that is not known.
+    /// The cost of its tokens in US dollars; absent if that is not known.
     #[serde(rename = "estimatedCostUSD", skip_serializing_if = "Option::is_none")]
     pub estimated_cost_usd: Option<f64>,
 }
@@ -97,7 +97,7 @@ impl O11y {
         };
         *self.tool_calls.entry(word.to_owned()).or_default() += 1;
         match action.kind {
-            // What a tool could not read or write, or was not allowed to, it has not.
+            // A failed or rejected call has not read or written its file.
             ToolKind::FileRead | ToolKind::FileWrite | ToolKind::FileEdit
                 if ended_well(action) == Some(false) => {}
             ToolKind::FileRead => note(&mut self.files_read, path(action.input)),

@@ -1,4 +1,4 @@
-//! What a workspace is to be, and what is to be found out in it.
+//! The definition of a workspace, and its workspace queries.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub struct WorkspaceSpec {
     pub setup: Option<String>,
     /// Files that are put in when the agent has finished.
     pub hidden: Vec<HiddenFiles>,
-    /// Globs of paths of which no changes are told.
+    /// Globs of paths whose changes are not reported.
     pub ignore: Vec<String>,
     /// The most that may be in it afterwards, in bytes.
     pub max_bytes: u64,
@@ -151,7 +151,7 @@ pub enum TestFormat {
 }
 
 impl TestFormat {
-    /// The file that the runner writes its report to if it is not told otherwise; `None` where that is stdout.
+    /// The file to which the runner writes its report by default; `None` if that is stdout.
     pub fn default_report(self) -> Option<&'static str> {
         match self {
             Self::PytestJson => Some(".report.json"),

@@ -1,4 +1,4 @@
-//! What tests said about what an agent did.
+//! The results of tests of an agent's work.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! How each prompt assertion fared over many outputs: which behaviour is broken, and where.
+//! The results of each prompt assertion over many outputs: the violated rules, and the cases that violate them.
 
 use std::collections::BTreeMap;
 
@@ -9,33 +9,33 @@ use crate::{AssertionResult, RateCount, Verdict};
 /// The id of the assertion that judges the rules of a prompt. Each rule has a result of its own.
 pub const PROMPT_ASSERTION: &str = "prompt-assertion";
 
-/// How many failing cases of a prompt assertion are named; the others are counted.
+/// The number of failing cases of a prompt assertion that are named; the others are counted.
 pub const NAMED_FAILURES: usize = 20;
 
-/// What is kept of an example's words, in characters.
+/// The longest stored part of an example, in characters.
 const EXAMPLE: usize = 500;
 
-/// How one prompt assertion fared.
+/// The results of one prompt assertion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssertionSummary {
     /// The assertion's id.
     pub id: String,
-    /// How often the rule was kept, of the times that it was judged: passed or failed.
+    /// The number of times that the rule held, of the times that it was judged: passed or failed.
     pub kept: RateCount,
-    /// How often the judge gave no verdict.
+    /// The number of times that the judge gave no verdict.
     pub errored: u64,
-    /// How often the rule did not apply.
+    /// The number of times that the rule did not apply.
     pub skipped: u64,
     /// The first cases that broke the rule, in the order of the plan; at most [`NAMED_FAILURES`].
     pub failing: Vec<FailingCase>,
-    /// How many cases broke the rule in all.
+    /// The number of cases that violated the rule.
     pub failing_cases: u64,
     /// Why the first of them broke it, in the judge's words; or, if none did, why there was no verdict.
     pub example: Option<String>,
 }
 
 impl AssertionSummary {
-    /// How many cases broke the rule and are not named.
+    /// The number of cases that violated the rule and are not named.
     pub fn unnamed(&self) -> u64 {
         self.failing_cases.saturating_sub(self.failing.len() as u64)
     }
@@ -67,7 +67,7 @@ pub struct Breakdown {
 
 #[derive(Clone, Debug, Default)]
 struct Entry {
-    /// Where the assertion was seen first: the position of the case, and the place within the case.
+    /// The first place of the assertion: the position of the case, and the place within the case.
     first: (usize, usize),
     kept: RateCount,
     errored: u64,
@@ -111,7 +111,7 @@ impl Breakdown {
         }
     }
 
-    /// How many results are of assertions beyond the limit.
+    /// The number of results of assertions beyond the limit.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }

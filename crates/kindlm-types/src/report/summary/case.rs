@@ -1,4 +1,4 @@
-//! What the repeats of a case say together.
+//! The findings from all repeats of a case.
 
 use crate::{
     AssertionResult, CaseResult, ExecutionError, ExecutionResult, FinishReason, Mean, NamedScore,
@@ -37,7 +37,7 @@ impl RepeatCounts {
 pub struct Finding<'a> {
     /// The result of the check in the first of these repeats.
     pub result: &'a AssertionResult,
-    /// That repeat.
+    /// The first of these repeats.
     pub execution: &'a ExecutionResult,
     /// The repeats, each counted from 0.
     pub repeats: Vec<u32>,
@@ -293,7 +293,7 @@ mod tests {
             (vec![pass(), missing("a"), errored(), skipped(), pass()], Some(0.5)),
             (vec![skipped()], None),
             (vec![], None),
-            // What the scores come to is not one more check.
+            // The aggregate score is not counted as one more check.
             (vec![pass(), missing("a"), AssertionResult::pass(AGGREGATE_SCORE, "all")], Some(0.5)),
         ] {
             assert_eq!(repeat(0, results).passed_share(), expected);

@@ -1,4 +1,4 @@
-//! What a report adds up to: the counts, groups and orders that reporters show but never work out themselves.
+//! The summary of a report: the counts, groups and orders that reporters show but never compute themselves.
 
 mod breakdown;
 mod case;
@@ -133,7 +133,7 @@ pub struct Summary {
     pub provider_error_kinds: Vec<ProviderErrorKind>,
     /// Executions that were answered from the response store.
     pub cached_executions: u64,
-    /// Executions whose cost is not known because no answer told how many tokens it took.
+    /// Executions whose cost is unknown because no answer reported its tokens.
     pub uncounted_executions: u64,
     /// Executions that broke off, or were not run.
     pub broken_off: u64,

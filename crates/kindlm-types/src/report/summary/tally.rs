@@ -8,7 +8,7 @@ use crate::{
     ModelInfo, Outcome, ProviderErrorKind, RateCount, SkippedCase,
 };
 
-/// What cases add up to, while they finish.
+/// The sums over cases, updated while they finish.
 ///
 /// Cases may be observed in any order, each with its position in the plan: the sums are exact, and what is in order
 /// of first appearance is in the order of the plan. The size does not depend on the number of cases, only on how
@@ -27,7 +27,7 @@ pub struct Tally {
     case_codes: FirstSeen<FailureCode, ()>,
     provider_errors: FirstSeen<ProviderErrorKind, ()>,
     cached: u64,
-    /// Executions whose cost is unknown as no answer told its tokens.
+    /// Executions whose cost is unknown because no answer reported its tokens.
     uncounted: u64,
     broken_off: u64,
     not_run: u64,
@@ -36,7 +36,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// What these cases add up to, in the order of the plan.
+    /// The sums over these cases, in the order of the plan.
     pub fn of<'a>(cases: impl IntoIterator<Item = &'a CaseResult>) -> Self {
         let mut tally = Self::default();
         cases.into_iter().enumerate().for_each(|(position, case)| tally.observe(position, case));
@@ -256,7 +256,7 @@ impl Totals {
     }
 }
 
-/// Where something was seen: the position of the case in the plan, and the place within the case.
+/// A place in the results: the position of the case in the plan, and the place within the case.
 type Place = (usize, usize);
 
 /// A few distinct things, each with what belongs to it, in the order in which the plan has them.
@@ -270,7 +270,7 @@ impl<K, V> Default for FirstSeen<K, V> {
 }
 
 impl<K: Eq, V: Default> FirstSeen<K, V> {
-    /// What belongs to `key`, which is now also seen at `place`.
+    /// The entry of `key`, which now also occurs at `place`.
     fn entry<Q>(&mut self, place: Place, key: &Q) -> &mut V
     where
         Q: Eq + ToOwned<Owned = K> + ?Sized,
