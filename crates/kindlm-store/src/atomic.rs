@@ -8,7 +8,7 @@ use crate::StoreError;
 
 /// A file that appears under its name only when it is whole.
 ///
-/// What is dropped before [`finish`](Draft::finish) leaves nothing behind, and what stood in its place stays.
+/// A draft that is dropped before [`finish`](Draft::finish) leaves no file behind, and the old file stays.
 #[derive(Debug)]
 pub struct Draft {
     /// As it is called in messages.
@@ -21,15 +21,15 @@ pub struct Draft {
 enum Out {
     /// A temporary file beside, with the permissions that it is to have.
     Beside(BufWriter<tempfile::NamedTempFile>, Option<fs::Permissions>),
-    /// What is no regular file.
+    /// A file that is not regular.
     Directly(BufWriter<fs::File>),
 }
 
 impl Draft {
     /// Begins a file, and makes the folders above it.
     ///
-    /// What is no regular file (a device, a pipe) is written to directly: replacing `/dev/null` by a file
-    /// would please nobody. A symbolic link is followed, so that the file it names is replaced, not the link.
+    /// A file that is not regular (a device, a pipe) is written to directly, because `/dev/null` must not become a
+    /// regular file. A symbolic link is followed: the file that it names is replaced, not the link.
     pub fn begin(path: &Path) -> Result<Self, StoreError> {
         let failed = |err: &io::Error| StoreError::io("write", path, err);
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -133,10 +133,10 @@ pub fn check_writable(path: &Path) -> Result<(), StoreError> {
     temporary(folder).map(drop).map_err(|err| failed(&err))
 }
 
-/// How the names of temporary files begin and end.
+/// The prefix and the suffix of temporary file names.
 const TEMPORARY: (&str, &str) = (".kindlm-", ".tmp");
 
-/// How often a temporary file is made again that was removed before it was locked.
+/// The number of attempts to create a temporary file, if it is removed before it was locked.
 const ATTEMPTS: u32 = 16;
 
 /// A temporary file that other users may read as far as the umask lets them: reports are for sharing.
@@ -162,7 +162,7 @@ pub(crate) fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     Err(io::Error::other("its temporary file is removed again and again"))
 }
 
-/// Removes the temporary files of a folder whose writers were killed. What cannot be removed stays.
+/// Removes the temporary files of a folder whose writers were killed. A file that cannot be removed stays.
 pub fn remove_abandoned(folder: &Path) {
     let Ok(items) = fs::read_dir(folder) else { return };
     for item in items.flatten() {

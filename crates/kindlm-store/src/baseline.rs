@@ -1,4 +1,4 @@
-//! What one run gave, kept to compare later runs with.
+//! The stored results of one run, to compare later runs with.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use serde_json::Value;
 /// The version of the file format that this crate writes, and the only one that it reads.
 const VERSION: &str = "1";
 
-/// How much of a digest is kept for people to compare.
+/// The number of characters of a digest that are shown to people.
 const SHOWN: usize = 8;
 
-/// What one run gave, kept to compare later runs with.
+/// The stored results of one run, to compare later runs with.
 ///
 /// The file is the original's (version `"1"`), with more in each entry; files of the original can be read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -32,14 +32,14 @@ pub struct Baseline {
     /// The run that it was made of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// What else decided over the results; absent in files of the original.
+    /// The other conditions of the results; absent in files of the original.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Conditions>,
     #[serde(serialize_with = "by_name")]
     results: IndexMap<(String, String), Entry>,
 }
 
-/// What decided over the results of a run, beside its test cases.
+/// The conditions of a run's results, beside its test cases.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Conditions {
@@ -53,7 +53,7 @@ pub struct Conditions {
     pub rules: BTreeMap<String, String>,
 }
 
-/// What one test case gave on one model.
+/// The results of one test case on one model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
@@ -63,7 +63,7 @@ pub struct Entry {
     /// The model's id.
     #[serde(default)]
     pub model: String,
-    /// How the case ended; absent in files of the original.
+    /// The outcome of the case; absent in files of the original.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
     /// The share of repeats that passed, from 0 to 1.
@@ -83,10 +83,10 @@ pub struct Entry {
     /// Cost of all repeats in US dollars, if known.
     #[serde(default)]
     pub cost_usd: Option<f64>,
-    /// How many repeats were executed.
+    /// The number of executed repeats.
     #[serde(default)]
     pub run_count: u32,
-    /// How many of them could not be executed or judged.
+    /// The number of repeats that could not be executed or judged.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub errored_repeats: u32,
     /// Changes when what the case sends or expects changes.
@@ -107,7 +107,7 @@ pub struct EntryCheck {
     pub assertion: String,
     /// The check's label, after those of the sets that it is in and the turn.
     pub label: String,
-    /// What a failure means; `None` in files that do not record it.
+    /// The severity of a failure; `None` in files that do not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub severity: Option<Severity>,
 }
@@ -123,7 +123,7 @@ pub struct EntryScore {
     pub mean: f64,
 }
 
-/// What is wrong with the text of a baseline.
+/// The problem of a baseline's text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BaselineError {
     /// It is not what `kindlm baseline set` writes.
@@ -131,7 +131,7 @@ pub enum BaselineError {
         "it is damaged: {message}; set it again with `kindlm baseline set`, or restore it from version control"
     )]
     Corrupt {
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
     /// A version of KindLM with another format wrote it.
@@ -242,7 +242,7 @@ impl Baseline {
 }
 
 impl Entry {
-    /// What a case gave on a model.
+    /// The entry for a case on a model.
     pub fn of(case: &CaseResult) -> Self {
         let first = case.executions.iter().find(|it| it.error.is_none());
         Self {

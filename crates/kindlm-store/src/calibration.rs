@@ -1,4 +1,4 @@
-//! How far judges agree with people, kept for gates to ask for.
+//! The agreement of judges with people, stored for gates that require it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,13 @@ const VERSION: &str = "2";
 /// The longest part of a file's name that comes from the names of provider and model.
 const LONGEST: usize = 80;
 
-/// Who judges: the models, and how their answers become one verdict. With another of these it is another judge.
+/// The models that judge, and the rule that makes one verdict of their answers. If any of these differs, it is
+/// another judge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judge {
     /// The models, each with a vote.
     pub models: Vec<JudgeModel>,
-    /// What differs from asking each once, such as `samples`; empty if nothing does.
+    /// The settings that differ from asking each model once, such as `samples`; empty if none differs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub settings: Map<String, Value>,
 }
@@ -35,7 +36,7 @@ pub struct JudgeModel {
     pub model: String,
 }
 
-/// What one judge and people said about the same outputs, for one kind of check.
+/// The verdicts of one judge and of people about the same outputs, for one kind of check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Calibration {
@@ -55,7 +56,7 @@ pub struct Calibration {
     pub labels: String,
     /// The digest of that file.
     pub labels_digest: String,
-    /// What people and judge said, over all criteria.
+    /// The verdicts of people and judge, over all criteria.
     pub counts: Counts,
     /// The same for each criterion, sorted by digest. Agreement on one says nothing about another.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -63,7 +64,7 @@ pub struct Calibration {
     /// The vendors' names of the models that answered, sorted, where they are others than those that were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answered: Vec<String>,
-    /// How many labelled outputs the judge gave no readable answer for. They are in no other number.
+    /// The number of labelled outputs without a readable answer of the judge. No other number includes them.
     pub errored: u64,
     /// The share of outputs that people passed, from 0 to 1.
     pub base_rate: f64,
@@ -78,7 +79,7 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// How many outputs have a label, and an answer of the judge or not.
+    /// The number of outputs that have a label, with or without an answer of the judge.
     pub fn labelled(&self) -> u64 {
         Confusion::from(self.counts).total().saturating_add(self.errored)
     }
@@ -106,7 +107,7 @@ impl Calibration {
     }
 }
 
-/// What people and a judge said about outputs, by one criterion.
+/// The verdicts of people and a judge about outputs, by one criterion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CriterionCounts {
@@ -116,7 +117,7 @@ pub struct CriterionCounts {
     pub digest: String,
     /// When the judge was asked, RFC 3339.
     pub calibrated_at: String,
-    /// What people and judge said.
+    /// The verdicts of people and judge.
     pub counts: Counts,
 }
 
@@ -193,8 +194,8 @@ impl Calibrations {
         self.folder.join(format!("{name}.json"))
     }
 
-    /// Keeps what was found about a judge, in the place of what was known about the same kind of check with the same
-    /// instructions. What was known about other criteria stays, if the same models answered.
+    /// Stores the calibration of a judge. It replaces the earlier one for the same kind of check with the same
+    /// instructions. The earlier counts of other criteria stay, if the same models answered.
     pub fn set(&self, judge: &Judge, mut calibration: Calibration) -> Result<PathBuf, StoreError> {
         let path = self.path(judge);
         let mut known = self.of(judge)?;
@@ -230,7 +231,7 @@ impl Calibrations {
         Ok(path)
     }
 
-    /// What is known about a judge; empty if nothing is.
+    /// The stored calibrations of a judge; empty if there are none.
     pub fn of(&self, judge: &Judge) -> Result<Vec<Calibration>, StoreError> {
         let path = self.path(judge);
         let Some(file) = read(&path)? else { return Ok(Vec::new()) };

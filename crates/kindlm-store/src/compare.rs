@@ -1,4 +1,4 @@
-//! What changed between a baseline and another run.
+//! The changes between a baseline and another run.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{Baseline, Entry, EntryCheck};
 /// Rates and scores that differ by no more than this are equal.
 const TOLERANCE: f64 = 0.001;
 
-/// What changed between a baseline and another run.
+/// The changes between a baseline and another run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
     /// Cases whose pass rate fell, in the order of the new run.
@@ -40,9 +40,9 @@ pub struct Change {
     pub before: Option<f64>,
     /// The pass rate now, from 0 to 1; `None` if no repeat was judged.
     pub after: Option<f64>,
-    /// How many repeats could not be judged: then, now.
+    /// The number of repeats that could not be judged: then, now.
     pub errored: (u32, u32),
-    /// How many repeats were executed: then, now.
+    /// The number of executed repeats: then, now.
     pub repeats: (u32, u32),
     /// Failure codes that the baseline did not have.
     pub new_failure_codes: Vec<FailureCode>,
@@ -76,7 +76,7 @@ pub struct ScoreChange {
 /// A condition of the runs that is not the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// What it is: `KindLM`, `judges`, ``the model `gpt` ``, ``the rules `kind` ``.
+    /// The name of the condition: `KindLM`, `judges`, ``the model `gpt` ``, ``the rules `kind` ``.
     pub what: String,
     /// In the baseline; `None` if it was not there.
     pub before: Option<String>,
@@ -95,12 +95,12 @@ impl Comparison {
             && self.softened_checks() == 0
     }
 
-    /// How many checks of the baseline fail no case any more.
+    /// The number of checks of the baseline that no longer fail a case.
     pub fn softened_checks(&self) -> usize {
         self.changes().map(|it| it.softened_checks.len()).sum()
     }
 
-    /// How many checks of the baseline were not made in the new run.
+    /// The number of checks of the baseline that the new run did not make.
     pub fn removed_checks(&self) -> usize {
         self.changes().map(|it| it.removed_checks.len()).sum()
     }

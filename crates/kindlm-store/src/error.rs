@@ -13,7 +13,7 @@ pub enum StoreError {
     /// The system refused.
     #[error("cannot {action} `{path}`: {message}")]
     Io {
-        /// What was tried, as a verb.
+        /// The attempted action, as a verb.
         action: &'static str,
         /// On which file or folder.
         path: String,
@@ -25,7 +25,7 @@ pub enum StoreError {
         "`{name}` cannot be a {kind}: use 1 to 100 letters, digits, `.`, `_` and `-`, and begin with a letter or a digit"
     )]
     BadName {
-        /// What it should name.
+        /// The kind of thing that it should name.
         kind: &'static str,
         /// As given.
         name: String,
@@ -35,7 +35,7 @@ pub enum StoreError {
     NoSuchRun {
         /// As given.
         id: String,
-        /// Where it was looked for.
+        /// The folder that was searched.
         folder: String,
     },
     /// There is no baseline with that label.
@@ -43,7 +43,7 @@ pub enum StoreError {
     NoSuchBaseline {
         /// As given.
         label: String,
-        /// Where it was looked for.
+        /// The folder that was searched.
         folder: String,
     },
     /// The file of a baseline cannot be used.
@@ -51,7 +51,7 @@ pub enum StoreError {
     Baseline {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         source: BaselineError,
     },
     /// The journal of a run cannot be used.
@@ -64,7 +64,7 @@ pub enum StoreError {
     Calibration {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         message: String,
     },
 }

@@ -22,7 +22,7 @@ pub const MAX_FILE_BYTES: u64 = 64 << 20;
 pub struct Folder {
     root: PathBuf,
     outside: bool,
-    /// What was looked for, found or not; shared by clones.
+    /// The paths that were looked for, found or not; shared by clones.
     seen: Arc<Mutex<BTreeSet<PathBuf>>>,
     /// The folders of which everything is taken; shared by clones.
     trees: Arc<Mutex<BTreeSet<PathBuf>>>,
@@ -40,7 +40,7 @@ impl Folder {
         Ok(Self { root, outside: false, seen: Arc::default(), trees: Arc::default() })
     }
 
-    /// Whether files outside the folder may be read as well.
+    /// Sets whether files outside the folder may be read as well.
     #[must_use]
     pub fn allow_outside(mut self, allow: bool) -> Self {
         self.outside = allow;

@@ -1,11 +1,10 @@
-//! What KindLM keeps on disk, and the door through which a suite reads files.
+//! The data that KindLM stores on disk, and the access of a suite to files.
 //!
-//! [`Folder`] reads the files that a suite refers to and nothing outside its folder; [`Runs`] keeps the
-//! report of each run; [`journal`] keeps its executions as they finish, so that a run can be resumed;
-//! [`responses`] keeps what models answered, so that nobody pays for it twice; [`Baselines`] keeps what later
-//! runs are compared with, and [`Baseline::compare`] compares; [`Calibrations`] keeps how far judges agree with
-//! people. Every write but the journal's is atomic: whoever
-//! looks sees the old file or the new one.
+//! [`Folder`] reads the files that a suite refers to and nothing outside its folder; [`Runs`] stores the report of
+//! each run; [`journal`] stores its executions as they finish, so that a run can be resumed; [`responses`] stores the
+//! answers of models, so that no request is paid for again; [`Baselines`] stores the results that later runs are
+//! compared with, and [`Baseline::compare`] compares; [`Calibrations`] stores the agreement of judges with people.
+//! Every write but the journal's is atomic: a reader sees the old file or the new one.
 //!
 //! ```
 //! use kindlm_store::{Folder, Runs};

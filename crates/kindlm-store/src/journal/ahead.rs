@@ -7,18 +7,18 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 #[derive(Debug)]
 pub(super) struct Ahead {
     file: File,
-    /// How much is read at once, in bytes.
+    /// The number of bytes that are read at once.
     at_once: u64,
-    /// Where in the file the window begins.
+    /// The offset in the file at which the window begins.
     start: u64,
-    /// What was read last.
+    /// The bytes that were read last.
     window: Vec<u8>,
 }
 
 impl Ahead {
-    /// So many bytes are read at once: what follows the piece that is asked for, and some of what stands before it, as those
-    /// who ask go forward with a few steps back. What has been read must not change. A piece as large as that is read by
-    /// itself, so with 0 only what is asked for is.
+    /// Reads this many bytes at once: those after the requested piece, and some before it, because readers go forward
+    /// with a few steps back. Bytes that have been read must not change. A piece of at least this size is read by
+    /// itself, so with 0 only the requested piece is read.
     pub(super) fn new(file: File, bytes: u64) -> Self {
         Self { file, at_once: bytes, start: 0, window: Vec::new() }
     }
@@ -45,7 +45,7 @@ impl Ahead {
         self.window.clear();
         self.start = offset.saturating_sub(self.at_once / BEFORE);
         self.file.seek(SeekFrom::Start(self.start))?;
-        // What is asked for ends in it, as it is shorter than what is read at once.
+        // The requested piece ends in the window, as it is shorter than the bytes that are read at once.
         let at_once = self.at_once.saturating_add(self.at_once / BEFORE);
         let read = (&mut self.file).take(at_once).read_to_end(&mut self.window);
         if read.is_err() {

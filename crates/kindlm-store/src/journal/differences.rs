@@ -1,4 +1,4 @@
-//! What has changed between a run that was begun and the run that should go on with it.
+//! The differences between a run that was begun and the run that should resume it.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -7,10 +7,10 @@ use std::fmt;
 use super::{Header, PlannedCase};
 use crate::Digest;
 
-/// How many names of a kind a message gives before it counts the rest.
+/// The number of names of a kind that a message gives before it counts the rest.
 const NAMED: usize = 3;
 
-/// What has changed between the run that a journal is of and another one.
+/// The differences between the run that a journal is of and another one.
 ///
 /// As [`Display`](fmt::Display) it is a fragment that says everything that stands against going on with the run:
 /// ``the vars of `refund` changed; the model `gpt` is new``.
@@ -45,12 +45,12 @@ pub struct ChangedCase {
     pub case: String,
     /// The model's id.
     pub model: String,
-    /// What changed: `prompt`, `tools`, `vars`, `checks`, `number of repeats`.
+    /// The parts that changed: `prompt`, `tools`, `vars`, `checks`, `number of repeats`.
     pub parts: Vec<&'static str>,
 }
 
 impl Header<'_> {
-    /// What has changed since this header was written; `now` is the run that should go on.
+    /// The differences since this header was written; `now` is the run that should resume it.
     pub fn compare(&self, now: &Header<'_>) -> Differences {
         let pair = |then: &str, now: &str| (then != now).then(|| (then.to_owned(), now.to_owned()));
         let (models_changed, models_added, models_removed) = changes(&self.models, &now.models);
@@ -121,7 +121,7 @@ fn changed_parts(then: &PlannedCase<'_>, now: &PlannedCase<'_>) -> Vec<&'static 
 
 type Named<'a> = BTreeMap<Cow<'a, str>, Digest>;
 
-/// What is under both names but different, what is new, what is gone.
+/// The names whose values differ, the new names, and the removed names.
 fn changes(then: &Named<'_>, now: &Named<'_>) -> (Vec<String>, Vec<String>, Vec<String>) {
     let (mut changed, mut added) = (Vec::new(), Vec::new());
     for (name, digest) in now {

@@ -12,7 +12,7 @@ pub enum JournalError {
     /// The system refused.
     #[error("cannot {action} `{path}`: {message}")]
     Io {
-        /// What was tried, as a verb.
+        /// The attempted action, as a verb.
         action: &'static str,
         /// On which file or folder.
         path: String,
@@ -26,7 +26,7 @@ pub enum JournalError {
     NotKept {
         /// The journal.
         path: String,
-        /// What should have been written.
+        /// The data that should have been written.
         what: String,
         /// The system's words, and what to do where that is known.
         message: String,
@@ -64,7 +64,7 @@ pub enum JournalError {
     Version {
         /// The journal.
         path: String,
-        /// What it says, as JSON.
+        /// The value found, as JSON.
         found: String,
     },
     /// The first line was never written to its end. Nothing is sent before that, so no work is lost.
@@ -72,7 +72,7 @@ pub enum JournalError {
     Unbegun {
         /// The journal.
         path: String,
-        /// What there is instead.
+        /// A description of the data found instead.
         message: String,
     },
     /// The first line is damaged, so that the others cannot be used.
@@ -80,7 +80,7 @@ pub enum JournalError {
     Header {
         /// The journal.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         message: String,
     },
     /// A line is damaged, and with it one execution.
@@ -90,7 +90,7 @@ pub enum JournalError {
         path: String,
         /// Which line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The problem.
         message: String,
     },
 }

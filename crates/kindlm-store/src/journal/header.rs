@@ -56,16 +56,17 @@ pub struct PlannedCase<'a> {
     pub case: Cow<'a, str>,
     /// The model's id in the suite; `command` for command tests.
     pub model: Cow<'a, str>,
-    /// How often it is executed.
+    /// The number of times that it is executed.
     pub repeats: u32,
-    /// What is sent or run: messages and conversation with `maxTurns`, or the command line.
+    /// The prompt that is sent or the command that is run: messages and conversation with `maxTurns`, or the command
+    /// line.
     pub prompt: Digest,
     /// The tools, with their simulated answers.
     pub tools: Digest,
     /// The variables.
     pub vars: Digest,
-    /// What is expected, at the end and of each turn. A digest of the whole case will do: where the other parts are
-    /// the same, it tells that the checks are not.
+    /// The expectations, at the end and of each turn. A digest of the whole case will do: where the other parts are
+    /// the same, it shows that the checks are not.
     pub checks: Digest,
 }
 

@@ -1,4 +1,4 @@
-//! What the report will say of each case before its executions, kept outside of memory until it is written.
+//! The case summaries of the report (each case without its executions), stored on disk until the report is written.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
@@ -9,10 +9,10 @@ use kindlm_wire::v1::{CaseHead, HeadWriter};
 
 use super::ahead::Ahead;
 
-/// How much is written or read at once.
+/// The number of bytes written or read at once.
 const AT_ONCE: usize = 1 << 16;
 
-/// How much is held in memory at most, in bytes: the heads of some eight thousand cases.
+/// The most bytes held in memory: the summaries of some eight thousand cases.
 const HELD: usize = 1 << 22;
 
 /// The heads of the cases that this process has finished: in memory as long as there are not too many, else in a file
@@ -27,12 +27,12 @@ pub struct Heads {
     end: u64,
     /// Reads what was kept, until more is.
     reader: Option<Ahead>,
-    /// How much more may be held in memory; `None` once there are too many.
+    /// The number of bytes that may still be held in memory; `None` once there are too many.
     room: Option<usize>,
     writer: HeadWriter,
 }
 
-/// Where a head is.
+/// The place of a case summary.
 #[derive(Clone, Debug)]
 enum Kept {
     Held(CaseHead),

@@ -19,7 +19,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Where the last entry of an execution is; `None` if it has none.
+    /// The place of the last entry of an execution; `None` if it has none.
     pub fn get(&self, case: &str, model: &str, repeat: u32) -> Option<Place> {
         let key = (*self.names.get(case)?, *self.names.get(model)?, repeat);
         self.places.get(&key).copied()
@@ -47,7 +47,7 @@ impl Index {
         self.damaged.push(line);
     }
 
-    /// How many different executions there are.
+    /// The number of different executions.
     pub fn len(&self) -> usize {
         self.places.len()
     }
@@ -57,7 +57,7 @@ impl Index {
         self.places.is_empty()
     }
 
-    /// How many of them need not be made again.
+    /// The number of executions that need not be run again.
     pub fn done(&self) -> usize {
         self.places.values().filter(|it| it.is_done()).count()
     }

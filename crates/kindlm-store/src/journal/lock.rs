@@ -38,7 +38,7 @@ impl Lock {
             Err(TryLockError::Error(err)) if err.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(err)) => return Err(JournalError::io("lock", &path, &err)),
         }
-        // A folder on a full disk is told by the journal's own writes; the number is only a courtesy.
+        // A full disk is reported by the journal's own writes; the number is only a courtesy.
         let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Self(file))
     }
@@ -60,7 +60,8 @@ impl Holder {
             Err(err) if is_absent(&err) => return Ok(None),
             Err(err) => return Err(JournalError::io("read", &path, &err)),
         };
-        // Several may look at once. What a killed process has written there says nothing: its lock is gone.
+        // Several processes may look at once. The number that a killed process has written means nothing: its lock is
+        // gone.
         match file.try_lock_shared() {
             Ok(()) => Ok(None),
             Err(TryLockError::WouldBlock) => Ok(Some(Self { pid: written(&mut file) })),

@@ -9,9 +9,9 @@
 //!
 //! Executions are stored as they are given: the caller masks secrets before it appends one.
 //!
-//! What a killed process leaves behind is whole lines and at most one that is torn. It is ignored by readers, and
-//! cut off when the run is resumed. Any other line that is damaged costs its own execution only: the index leaves it
-//! out and names it ([`Index::damaged`]), so the execution is run again. Without its header, a journal cannot be read.
+//! A killed process leaves whole lines and at most one that is torn. Readers ignore a torn line, and it is cut off
+//! when the run is resumed. Any other damaged line affects its own execution only: the index leaves it out and names
+//! it ([`Index::damaged`]), so the execution is run again. Without its header, a journal cannot be read.
 //!
 //! ```
 //! use kindlm_store::Digest;

@@ -2,7 +2,7 @@
 
 use kindlm_types::{ExecutionResult, Outcome};
 
-/// Where an entry is in its journal, and how its execution ended.
+/// The place of an entry in its journal, and the outcome of its execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     pub(super) offset: u64,
@@ -30,7 +30,7 @@ impl Place {
         self.is_done
     }
 
-    /// How the execution ended.
+    /// The outcome of the execution.
     pub fn outcome(self) -> Outcome {
         self.outcome
     }

@@ -15,7 +15,8 @@ use super::seal::Seal;
 use super::{FILE, Header, Holder, Index, JournalError, Place, VERSION};
 use crate::io_error::is_absent;
 
-/// How much is read at once: executions end nearly in the order in which reports have them, so the next one is in it.
+/// The number of bytes read at once. Executions end nearly in the order of the report, so these bytes usually contain
+/// the next one.
 const READ_AHEAD: u64 = 1 << 18;
 
 /// A journal that can be read, also while another process appends to it.
@@ -26,7 +27,7 @@ pub struct Journal {
     folder: PathBuf,
     path: PathBuf,
     header: Header<'static>,
-    /// Where the second line begins.
+    /// The offset of the second line.
     start: u64,
     seal: Seal,
     reader: Reader,
@@ -76,7 +77,7 @@ impl Reader {
 pub struct Entry {
     /// The execution and what the checks found in it.
     pub result: ExecutionResult,
-    /// Where it is.
+    /// The place.
     pub place: Place,
 }
 
@@ -104,7 +105,7 @@ impl Journal {
         Ok(Self { folder, path, header, start, seal, reader })
     }
 
-    /// What the run is, and what decides what its executions are.
+    /// The header: the run, and the parts that its executions depend on.
     pub fn header(&self) -> &Header<'static> {
         &self.header
     }
@@ -123,7 +124,7 @@ impl Journal {
         self.seal
     }
 
-    /// Who is writing it, while its run is still running.
+    /// The process that is writing it, while its run is still running.
     pub fn holder(&self) -> Result<Option<Holder>, JournalError> {
         Holder::of(&self.folder)
     }
@@ -176,7 +177,7 @@ impl Journal {
 /// The end of a journal, torn line left out.
 pub(super) struct End {
     pub(super) offset: u64,
-    /// How many lines there are.
+    /// The number of lines.
     pub(super) line: u64,
 }
 
@@ -187,7 +188,7 @@ pub struct Entries {
     seal: Seal,
     reader: BufReader<File>,
     buffer: Vec<u8>,
-    /// What has been read, in bytes and in lines.
+    /// The position of the reader, in bytes and in lines.
     offset: u64,
     line: u64,
     ended: bool,
@@ -202,7 +203,7 @@ impl Entries {
             return Ok(None);
         }
         let parsed = parse(&self.buffer, self.seal);
-        // Where the machine went down, what had not reached the disk by then reads as zeros.
+        // After a crash of the machine, data that had not reached the disk reads as zeros.
         if parsed.is_err() && self.buffer.contains(&0) && self.is_at_end()? {
             return Ok(None);
         }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 const BEFORE: &str = ",\"crc32\":\"";
 const BEHIND: &str = "\"}";
 
-/// How many characters a checksum has.
+/// The number of characters of a checksum.
 const DIGITS: usize = 8;
 
 /// Adds a checksum to each line of a journal and checks it.

@@ -16,17 +16,17 @@ use super::{FILE, Header, Index, Journal, JournalError, Place, Reader};
 use crate::atomic;
 use crate::io_error::words;
 
-/// What an execution survives once it is appended.
+/// The events that an appended execution survives.
 ///
 /// | | the process ends, in whatever way | the machine goes down |
 /// |---|---|---|
 /// | `Flush` | kept | the last seconds may be lost, as a torn end |
 /// | `Sync` | kept | kept, as far as the disk keeps its word |
 ///
-/// `cargo bench -p kindlm-store` says what each costs: 15 µs and 4 ms for a line of 2 KiB on a virtual machine with
-/// two cores. Where many executions finish at once, [`append_all`](JournalWriter::append_all) waits for the disk
-/// once for all of them. Where they finish one after the other, `Flush` with a [`sync`](JournalWriter::sync) now and
-/// then loses no more than what came in between.
+/// `cargo bench -p kindlm-store` measures their costs: 15 µs and 4 ms for a line of 2 KiB on a virtual machine with
+/// two cores. Where many executions finish at once, [`append_all`](JournalWriter::append_all) waits for the disk once
+/// for all of them. Where they finish one after the other, `Flush` with an occasional [`sync`](JournalWriter::sync)
+/// loses no more than the executions since the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// The line is handed to the operating system before `append` returns.
@@ -46,8 +46,8 @@ pub struct JournalWriter {
     _lock: Lock,
 }
 
-/// What [`sync`](JournalWriter::sync) waits for, opened when the journal is: a process that has as many files open as it may
-/// have can still wait for these.
+/// The files that [`sync`](JournalWriter::sync) waits for. They are opened with the journal, so that a process at its
+/// limit of open files can still wait for them.
 struct OnDisk {
     file: File,
     /// The folders in which the journal's name and its folder's are, until they are on the disk.
@@ -72,9 +72,9 @@ impl OnDisk {
 
 struct State {
     disk: Box<dyn Disk>,
-    /// Where the next line begins.
+    /// The offset at which the next line begins.
     offset: u64,
-    /// How many lines there are.
+    /// The number of lines.
     line: u64,
     /// True if something may be behind `offset` that should not be there.
     torn: bool,
@@ -116,13 +116,13 @@ impl JournalWriter {
 
     /// Goes on with the journal of a run, and says what is in it.
     ///
-    /// A torn last line is cut off; a damaged line stays, and the index leaves it out. Whether the run is still the same is for the caller to find out before
-    /// ([`Header::compare`]).
+    /// A torn last line is cut off; a damaged line stays, and the index leaves it out. The caller must check before
+    /// that the run is still the same ([`Header::compare`]).
     pub fn resume(
         journal: &Journal,
         durability: Durability,
     ) -> Result<(Self, Index), JournalError> {
-        // What is in it is read with the lock in hand: until then, another process may have appended.
+        // The contents are read while the lock is held: until then, another process may have appended.
         let lock = Lock::take(journal.folder())?;
         let path = journal.path().to_owned();
         let (index, end) = journal.scan()?;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// How many differences are named before the rest is counted.
+/// The number of differences that are named before the rest is counted.
 const NAMED: usize = 4;
-/// What is shown of a text: so much before the first difference, and so much in all, in characters.
+/// The shown part of a text: characters before the first difference, and characters in all.
 const BEFORE: usize = 16;
 const SHOWN: usize = 60;
 

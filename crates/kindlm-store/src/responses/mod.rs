@@ -1,7 +1,7 @@
 //! The response store: what models answered, kept to be used again.
 //!
-//! [`Recorded`] stands before any [`Backend`](kindlm_types::Backend). What it does is its [`Mode`]; what it keeps
-//! is one file for each request, `.kindlm/responses/ab/<digest>.json`, made to be read and compared by people:
+//! [`Recorded`] wraps any [`Backend`](kindlm_types::Backend). Its [`Mode`] decides what it does. It stores one file
+//! for each request, `.kindlm/responses/ab/<digest>.json`, which people can read and compare:
 //!
 //! ```json
 //! {

@@ -1,4 +1,4 @@
-//! What is recorded: to say of a request that is not, which recording is nearest and in what it differs.
+//! The existing recordings. For a request without one, they show which recording is nearest and in what it differs.
 
 use std::fs;
 use std::io::Read as _;
@@ -12,7 +12,7 @@ use super::recording::{self, request_in};
 use super::request::{Request, addressee};
 use super::sketch::Sketch;
 
-/// How many recordings are looked at, and how large they may be, in bytes.
+/// The largest number of recordings that are searched, and their largest size in bytes.
 const MAX_RECORDINGS: usize = 5_000;
 const MAX_BYTES: u64 = 1 << 20;
 
@@ -30,7 +30,7 @@ struct Item {
 }
 
 impl Catalogue {
-    /// Reads the recordings of a folder. What cannot be read is not among them.
+    /// Reads the recordings of a folder. Files that cannot be read are left out.
     pub(super) fn read(folder: &Path) -> Self {
         let files = sorted(folder).into_iter().flat_map(|it| sorted(&it));
         let json = files.filter(|it| it.extension().is_some_and(|it| it == "json"));
@@ -101,7 +101,7 @@ fn read(path: &Path) -> Option<Value> {
     if text.len() as u64 > MAX_BYTES { None } else { request_in(&text) }
 }
 
-/// What is in a folder, by name; nothing if it cannot be read.
+/// The contents of a folder, by name; nothing if it cannot be read.
 fn sorted(folder: &Path) -> Vec<PathBuf> {
     let items = fs::read_dir(folder).into_iter().flatten();
     let mut paths: Vec<PathBuf> = items.filter_map(|it| Some(it.ok()?.path())).collect();

@@ -19,7 +19,7 @@ use crate::{StoreError, atomic, words};
 /// The `schemaVersion` of the files that are written.
 const VERSION: u32 = 1;
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Recording<Q, R> {
@@ -164,7 +164,7 @@ impl From<RecordedVector> for Arc<[f64]> {
     }
 }
 
-/// Where the answer to a request is.
+/// The path of the answer to a request.
 pub(super) fn path(folder: &Path, digest: &str) -> PathBuf {
     folder.join(digest.get(..2).unwrap_or_default()).join(format!("{digest}.json"))
 }

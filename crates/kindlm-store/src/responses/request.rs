@@ -15,12 +15,12 @@ pub(super) struct Request {
     pub(super) digest: String,
 }
 
-/// What decides what a provider says, beside what it is asked.
+/// The configuration that a provider's answers depend on, beside the request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Setup {
     /// Of its whole configuration.
     pub(super) digest: Option<String>,
-    /// What its configuration says of chat requests.
+    /// The settings for chat requests in its configuration.
     pub(super) settings: Map<String, Value>,
     /// The digests of its files.
     pub(super) files: Map<String, Value>,
@@ -60,7 +60,7 @@ impl Request {
     fn new(provider: &str, setup: Option<&Setup>, mut value: Value, secrets: &Secrets) -> Self {
         if let Value::Object(map) = &mut value {
             map.insert("provider".to_owned(), provider.into());
-            // What is not there leaves no trace: older recordings are found again.
+            // An absent value adds nothing to the digest, so that older recordings are still found.
             if let Some(digest) = setup.and_then(|it| it.digest.as_deref()) {
                 map.insert("setup".to_owned(), digest.into());
             }
@@ -74,13 +74,13 @@ impl Request {
         Self { value, digest }
     }
 
-    /// Who is asked: the provider, and the model.
+    /// The provider and the model of the request.
     pub(super) fn addressee(&self) -> (&str, &str) {
         addressee(&self.value)
     }
 }
 
-/// Who a canonical request asks.
+/// The provider and the model of a canonical request.
 pub(super) fn addressee(request: &Value) -> (&str, &str) {
     let text = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default();
     (text("provider"), text("model"))

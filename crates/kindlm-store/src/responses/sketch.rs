@@ -1,11 +1,11 @@
-//! How much two texts have in common, without comparing them word by word.
+//! Estimates the similarity of two texts without comparing them word by word.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// How many hashes are kept of a text.
+/// The number of hashes that are stored of a text.
 const SIZE: usize = 64;
-/// What is looked at of a long text, in bytes.
+/// The largest part of a long text that is read, in bytes.
 const LOOKED_AT: usize = 256 << 10;
 
 /// The smallest hashes of a text's runs of three words: two texts share about as many of them as of their runs.
@@ -29,7 +29,7 @@ impl Sketch {
         Self(smallest.into_iter().collect())
     }
 
-    /// How many of the smallest hashes of both texts together are in both, at most 64.
+    /// The number of hashes in both texts, among the smallest hashes of the two together; at most 64.
     pub(super) fn in_common(&self, other: &Self) -> usize {
         let (mut ours, mut theirs) = (self.0.iter().peekable(), other.0.iter().peekable());
         let mut common = 0;

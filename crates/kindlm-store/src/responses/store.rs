@@ -1,4 +1,4 @@
-//! Where answers are kept, and what is done with them.
+//! The store of answers, and its modes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,13 +17,13 @@ use super::recording::{self, Answer};
 use super::request::{Request, Setup};
 use crate::{Digest, StoreError, atomic};
 
-/// What is done with the answers of models.
+/// The use of the stored answers of models.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// Every request is sent, nothing is kept.
     #[default]
     Live,
-    /// What has been answered before is not sent again.
+    /// A request with a stored answer is not sent again.
     Cache,
     /// Every request is sent, and its answer kept in the place of an older one.
     Record,
@@ -65,7 +65,7 @@ impl FromStr for Mode {
     }
 }
 
-/// What has been done so far.
+/// The counts so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Answers that came out of the store.
@@ -96,7 +96,7 @@ pub struct Responses {
     kept: AtomicU64,
     redacted: AtomicU64,
     failure: OnceLock<String>,
-    /// What there is, read when the first request finds nothing.
+    /// The existing recordings, read when the first request finds none.
     catalogue: OnceLock<Catalogue>,
 }
 
@@ -121,8 +121,8 @@ impl Responses {
 
     /// Keeps these texts out of every file: the values of the variables that hold keys.
     ///
-    /// What looks like a key of a known provider is kept out anyway. Secrets of less than 6 bytes are not
-    /// looked for, as they would be found in innocent words.
+    /// Text that looks like a key of a known provider is never stored. Secrets of less than 6 bytes are not searched
+    /// for, as they would match ordinary words.
     #[must_use]
     pub fn with_secrets(mut self, secrets: &Secrets) -> Self {
         self.secrets.extend(secrets);
@@ -185,7 +185,7 @@ impl Responses {
         self
     }
 
-    /// What is done with the answers.
+    /// The mode.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -213,7 +213,7 @@ impl Responses {
         }
     }
 
-    /// What has been done so far.
+    /// The counts so far.
     pub fn tally(&self) -> Tally {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Tally {
@@ -243,7 +243,7 @@ impl Responses {
         })
     }
 
-    /// Whether nothing is sent for this request: its answer is there, or nothing is sent at all.
+    /// True if nothing is sent for this request: its answer is stored, or nothing is sent at all.
     pub(super) fn has(&self, provider: &str, prompt: &Prompt) -> bool {
         match self.mode {
             Mode::Live | Mode::Record => false,
@@ -251,7 +251,7 @@ impl Responses {
             Mode::Cache => {
                 let request = self.completion(provider, prompt);
                 let found = |it: Request| recording::find::<Reply>(&self.folder, &it);
-                // What cannot be read is not sent either: it is an error.
+                // A recording that cannot be read is an error, so nothing is sent for it either.
                 request.is_ok_and(|it| !matches!(found(it), Ok(None)))
             }
         }
