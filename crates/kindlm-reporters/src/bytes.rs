@@ -2,11 +2,11 @@
 
 use std::{fmt, io};
 
-/// How many bytes are gathered before they are passed on. Formats write a few at a time, and each piece that is passed
-/// on is checked, copied and counted by several layers.
+/// The number of bytes that are collected before they are passed on. Formats write a few at a time, and each piece
+/// that is passed on is checked, copied and counted by several layers.
 const GATHERED: usize = 16 << 10;
 
-/// Bytes on their way to a writer of text. What is not [finished](Self::finish) may not arrive.
+/// Bytes on their way to a writer of text. Bytes that are not [finished](Self::finish) may not arrive.
 pub(crate) struct Bytes<'a> {
     out: &'a mut dyn fmt::Write,
     gathered: Vec<u8>,

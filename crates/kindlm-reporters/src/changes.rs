@@ -1,4 +1,4 @@
-//! What an agent changed in its workspace, as people read it.
+//! The changes of an agent in its workspace, as text for people.
 
 use std::fmt::Write as _;
 

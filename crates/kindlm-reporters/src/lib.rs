@@ -38,7 +38,7 @@ use std::fmt;
 use kindlm_types::{AnyReport, CaseError, Registered, Registry};
 pub use plain::{one_line, visible};
 
-/// How much a human-readable report tells.
+/// The level of detail of a human-readable report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
     /// The verdict, the gates, and what failed.
@@ -50,14 +50,14 @@ pub enum Verbosity {
     Verbose,
 }
 
-/// What the reader's screen can show.
+/// The capabilities of the reader's screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// True if ANSI colours are written.
     pub color: bool,
     /// Columns to stay within.
     pub width: usize,
-    /// How much to tell.
+    /// The level of detail.
     pub verbosity: Verbosity,
 }
 
@@ -73,7 +73,7 @@ pub enum RenderError {
     /// The writer refused.
     #[error("cannot write the report")]
     Write(#[from] fmt::Error),
-    /// A case of the report could not be read. What was written until then is no report.
+    /// A case of the report could not be read. The text written until then is no report.
     #[error(transparent)]
     Case(#[from] CaseError),
     /// The data could not be put into the format.
@@ -81,17 +81,17 @@ pub enum RenderError {
     Format {
         /// The reporter's id.
         format: &'static str,
-        /// What went wrong.
+        /// The problem.
         message: String,
     },
 }
 
-/// What is known about a reporter without running it.
+/// The data about a reporter that is known without running it.
 #[derive(Debug)]
 pub struct Meta {
     /// The id, as in `--reporter json=path`.
     pub id: &'static str,
-    /// What it is for: one sentence.
+    /// Its purpose: one sentence.
     pub summary: &'static str,
     /// The version that brought it.
     pub since: &'static str,
@@ -104,7 +104,7 @@ pub struct Meta {
 /// One entry of the registry.
 #[derive(Debug)]
 pub struct Registration {
-    /// What is known without running it.
+    /// The data that is known without running it.
     pub meta: Meta,
     /// Writes the report.
     pub render: fn(&AnyReport<'_>, &Style, &mut dyn fmt::Write) -> Result<(), RenderError>,

@@ -1,4 +1,4 @@
-//! What several judges said, in words: who voted how, how far they agree, what was chosen in which order.
+//! The results of a judge panel in words: the votes, the agreement, and the choice in each order.
 
 use kindlm_types::{AssertionResult, CaseResult, FailureCode, Verdict, ecma};
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub(crate) fn is_worded(key: &str) -> bool {
     WORDED.contains(&key)
 }
 
-/// What the votes and choices in a result's metadata say: what each line is, and the line.
+/// The lines that describe the votes and choices in a result's metadata, each with its label.
 ///
 /// An entry that is not as KindLM writes it is given as JSON.
 pub(crate) fn lines(metadata: &serde_json::Map<String, Value>) -> Vec<(&'static str, String)> {
@@ -42,8 +42,9 @@ pub(crate) fn lines(metadata: &serde_json::Map<String, Value>) -> Vec<(&'static 
     lines
 }
 
-/// The checks of a case that hold although judges disagree, parts of sets included, and the parts that threw of sets that
-/// hold: the label, and why that is not sure. What is the same in several repeats is said once.
+/// The checks of a case that hold although judges disagree, parts of sets included, and the parts that threw of sets
+/// that hold. Each is a label and the reason for the doubt. A doubt that is the same in several repeats is reported
+/// once.
 pub(crate) fn doubts(case: &CaseResult) -> Vec<(&str, String)> {
     let mut found = Vec::new();
     let results = case.executions.iter().rev().flat_map(|it| it.results.iter().rev());
@@ -81,7 +82,7 @@ fn doubt(metadata: &serde_json::Map<String, Value>) -> Option<String> {
     asked(metadata).map(|it| format!("the judge was asked {it}"))
 }
 
-/// How often a judge was asked, where that is more than once.
+/// The number of times that a judge was asked, if more than one.
 fn asked(metadata: &serde_json::Map<String, Value>) -> Option<String> {
     let times = metadata.get("asked")?.as_u64().filter(|it| *it > 1)?;
     Some(format!("{times} times: its first reply could not be read in full"))

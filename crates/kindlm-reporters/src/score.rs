@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use kindlm_types::{AssertionResult, CaseResult, Score, ScoreSummary, Severity, ecma};
 
-/// Where results keep the score that they want.
+/// The keys under which results store their required score.
 pub(crate) const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
 
 /// True if the score says more than the verdict: a soft check is a score to watch, and scripts may give any number.

@@ -15,7 +15,7 @@ pub(crate) fn word(report: &AnyReport<'_>, summary: &Summary) -> &'static str {
     }
 }
 
-/// What the verdict rests on, clause by clause.
+/// The reasons for the verdict, clause by clause.
 pub(crate) fn clauses(report: &AnyReport<'_>, summary: &Summary) -> Vec<String> {
     let status = summary.exit_status;
     let mut clauses = Vec::new();
@@ -43,7 +43,7 @@ pub(crate) fn clauses(report: &AnyReport<'_>, summary: &Summary) -> Vec<String> 
     clauses
 }
 
-/// How many cases ended how.
+/// The number of cases with each outcome, in words.
 pub(crate) fn cases(totals: &SuiteTotals) -> String {
     let parts = [
         (totals.passed, "passed"),
@@ -76,13 +76,13 @@ fn gates_clause(report: &AnyReport<'_>, totals: &SuiteTotals) -> String {
     }
 }
 
-/// How many gates had nothing to measure: these have not held anything.
+/// The number of gates that had nothing to measure: they do not count as held.
 pub(crate) fn idle(report: &AnyReport<'_>) -> u64 {
     let idle = report.gates.iter().filter(|it| it.outcome == GateOutcome::NothingToMeasure);
     idle.count() as u64
 }
 
-/// How many gates held where none is broken.
+/// The gates that held, in words; used if none failed.
 pub(crate) fn held(report: &AnyReport<'_>) -> String {
     let (idle, all) = (idle(report), report.gates.len() as u64);
     match (all - idle, idle) {

@@ -13,7 +13,7 @@ use super::{number, verdict};
 use crate::amount::{count, duration, repeats, share};
 use crate::plain::head;
 
-/// What is shown of an output and of a message.
+/// The longest shown parts of an output and of a message.
 const OUTPUT_BYTES: usize = 600;
 const MESSAGE_BYTES: usize = 1_200;
 
@@ -57,7 +57,7 @@ struct GateRow {
     message: String,
 }
 
-/// How a prompt assertion fared.
+/// The results of a prompt assertion.
 struct AssertionRow {
     id: String,
     kept: String,
@@ -113,7 +113,7 @@ struct Comparison {
 /// A test case by name, with one cell for each model.
 type ComparisonRow = (Rc<str>, Box<[Option<Cell>]>);
 
-/// How one test case ended on one model.
+/// The outcome of one test case on one model.
 #[derive(Clone, Copy)]
 struct Cell {
     outcome: Outcome,
@@ -176,7 +176,7 @@ impl<'a> Content<'a> {
         }))
     }
 
-    /// What is to be said about each case that did not simply pass, made when it is written.
+    /// The findings of each case that did not simply pass, made when they are written.
     fn findings(&self) -> impl Iterator<Item = Result<CaseFindings, CaseError>> {
         let run = self.report.each_where(|it| it.outcome != Outcome::Passed);
         let run = run.map(|case| Ok(case_findings(case?.as_ref())));

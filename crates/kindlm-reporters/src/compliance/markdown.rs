@@ -46,7 +46,7 @@ fn write_line(dest: &mut impl Write, line: &str, first: bool) -> fmt::Result {
     Ok(())
 }
 
-/// Where the text would begin a list: `- a`, `+ a`, `1. a`.
+/// The offset at which the text would begin a list: `- a`, `+ a`, `1. a`.
 fn list_mark(text: &str) -> Option<usize> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let mut rest = text.get(digits..)?.chars();

@@ -31,7 +31,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 const BEGIN: &str = "<!-- kindlm:content:begin -->";
 const END: &str = "<!-- kindlm:content:end -->";
 
-/// What stands after the content, and speaks about it.
+/// The section after the content, which describes it.
 #[derive(Template)]
 #[template(path = "compliance/audit.md")]
 struct Audit<'a> {
@@ -90,7 +90,7 @@ fn is_eu_ai_act(report: &AnyReport<'_>) -> bool {
 struct Hashed<'a> {
     out: &'a mut dyn fmt::Write,
     digest: Sha256,
-    /// What there is of the last line.
+    /// The last line, as far as it is written.
     line: String,
     inside: bool,
 }
@@ -153,7 +153,7 @@ fn verdict(report: &AnyReport<'_>, summary: &Summary) -> String {
     format!("{word}; {gates}")
 }
 
-/// How many quality gates held where none is broken.
+/// The quality gates that held, in words; used if none failed.
 fn quality(report: &AnyReport<'_>) -> String {
     let all = report.gates.len() as u64;
     match common::idle(report) {

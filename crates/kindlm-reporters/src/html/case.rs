@@ -12,11 +12,11 @@ use crate::changes;
 use crate::plain::{head, one_line, visible};
 use crate::score::two;
 
-/// What is shown of an output or an input, in bytes.
+/// The longest shown part of an output or an input, in bytes.
 const OUTPUT_BYTES: usize = 20_000;
-/// What is shown of the arguments of a tool call, in bytes.
+/// The longest shown part of the arguments of a tool call, in bytes.
 const ARGUMENT_BYTES: usize = 1_000;
-/// How many tool calls of an execution are shown.
+/// The number of shown tool calls of an execution.
 const CALLS: usize = 100;
 
 /// A case and its repeats.
@@ -37,7 +37,7 @@ pub(super) struct Case {
 }
 
 struct Repeat {
-    /// Where there are several.
+    /// The title, if there are several.
     title: Option<String>,
     look: Look,
     is_open: bool,
@@ -64,7 +64,7 @@ struct Broken {
 struct Said {
     title: String,
     text: String,
-    /// That there is more of it.
+    /// A note that there is more of it.
     cut: String,
     /// True if tool calls are shown behind it.
     is_asked: bool,
@@ -196,7 +196,7 @@ impl Call {
     }
 }
 
-/// What was asked, said and written, in that order; tool calls belong behind the question.
+/// The input, the messages and the output, in that order; tool calls belong behind the question.
 fn said(execution: &Execution) -> Vec<Said> {
     let asked = execution.input.iter().rev().find(|it| it.role == Role::User);
     let mut all = vec![text("Input", asked.map_or("", |it| &it.content))];
@@ -209,7 +209,7 @@ fn said(execution: &Execution) -> Vec<Said> {
             all.push(text(&format!("Turn {}: user", turn.label), user));
         }
         all.push(text(&format!("Turn {}: answer", turn.label), &turn.text));
-        // That of the last turn is the output's, which follows.
+        // The JSON of the last turn is the same as the output's, which follows.
         if let Some(value) = turn.output_json.as_ref().filter(|it| Some(*it) != last) {
             all.push(json(&format!("Turn {}: answer as JSON", turn.label), value));
         }

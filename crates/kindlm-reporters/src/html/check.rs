@@ -1,4 +1,4 @@
-//! What checks found, as rows of a nested list.
+//! The results of checks, as rows of a nested list.
 
 use kindlm_types::{AssertionResult, Severity, Verdict, ecma};
 use serde_json::Value;
@@ -9,13 +9,13 @@ use crate::panel;
 use crate::plain::{head, one_line, visible};
 use crate::score::{THRESHOLDS, two};
 
-/// What is shown of a message or a reason, in bytes.
+/// The longest shown part of a message or a reason, in bytes.
 const MESSAGE_BYTES: usize = 4_000;
-/// What is shown of a value beside a result, in bytes.
+/// The longest shown part of a value beside a result, in bytes.
 const VALUE_BYTES: usize = 1_000;
 /// Lists that lie deeper are not nested further: browsers give up after some hundred.
 const DEEPEST: usize = 8;
-/// How many parts of a check are shown.
+/// The number of shown parts of a check.
 const MOST: usize = 500;
 
 /// A check, or a part of one.
@@ -31,13 +31,13 @@ pub(super) struct Row {
     pub(super) facts: String,
     pub(super) message: String,
     pub(super) reasoning: String,
-    /// What explains a failure.
+    /// The explanation of a failure.
     pub(super) tells: Vec<(String, String)>,
     /// Everything else.
     pub(super) more: Vec<(String, String)>,
     /// True if the next row is a part of this one.
     pub(super) opens: bool,
-    /// How many lists end after this row.
+    /// The number of lists that end after this row.
     pub(super) closes: usize,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn rows<'a>(results: impl Iterator<Item = &'a AssertionResult>) -> Ve
     nest(rows)
 }
 
-/// What did not hold over several repeats, without parts.
+/// The findings over several repeats, without parts.
 pub(super) fn findings(case: &kindlm_types::CaseResult) -> Vec<Row> {
     let of = case.executions.len();
     let found = case.findings();

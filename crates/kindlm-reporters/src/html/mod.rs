@@ -25,7 +25,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     render,
 };
 
-/// How many cases that did not hold are shown open. Browsers are slow with more, and readers too.
+/// The number of cases that did not hold and are shown open. Browsers are slow with more, and readers too.
 const OPEN: usize = 20;
 
 fn render(
@@ -51,7 +51,7 @@ fn failed(err: askama::Error) -> RenderError {
     RenderError::Format { format: "html", message: err.to_string() }
 }
 
-/// How an outcome looks: a colour, a sign and a word, so that colours are not needed.
+/// The look of an outcome: a colour, a sign and a word, so that colours are not needed.
 #[derive(Clone, Copy, Debug)]
 struct Look {
     tone: &'static str,

@@ -14,7 +14,7 @@ use crate::{score, verdict};
 /// The style sheet, which stands in the page.
 const STYLE: &str = include_str!("style.css");
 
-/// What the policy of the page calls the style sheet: nothing else may style, and nothing at all may act.
+/// The hash of the style sheet in the policy of the page. No other style sheet is allowed, and no script at all.
 const STYLE_HASH: &str = "sha256-VLJZynJME7ffiXViM5APquAHPCzG2qpfuS7glcuWBBY=";
 
 /// The page up to the first case.
@@ -65,7 +65,7 @@ struct Gate {
     message: String,
 }
 
-/// How a prompt assertion fared.
+/// The results of a prompt assertion.
 struct Rule {
     id: String,
     kept: Share,

@@ -30,7 +30,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 /// The type of the failure of a broken gate.
 const GATE_BROKEN: &str = "GATE_BROKEN";
 
-/// What happened to a test case, in JUnit's words. Its text comes after its message.
+/// The ending of a test case, in JUnit's terms. Its text comes after its message.
 enum Ending {
     Passed { note: Option<String> },
     Failure { code: String, message: String, text: String },
@@ -45,7 +45,7 @@ struct TestCase<'a> {
     ending: Ending,
 }
 
-/// What a suite says of itself before its first test case.
+/// The attributes and properties of a suite, written before its first test case.
 struct TestSuite<'a> {
     name: &'a str,
     /// The model behind it.

@@ -1,4 +1,4 @@
-//! What happened to a case over its repeats, in words.
+//! The results of a case over its repeats, in words.
 
 use std::fmt::Write as _;
 
@@ -82,7 +82,7 @@ pub(super) fn whole(case: &CaseResult) -> String {
     text.trim_end().to_owned()
 }
 
-/// What a case that holds should still say: soft scores, repeats that failed, replies from the store.
+/// The notes about a case that holds: soft scores, repeats that failed, replies from the store.
 pub(super) fn note(case: &CaseResult) -> Option<String> {
     let mut text = String::new();
     if case.outcome == Outcome::Scored {
@@ -137,7 +137,7 @@ fn findings(text: &mut String, case: &CaseResult) {
         if is_soft {
             facts.push("soft".to_owned());
         }
-        // That a gate has no score above 0 is what its failure says.
+        // The failure of a gate already implies a score of 0.
         let tells = is_soft || result.score.is_some_and(|it| it.get() > 0.0);
         facts.extend(beside_wanted(result).filter(|_| tells).map(|it| format!("score {it}")));
         if let Some(turn) = &result.turn {

@@ -5,8 +5,8 @@ use askama::filters::Escaper as _;
 use crate::compliance::Markdown;
 use crate::plain::head;
 
-/// What GitHub and GitLab would make of text after its Markdown has been read, and what keeps them from it: a space
-/// without width between the characters that they look for.
+/// A zero-width space. GitHub and GitLab search the text for patterns after its Markdown has been read. This space
+/// between the characters keeps the patterns from matching.
 const APART: &str = "&#8203;";
 
 /// The beginning of a text, at most this many bytes, in one line of Markdown that shows it.
@@ -43,7 +43,7 @@ fn apart(escaped: &str) -> String {
     out
 }
 
-/// What the text begins with, if that would act together with what follows.
+/// The token at the start of the text, if it would act together with the text that follows.
 fn token(text: &str, before: Option<char>) -> Option<&str> {
     let starts = |token: &str| {
         text.get(..token.len()).filter(|it| it.eq_ignore_ascii_case(token)).map(str::len)

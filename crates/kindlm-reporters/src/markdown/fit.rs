@@ -1,10 +1,11 @@
-//! What fits into a comment: the least important is left out first, and it is said how much that is.
+//! Selects the parts that fit into a comment. The least important parts are left out first, and their number is
+//! reported.
 
 /// The most characters that GitHub takes for a comment.
 pub(super) const MOST: usize = 65_536;
 
-/// How long GitHub finds a text. Characters beyond the basic plane count twice: it is not documented how they are
-/// counted, and this is the most that they may count.
+/// The length of a text for GitHub. Characters beyond the basic plane count as two. GitHub does not document how it
+/// counts them, and this is the most that they may count.
 pub(super) fn length(text: &str) -> usize {
     text.encode_utf16().count()
 }
@@ -32,14 +33,14 @@ pub(super) struct Block {
     pub(super) output: String,
 }
 
-/// How much of the cases is told.
+/// The parts of the cases that fit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fitting {
-    /// How many cases are told with their outputs: the first ones.
+    /// The number of cases that are shown with their outputs: the first ones.
     pub(super) outputs: usize,
-    /// How many are told with their reasons.
+    /// The number that are shown with their reasons.
     pub(super) reasons: usize,
-    /// How many are named.
+    /// The number that are named.
     pub(super) names: usize,
 }
 
@@ -50,7 +51,7 @@ pub(super) fn fit(blocks: &[Block], room: usize) -> Fitting {
     let names = blocks.iter().take_while(|it| take(length(&it.name) + 1)).count();
     let told = || blocks.iter().take(names);
     let reasons = told()
-        // The name is told by the heading instead.
+        // The heading has the name instead.
         .take_while(|it| take(length(&it.reasons).saturating_sub(length(&it.name) + 1)))
         .count();
     let outputs = told().take(reasons).take_while(|it| take(length(&it.output))).count();

@@ -28,7 +28,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     render,
 };
 
-/// Room for each part before the cases, in characters. What is left, the cases have.
+/// Room for each part before the cases, in characters. The cases get the rest.
 const GATES_ROOM: usize = 8_000;
 const ASSERTIONS_ROOM: usize = 16_000;
 const WARNINGS_ROOM: usize = 3_000;
@@ -38,12 +38,12 @@ const SCORED_ROOM: usize = 4_000;
 const DOUBTFUL_ROOM: usize = 4_000;
 /// Room for saying what was left out.
 const NOTE_ROOM: usize = 600;
-/// What is shown of texts, in bytes.
+/// The longest shown parts of texts, in bytes.
 const NAME: usize = 200;
 const WORDS: usize = 300;
 const MESSAGE: usize = 600;
 const OUTPUT: usize = 800;
-/// How many failing cases of a prompt assertion are named, and how many findings of a case are shown.
+/// The number of failing cases of a prompt assertion that are named, and of findings of a case that are shown.
 const NAMED: usize = 3;
 const FINDINGS: usize = 10;
 
@@ -59,7 +59,7 @@ fn render(
     warnings(&mut page, report);
     let foot = foot(report);
     let room = MOST.saturating_sub(length(&page) + length(&foot) + NOTE_ROOM);
-    // What failed is more important than what is merely lower than wished.
+    // Failures are more important than low scores.
     let reserved = SCORED_ROOM.min(room);
     let reserved = if summary.totals.scored > 0 { reserved } else { 0 };
     let doubtful = doubtful(report, DOUBTFUL_ROOM.min(room - reserved))?;
@@ -131,7 +131,7 @@ fn gates(page: &mut String, report: &AnyReport<'_>) {
         };
         format!("| {sign} | {} | {} |", shown(&it.gate, NAME), shown(&it.message, WORDS))
     };
-    // What broke comes first.
+    // Failed gates come first.
     let (held, broken): (Vec<_>, Vec<_>) = report.gates.iter().partition(|it| it.passed());
     let lines = broken.into_iter().chain(held).map(line);
     rows(page, lines, report.gates.len(), GATES_ROOM, "gate");
@@ -203,7 +203,7 @@ fn rows(
     }
 }
 
-/// What did not hold, the most that fits.
+/// The cases that did not hold, as many as fit.
 fn cases(
     page: &mut String,
     report: &AnyReport<'_>,

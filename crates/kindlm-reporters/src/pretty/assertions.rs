@@ -1,4 +1,4 @@
-//! How each prompt assertion fared: which behaviour is broken, where, and why.
+//! The results of each prompt assertion: the violated rules, the cases, and the reasons.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::Verbosity;
 use crate::amount::{count, plural, share};
 use crate::plain::one_line;
 
-/// How many failing cases are named; the JSON report names more.
+/// The number of failing cases that are named; the JSON report names more.
 const NAMED: usize = 3;
 
 pub(super) fn render(page: &mut Page<'_>, summary: &Summary, verbosity: Verbosity) -> fmt::Result {

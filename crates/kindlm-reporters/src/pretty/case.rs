@@ -16,10 +16,10 @@ use crate::panel;
 use crate::plain::{head, lines, one_line};
 use crate::score::mean_of;
 
-/// What a report of normal length shows of an output.
+/// The number of lines of an output in a report of normal length.
 const EXCERPT_LINES: usize = 4;
 const EXCERPT_BYTES: usize = 320;
-/// What even a verbose report shows at most; the JSON report has everything.
+/// The largest number of lines even in a verbose report; the JSON report has everything.
 const WHOLE_LINES: usize = 200;
 const WHOLE_BYTES: usize = 20_000;
 
@@ -132,7 +132,7 @@ fn not_applied(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     Ok(())
 }
 
-/// That a command of a case that holds has failed by its own word, where nothing else tells how it ended.
+/// Writes the exit code of a command that failed in a case that holds, if no other line shows how it ended.
 fn failed_command(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     let mut codes = case.executions.iter().filter_map(|it| it.execution.exit_code);
     match codes.find(|it| *it != 0 && case.outcome.held()) {
@@ -152,7 +152,7 @@ fn doubtful(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
 
 fn errors(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     for finding in case.errors() {
-        // What was carried out and not judged tells why in its results.
+        // The results of an execution that was not judged already contain the reason.
         let told = matches!(finding.error, ExecutionError::NotRun { .. })
             && case.executions.iter().all(|it| it.error.is_none() || !it.results.is_empty());
         if case.repeat_counts().executed() > 0 && !told {
@@ -228,7 +228,7 @@ enum Excerpt {
     Whole,
 }
 
-/// What the agent was asked, did and said.
+/// The input, the actions and the output of the agent.
 fn evidence(
     page: &mut Page<'_>,
     indent: usize,
@@ -242,7 +242,7 @@ fn evidence(
     for turn in execution.turns.iter().filter(|_| whole) {
         let said = format!("{}: {}", turn.label, turn.text);
         field(page, indent, "turn   ", &said)?;
-        // That of the last turn is the output's, which follows.
+        // The JSON of the last turn is the same as the output's, which follows.
         if let Some(json) =
             turn.output_json.as_ref().filter(|_| turn.output_json != execution.output_json)
         {

@@ -79,7 +79,7 @@ struct Alike {
 }
 
 impl Alike {
-    /// How many others there are, and the first of their names.
+    /// The number of the others, and the first of their names.
     fn render(&self, page: &mut Page<'_>) -> fmt::Result {
         const NAMED: usize = 5;
         let count = self.others.len();

@@ -8,7 +8,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::Style;
 
-/// How a piece of text looks.
+/// The look of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ink {
     Plain,
@@ -170,7 +170,7 @@ fn reserve(text: &str) -> usize {
     usize::from(text.contains("::"))
 }
 
-/// Where the lines of a text begin and end, without the spaces at which it was broken.
+/// The ranges of the lines of a text, without the spaces at which it was broken.
 ///
 /// Breaks at spaces; a word that is longer than a line is broken between characters.
 fn wrap(text: &str, first: usize, rest: usize) -> Vec<Range<usize>> {
@@ -188,7 +188,7 @@ fn wrap(text: &str, first: usize, rest: usize) -> Vec<Range<usize>> {
     }
 }
 
-/// Where the first line of the text ends, and where the next one begins.
+/// The offsets at which the first line of the text ends, and the next one begins.
 fn line_end(text: &str, room: usize) -> (usize, usize) {
     let mut columns = 0;
     let mut space = None;

@@ -1,4 +1,4 @@
-//! What one check found, and in a verbose report what it is made of.
+//! The result of one check and, in a verbose report, its parts.
 
 use std::fmt;
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::page::{Ink, Page};
 use crate::plain::{head, lines, one_line};
 
-/// What is shown of a message, of the arguments of a tool call, of a value beside a result.
+/// The longest shown parts of a message, of the arguments of a tool call, and of a value beside a result.
 pub(super) const MESSAGE_BYTES: usize = 800;
 pub(super) const VALUE_BYTES: usize = 300;
 

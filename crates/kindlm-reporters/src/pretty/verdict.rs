@@ -155,7 +155,7 @@ fn word(text: &str) -> String {
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// What to do next; only what exists.
+/// The next steps; only commands that exist.
 fn next(
     page: &mut Page<'_>,
     report: &AnyReport<'_>,
