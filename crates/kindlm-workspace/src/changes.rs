@@ -1,4 +1,4 @@
-//! What has changed between a start and what an agent left behind.
+//! The changes between a start and the state in which an agent left it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -12,10 +12,10 @@ use similar::TextDiff;
 use crate::inside::Inside;
 use crate::tree::{Entry, Found, Limits, Tree, walk};
 
-/// How long the search for the smallest diff of one file may take; then a larger one does.
+/// The longest search for the smallest diff of one file; after that, a larger diff is used.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How much of a file tells whether it is text, in bytes.
+/// The part of a file that decides whether it is text, in bytes.
 const SAMPLE: usize = 8 * 1024;
 
 /// Globs of paths, such as `node_modules/**`. `*` stays within one part of a path.
@@ -38,7 +38,7 @@ pub(crate) fn changes(
 ) -> Result<Vec<FileChange>, String> {
     let after = walk(end, limits).map_err(|err| err.words("what the agent left behind"))?;
     let mut changes = Vec::new();
-    // What is gone must not leave what is there without room.
+    // List deleted files last, so that they take no room from existing ones.
     let differing = differing((start, before), (end, &after), ignore)?.into_iter();
     let (gone, there): (Vec<_>, Vec<_>) =
         differing.partition(|(_, kind)| *kind == ChangeKind::Deleted);
@@ -52,7 +52,7 @@ pub(crate) fn changes(
     Ok(changes)
 }
 
-/// The paths that differ, and how. What is ignored is not even read.
+/// The paths that differ, and the kinds of their changes. Ignored paths are not even read.
 fn differing(
     (start, before): (&Inside, &Tree),
     (end, after): (&Inside, &Tree),
@@ -80,7 +80,7 @@ fn differing(
     Ok(differing)
 }
 
-/// Whether two files of the same size have the same content.
+/// True if two files of the same size have the same content.
 fn is_same((one, other): (&Inside, &Inside), path: &Path) -> io::Result<bool> {
     let (mut one, mut other) = (one.file(path)?, other.file(path)?);
     let (mut a, mut b) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
@@ -153,7 +153,7 @@ fn described(
     Ok(change)
 }
 
-/// What is in a file.
+/// The content of a file.
 enum Content {
     /// It is not there, or is no regular file.
     None,

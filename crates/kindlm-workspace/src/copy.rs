@@ -9,7 +9,7 @@ use kindlm_types::FileTree;
 use crate::inside::without_setuid;
 use crate::tree::{Count, Limits};
 
-/// What is not copied, by its real place: files that an agent must not see.
+/// The real paths of files that are not copied, because an agent must not see them.
 pub(crate) type Except<'a> = &'a [PathBuf];
 
 /// Copies what is in a folder into another one, which exists. Blocks are shared where the file system can.

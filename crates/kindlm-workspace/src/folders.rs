@@ -21,7 +21,7 @@ pub struct Folders {
     options: FoldersOptions,
     /// Made when the first folder is.
     root: Mutex<Option<Arc<TempDir>>>,
-    /// What workspaces start as: each is made once.
+    /// The starts of workspaces: each is made once.
     starts: Mutex<HashMap<StartKey, Arc<OnceStart>>>,
 }
 
@@ -33,7 +33,8 @@ impl Folders {
         Self { options, root: Mutex::default(), starts: Mutex::default() }
     }
 
-    /// Whether a workspace of this kind can be made: that its folder is there, and who isolates it is installed.
+    /// Checks that a workspace of this kind can be made: its folder exists, and the program for its isolation is
+    /// installed.
     pub fn check(&self, spec: &WorkspaceSpec) -> Result<(), WorkspaceError> {
         Wrap::of(spec, &self.options)?;
         self.source(spec).map(|_| ())

@@ -1,8 +1,8 @@
 //! Reads and writes in a folder that an agent has had in its hands, and never leaves it.
 //!
-//! Every path goes through an open folder of `cap-std`: neither `..` nor an absolute path nor a link leads out. What
-//! stands where something is to be written gives way. The folder is opened before the agent starts and is held open, so
-//! that whatever the agent puts in its place is not taken for it.
+//! Every path goes through an open folder of `cap-std`: neither `..` nor an absolute path nor a link leads out. A
+//! write replaces whatever exists at its path. The folder is opened before the agent starts and stays open, so a
+//! folder that the agent puts in its place is not mistaken for it.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read};
@@ -26,7 +26,7 @@ impl Inside {
         Ok(Self { dir, at: folder.to_path_buf() })
     }
 
-    /// That the folder is still where it was made: whatever stands there now is what commands find.
+    /// Fails if the folder is no longer where it was made: commands use the folder that is there now.
     pub(crate) fn is_in_place(&self) -> Result<(), String> {
         let at = self.at.display();
         match is_same(&self.dir, &self.at) {
@@ -38,17 +38,17 @@ impl Inside {
         }
     }
 
-    /// What is in a folder, itself by the empty path.
+    /// The contents of a folder; the empty path is the folder itself.
     pub(crate) fn list(&self, folder: &Path) -> io::Result<ReadDir> {
         if folder.as_os_str().is_empty() { self.dir.entries() } else { self.dir.read_dir(folder) }
     }
 
-    /// What is at a path, which may be a link.
+    /// The metadata of a path, which may be a link.
     pub(crate) fn entry(&self, path: &Path) -> io::Result<Metadata> {
         self.dir.symlink_metadata(path)
     }
 
-    /// Where a link leads in its own words.
+    /// The target of a link, as written in the link.
     pub(crate) fn link(&self, path: &Path) -> io::Result<PathBuf> {
         self.dir.read_link_contents(path)
     }
@@ -151,7 +151,7 @@ impl Inside {
         self.set_mode(path, &from.dir.metadata(path)?.permissions().into_std(&to)?)
     }
 
-    /// What runs with the rights of another user (`setuid`) elsewhere does not here.
+    /// Sets permissions without `setuid` and the like: no file here runs with the rights of another user.
     fn set_mode(&self, path: &Path, permissions: &fs::Permissions) -> io::Result<()> {
         self.dir.set_permissions(path, Permissions::from_std(without_setuid(permissions)))
     }
@@ -201,7 +201,7 @@ fn link(_dir: &Dir, _leads_to: &Path, _at: &Path) -> io::Result<()> {
     Err(io::Error::new(ErrorKind::Unsupported, "links cannot be made on this system"))
 }
 
-/// Whether a path leads to an open folder, and not by a link.
+/// True if a path leads to an open folder, and not by a link.
 #[cfg(unix)]
 fn is_same(open: &Dir, at: &Path) -> io::Result<bool> {
     use cap_std::fs::MetadataExt as _;
@@ -243,7 +243,7 @@ mod tests {
             let words = inside.text(path, 100).unwrap_err();
             assert!(words.contains("outside of the filesystem"), "{path}: {words}");
         }
-        // What is written replaces the links, and does not follow them.
+        // Writing replaces the links, and does not follow them.
         for path in ["EVAL.ts", "tests/deep/EVAL.ts", "taken", "way/new"] {
             inside.write(Path::new(path), b"ours").unwrap();
             assert_eq!(inside.text(path, 100).unwrap().as_deref(), Some("ours"), "{path}");

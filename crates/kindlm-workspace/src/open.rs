@@ -27,13 +27,13 @@ pub(crate) struct Open {
     start: Arc<Start>,
     hidden: Vec<(PathBuf, PathBuf)>,
     wrap: Wrap,
-    /// Where the agent works: the folder that was made, or one in it.
+    /// The folder in which the agent works: the one that was made, or one in it.
     folder: PathBuf,
     /// The same, opened before the agent started.
     inside: Arc<Inside>,
     /// The top of the checkout in which it is, where it is one.
     checkout: Option<Arc<Inside>>,
-    /// Paths of which no changes are told.
+    /// Paths whose changes are not reported.
     ignore: GlobSet,
     keep: bool,
     timeout: Duration,
@@ -173,7 +173,7 @@ impl OpenWorkspace for Open {
         Self: 'a,
     {
         Box::pin(async move {
-            // The execution has failed for a reason of its own, and that is what is told.
+            // The execution has already failed, and that failure is reported.
             let _ = self.remove(backend).await;
         })
     }

@@ -1,4 +1,4 @@
-//! Where workspaces are made, and the names of what belongs to them.
+//! The folder for workspaces, and the names of its contents.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ const SUITE: &str = "KINDLM_SUITE";
 /// The variable that tells an agent where it works.
 pub(crate) const WORKSPACE: &str = "KINDLM_WORKSPACE";
 
-/// Where folders are made, and what of.
+/// The sources and the target of the folders that are made.
 #[derive(Clone, Debug, Default)]
 pub struct FoldersOptions {
     /// The folder of the suite: what paths in it are relative to.
@@ -24,7 +24,7 @@ pub struct FoldersOptions {
     pub temp: PathBuf,
     /// True if the folders are left where they are.
     pub keep: bool,
-    /// Where programs are looked for, as in the variable `PATH`.
+    /// The folders in which programs are searched, as in the variable `PATH`.
     pub path: OsString,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn slug(of: &WorkFor<'_>) -> String {
     format!("{case}-{model}-{}", of.repeat)
 }
 
-/// What every command in a workspace knows about where it is.
+/// The variables that describe the workspace to each command in it.
 pub(crate) fn variables(options: &FoldersOptions, folder: &Path) -> Vec<(String, String)> {
     let variable = |name: &str, path: &Path| (name.to_owned(), path.display().to_string());
     let suite = options.suite.canonicalize().unwrap_or_else(|_| options.suite.clone());

@@ -1,4 +1,4 @@
-//! What workspaces start as: made once, and copied for each agent.
+//! The starts of workspaces: each is made once, and copied for each agent.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::options::folder;
 use crate::tree::{Limits, Tree, walk, written_at};
 use crate::work::{NAME, blocking, copy_start, run};
 
-/// How long a setup may take at least: it may have to install what the agent works with.
+/// The shortest timeout of a setup: it may have to install the agent's tools.
 const SETUP: Duration = Duration::from_mins(10);
 
 /// A command that does nothing, so that it fails only if what is around it does not start.
 const NOTHING: &str = "true";
 
-/// What tells two starts apart.
+/// The properties that distinguish two starts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct StartKey {
     from: String,
@@ -56,9 +56,9 @@ pub(crate) struct Start {
     pub(crate) folder: PathBuf,
     /// The same, opened when it was made.
     pub(crate) inside: Inside,
-    /// What is in it.
+    /// The contents.
     pub(crate) tree: Tree,
-    /// Where further worktrees come from.
+    /// The source of further worktrees.
     pub(crate) worktrees: Option<Worktrees>,
     _made: TempDir,
 }
@@ -126,10 +126,11 @@ impl Start {
         Ok(at.to_path_buf())
     }
 
-    /// That nobody has written to it since: what agents get is copied from it, and what they did is held against it.
+    /// Fails if the start was written to after it was made. The agents' folders are copied from it, and their changes
+    /// are computed against it.
     ///
-    /// That holds for what is ignored, too: no changes of it are told, but everybody works with it. Where agents cannot
-    /// get there (`is_guarded`) it was what the setup has left running.
+    /// This includes ignored paths: their changes are not reported, but every agent works with them. Where agents
+    /// cannot write there (`is_guarded`), only a process that the setup left running can have changed them.
     pub(crate) fn is_as_made(&self, ignore: &GlobSet, is_guarded: bool) -> Result<(), String> {
         let at = self.folder.display();
         let advice = "an agent, or what `setup` left running, has left its own folder; choose `isolation: bubblewrap` or `container`, and name there in `workspace.ignore` what `setup` goes on writing";
@@ -183,7 +184,7 @@ struct Watched<'a> {
 }
 
 impl Watched<'_> {
-    /// What a setup that succeeded has left running is there for the agents.
+    /// A process that a successful setup has left running may be needed by the agents.
     async fn over(mut self, has_failed: bool, backend: &dyn Backend) {
         if has_failed {
             self.wrap.end(self.folder, backend).await;

@@ -1,4 +1,4 @@
-//! What is below a folder, without following any link.
+//! Lists the contents of a folder, without following any link.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -47,7 +47,7 @@ impl Limits {
     }
 }
 
-/// What has been found below a folder so far, held against its limits.
+/// The count of entries found below a folder so far, checked against its limits.
 #[derive(Debug)]
 pub(crate) struct Count {
     limits: Limits,
@@ -99,7 +99,7 @@ impl WalkError {
     }
 }
 
-/// What is below a folder.
+/// The contents of a folder, at any depth.
 pub(crate) fn walk(root: &Inside, limits: Limits) -> Result<Tree, WalkError> {
     let mut tree = Tree::new();
     let mut count = Count::new(limits);

@@ -19,10 +19,10 @@ use crate::tree::Limits;
 use crate::work::blocking;
 use score::{Parts, Score, TestsToRun, hidden_files};
 
-/// How much of a file a check gets to see, in bytes: 1 MiB.
+/// The largest part of a file that a check gets, in bytes: 1 MiB.
 const MAX_FILE: u64 = 1 << 20;
 
-/// What is to be finished.
+/// The workspace that is to be finished.
 pub(crate) struct Finish<'a> {
     pub(crate) spec: &'a WorkspaceSpec,
     pub(crate) start: &'a Arc<Start>,
@@ -35,7 +35,7 @@ pub(crate) struct Finish<'a> {
     pub(crate) checkout: Option<&'a Arc<Inside>>,
     pub(crate) ignore: &'a GlobSet,
     pub(crate) timeout: Duration,
-    /// Where fresh copies are made, and the part of their names that people read.
+    /// The folder for fresh copies, and the readable part of their names.
     pub(crate) root: &'a Path,
     pub(crate) name: &'a str,
     pub(crate) keep: bool,
@@ -105,7 +105,7 @@ async fn score(
     }
 }
 
-/// What has changed, and the files that checks want to see.
+/// The changes, and the files that checks read.
 async fn look(
     task: &Finish<'_>,
     wanted: &[Gather],

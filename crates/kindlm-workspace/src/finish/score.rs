@@ -1,8 +1,8 @@
 //! The fresh copy in which commands and tests run when the agent has finished.
 //!
-//! It is made of the start, the changes that the agent made, and the hidden files. What the agent left in ignored paths,
-//! such as a test runner in `node_modules` that it replaced, is not in it. Processes that it left running do not know
-//! where it is.
+//! It is made of the start, the changes that the agent made, and the hidden files. Files that the agent left in
+//! ignored paths are not in it, such as a replaced test runner in `node_modules`. Processes that it left running do
+//! not know its path.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -28,15 +28,15 @@ use crate::work::blocking;
 
 /// The most bytes of a test report: 64 MiB.
 const MAX_REPORT: u64 = 64 << 20;
-/// How much of what a command writes is kept, in bytes.
+/// The longest stored part of a command's output, in bytes.
 const KEPT: usize = 16 * 1024;
 /// The setting to raise for a check with a limit of its own.
 const OWN_LIMIT: &str = "the `timeoutMs` of the check";
 /// The files in which tests find the agent's actions.
 const SUMMARIES: [&str; 2] = ["__kindlm__/results.json", "__niceeval__/results.json"];
 
-/// What is in git's folder of a checkout that belongs to the work of the agent: its commits, branches and index. Settings
-/// and hooks do not, since git would run programs that they name.
+/// The parts of git's folder in a checkout that belong to the work of the agent: its commits, branches and index.
+/// Settings and hooks do not belong to it, since git would run programs that they name.
 const GIT_STATE: [&str; 10] = [
     "HEAD",
     "FETCH_HEAD",
@@ -49,7 +49,7 @@ const GIT_STATE: [&str; 10] = [
     "refs",
     "shallow",
 ];
-/// Where the objects of the user's repository are. The fresh checkout has its own.
+/// The file with the path of the objects of the user's repository. The fresh checkout has its own.
 const ALTERNATES: &str = ".git/objects/info/alternates";
 
 /// The parts of which every fresh copy is made.
@@ -66,7 +66,7 @@ pub(crate) struct Parts {
     pub(crate) hidden: Arc<BTreeMap<PathBuf, PathBuf>>,
     /// The agent's actions, for tests.
     pub(crate) summary: Arc<Vec<u8>>,
-    /// Paths of which no changes are told.
+    /// Paths whose changes are not reported.
     pub(crate) ignore: GlobSet,
     /// Paths that the agent may not change.
     pub(crate) protect: GlobSet,
@@ -76,7 +76,7 @@ pub(crate) struct Parts {
 impl Parts {
     /// Makes a copy of the start into a fresh copy.
     fn put_into(&self, copy: &Inside, top: Option<&Path>, is_guarded: bool) -> Result<(), String> {
-        // What was copied is the start only if nothing has written to that meanwhile.
+        // The copy is valid only if the start was not written to meanwhile.
         self.start.is_as_made(&self.ignore, is_guarded)?;
         if let (Some(agent), Some(top)) = (&self.checkout, top) {
             bring_git(agent, &Inside::open(top)?, self.limits)?;
@@ -120,13 +120,13 @@ impl Parts {
         let below = self.start.tree.range(within.clone()..).map(|(it, _)| it.as_str());
         let has_below = below.take_while(|it| it.starts_with(&within)).any(stays);
         let mut above = path.match_indices('/').map(|(at, _)| &path[..at]);
-        // No file has this name, so that it stands for every file in the folder.
+        // No file has this name, so it represents every file in the folder.
         let is_ignored_folder = self.ignore.is_match(format!("{within}\u{1}"));
         !has_below && !above.any(stays) && !is_ignored_folder
     }
 }
 
-/// Brings the agent's commits, branches and index into a fresh checkout. Where the agent has removed the repository, the
+/// Brings the agent's commits, branches and index into a fresh checkout. If the agent has removed the repository, the
 /// copy has none either.
 fn bring_git(agent: &Inside, copy: &Inside, limits: Limits) -> Result<(), String> {
     let git = Path::new(".git");
@@ -328,7 +328,7 @@ impl<'a> Score<'a> {
             }
             Err(why) => (Vec::new(), Some(why.0)),
         };
-        // A run that was ended may have printed any report. What has failed in it has failed.
+        // A command that was ended may have printed any report. But tests that failed in the report have failed.
         if command.problem.is_some() {
             tests.retain(|it| it.status == TestStatus::Failed);
         }
@@ -346,8 +346,8 @@ impl Drop for Score<'_> {
     }
 }
 
-/// That the hidden files are still those of the suite: the code that they test, or a process that the agent left running,
-/// may have replaced them by tests that pass.
+/// Fails if the hidden files are no longer those of the suite. The code that they test, or a process that the agent
+/// left running, may have replaced them by tests that pass.
 fn are_as_put(copy: &Inside, hidden: &BTreeMap<PathBuf, PathBuf>) -> Result<(), String> {
     for (to, from) in hidden {
         let at = to.display();

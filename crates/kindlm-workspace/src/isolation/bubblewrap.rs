@@ -7,11 +7,11 @@ use kindlm_types::{WorkspaceError, WorkspaceSpec};
 use super::{Inner, installed, quoted};
 use crate::options::FoldersOptions;
 
-/// Where sockets of Docker, of agents that hold keys, of desktops and of services are. A file that cannot be written can
-/// still be spoken with, if it is a socket.
+/// Folders with the sockets of Docker, of agents that hold keys, of desktops and of services. A program can still
+/// connect to a socket that it cannot write.
 const SOCKETS: [&str; 2] = ["/run", "/var/run"];
 
-/// What programs need of those folders: the names of hosts, and on NixOS the programs themselves.
+/// The parts of those folders that programs need: the names of hosts, and on NixOS the programs themselves.
 const NEEDED: [&str; 3] =
     ["/run/systemd/resolve/stub-resolv.conf", "/run/current-system", "/run/wrappers"];
 
@@ -106,8 +106,8 @@ impl Bubblewrap {
         quoted(words)
     }
 
-    /// What an agent must not read: the hidden files, the reports of earlier runs, in which they are named and what agents
-    /// wrote is shown, and the history of the repository, in which they are.
+    /// The paths that an agent must not read. These are the hidden files, the reports of earlier runs, which name
+    /// these files and show agents' output, and the repository's history, which contains these files.
     fn masked(&self) -> Vec<PathBuf> {
         let own = self.suite.join(".kindlm");
         let git = self.suite.ancestors().flat_map(|it| git_folders(&it.join(".git")));
@@ -124,8 +124,8 @@ impl Bubblewrap {
         masked
     }
 
-    /// What `bwrap` says when it could not make the sandbox. It has no exit code of its own for that, so what counts is
-    /// that nobody but itself has spoken first.
+    /// The message of `bwrap` if it could not make the sandbox. It has no exit code of its own for that, so the
+    /// message counts only if no other program has written before it.
     pub(super) fn not_started(exit_code: Option<i32>, stderr: &str) -> Option<String> {
         let said = stderr.lines().find(|it| !it.trim().is_empty())?;
         (exit_code == Some(1) && said.starts_with("bwrap: "))

@@ -10,10 +10,10 @@ use kindlm_types::{Backend, CommandSpec, WorkspaceError, WorkspaceSpec};
 use super::{Inner, find, quoted};
 use crate::options::FoldersOptions;
 
-/// Where the folder is in a container.
+/// The path of the folder in a container.
 pub(crate) const FOLDER: &str = "/workspace";
 
-/// How long it may take to end a container.
+/// The longest time to end a container.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A container for each command.
@@ -88,8 +88,8 @@ impl Boxed {
         self.container.env.iter().any(|it| it == name)
     }
 
-    /// What the engine says of a container that did not start. 125 is the exit code that it keeps for that; with 126 and
-    /// 127 it says that the image has no shell, unless it was the shell who said so of what it should run.
+    /// The engine's message about a container that did not start. It reserves exit code 125 for that. With 126 and
+    /// 127 it reports that the image has no shell, unless the shell reported these codes about its own command.
     pub(super) fn not_started(&self, exit_code: Option<i32>, stderr: &str) -> Option<String> {
         let says = match self.engine {
             ContainerEngine::Docker => "docker: ",

@@ -1,4 +1,4 @@
-//! What keeps an agent in its folder.
+//! The isolation that restricts an agent to its folder.
 
 mod bubblewrap;
 mod container;
@@ -16,7 +16,7 @@ use bubblewrap::Bubblewrap;
 use container::Boxed;
 pub(crate) use worktree::Worktrees;
 
-/// What is put around every command that runs in a workspace.
+/// The wrapper of every command that runs in a workspace.
 #[derive(Debug)]
 pub(crate) struct Wrap {
     options: FoldersOptions,
@@ -31,19 +31,19 @@ enum Kind {
     Container(Boxed),
 }
 
-/// What a command needs of that which is around it.
+/// The needs of a command inside its wrapper.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inner<'a> {
     /// True if it reaches the network.
     pub(crate) network: bool,
     /// Names of variables that it gets, where it does not get all of them.
     pub(crate) env: &'a [&'a str],
-    /// True if it is told something while it runs.
+    /// True if it receives data while it runs.
     pub(crate) stdin: bool,
 }
 
 impl Wrap {
-    /// What a workspace asks for, if it is installed.
+    /// The isolation that a workspace requires, if it is installed.
     pub(crate) fn of(
         spec: &WorkspaceSpec,
         options: &FoldersOptions,
@@ -107,7 +107,7 @@ impl Wrap {
         names
     }
 
-    /// What stands before a line that is quoted as one word; `None` if it stands alone.
+    /// The prefix of a command line that is quoted as one word; `None` if there is no prefix.
     fn before(&self, folder: &Path, inner: Inner<'_>) -> Option<String> {
         match &self.kind {
             Kind::Plain => None,
@@ -164,8 +164,9 @@ impl Wrap {
     }
 }
 
-/// What git sets for its hooks, from which KindLM may have been started. With them git works in the user's repository,
-/// and on its index, wherever it is called: `git rev-parse --local-env-vars` names them, and those of [`GIT_SETTINGS`].
+/// The variables that git sets for its hooks, from which KindLM may have been started. With them git works in the
+/// user's repository, and on its index, wherever it is called. `git rev-parse --local-env-vars` lists them, and those
+/// of [`GIT_SETTINGS`].
 const GIT_PLACES: [&str; 13] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_OBJECT_DIRECTORY",
@@ -222,7 +223,7 @@ fn installed(
 /// Words as one line for `sh -c`.
 fn quoted<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
     let quoted = words.into_iter().map(|word| {
-        // What cannot be quoted has a NUL byte, which no path and no command line of a suite has.
+        // A word that cannot be quoted has a NUL byte, which no path and no command line of a suite has.
         shlex::try_quote(word).map_or_else(|_| String::new(), std::borrow::Cow::into_owned)
     });
     quoted.collect::<Vec<_>>().join(" ")

@@ -11,25 +11,25 @@ use kindlm_types::{Backend, CommandSpec, FileTree, WorkspaceError};
 use super::{GIT_PLACES, own_git, quoted};
 use crate::work::{blocking, copy_start, run};
 
-/// How long git may take.
+/// The timeout of git.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Where checkouts come from.
+/// The source of checkouts.
 #[derive(Debug)]
 pub(crate) struct Worktrees {
     /// The way from the top of the repository to that folder.
     prefix: String,
     /// The top of the repository.
     top: PathBuf,
-    /// What is checked out: a commit, so that all start as the same.
+    /// The commit that is checked out, so that all checkouts start the same.
     commit: String,
     /// The user's configuration of the repository: names, remotes, filters.
     config: PathBuf,
     /// The user's objects, which are read and never written.
     objects: PathBuf,
-    /// Where the history of the user's repository ends, if it does not have all of it.
+    /// The boundary of the history, if the user's repository is shallow.
     shallow: Option<Vec<u8>>,
-    /// How objects are named: `sha1` or `sha256`.
+    /// The format of object names: `sha1` or `sha256`.
     format: String,
     /// The user's branches and tags, and what was last fetched from remotes, as git lists them in one file.
     refs: String,
@@ -199,8 +199,8 @@ impl Worktrees {
 
 /// Lets a new repository read the objects of another one; writes down where its history ends, and its refs.
 ///
-/// What was last fetched from remotes is there, so that `git diff origin/main` works; what the agent pushes goes where the
-/// user's would, and not to the user's repository.
+/// The commits last fetched from remotes are shared, so that `git diff origin/main` works. A push by the agent goes
+/// to the user's remotes, and not to the user's repository.
 fn share(git: &Path, objects: &str, shallow: Option<&[u8]>, refs: &str) -> Result<(), String> {
     let write = |path: &str, content: &[u8]| {
         let path = git.join(path);

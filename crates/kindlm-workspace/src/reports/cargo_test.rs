@@ -1,4 +1,4 @@
-//! What `cargo test` prints: for people, but it counts itself, so what is lost is noticed.
+//! The output of `cargo test`. It is meant for people, but it contains counts, so that lost lines are noticed.
 
 use std::collections::HashMap;
 

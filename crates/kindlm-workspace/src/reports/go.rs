@@ -25,7 +25,7 @@ struct Seen {
     status: Option<TestStatus>,
     output: String,
     elapsed: Option<f64>,
-    /// Something other than its build was told.
+    /// True if an event other than its build was reported.
     ran: bool,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     Ok(all.iter().filter(|it| groups.leave(it)).map(one).collect())
 }
 
-/// The place of a test or a package in the order in which they are told.
+/// The place of a test or a package in the order of the report.
 fn place(
     all: &mut Vec<Seen>,
     places: &mut HashMap<(String, Option<String>), usize>,
@@ -91,12 +91,12 @@ fn place(
     })
 }
 
-/// `FAIL shop [build failed]`: before Go 1.24 a package that cannot be built is told in no JSON.
+/// `FAIL shop [build failed]`: before Go 1.24, a package that cannot be built is not reported as JSON.
 fn failed_without_json(line: &str) -> Option<&str> {
     line.strip_prefix("FAIL\t")?.split_whitespace().next()
 }
 
-/// What has other tests within it. Without a name, a package.
+/// The tests that contain other tests. An entry without a name is a package.
 #[derive(Default)]
 struct Groups<'a> {
     all: HashSet<(&'a str, Option<&'a str>)>,

@@ -64,7 +64,7 @@ pub(super) fn read(report: &str, folder: &str) -> Result<Vec<TestRan>, String> {
     Ok(tests)
 }
 
-/// What the report says of itself must fit its tests: the exit code may be lost on the way, in a pipe for instance.
+/// The counts in the report must fit its tests: the exit code may be lost on the way, in a pipe for instance.
 fn check_failures(report: &Report, tests: &[TestRan]) -> Result<(), String> {
     let told = report.test_results.iter().flat_map(|it| &it.assertion_results);
     let told = told.filter(|it| it.status == "failed").count();

@@ -29,7 +29,8 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     Ok(tests)
 }
 
-/// What went wrong with a suite itself, outside of its tests, as its set-up does: a test of the suite's name that failed.
+/// The error of a suite itself, outside of its tests, such as one in its set-up. It becomes a failed test with the
+/// suite's name.
 fn of_suite(suite: Node<'_, '_>) -> Option<TestRan> {
     let bad: Vec<String> = suite.children().filter(is_bad).map(words).collect();
     let name = suite.attribute("name").map(str::trim).filter(|it| !it.is_empty());
@@ -37,7 +38,8 @@ fn of_suite(suite: Node<'_, '_>) -> Option<TestRan> {
     (!bad.is_empty()).then(|| test(name, TestStatus::Failed, Some(bad.join("\n")), None))
 }
 
-/// How many tests a suite lists and does not count. Jest lists a `todo` like a test that passed (`jest-junit`).
+/// The number of tests that a suite lists but does not count. Jest lists a `todo` like a test that passed
+/// (`jest-junit`).
 fn uncounted(suite: Node<'_, '_>, cases: &[Node<'_, '_>]) -> usize {
     let counted: Option<usize> = suite.attribute("tests").and_then(|it| it.trim().parse().ok());
     let more = counted.map_or(0, |it| cases.len().saturating_sub(it));
@@ -51,8 +53,8 @@ fn may_be_todo(case: Node<'_, '_>) -> bool {
     took_no_time && !case.children().any(|it| it.is_element()) && !case.has_attribute("status")
 }
 
-/// Marks tests that the suite does not count as skipped. If they cannot be told from fast tests, all of these are skipped,
-/// and one test with the suite's name passes for the rest.
+/// Marks tests that the suite does not count as skipped. If they cannot be distinguished from fast tests, all of
+/// these are skipped, and one test with the suite's name passes for the rest.
 fn not_run(suite: Node<'_, '_>, cases: &[Node<'_, '_>], tests: &mut [TestRan]) -> Option<TestRan> {
     let uncounted = uncounted(suite, cases);
     if uncounted == 0 {
@@ -90,7 +92,8 @@ fn cases_of<'a, 'i>(suite: Node<'a, 'i>) -> Vec<Node<'a, 'i>> {
     suite.children().filter(|it| it.has_tag_name("testcase")).collect()
 }
 
-/// What a suite counts as failed must be told: the exit code may be lost on the way, in a pipe for instance.
+/// Fails if a suite counts failures that its tests do not show: the exit code may be lost on the way, in a pipe for
+/// instance.
 fn check_failures(suite: Node<'_, '_>) -> Result<(), String> {
     let mut counted = 0;
     for key in ["failures", "errors"] {
@@ -163,8 +166,8 @@ fn one(case: Node<'_, '_>) -> Result<TestRan, String> {
     Ok(test(name, status, Some(bad.join("\n")), seconds.map(|it| it * 1000.0)))
 }
 
-/// What the attributes of a test say that some runners of C++ tests write: a test that was not run has no child that
-/// says so.
+/// The status in the attributes of a test, as some runners of C++ tests write it. A test that was not run has no
+/// child that shows it.
 fn in_words(case: Node<'_, '_>) -> Result<TestStatus, String> {
     let mut status = TestStatus::Passed;
     for key in ["status", "result"] {

@@ -85,7 +85,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
 }
 
 impl Counts {
-    /// That the suites count the tests that are there. `open` were begun and did not end.
+    /// Fails if the counts of the suites do not fit the tests. `open` were begun and did not end.
     ///
     /// nextest closes a suite when none of its tests runs, and opens it again for the next one: it counts ignored tests
     /// each time.

@@ -1,4 +1,4 @@
-//! Reads what test runners report: every single test, or why that cannot be told.
+//! Reads the reports of test runners: every single test, or why the tests are unknown.
 //!
 //! Pure: a text becomes tests. A report in which something is missing is an error, and never a shorter list.
 
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 use kindlm_types::workspace::{TestFormat, TestRan, TestStatus};
 
-/// How much of a failure's message is kept, in characters.
+/// The longest stored part of a failure's message, in characters.
 const MESSAGE: usize = 4000;
 
 /// Reads the tests of a report.
@@ -53,7 +53,7 @@ pub fn read(
     Ok(tests)
 }
 
-/// What speaks against taking the tests for what they say: none was run, or the exit code says something else.
+/// Why the reported tests are not credible: none was run, or the exit code contradicts them.
 pub fn contradiction(exit_code: Option<i32>, tests: &[TestRan]) -> Option<String> {
     let failed = tests.iter().filter(|it| it.status == TestStatus::Failed).count();
     let skipped = tests.iter().filter(|it| it.status == TestStatus::Skipped).count();

@@ -70,7 +70,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     Ok(tests)
 }
 
-/// What the report says of itself must fit its tests: the exit code of the command may be lost on the way.
+/// The counts in the report must fit its tests: the exit code of the command may be lost on the way.
 fn check_failures(report: &Report) -> Result<(), String> {
     let told = |outcome: &str| report.tests.iter().filter(|it| it.outcome == outcome).count();
     let (failed, error) = (told("failed"), told("error"));

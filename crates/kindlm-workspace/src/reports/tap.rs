@@ -9,7 +9,7 @@ use super::test;
 /// A line `ok …` or `not ok …`, with what was nested before it.
 struct Point {
     depth: usize,
-    /// Its number among those beside it, where it is told.
+    /// Its number among its siblings, if it is reported.
     number: Option<usize>,
     name: String,
     status: TestStatus,
@@ -33,7 +33,7 @@ pub(super) fn read(
     let mut points: Vec<Point> = Vec::new();
     let mut plan = None;
     let mut details: Option<usize> = None;
-    // What stands behind all points.
+    // The summary after all points.
     let mut failed = None;
     // The subject of the next point, as Node.js reports it.
     let mut subtest = "";
@@ -41,7 +41,7 @@ pub(super) fn read(
         let text = line.trim_start_matches(' ');
         let depth = line.len() - text.len();
         if let Some(indent) = details {
-            // What a point says about itself, as YAML between `---` and `...`.
+            // The details of a point, as YAML between `---` and `...`.
             if depth == indent && text.trim_end() == "..." {
                 details = None;
             } else if let Some(point) = points.last_mut() {
@@ -110,7 +110,7 @@ fn group(points: &mut Vec<Point>, mut point: Point) -> Result<(), String> {
     Ok(())
 }
 
-/// A number that is told twice takes the place of another test, of which nothing is known.
+/// Fails if a number occurs more than once: it takes the place of another test, whose result is unknown.
 fn each_once(points: &[Point]) -> Result<(), String> {
     let mut seen = HashSet::new();
     let twice = points.iter().filter_map(|it| it.number).find(|it| !seen.insert(*it));
@@ -177,7 +177,7 @@ fn is_excuse(directive: &str) -> bool {
     ["skip", "skipped", "todo"].iter().any(|it| it.eq_ignore_ascii_case(word))
 }
 
-/// How many tests failed, where a comment says so as runners write it behind the points: `# fail 1`.
+/// The number of failed tests, if a comment after the points reports it: `# fail 1`.
 fn failures(text: &str) -> Option<usize> {
     let mut words = text.strip_prefix('#')?.split_ascii_whitespace();
     let word = words.next()?;

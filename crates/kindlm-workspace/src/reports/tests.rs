@@ -342,7 +342,7 @@ fn a_report_after_other_output_is_found_and_names_stay_apart() {
         shown(TestFormat::Tap, excused),
         "Failed a # TODOlist\nSkipped b\nSkipped c\nSkipped test 4\nFailed see #12\nFailed e # skipping\n"
     );
-    // What went wrong in the set-up of a suite is no test, and keeps the suite from passing.
+    // An error in the set-up of a suite is no test, but the suite does not pass.
     for (attributes, bad) in [
         ("", "<error message='no database'/>"),
         ("tests='1' errors='1'", "<error message='no database'/>"),
