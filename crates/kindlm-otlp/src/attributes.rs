@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::span::OtlpSpan;
 
-/// How deep a dotted key is taken apart.
+/// The largest depth to which a dotted key is split.
 const MAX_DEPTH: usize = 8;
 
 impl OtlpSpan {

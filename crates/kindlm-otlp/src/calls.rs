@@ -19,7 +19,7 @@ pub(crate) struct Call {
     /// True if the trace shows what it was called with.
     pub(crate) shows_arguments: bool,
     pub(crate) output: Option<Value>,
-    /// The step that it is told by.
+    /// The step that reports it.
     pub(crate) step: usize,
     /// True if that step is the call itself, and not the answer of a model that asks for it.
     pub(crate) has_span: bool,
@@ -33,7 +33,7 @@ struct Tool {
     asked: Asked,
     output: Option<Value>,
     failed: bool,
-    /// What a model asked for when it was made, where that is found.
+    /// The model's request for this call, if it is found.
     by_model: Option<Asked>,
 }
 
@@ -95,8 +95,8 @@ fn tools(tree: &Tree<'_>) -> Vec<Tool> {
     all.into_iter().zip(framed).filter(|(_, is_framed)| !is_framed).map(|(it, _)| it).collect()
 }
 
-/// What two calls must have in common to be taken for one: the name, the arguments if they are known, and whether there
-/// is an id, which must be the same otherwise.
+/// The properties that two records of one call have in common. These are the name, the arguments if they are known,
+/// and whether there is an id. An id must also be the same.
 #[derive(PartialEq, Eq, Hash)]
 struct Alike {
     name: String,
@@ -144,7 +144,7 @@ impl Open {
         let Self { taken, by_id, alike } = self;
         let same = asked.id.as_ref().and_then(|id| by_id.get_mut(id));
         let found = same.and_then(|it| first(it, taken)).or_else(|| {
-            // Where both have an id, and not the same one, they are two calls.
+            // If both have an id, and the ids differ, they are two calls.
             let ids = if asked.id.is_some() { &[false][..] } else { &[false, true] };
             let mut found: Option<usize> = None;
             for &has_id in ids {

@@ -1,7 +1,7 @@
 //! For which kinds of evidence spans tell everything.
 //!
-//! That something did not happen can be said only where it would have been seen. Instrumentations do not record the
-//! texts of a conversation unless they are told to, and spans get lost on the way; both are noticed here.
+//! The absence of an event can be asserted only if the event would have been recorded. Instrumentations do not record
+//! the texts of a conversation unless they are configured to, and spans get lost on the way; both are detected here.
 
 use std::collections::HashSet;
 
@@ -59,7 +59,7 @@ pub(crate) fn has_orphans(spans: &[OtlpSpan]) -> bool {
     orphans(spans).next().is_some()
 }
 
-/// What there is to go by.
+/// The evidence for the coverage.
 pub(crate) struct Shown<'t, 's> {
     pub(crate) tree: &'t Tree<'s>,
     pub(crate) conversation: &'t Conversation,
@@ -92,7 +92,7 @@ impl Shown<'_, '_> {
             && !left_out(Kind::Inference);
         let agents = self.tree.of_kind(Kind::Agent).next().is_some() && !left_out(Kind::Agent);
         let thinks = events.iter().any(|it| matches!(it, Event::Thinking { .. }));
-        // Who tells of one call tells of all.
+        // An instrumentation that records one call records all calls.
         let shows_calls = shows_answers || !self.calls.is_empty();
         let channels = [
             (shows_answers, Channel::Messages),
@@ -100,7 +100,7 @@ impl Shown<'_, '_> {
             (shows_usage, Channel::Usage),
             (agents, Channel::Subagents),
             (thinks, Channel::Thinking),
-            // The state of every span is told; but those that are not of the agent say nothing of it.
+            // The state of every span is recorded, but spans outside the agent are no evidence about it.
             (self.tree.steps.iter().any(|it| it.kind != Kind::Other), Channel::Errors),
         ];
         channels.into_iter().filter(|(is, _)| *is).map(|(_, channel)| channel).collect()

@@ -4,7 +4,7 @@ use kindlm_types::{SpanFilter, ecma};
 
 use crate::span::OtlpSpan;
 
-/// Whether a name matches the pattern of a filter; an error where that cannot be found out.
+/// Returns true if a name matches the pattern of a filter; an error if the match cannot be decided.
 pub type NameTest<'a> = &'a dyn Fn(&str) -> Result<bool, String>;
 
 /// A filter with the means to match names.
@@ -15,12 +15,12 @@ pub struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    /// A filter; `matches` stands for its pattern, if it has one.
+    /// A filter; `matches` implements its pattern, if it has one.
     pub fn new(settings: &'a SpanFilter, matches: Option<NameTest<'a>>) -> Self {
         Self { settings, matches }
     }
 
-    /// Whether the span counts: all conditions hold. Attributes are those of the span itself.
+    /// True if the span counts: all conditions hold. Attributes are those of the span itself.
     pub fn keeps(&self, span: &OtlpSpan) -> Result<bool, String> {
         let SpanFilter { attribute_match, min_duration_ms, .. } = self.settings;
         if let Some(matches) = self.matches

@@ -48,18 +48,18 @@ impl Received {
         rejected
     }
 
-    /// How many spans there are.
+    /// The number of spans.
     pub fn spans(&self) -> usize {
         self.known.len()
     }
 
-    /// How many traces there are.
+    /// The number of traces.
     pub fn traces(&self) -> usize {
         self.order.len()
     }
 
-    /// How many traces there are whose first span, which has no other above it here, has come: a span is sent when it
-    /// ends, so these are complete unless the agent still works on others.
+    /// The number of traces whose root span has arrived. A span is sent when it ends, so these traces are complete
+    /// unless the agent still works on others.
     pub fn finished_traces(&self) -> usize {
         let has_root = |spans: &&Vec<OtlpSpan>| {
             spans.iter().any(|it| it.parent_span_id.is_none() || it.parent_is_remote)

@@ -1,4 +1,4 @@
-//! OTLP in protobuf, the encoding that SDKs use unless told otherwise.
+//! OTLP in protobuf, the encoding that SDKs use by default.
 
 use std::sync::Arc;
 
@@ -111,7 +111,7 @@ fn any(value: wire::AnyValue) -> Option<Value> {
     })
 }
 
-/// What JSON has no number for is written as protobuf's JSON mapping does.
+/// A value for which JSON has no number is written as in protobuf's JSON mapping.
 fn double(value: f64) -> Value {
     match serde_json::Number::from_f64(value) {
         Some(number) => Value::Number(number),

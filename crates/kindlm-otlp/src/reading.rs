@@ -1,4 +1,4 @@
-//! What the spans of one execution tell.
+//! The evidence in the spans of one execution.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -20,7 +20,7 @@ use crate::tree::{Step, Tree};
 /// The attribute, of a span or of its process, by which an agent says which test case it works on.
 pub const TEST: &str = "kindlm.test";
 
-/// What the spans of one execution tell.
+/// The evidence in the spans of one execution.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
     /// The evidence, without what only the suite knows: the test case, the model's id, the variables, the price.
@@ -29,14 +29,15 @@ pub struct Reading {
     pub inferences: Vec<Inference>,
     /// The test case that the agent says it works on.
     pub test: Option<String>,
-    /// True if any span that counts stands for a step of an agent: a request to a model, a call of a tool, an agent.
+    /// True if any span that counts represents a step of an agent: a request to a model, a call of a tool, an agent.
     pub shows_agent: bool,
-    /// How many spans were left out by the filter.
+    /// The number of spans that the filter left out.
     pub left_out: usize,
 }
 
 impl Reading {
-    /// Puts down that more was told than what came: nothing can be relied on then, and least of all what is not there.
+    /// Records that data was lost. Then no kind of evidence is complete, and the absence of an event cannot be
+    /// asserted.
     pub fn lose(&mut self, why: &str) {
         let execution = &mut self.execution;
         execution.coverage = Coverage::from_iter([]);
@@ -120,7 +121,7 @@ pub fn read(
     })
 }
 
-/// The results of calls that models were told, by the ids of the calls.
+/// The results of calls that models received, by the ids of the calls.
 fn answers(conversation: &Conversation) -> HashMap<String, Value> {
     let told = conversation.told.iter().flat_map(|(_, messages)| messages);
     told.flat_map(|it| &it.answers)
@@ -131,7 +132,7 @@ fn answers(conversation: &Conversation) -> HashMap<String, Value> {
         .collect()
 }
 
-/// What opened the conversation.
+/// The messages that opened the conversation.
 fn input(conversation: &Conversation) -> Vec<Message> {
     let first = conversation.told.iter().find(|(_, messages)| !messages.is_empty());
     let messages = first.into_iter().flat_map(|(_, messages)| messages);
@@ -139,9 +140,9 @@ fn input(conversation: &Conversation) -> Vec<Message> {
     plain.filter_map(|it| Some(Message::new(it.role, it.text.clone()?))).collect()
 }
 
-/// The answer: the texts of the mapped attribute, as they came, one below the other, as in the original; else the last
-/// text of an outermost agent, of a model, or of the whole. Where the last answer is not shown, one before it is not
-/// taken for it.
+/// The answer. It is the texts of the mapped attribute in the order of arrival, one per line, as in the original.
+/// Without these, it is the last text of an outermost agent, of a model, or of the whole trace. If the last answer is
+/// not recorded, no earlier answer is used.
 ///
 /// Also returns the unsupported parts of the message, in words.
 fn output(
@@ -187,7 +188,7 @@ fn unread(step: &Step<'_>, messages: &[Said]) -> Option<String> {
 /// The most places that are named for unsupported parts of one type.
 const PLACES: usize = 5;
 
-/// What a step is called as a place.
+/// The name of a step as a place.
 fn place(step: &Step<'_>) -> String {
     format!("span `{}`", step.span.name)
 }
@@ -233,8 +234,8 @@ fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Op
     ))
 }
 
-/// True if what is outermost has ended well and shows what came of it, as it does where a model gives an answer of some
-/// form by a call: then nobody was to be called. What names the call, or was said beside it, only shows how far it came.
+/// True if the outermost step has ended well and shows its result. This is the case if a model gives a structured
+/// answer by a call: then no tool was to be called. The name of the call, or a text beside it, is only progress.
 fn shows_result(tree: &Tree<'_>, conversation: &Conversation) -> bool {
     let last = conversation.said.last().map_or(&[][..], |(_, messages)| messages);
     let calls = last.iter().flat_map(|it| &it.calls);
@@ -252,7 +253,7 @@ fn shows_result(tree: &Tree<'_>, conversation: &Conversation) -> bool {
     })
 }
 
-/// What the frame tells of the conversation where no request to a model does.
+/// The part of the conversation that only the frame records, and no request to a model.
 fn frame(tree: &Tree<'_>, events: &mut Vec<Event>, output: &str, mapping: &SpanMapping) {
     use kindlm_types::Speaker;
     let has = |wanted: Speaker| {
@@ -303,12 +304,12 @@ fn requests(tree: &Tree<'_>) -> u32 {
     u32::try_from(requests).unwrap_or(u32::MAX).max(u32::from(shows_agent(tree)))
 }
 
-/// True if any span that counts stands for a step of an agent.
+/// True if any span that counts represents a step of an agent.
 fn shows_agent(tree: &Tree<'_>) -> bool {
     tree.steps.iter().any(|it| it.kind != Kind::Other)
 }
 
-/// What the spans tell, marked where one of a model tells nothing beside others that do.
+/// The recorded usage. It is marked as incomplete if one span of a model has no usage and others have.
 fn usage(tree: &Tree<'_>) -> Usage {
     let models_tell = tree.of_kind(Kind::Inference).any(|(_, it)| it.usage.is_some());
     let mut sum = UsageSum::default();
@@ -351,7 +352,7 @@ fn inferences(tree: &Tree<'_>, mapping: &SpanMapping) -> Vec<Inference> {
     .collect()
 }
 
-/// What reports show beside the evidence.
+/// The metadata that reports show beside the evidence.
 fn metadata(
     kept: &[&OtlpSpan],
     tree: &Tree<'_>,
@@ -413,7 +414,7 @@ fn trace(kept: &[&OtlpSpan]) -> Trace {
         parent_span_id: it.parent_span_id.clone(),
         name: it.name.clone(),
         start_time: ms(it.start_ns),
-        // From a time that is not told nothing can be measured.
+        // Without a recorded start time, nothing can be measured.
         end_time: it.end_ns.filter(|_| it.start_ns > 0).map(ms),
         attributes: (!it.attributes.is_empty()).then(|| it.attributes.clone()),
         status_code: (it.status_code != 0).then_some(it.status_code),

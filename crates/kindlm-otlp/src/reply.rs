@@ -1,4 +1,4 @@
-//! What a receiver answers: in the encoding of the request, as the specification of OTLP/HTTP says.
+//! The response of a receiver: in the encoding of the request, as the specification of OTLP/HTTP requires.
 
 use prost::Message as _;
 use serde_json::json;

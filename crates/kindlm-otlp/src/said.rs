@@ -115,8 +115,8 @@ impl Said {
 
     fn add_content(&mut self, content: &Value) {
         match content {
-            // What a person or a tool says may be a list of parts, written as text; what a model says is taken as it
-            // stands.
+            // A message of a person or a tool may be a list of parts, written as text. A message of a model is used
+            // unchanged.
             Value::String(text) if self.role != Role::Assistant && text.starts_with("[{") => {
                 match unpacked(content) {
                     Some(Value::Array(parts)) if parts.iter().all(is_part) => {

@@ -15,7 +15,7 @@ pub struct OtlpSpan {
     pub parent_span_id: Option<String>,
     /// True if that span is said to run in another process, so that it may never arrive here.
     pub parent_is_remote: bool,
-    /// What was done.
+    /// The name of the operation.
     pub name: String,
     /// 0 unspecified, 1 internal, 2 server, 3 client, 4 producer, 5 consumer.
     pub kind: i64,
@@ -25,9 +25,9 @@ pub struct OtlpSpan {
     pub end_ns: Option<u64>,
     /// Its attributes.
     pub attributes: Map<String, Value>,
-    /// What its process says of itself, `service.name` for example.
+    /// The attributes of its process, `service.name` for example.
     pub resource: Arc<Map<String, Value>>,
-    /// What happened while it ran, in order.
+    /// The events while it ran, in order.
     pub events: Vec<SpanEvent>,
     /// 0 unset, 1 ok, 2 error.
     pub status_code: i64,
@@ -57,11 +57,11 @@ pub struct LooseEvent {
     pub trace_id: String,
     /// The span.
     pub span_id: String,
-    /// What happened.
+    /// The event.
     pub event: SpanEvent,
 }
 
-/// What one request or file held.
+/// The decoded contents of one request or file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decoded {
     /// The spans that could be read, in the order in which they stood there.
@@ -70,7 +70,7 @@ pub struct Decoded {
     pub events: Vec<LooseEvent>,
     /// Why others could not be read, one text for each.
     pub rejected: Vec<String>,
-    /// How many requests are of signals that tell nothing of agents, such as metrics.
+    /// The number of requests with signals that are no evidence about agents, such as metrics.
     pub passed_over: usize,
 }
 
@@ -87,8 +87,8 @@ impl OtlpSpan {
         self.end_ns.map(whole_ms)
     }
 
-    /// How long it took: the difference of the two, so below 0 where it ended before it began; `None` where it is not
-    /// said when it began or when it ended.
+    /// The duration: the difference of the two times. It is below 0 if the span ended before it began, and `None` if
+    /// either time is not recorded.
     pub fn duration_ms(&self) -> Option<i64> {
         self.end_ms().filter(|_| self.start_ns > 0).map(|end| end - self.start_ms())
     }

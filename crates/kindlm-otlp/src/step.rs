@@ -1,4 +1,4 @@
-//! What a span stands for, in the words of whichever convention its instrumentation keeps.
+//! The meaning of a span, in any of the supported conventions.
 //!
 //! Read are the `GenAI` conventions of OpenTelemetry, old and new, and those of `OpenLLMetry` (Traceloop), `OpenInference`
 //! and Vercel's AI SDK.
@@ -10,7 +10,7 @@ use crate::attributes::{indexed, unpacked};
 use crate::said::{Asked, Said, asked};
 use crate::span::{OtlpSpan, SpanEvent};
 
-/// What a span stands for.
+/// The kind of step that a span represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A request to a model.
@@ -41,7 +41,7 @@ const TOOL_RESULT: [&str; 5] = [
     "traceloop.entity.output",
     "output.value",
 ];
-/// What a span without messages may say that it was given, and gave.
+/// The attributes for the input and the output of a span without messages.
 const INPUT: [&str; 3] = ["input.value", "traceloop.entity.input", "ai.prompt"];
 const OUTPUT: [&str; 4] =
     ["output.value", "traceloop.entity.output", "ai.response.text", "final_result"];
@@ -67,7 +67,7 @@ pub(crate) fn kind(span: &OtlpSpan, mapping: &SpanMapping) -> Kind {
     if shows { Kind::Inference } else { Kind::Other }
 }
 
-/// What the span itself says that it is.
+/// The kind that the span itself declares.
 fn declared(span: &OtlpSpan) -> Option<Kind> {
     let by_operation = match span.text(OPERATION) {
         Some("chat" | "text_completion" | "generate_content") => Some(Kind::Inference),
@@ -190,7 +190,7 @@ fn tool_name(span: &OtlpSpan) -> Option<&str> {
     span.first_text(&TOOL_NAME).or_else(by_traceloop).or_else(by_span).filter(|it| !it.is_empty())
 }
 
-/// The call that a span of a tool stands for, and what came back.
+/// The call that a span of a tool represents, and its result.
 pub(crate) fn tool(span: &OtlpSpan) -> (Asked, Option<Value>) {
     let name = tool_name(span);
     let arguments = TOOL_ARGUMENTS.iter().find_map(|key| {
@@ -205,7 +205,7 @@ pub(crate) fn tool(span: &OtlpSpan) -> (Asked, Option<Value>) {
     (asked, span.first(&TOOL_RESULT).map(|it| unpacked(it).unwrap_or_else(|| it.clone())))
 }
 
-/// What Traceloop records as the input of a function: the arguments proper are inside.
+/// The input of a function as Traceloop records it: the actual arguments are inside.
 fn inputs(value: &Value) -> Value {
     let Some(Value::Object(object)) = unpacked(value) else { return value.clone() };
     let inner = ["kwargs", "inputs"].iter().filter_map(|it| object.get(*it));
@@ -213,7 +213,7 @@ fn inputs(value: &Value) -> Value {
     inner.map_or(Value::Object(object.clone()), |it| Value::Object(it.clone()))
 }
 
-/// What a model was told.
+/// The input messages of a model.
 pub(crate) fn input(span: &OtlpSpan) -> Vec<Said> {
     let structured = structured(span, "gen_ai.input.messages", Role::User);
     let mut said = if structured.is_empty() {
@@ -245,7 +245,7 @@ fn system_instructions(span: &OtlpSpan) -> Option<Said> {
     Said::read(&Value::Object(message), Role::System)
 }
 
-/// What a model said.
+/// The output messages of a model.
 pub(crate) fn output(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<Said> {
     let structured = structured(span, "gen_ai.output.messages", Role::Assistant);
     if !structured.is_empty() {
@@ -274,12 +274,12 @@ pub(crate) fn output(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<Said> {
     vec![said]
 }
 
-/// What a span says that it was given as a whole, if it is text.
+/// The whole input that a span records, if it is text.
 pub(crate) fn whole_input(span: &OtlpSpan) -> Option<&str> {
     span.first_text(&INPUT)
 }
 
-/// What a span says that it gave as a whole, if it is text.
+/// The whole output that a span records, if it is text.
 pub(crate) fn whole_output(span: &OtlpSpan) -> Option<&str> {
     span.first_text(&OUTPUT)
 }

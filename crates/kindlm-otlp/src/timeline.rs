@@ -11,7 +11,7 @@ use crate::span::EXCEPTION;
 use crate::step::{self, Kind};
 use crate::tree::{Step, Tree};
 
-/// What models were told and said, by step, in the order in which the steps began.
+/// The messages to and from models, by step, in the order in which the steps began.
 pub(crate) struct Conversation {
     pub(crate) told: Vec<(usize, Vec<Said>)>,
     pub(crate) said: Vec<(usize, Vec<Said>)>,

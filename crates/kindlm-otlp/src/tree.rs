@@ -1,4 +1,4 @@
-//! The spans that count, what each stands for, and how they stand to each other.
+//! The spans that count, the step that each represents, and their relations.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use kindlm_types::{SpanMapping, Usage};
 use crate::span::OtlpSpan;
 use crate::step::{self, Kind};
 
-/// How far ancestors are looked for: traces may be made so that they never end.
+/// The largest number of ancestors that are searched: the parents in a trace may form a cycle.
 const MAX_CLIMB: usize = 256;
 
 /// One span that counts.
@@ -27,15 +27,15 @@ pub(crate) struct Tree<'s> {
     parents: Vec<Option<usize>>,
     /// The steps in the order in which they began; as they came, where times cannot be gone by.
     in_time: Vec<usize>,
-    /// Whether everything above each has come, up to a span without a parent.
+    /// True for each step if all its ancestors have arrived, up to a span without a parent.
     is_rooted: Vec<bool>,
     /// True if times can be gone by: no span ended before it began.
     pub(crate) has_time: bool,
 }
 
 impl<'s> Tree<'s> {
-    /// Makes a tree of the spans that count. What stands above a step is looked for in `all` that came: a span that is
-    /// left out does not part what is below it from what is above.
+    /// Makes a tree of the spans that count. The ancestors of a step are searched in `all` spans: a span that is left
+    /// out does not separate its descendants from its ancestors.
     pub(crate) fn new(all: &'s [OtlpSpan], spans: &[&'s OtlpSpan], mapping: &SpanMapping) -> Self {
         let ids: HashMap<(&str, &str), &OtlpSpan> =
             all.iter().map(|it| ((it.trace_id.as_str(), it.span_id.as_str()), it)).collect();
@@ -73,8 +73,8 @@ impl<'s> Tree<'s> {
         tree
     }
 
-    /// What is told by a span and by others inside it, as frames around instrumented libraries do, is told once: by the
-    /// inner ones. But tokens are told by the frame, where it tells all and one inside it does not.
+    /// If a span and others inside it record the same, as frames around instrumented libraries do, the inner ones
+    /// count. But for tokens the frame counts, if it records all of them and one inside it does not.
     fn count_once(&mut self) {
         let around = |inner: HashSet<usize>| -> HashSet<usize> {
             inner.into_iter().flat_map(|at| self.ancestors(at)).collect()
