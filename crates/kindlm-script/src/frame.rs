@@ -1,4 +1,4 @@
-//! How the host and a worker talk: frames on the worker's stdin and stdout.
+//! The protocol between the host and a worker: frames on the worker's stdin and stdout.
 //!
 //! A frame is its length, then a JSON header, then byte strings; each part has its length before it (32 bits,
 //! little-endian). Sources, arguments and results travel as byte strings, so that they are neither escaped nor
@@ -17,7 +17,7 @@ pub(crate) const MAX_FRAME: usize = 256 << 20;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 pub(crate) enum ToWorker {
-    /// Where the worker is; the first message.
+    /// The place of the worker; the first message.
     Hello {
         /// The root folder, absolute.
         root: String,
@@ -34,7 +34,7 @@ pub(crate) enum ToWorker {
         id: u64,
         /// Why there is no answer.
         error: Option<Refusal>,
-        /// What goes with the byte string.
+        /// The data that belongs to the byte string.
         #[serde(default)]
         facts: serde_json::Value,
     },
@@ -45,16 +45,16 @@ pub(crate) enum ToWorker {
 pub(crate) struct Call {
     /// Of the call; the answer carries it.
     pub(crate) id: u64,
-    /// What is run.
+    /// The code to run.
     pub(crate) what: What,
     /// Only compile it: run nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) compile_only: bool,
-    /// How long it may take, in milliseconds, before it is interrupted.
+    /// The time in milliseconds after which it is interrupted.
     pub(crate) soft_ms: u64,
     /// Which set of readable folders holds: resolved files are remembered for each.
     pub(crate) scope: u64,
-    /// What `process.env` holds.
+    /// The variables of `process.env`.
     pub(crate) env: BTreeMap<String, String>,
     /// True if `fetch` may be asked for at all.
     pub(crate) net: bool,
@@ -62,7 +62,7 @@ pub(crate) struct Call {
     pub(crate) read: bool,
 }
 
-/// What a call runs.
+/// The code that a call runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "w", rename_all = "snake_case")]
 pub(crate) enum What {
@@ -77,13 +77,13 @@ pub(crate) enum What {
         path: String,
         /// Which function.
         function: Option<String>,
-        /// What is done with what it exports.
+        /// The use of the file's export.
         #[serde(rename = "use", default)]
         usage: Usage,
     },
 }
 
-/// What is done with what a file exports.
+/// The use of a file's export.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Usage {
@@ -113,13 +113,13 @@ impl Usage {
 pub(crate) enum FromWorker {
     /// The worker has started.
     Ready,
-    /// How a call ended. Byte string: the value as JSON, for [`Ending::Json`].
+    /// The ending of a call. Byte string: the value as JSON, for [`Ending::Json`].
     Answer {
         /// Of the call.
         id: u64,
-        /// How it ended.
+        /// The ending.
         ending: Ending,
-        /// What was written to the console.
+        /// The lines written to the console.
         console: Vec<String>,
         /// The worker holds much memory and wants to be replaced.
         retire: bool,
@@ -128,12 +128,12 @@ pub(crate) enum FromWorker {
     Ask {
         /// Of the question.
         id: u64,
-        /// What is asked for.
+        /// The request.
         ask: Ask,
     },
 }
 
-/// How a call ended.
+/// The ending of a call.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "e", rename_all = "snake_case")]
 pub(crate) enum Ending {
@@ -147,11 +147,11 @@ pub(crate) enum Ending {
     Opaque { type_name: String, text: String },
     /// It threw.
     Threw { message: Option<String>, stack: String, thrown: String },
-    /// It did not come to an end.
+    /// It was stopped before its end.
     Stopped { why: Stop, message: String },
 }
 
-/// Why a call did not come to an end.
+/// Why a call was stopped before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Stop {
@@ -163,7 +163,7 @@ pub(crate) enum Stop {
     Internal,
 }
 
-/// What a worker may ask the host for.
+/// A request from a worker to the host.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "a", rename_all = "snake_case")]
 pub(crate) enum Ask {
@@ -171,7 +171,7 @@ pub(crate) enum Ask {
     Load {
         /// The file that asks, absolute; absent for the file of the call.
         from: Option<String>,
-        /// What it asks for.
+        /// The specifier that is requested.
         specifier: String,
     },
     /// A look at the disk. Byte string: the file's content.
@@ -182,7 +182,7 @@ pub(crate) enum Ask {
     Sleep { ms: u64 },
 }
 
-/// How a worker may look at the disk.
+/// A way in which a worker may look at the disk.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Look {
@@ -199,11 +199,11 @@ pub(crate) enum Look {
 pub(crate) struct Loaded {
     /// Its absolute path, `/` between folders.
     pub(crate) path: String,
-    /// What its name and the nearest `package.json` say about it.
+    /// The format that follows from its name and the nearest `package.json`.
     pub(crate) format: Format,
 }
 
-/// How a file is to be read.
+/// The format in which a file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Format {
@@ -217,7 +217,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// What came back from a request.
+/// The response to a request.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Fetched {
     pub(crate) status: u16,
@@ -239,9 +239,9 @@ pub(crate) struct Refusal {
 /// A frame that was read.
 #[derive(Debug)]
 pub(crate) struct Frame<H> {
-    /// What it says.
+    /// The header.
     pub(crate) header: H,
-    /// What goes with it.
+    /// The byte strings that belong to it.
     pub(crate) parts: Vec<Vec<u8>>,
 }
 

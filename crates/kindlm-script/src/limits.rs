@@ -1,4 +1,4 @@
-//! How much a script may use.
+//! The limits of a script's resources.
 
 use std::time::Duration;
 

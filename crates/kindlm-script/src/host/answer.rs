@@ -62,7 +62,7 @@ pub(crate) fn call(
     })
 }
 
-/// What a worker says, in the words of the host.
+/// Converts a worker's answer into the host's types.
 pub(crate) fn read(
     ending: Ending,
     console: Vec<String>,

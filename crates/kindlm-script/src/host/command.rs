@@ -1,4 +1,4 @@
-//! How a worker of each runtime is started.
+//! The commands that start a worker of each runtime.
 
 use std::io;
 use std::path::PathBuf;

@@ -26,21 +26,21 @@ pub trait Fetch: Send + Sync {
 /// A request of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchRequest {
-    /// Where to; `http` or `https`.
+    /// The address; `http` or `https`.
     pub url: String,
     /// In upper case.
     pub method: String,
     /// In order.
     pub headers: Vec<(String, String)>,
-    /// What is sent; empty if there is none.
+    /// The body that is sent; empty if there is none.
     pub body: Vec<u8>,
-    /// How long it may take, the response's body included.
+    /// The timeout, the response's body included.
     pub timeout: Duration,
     /// Longest body of a response that is taken, in bytes.
     pub max_body: usize,
 }
 
-/// What came back.
+/// The response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FetchResponse {
     /// The status code.
@@ -125,14 +125,14 @@ fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-/// Whether a script may send requests to this host.
+/// Fails if a script must not send requests to this host.
 fn permitted(url: &Url, hosts: &[String]) -> Result<(), String> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("fetch failed: `{}:` is neither `http:` nor `https:`", url.scheme()));
     }
     let host = url.host_str().unwrap_or_default();
     let port = url.port_or_known_default();
-    // What is no pattern was told where it is written, and permits nothing.
+    // An invalid pattern was reported where it is written, and permits nothing.
     let mut patterns = hosts.iter().filter_map(|it| HostPattern::parse(it).ok());
     if patterns.any(|it| it.matches(host, port)) {
         return Ok(());

@@ -27,19 +27,19 @@ use pool::Pool;
 /// Reads an environment variable that a script is permitted to see.
 pub type ReadEnv = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// How a [`ScriptHost`] works.
+/// The settings of a [`ScriptHost`].
 pub struct HostOptions {
     /// The program that runs [`worker::main`](crate::worker::main), usually the one that is running.
     pub program: PathBuf,
-    /// What makes it do so.
+    /// The arguments that make it run the worker.
     pub args: Vec<OsString>,
     /// The folder that files are relative to; scripts load only what lies in it.
     pub root: PathBuf,
     /// The programs that run scripts outside the sandbox.
     pub interpreters: Interpreters,
-    /// How many workers of each runtime there may be at once; at least 1.
+    /// The largest number of workers of each runtime at once; at least 1.
     pub workers: usize,
-    /// How long a script may run that does not say otherwise.
+    /// The timeout of a script that has none of its own.
     pub timeout: Duration,
     /// Reads environment variables: those that a script is permitted to see, and for interpreters `PATH` and the
     /// like. Without `PATH`, interpreters are looked for in the system's own folders only.
@@ -91,7 +91,7 @@ pub struct ScriptHost {
     pools: [Arc<Pool>; 4],
 }
 
-/// What all workers of a host share.
+/// The state that all workers of a host share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: HostOptions,
@@ -140,7 +140,7 @@ impl ScriptHost {
         pool.run(question.clone(), true).await.map(|_| ())
     }
 
-    /// How the host works.
+    /// The settings of the host.
     pub fn options(&self) -> &HostOptions {
         &self.shared.options
     }

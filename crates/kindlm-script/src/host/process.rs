@@ -18,13 +18,13 @@ use super::{Shared, answer, command, error};
 use crate::frame::{self, Ask, Frame, FromWorker, MAX_FRAME, Refusal, ToWorker};
 use crate::limits;
 
-/// How long a worker may take to start; a loaded machine starts an interpreter slowly.
+/// The longest time for a worker to start; a loaded machine starts an interpreter slowly.
 const START: Duration = Duration::from_secs(30);
 /// Most bytes of calls that are sent ahead.
 const AHEAD: usize = 32 << 10;
 /// While more bytes than this wait for the worker to read them, no further request is answered.
 const UNREAD: usize = 2 * limits::CONTENT;
-/// How long an ended process may keep its stderr open.
+/// The longest time that an ended process may keep its stderr open.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A worker that runs.
@@ -95,7 +95,7 @@ impl Worker {
         if runtime != ScriptRuntime::QuickJs
             && let Some(mut stderr) = worker.child.stderr.take()
         {
-            // What processes started by a script write there would fill the pipe and stop them.
+            // The output of processes started by a script would fill the pipe and stop them.
             tokio::spawn(async move { tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await });
         }
         Ok(worker)
@@ -145,7 +145,7 @@ impl Worker {
             let result = self.exchange(id, &job).await;
             let _ = job.answer.send(result);
             if self.done {
-                // What was sent ahead was not begun.
+                // The worker has not begun the calls that were sent ahead.
                 let mut rest: Vec<Job> = sent.into_iter().map(|(_, job)| job).collect();
                 rest.extend(waiting);
                 return rest;
@@ -332,7 +332,7 @@ impl Worker {
 #[derive(Debug, Default)]
 struct Unread {
     frames: VecDeque<Vec<u8>>,
-    /// How much of the first one is written.
+    /// The number of bytes of the first frame that are written.
     written: usize,
     /// Bytes of all frames, without those that are written.
     length: usize,

@@ -37,10 +37,10 @@ struct Block {
     books: Books,
 }
 
-/// What the allocator knows, apart from the memory itself.
+/// The state of the allocator, apart from the memory itself.
 #[derive(Clone, Debug)]
 struct Books {
-    /// Where unused memory begins.
+    /// The offset at which unused memory begins.
     top: usize,
     /// For each class, the first free allocation, as its offset; 0 is none.
     free: [usize; CLASSES],
@@ -160,7 +160,7 @@ impl Block {
         if size <= whole - HEADER {
             return ptr;
         }
-        // What lies last can grow where it is.
+        // The last block can grow in place.
         if offset - HEADER + whole == self.books.top
             && let Some((_, grown)) = size.checked_add(HEADER).and_then(class)
         {

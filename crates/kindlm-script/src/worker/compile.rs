@@ -156,7 +156,7 @@ impl Compiler {
         })
     }
 
-    /// Compiles an ES module. What it imports is not looked at.
+    /// Compiles an ES module without looking at its imports.
     pub(crate) fn module(&self, text: &str, path: &str) -> Result<Bytecode, Problem> {
         let broken = |err: Error| Problem {
             name: "InternalError".to_owned(),
@@ -187,7 +187,7 @@ fn unguessable() -> Result<String, Problem> {
     Ok(format!("k{:032x}", u128::from_le_bytes(bytes)))
 }
 
-/// Stands for every import: an empty module.
+/// The replacement of every import: an empty module.
 struct Stub;
 
 impl Resolver for Stub {
@@ -274,7 +274,7 @@ pub(crate) fn module<'js>(
     unsafe { Module::load(ctx.clone(), bytecode) }
 }
 
-/// Takes over a value of the engine, or the exception that it stands for.
+/// Takes ownership of a value of the engine, or of the exception that it represents.
 ///
 /// # Safety
 ///

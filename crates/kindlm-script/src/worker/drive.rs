@@ -17,7 +17,7 @@ pub(crate) struct Halt {
     pub(crate) message: String,
 }
 
-/// How a call stops before its end.
+/// The ending of a call that is stopped early.
 pub(crate) fn stop(halt: Halt) -> (Ending, Vec<u8>) {
     (Ending::Stopped { why: halt.why, message: halt.message }, Vec::new())
 }
@@ -66,7 +66,7 @@ pub(crate) fn run(
     }
 }
 
-/// What ends a call early.
+/// The reason why a call ends early.
 enum Trouble {
     /// The engine says so; an exception may be pending.
     Js(Error),
@@ -125,7 +125,7 @@ impl<'js> Driver<'_, 'js> {
         let value = self.ctx.json_parse(json)?;
         // Freed by the rollback, not one by one.
         std::mem::forget(value.clone());
-        // What is given as context begins so, or has a function in it.
+        // A context begins like this, or contains a function.
         let marker = b"\"$returns\"";
         let is_context = json.starts_with(b"{\"prompt\":")
             || json.first() == Some(&b'{') && json.windows(marker.len()).any(|it| it == marker);
@@ -238,7 +238,7 @@ impl<'js> Driver<'_, 'js> {
         Ok(())
     }
 
-    /// Whether the call was ended from outside, whatever the script made of it.
+    /// The reason why the call was ended from outside, even if the script caught it.
     fn stopped(&self) -> Option<Halt> {
         // Looks at the clock too: a loop of short jobs never reaches the engine's own check.
         self.shared.state.must_stop();
@@ -251,7 +251,7 @@ impl<'js> Driver<'_, 'js> {
         call.interrupted.then(|| Halt { why: Stop::Timeout, message: String::new() })
     }
 
-    /// What a script returned, for the wire.
+    /// Encodes the value that a script returned, for the wire.
     fn encode(&self, value: Value<'js>) -> Result<(Ending, Vec<u8>), Trouble> {
         let is_object = value.is_object();
         let json = match value.type_of() {

@@ -28,15 +28,15 @@ pub(crate) fn pair() -> io::Result<(Watch, AtWork)> {
 impl Watch {
     /// Waits until the host has gone, or the work has ended; says whether it was the host.
     ///
-    /// The host holds the other end of stdin; when its process ends, however it ends, the system hangs up. Elsewhere than
-    /// on Unix nobody is waited for: there the next read tells.
+    /// The host holds the other end of stdin; when its process ends, however it ends, the system hangs up. On systems
+    /// other than Unix there is no such wait: there the next read reports it.
     #[cfg(unix)]
     pub(crate) fn is_host_gone(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, poll};
 
         let stdin = io::stdin();
         loop {
-            // Without an event to wait for, only hanging up is told.
+            // Without a requested event, `poll` reports only that the host has hung up.
             let mut waited = [
                 PollFd::new(&stdin, PollFlags::empty()),
                 PollFd::new(&self.work, PollFlags::empty()),

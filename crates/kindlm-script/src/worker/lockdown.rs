@@ -23,7 +23,7 @@ fn limits() -> Result<(), String> {
     #[cfg(target_os = "linux")]
     {
         limit(Resource::Nproc, 0)?;
-        // What is mapped already counts, the reserved memory of the engine and of an allocator among it.
+        // Memory that is already mapped counts, including the reserved memory of the engine and of an allocator.
         for (resource, field) in [(Resource::As, "VmSize:"), (Resource::Data, "VmData:")] {
             if let Some(mapped) = mapped(field) {
                 limit(resource, mapped + crate::limits::PROCESS as u64)?;
@@ -66,7 +66,8 @@ fn system_calls() -> Result<(), String> {
         .map_err(|err| format!("seccomp: {err}"))
 }
 
-/// What a process does to end itself with a signal: `abort`, or the handler of a fault. It must end, not try for ever.
+/// The system calls with which a process ends itself by a signal: `abort`, or the handler of a fault. It must end,
+/// not try for ever.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 const FATAL: &[i64] = &[
     libc::SYS_kill,
@@ -77,8 +78,8 @@ const FATAL: &[i64] = &[
     libc::SYS_rt_tgsigqueueinfo,
 ];
 
-/// What a worker does: it reads and writes its two pipes, takes and gives back memory, looks at the clock, waits
-/// for its own threads, and ends.
+/// The system calls of a worker: it reads and writes its two pipes, takes and gives back memory, looks at the clock,
+/// waits for its own threads, and ends.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 const ALLOWED: &[i64] = &[
     libc::SYS_read,

@@ -89,7 +89,7 @@ pub(crate) fn import_now<'js>(ctx: &Ctx<'js>, path: &str) -> rquickjs::Result<Va
     }
 }
 
-/// What `import.meta` says.
+/// The contents of `import.meta`.
 fn describe(module: &Module<'_, Declared>, path: &str) -> rquickjs::Result<()> {
     let meta = module.meta()?;
     meta.set("url", format!("file://{path}"))?;

@@ -1,4 +1,4 @@
-//! What Rust does for the prelude and the built-in modules.
+//! The Rust functions of the prelude and the built-in modules.
 
 use std::rc::Rc;
 
@@ -98,7 +98,7 @@ fn files<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, native: &Object<'js>) -> rqui
     Ok(())
 }
 
-/// What only the host can do.
+/// The functions that need the host.
 fn powers<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, native: &Object<'js>) -> rquickjs::Result<()> {
     let it = Rc::clone(&shared.state);
     let look = move |ctx: Ctx<'js>, op: String, path: String| -> rquickjs::Result<Array<'js>> {

@@ -7,7 +7,7 @@ use url::{Url, form_urlencoded, quirks};
 
 use crate::limits;
 
-/// What a buffer holds.
+/// The contents of a buffer.
 pub(crate) fn bytes_of(buffer: &ArrayBuffer<'_>) -> Vec<u8> {
     #[expect(
         unsafe_code,

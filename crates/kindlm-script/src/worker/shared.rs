@@ -28,7 +28,7 @@ impl Hooks {
     }
 }
 
-/// What all Rust code behind the engine shares.
+/// The state that all Rust code behind the engine shares.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) state: Rc<State>,

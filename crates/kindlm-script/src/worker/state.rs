@@ -1,4 +1,4 @@
-//! What a worker knows outside the engine's memory: its pipes, the modules that it has seen, the call it serves.
+//! The state of a worker outside the engine's memory: its pipes, the modules that it has loaded, the call it serves.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -101,8 +101,8 @@ pub(crate) enum Unit {
 }
 
 impl Source {
-    /// Compiles the file once. Where its name does not say what it is, its code does, as in Node: what does not
-    /// parse as CommonJS, but looks like an ES module, is one.
+    /// Compiles the file once. If its name does not determine its format, its code does, as in Node: a file that does
+    /// not parse as CommonJS, but looks like an ES module, is one.
     pub(crate) fn unit(&self, compiler: &Compiler) -> Result<Unit, Problem> {
         let compile = || match self.format {
             Format::Json => Ok(Unit::Json),
@@ -218,7 +218,7 @@ impl State {
         }
     }
 
-    /// What was written to the console.
+    /// The lines written to the console.
     pub(crate) fn take_console(&self) -> Vec<String> {
         let mut call = self.call.borrow_mut();
         let mut console = std::mem::take(&mut call.console);
@@ -288,7 +288,7 @@ impl State {
         }
     }
 
-    /// What `specifier` means to a file in `folder`.
+    /// The file that `specifier` denotes for a file in `folder`.
     pub(crate) fn load(&self, from: &str, specifier: &str) -> Result<String, Refusal> {
         let scope = self.call.borrow().scope;
         let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);

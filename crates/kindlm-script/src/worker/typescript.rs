@@ -66,6 +66,6 @@ fn javascript(path: &str, text: &str) -> Result<String, String> {
         return failed(&errors);
     }
     let code = Codegen::new().build(&program).code;
-    // What is left of a file that imported nothing but types; it would make CommonJS an ES module.
+    // The remainder of a file that imported nothing but types; it would make CommonJS an ES module.
     Ok(code.strip_suffix("export {};\n").map(ToOwned::to_owned).unwrap_or(code))
 }
