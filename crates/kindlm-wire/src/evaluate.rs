@@ -1,4 +1,4 @@
-//! What `kindlm evaluate` reads and writes: one record of what an agent said and did, one evaluation of it.
+//! The input and output of `kindlm evaluate`: one record of an agent's messages and actions, one evaluation of it.
 //!
 //! Keys are in `snake_case`, as in the logs such records come from. Every field of a [`Record`] is optional,
 //! and what is not known is kept in [`Record::extra`].

@@ -31,7 +31,7 @@ pub enum WireError {
         v1::VERSION
     )]
     Version {
-        /// What it says, as JSON.
+        /// The value found, as JSON.
         found: String,
     },
     /// Two of its fields contradict each other, or one has an impossible value.
@@ -39,7 +39,7 @@ pub enum WireError {
     Invalid {
         /// Which part, in words.
         place: String,
-        /// What is wrong with it.
+        /// The problem.
         message: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What was asked: prompts and sets of prompt assertions, in version 1 of the JSON report.
+//! The questions of a run: prompts and sets of prompt assertions, in version 1 of the JSON report.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! How prompt assertions fared, in version 1 of the JSON report.
+//! The results of prompt assertions, in version 1 of the JSON report.
 
 use std::collections::BTreeMap;
 

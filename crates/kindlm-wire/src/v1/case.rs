@@ -177,7 +177,8 @@ impl From<ScoreSummary> for kindlm_types::ScoreSummary {
     }
 }
 
-/// What a [`Case`] says before its executions, in compact JSON: a small text, kept until the executions are at hand.
+/// The part of a [`Case`] before its executions, in compact JSON: a small text, stored until the executions are
+/// available.
 ///
 /// ```
 /// # use kindlm_types::CaseResult;
@@ -194,7 +195,7 @@ impl From<ScoreSummary> for kindlm_types::ScoreSummary {
 pub struct CaseHead(Arc<str>);
 
 impl CaseHead {
-    /// How a case without executions ends.
+    /// The end of a case without executions.
     const END: &str = "]}";
 
     /// Of this case.
@@ -265,7 +266,8 @@ impl CaseHead {
     }
 }
 
-/// Makes [`CaseHead`]s one after the other, and what checks come to only once where it is the same in several cases.
+/// Makes [`CaseHead`]s one after the other. If the results of checks are the same in several cases, they are
+/// serialized only once.
 #[derive(Debug, Default)]
 pub struct HeadWriter {
     scores: Same<kindlm_types::ScoreSummary>,
@@ -287,7 +289,7 @@ impl HeadWriter {
     }
 }
 
-/// What a [`Case`] without executions looks like, made without a copy of anything: there is one for each case of a run.
+/// A [`Case`] without executions, made without copies: there is one for each case of a run.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Bare<'a> {

@@ -9,8 +9,8 @@ use serde::{Serialize, Serializer};
 use super::{Case, Report};
 use kindlm_types::CaseSource;
 
-/// Writes a report as compact JSON. Where a case is [written](CaseSource::written) already, it goes into the report as it
-/// stands, and nobody looks at it again: that it is JSON is for the source to say.
+/// Writes a report as compact JSON. A case that is already [written](CaseSource::written) is copied into the report
+/// without a check: the source must ensure that it is JSON.
 pub fn write_compact<Source: CaseSource + ?Sized>(
     report: &kindlm_types::Report<Source>,
     out: impl io::Write,
@@ -18,11 +18,11 @@ pub fn write_compact<Source: CaseSource + ?Sized>(
     let past = Past { out: RefCell::new(out), failure: Cell::new(None) };
     let report = Report::with_cases(report, Spliced { source: &report.cases, past: &past });
     let written = serde_json::to_writer(&past, &report);
-    // What went wrong with the file is told as that.
+    // Report a failure of the file as such, not as a serialization error.
     written.map_err(|err| past.failure.take().unwrap_or_else(|| err.into()))
 }
 
-/// Where the serializer writes to, with a way past it.
+/// The output of the serializer, with a way to write past it.
 struct Past<W> {
     out: RefCell<W>,
     failure: Cell<Option<io::Error>>,

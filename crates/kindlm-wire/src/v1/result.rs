@@ -1,4 +1,4 @@
-//! What checks and gates found, in version 1 of the JSON report.
+//! The results of checks and gates, in version 1 of the JSON report.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,7 @@ use serde_json::value::{RawValue, to_raw_value};
 #[derive(Debug)]
 pub(super) struct Same<T> {
     last: Option<(Vec<T>, Box<RawValue>)>,
-    /// How many lists in a row were others.
+    /// The number of consecutive lists that differed.
     others: u32,
 }
 
