@@ -9,8 +9,8 @@ use libmimalloc_sys as mi;
 /// anyway: an eighth more instructions for an allocation, and more where blocks are larger than a kilobyte.
 pub(crate) struct Mimalloc;
 
-/// What everything that is at least as large is aligned to without being asked for: `MI_MAX_ALIGN_SIZE` in
-/// `mimalloc/types.h`. Smaller blocks are aligned to the power of two that they fill.
+/// The minimum alignment of every block of at least this size: `MI_MAX_ALIGN_SIZE` in `mimalloc/types.h`. Smaller
+/// blocks are aligned to the power of two that they fill.
 const ALIGNED_ANYWAY: usize = 16;
 
 fn is_aligned_anyway(size: usize, align: usize) -> bool {

@@ -13,15 +13,15 @@ use crate::signals::Signals;
 
 /// The world as the commands see it. Tests make one of their own.
 pub struct Io {
-    /// What the library beneath may use; the notices go to stderr.
+    /// The context of the library beneath; the notices go to stderr.
     pub world: World,
-    /// Where records come from.
+    /// The source of records.
     pub stdin: Box<dyn Read + Send>,
     /// Carries what was asked for, and nothing else.
     pub stdout: Box<dyn Write + Send>,
     /// Carries progress and diagnostics.
     pub stderr: Stderr,
-    /// What is at the other end of the streams.
+    /// The devices at the other end of the streams.
     pub screen: Screen,
 }
 
@@ -46,7 +46,7 @@ impl Stderr {
     }
 }
 
-/// What is at the other end of the streams.
+/// The devices at the other end of the streams.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Screen {
     /// True if stdin is a terminal.

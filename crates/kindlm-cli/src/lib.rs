@@ -76,7 +76,7 @@ fn dispatch(command: Command, io: &mut Io) -> Outcome {
 fn usage(err: &clap::Error, io: &mut Io) -> Outcome {
     let plain = err.render().to_string();
     let harmless = kindlm_reporters::visible(&plain);
-    // What was typed is repeated: where it would act on the terminal, there are no colours either.
+    // The typed text is repeated in the message. If it would act on the terminal, colours are omitted too.
     let text = |color| {
         if color && harmless == plain { err.render().ansi().to_string() } else { harmless.clone() }
     };

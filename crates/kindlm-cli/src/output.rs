@@ -13,10 +13,10 @@ use kindlm_run::suite_files::SuiteFiles;
 /// The default reporter.
 const DEFAULT: &str = "pretty";
 
-/// How many results that did not pass are named.
+/// The number of results that did not pass and are named.
 const NAMED: usize = 5;
 
-/// What is to be reported, and where.
+/// The reports to write, and their targets.
 pub(crate) struct Output {
     specs: Vec<ReporterSpec>,
     verbosity: Verbosity,

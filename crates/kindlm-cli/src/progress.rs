@@ -1,4 +1,4 @@
-//! How far a run is: a bar on a terminal, a line now and then in CI.
+//! The progress of a run: a bar on a terminal, an occasional line in CI.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use kindlm_types::Outcome;
 
 use crate::{Io, Stderr};
 
-/// What is counted in a run.
+/// The unit that is counted in a run.
 const EXECUTIONS: &str = "executions";
 
 /// The least time between two lines.
@@ -23,7 +23,7 @@ pub(crate) struct Progress {
 struct State {
     stderr: Stderr,
     view: View,
-    /// What is counted.
+    /// The unit that is counted.
     what: &'static str,
     total: usize,
     done: usize,

@@ -32,8 +32,8 @@ fn base<'a>(io: &'a Io, place: &'a Place) -> Base<'a> {
     Base { working_dir: &io.working_dir, folder: &place.folder }
 }
 
-/// What paths are relative to: where KindLM was called, as they are given, and where the suite is, as they are kept. A run
-/// may go on from another folder, and with its suite in another place.
+/// The folders that paths are relative to. Given paths are relative to the folder where KindLM was called, stored
+/// ones to the folder of the suite. A run may be resumed from another folder, and with its suite in another place.
 #[derive(Clone, Copy)]
 struct Base<'a> {
     working_dir: &'a Path,
@@ -48,7 +48,7 @@ impl Base<'_> {
         if path.as_os_str().is_empty() { ".".to_owned() } else { path.display().to_string() }
     }
 
-    /// A run keeps its id; what stands for a file has a slash, and so is not taken for one.
+    /// A run is stored by its id. A file is stored with a slash, so that it is not mistaken for a run.
     fn kept_run(self, named: &str) -> String {
         match saved::as_file(self.working_dir, named) {
             Some(path) => Path::new(".").join(self.kept(&path)).display().to_string(),
@@ -81,7 +81,7 @@ fn of(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     all
 }
 
-/// Where answers come from: so it stays, unless something else is asked for.
+/// The source of answers: it stays the same, unless another one is requested.
 fn sources(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     let ResponsesArgs { responses, responses_dir } = &args.responses;
     let source = responses.and_then(|it| it.to_possible_value());
@@ -90,7 +90,7 @@ fn sources(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     source.into_iter().chain(folder).collect()
 }
 
-/// What cannot be another for the rest of a run.
+/// The arguments that cannot change for the rest of a run.
 fn fixed(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     let SelectArgs { tags, tests, models, failed, changed, shard, shard_durations } = &args.select;
     let mut all = Vec::new();

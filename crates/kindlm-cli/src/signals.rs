@@ -5,7 +5,7 @@ use kindlm_types::BoxFuture;
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Waits for somebody who wants the program to end. It listens from now on, and not only when it is waited for: what is
+/// Waits for a signal to end the program. It listens from now on, and not only when it is awaited: processes that are
 /// started meanwhile must not be left behind.
 pub(crate) fn interrupted() -> impl Future<Output = ()> {
     let mut signals = Signals::new();
@@ -14,7 +14,7 @@ pub(crate) fn interrupted() -> impl Future<Output = ()> {
     }
 }
 
-/// What asks a run to stop.
+/// The signals that ask a run to stop.
 #[derive(Clone, Copy)]
 enum Stop {
     /// Ctrl-C.
@@ -46,8 +46,8 @@ pub(crate) struct Signals {
 
 impl Signals {
     pub(crate) fn new() -> Self {
-        // A file that may not grow any further is to be an error where it is written. Who does not listen is ended there
-        // without a word; who has listened once is not.
+        // Reaching the limit of a file's size is to be an error of the write. Without a handler for this signal, the
+        // process would be ended without a message. One call of `signal` is enough to install the handler.
         #[cfg(unix)]
         drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())));
         Self {

@@ -20,11 +20,11 @@ use kindlm_run::Place;
 use kindlm_run::project;
 use kindlm_run::suite_files::look_at_programs;
 
-/// How often the files are looked at. Polling sees every way of saving (in place, by renaming, over a network), and
+/// The polling interval of the files. Polling sees every way of saving (in place, by renaming, over a network), and
 /// there are only few files.
 const EVERY: Duration = Duration::from_millis(300);
 
-/// How many more looks, three as often as others, a file must be missing before it is taken for removed.
+/// The number of further polls, at a third of the interval, after which a missing file counts as removed.
 const UNTIL_GONE: u32 = 5;
 
 /// Runs until it is interrupted; ends as the last run did, or as interrupted if that was cut short.
@@ -49,7 +49,7 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
             return Ok(status);
         }
         files.look_at_folders_again();
-        // What was looked for and is not there is waited for, too, but is no file.
+        // A path that was looked for and does not exist is watched, too, but is no file.
         let count = files.0.values().flatten().count();
         let plural = if count == 1 { "file" } else { "files" };
         io.tell(&format!(
@@ -72,7 +72,7 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
 /// The files that a suite is made of, and when each was changed.
 struct Files(BTreeMap<PathBuf, Mark>);
 
-/// What changes when a file is saved; `None` if it is not there.
+/// The properties that change when a file is saved; `None` if it does not exist.
 type Mark = Option<(SystemTime, u64)>;
 
 impl Files {

@@ -1,4 +1,4 @@
-//! What `kindlm baseline` can be asked for.
+//! The arguments of `kindlm baseline`.
 
 use clap::{Args, Subcommand};
 

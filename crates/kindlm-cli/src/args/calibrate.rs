@@ -1,4 +1,4 @@
-//! What `kindlm calibrate` can be asked for.
+//! The arguments of `kindlm calibrate`.
 
 use std::path::PathBuf;
 

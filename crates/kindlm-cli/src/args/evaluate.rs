@@ -1,4 +1,4 @@
-//! What `kindlm evaluate` can be asked for.
+//! The arguments of `kindlm evaluate`.
 
 use std::path::PathBuf;
 

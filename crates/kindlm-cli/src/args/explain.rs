@@ -1,4 +1,4 @@
-//! What the commands that explain can be asked for: `assertions` and `explain`.
+//! The arguments of the commands that explain: `assertions` and `explain`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! What `kindlm gate` can be asked for.
+//! The arguments of `kindlm gate`.
 
 use std::path::PathBuf;
 

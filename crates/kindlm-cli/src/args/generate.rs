@@ -1,4 +1,4 @@
-//! What the commands that write files for other programs can be asked for: `schema`, `completions` and `man`.
+//! The arguments of the commands that write files for other programs: `schema`, `completions` and `man`.
 
 use clap::{Args, ValueEnum};
 use clap_complete::Shell;

@@ -1,4 +1,4 @@
-//! What `kindlm import` can be asked for.
+//! The arguments of `kindlm import`.
 
 use std::path::PathBuf;
 

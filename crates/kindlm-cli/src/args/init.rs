@@ -1,4 +1,4 @@
-//! What `kindlm init` can be asked for.
+//! The arguments of `kindlm init`.
 
 use clap::{Args, ValueEnum};
 

@@ -1,4 +1,4 @@
-//! What `kindlm merge` can be asked for.
+//! The arguments of `kindlm merge`.
 
 use clap::Args;
 

@@ -1,6 +1,6 @@
 //! The command line: what can be asked for.
 //!
-//! The doc comments are the help texts. What a command takes is in the file of its name.
+//! The doc comments are the help texts. The arguments of a command are in the file of its name.
 
 mod baseline;
 mod calibrate;

@@ -1,4 +1,4 @@
-//! What `kindlm report` can be asked for.
+//! The arguments of `kindlm report`.
 
 use clap::Args;
 

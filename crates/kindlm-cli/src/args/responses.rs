@@ -1,4 +1,4 @@
-//! Where answers come from, as an argument.
+//! The source of answers, as an argument.
 
 use std::path::PathBuf;
 

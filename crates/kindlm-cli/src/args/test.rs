@@ -1,4 +1,4 @@
-//! What `kindlm test` can be asked for.
+//! The arguments of `kindlm test`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What `kindlm trace` can be asked for.
+//! The arguments of `kindlm trace`.
 
 use std::net::IpAddr;
 use std::path::PathBuf;

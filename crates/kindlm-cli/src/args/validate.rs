@@ -1,4 +1,4 @@
-//! What `kindlm validate` can be asked for.
+//! The arguments of `kindlm validate`.
 
 use clap::Args;
 

@@ -14,7 +14,7 @@ use kindlm_run::saved;
 use kindlm_run::saved::Saved;
 use kindlm_run::suites::SuiteKey;
 
-/// How many names of a kind a message gives before it counts the rest.
+/// The number of names of a kind that a message gives before it counts the rest.
 const NAMED: usize = 5;
 
 pub(crate) fn run(args: BaselineArgs, io: &mut Io) -> Outcome {
@@ -141,7 +141,7 @@ fn unfit(report: &AnyReport<'_>) -> Option<String> {
     if totals.failed > 0 {
         return Some(format!("{} failed", cases(totals.failed)));
     }
-    // What no check applied to yet is what a first baseline is made of.
+    // Cases to which no check applied yet are allowed: a first baseline is made of them.
     (totals.cases == 0 && !totals.unchecked()).then(|| "no test case was run".to_owned())
 }
 

@@ -47,7 +47,7 @@ const COMMON: [(FailureCode, &str); 6] = [
     (FailureCode::INTERNAL_ERROR, "KindLM could not do what was asked: a check has a bug."),
 ];
 
-/// What the codes mean that no execution gives: problems in files, and gates.
+/// The meanings of the codes that no execution gives: problems in files, and gates.
 const OTHERS: [(&str, &str); 15] = [
     (
         "CONFIG_SYNTAX",
@@ -248,7 +248,7 @@ fn codes() -> String {
     text
 }
 
-/// What a failure code means, with the pages of the assertions that give it.
+/// The meaning of a failure code, with the pages of the assertions that give it.
 fn code(topic: &str) -> Option<String> {
     let meanings: Vec<(String, String)> =
         all_codes().into_iter().filter(|(code, _)| code.eq_ignore_ascii_case(topic)).collect();

@@ -7,7 +7,7 @@ use crate::{Failure, Io, opening, print};
 use kindlm_run::Outcome;
 use kindlm_run::project::{self, CONFIG};
 
-/// What an output of this name means: stdout.
+/// The name of an output that means stdout.
 const STDOUT: &str = "-";
 
 pub(crate) fn run(args: &ImportArgs, io: &mut Io) -> Outcome {

@@ -8,7 +8,7 @@ use crate::{Failure, Io, print};
 use kindlm_run::Outcome;
 use kindlm_run::project::CONFIG;
 
-/// Where the schema for editors goes; the templates name it in their first line.
+/// The path of the schema for editors; the templates name it in their first line.
 const SCHEMA: &str = "kindlm.schema.json";
 
 pub(crate) fn run(args: &InitArgs, io: &mut Io) -> Outcome {

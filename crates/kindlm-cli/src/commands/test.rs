@@ -37,7 +37,7 @@ pub(crate) fn run_project(args: TestArgs, project: Project, io: &mut Io) -> Outc
     prepared.run(&world, Box::new(progress), &mut |report| output.write(io, report))
 }
 
-/// What the arguments say of the run.
+/// The configuration of the run from the arguments.
 fn config(args: &TestArgs, arguments: Vec<String>) -> RunConfig {
     RunConfig {
         options: RunOptions {
@@ -67,7 +67,7 @@ fn selection(args: &SelectArgs) -> Selection {
     Selection { tags, tests, models, failed, changed, shard, shard_durations }
 }
 
-/// Whether the suite is only looked at.
+/// The purpose of loading the suite: to run it, or only to look at it.
 pub(crate) fn purpose(args: &TestArgs) -> Purpose {
     if args.dry_run { Purpose::look(args.suite.allow_programs) } else { Purpose::Run }
 }

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &TraceArgs, io: &mut Io) -> Outcome {
     judge_traces(&world, project, &config(args), progress, &mut take)
 }
 
-/// What the arguments say.
+/// The configuration from the arguments.
 fn config(args: &TraceArgs) -> TraceConfig {
     TraceConfig {
         command: args.command.clone(),

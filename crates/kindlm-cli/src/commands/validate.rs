@@ -21,7 +21,7 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
         project::load(io, &args.suite.options(), Purpose::look(args.suite.allow_programs))?;
     let status =
         if loaded.suite.is_some() { ExitStatus::Success } else { ExitStatus::InvalidInput };
-    // What is missing on this machine is no fault of the suite.
+    // A key that is missing on this machine is no fault of the suite.
     let missing = loaded.suite.as_ref().map(|it| keys::missing(io, it)).unwrap_or_default();
     for warning in missing.all() {
         io.tell(&format!("warning: {warning}"));
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
     Ok(status)
 }
 
-/// What a suite holds, in numbers.
+/// The contents of a suite, in numbers.
 #[derive(Default)]
 struct Counts {
     prompts: usize,
