@@ -38,7 +38,7 @@ impl FromStr for Peer {
 }
 
 impl Peer {
-    /// What it is called.
+    /// Its name.
     pub fn name(&self) -> &'static str {
         match self.tool {
             Tool::Promptfoo => "promptfoo",

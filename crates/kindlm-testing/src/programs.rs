@@ -8,7 +8,7 @@ const PROMISED: &str = "KINDLM_TESTS_NEED";
 
 /// True if a program that a test needs is installed.
 ///
-/// Where it is not, the test says that it was not run, and is left out.
+/// If it is not installed, the test reports that it was not run, and is left out.
 ///
 /// # Panics
 ///
@@ -26,7 +26,7 @@ pub fn installed(program: &str) -> bool {
 
 /// True if `bwrap` can make a sandbox. Some machines have it and do not let it.
 ///
-/// Where it cannot, the test says that it was not run, and is left out.
+/// If it cannot, the test reports that it was not run, and is left out.
 ///
 /// # Panics
 ///

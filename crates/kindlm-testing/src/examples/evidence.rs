@@ -20,10 +20,10 @@ use super::Example;
 /// The judge's name in examples.
 const JUDGE: &str = "judge";
 
-/// What a `yaml execution` block says.
+/// The contents of a `yaml execution` block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recorded {
-    /// What happened.
+    /// The execution.
     pub execution: Execution,
     /// The output in the baseline.
     pub baseline: Option<String>,
@@ -37,9 +37,9 @@ pub struct Recorded {
 pub struct Other {
     /// The model.
     pub name: String,
-    /// What it said; nothing, if it came to no end.
+    /// Its output; absent if it did not end.
     pub output: Option<String>,
-    /// What other checks gave it, by their ids.
+    /// The scores of other checks, by their ids.
     pub scores: BTreeMap<String, f64>,
 }
 
@@ -111,8 +111,8 @@ pub fn yaml(text: &str) -> Result<Value, String> {
     serde_yaml::from_str(text).map_err(|err| format!("the block is not YAML: {err}"))
 }
 
-/// What an answer block says to a question: `answer` is a reply, or a vector as a JSON list; `no-answer` is
-/// the message of a provider that fails, or of a script that takes too long.
+/// The answer of an answer block to a question: `answer` is a reply, or a vector as a JSON list; `no-answer` is the
+/// message of a provider that fails, or of a script that takes too long.
 pub fn answer(question: &Question, block: &Example) -> Result<Result<Answer, AskError>, String> {
     let text = block.text.trim_end().to_owned();
     if let (Question::Script(_), "no-answer") = (question, block.info.as_str()) {

@@ -1,8 +1,8 @@
 //! Runs the examples of a documentation page, and rewrites their results when asked to.
 //!
-//! An example is a group of fenced code blocks that ends with one marked `results`. What the blocks before
-//! it mean is up to who runs them; what the run shows must be what the `results` block says. With
-//! `KINDLM_BLESS` set the block is rewritten instead.
+//! An example is a group of fenced code blocks that ends with one marked `results`. The caller decides the meaning of
+//! the blocks before it; the output of the run must equal the `results` block. With `KINDLM_BLESS` set the block is
+//! rewritten instead.
 
 mod evidence;
 
@@ -30,7 +30,7 @@ pub struct Example {
     pub text: String,
     /// The line of the opening fence, from 1.
     pub line: usize,
-    /// Where the text stands in the page, in bytes.
+    /// The range of the text in the page, in bytes.
     span: Range<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! What a well-behaved answer looks like, for each vendor's API.
+//! Valid answers in the format of each vendor's API.
 
 use serde_json::{Value, json};
 

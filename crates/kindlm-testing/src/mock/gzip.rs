@@ -3,7 +3,7 @@
 /// The header of a gzip file without a name.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 
-/// How many bytes one copy instruction of deflate makes, at most.
+/// The largest number of bytes that one copy instruction of deflate makes.
 const COPY: u64 = 258;
 
 /// A gzip file that unpacks into at least `bytes` zeros, 158 times its size.

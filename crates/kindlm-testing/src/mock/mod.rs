@@ -81,12 +81,12 @@ impl MockServer {
         Ok(Self { address, shared, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it listens, as `http://127.0.0.1:PORT`.
+    /// The address at which it listens, as `http://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -106,7 +106,7 @@ impl MockServer {
         lock(&self.shared.requests).clone()
     }
 
-    /// How many requests have arrived.
+    /// The number of requests that have arrived.
     pub fn count(&self) -> usize {
         self.shared.count.load(Ordering::SeqCst)
     }
@@ -129,12 +129,12 @@ impl MockServer {
         self.shared.held.send_replace(false);
     }
 
-    /// How many requests were refused because there were too many.
+    /// The number of requests that were refused because there were too many.
     pub fn refused(&self) -> usize {
         self.shared.refused.load(Ordering::SeqCst)
     }
 
-    /// How many requests were being answered at the same time, at most.
+    /// The largest number of requests that were being answered at the same time.
     pub fn peak_in_flight(&self) -> usize {
         self.shared.peak.load(Ordering::SeqCst)
     }
@@ -161,13 +161,13 @@ pub fn closed_address() -> io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// How a server finds its replies.
+/// The way in which a server finds its replies.
 enum Answers {
     Chosen(Handler),
     Fixed(FixedReplies, Duration),
 }
 
-/// What the connections and the test look at.
+/// The state shared by the connections and the test.
 struct Shared {
     answers: Answers,
     script: Mutex<VecDeque<MockReply>>,

@@ -1,4 +1,4 @@
-//! What the mock server does with one request.
+//! The reactions of the mock server to a request.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub struct MockReply {
     pub(super) ending: Ending,
 }
 
-/// What comes after the headers.
+/// The data after the headers.
 #[derive(Clone, Debug)]
 pub(super) enum Body {
     /// An answer in the dialect of the path that says this.
@@ -31,7 +31,7 @@ pub(super) enum Body {
     Endless,
 }
 
-/// How the connection fares.
+/// The ending of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     /// It stays open for the next request.

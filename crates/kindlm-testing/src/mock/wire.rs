@@ -105,7 +105,7 @@ async fn read_head(
             return Ok(None);
         }
         if !buffer[0].is_ascii_uppercase() {
-            // A client that begins with TLS is told what a real server tells it.
+            // A client that begins with TLS gets the response of a real server.
             stream.write_all(head(400, &[], Some(0), false).as_bytes()).await?;
             return Ok(None);
         }
@@ -199,7 +199,7 @@ async fn send_body(
     if whole {
         return Ok(true);
     }
-    // What was sent must arrive before the connection breaks.
+    // The data that was sent must arrive before the connection breaks.
     stream.flush().await?;
     tokio::time::sleep(Duration::from_millis(20)).await;
     if ending == Ending::ResetInBody { reset(stream) } else { Ok(false) }
@@ -218,7 +218,7 @@ async fn endless(stream: &mut TcpStream) -> io::Result<bool> {
     }
 }
 
-/// What a provider says to those who ask too much.
+/// A provider's response to too many requests.
 fn refusal() -> String {
     let body = r#"{"error":{"message":"too many requests at once","type":"requests","code":"rate_limit_exceeded"}}"#;
     head(429, &[], Some(body.len()), true) + body
