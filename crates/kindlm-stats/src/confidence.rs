@@ -1,6 +1,6 @@
-//! How sure an interval is, and the interval.
+//! Confidence levels and intervals.
 
-/// How often an interval that is made this way holds the true value.
+/// The probability that an interval made this way contains the true value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Confidence {
     level: f64,

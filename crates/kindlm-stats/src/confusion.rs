@@ -2,7 +2,8 @@
 
 use crate::{Tally, Undefined, float};
 
-/// How often a judge and people gave which answers on the same outputs. What people say counts as the truth.
+/// The counts of each pair of answers of a judge and people on the same outputs. The answers of people count as the
+/// truth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Confusion {
     /// Both said pass.
@@ -35,22 +36,22 @@ impl Confusion {
         } += 1;
     }
 
-    /// How many outputs were judged by both.
+    /// The number of outputs that were judged by both.
     pub fn total(&self) -> u64 {
         self.human_passed().saturating_add(self.human_failed())
     }
 
-    /// How many outputs people passed.
+    /// The number of outputs that people passed.
     pub fn human_passed(&self) -> u64 {
         self.both_pass.saturating_add(self.only_human)
     }
 
-    /// How many outputs people failed.
+    /// The number of outputs that people failed.
     pub fn human_failed(&self) -> u64 {
         self.only_judge.saturating_add(self.both_fail)
     }
 
-    /// How many outputs the judge passed.
+    /// The number of outputs that the judge passed.
     pub fn judge_passed(&self) -> u64 {
         self.both_pass.saturating_add(self.only_judge)
     }
@@ -60,17 +61,18 @@ impl Confusion {
         Tally::new(self.both_pass.saturating_add(self.both_fail), self.total())
     }
 
-    /// How many of all outputs people passed: the base rate, without which neither agreement nor kappa can be read.
+    /// The share of all outputs that people passed: the base rate, without which neither agreement nor kappa can be
+    /// read.
     pub fn base_rate(&self) -> Result<Tally, Undefined> {
         Tally::new(self.human_passed(), self.total())
     }
 
-    /// How many of the outputs that people passed the judge passed too.
+    /// The share of the outputs passed by people that the judge passed too.
     pub fn sensitivity(&self) -> Result<Tally, Undefined> {
         Tally::new(self.both_pass, self.human_passed()).map_err(|_| self.one_class())
     }
 
-    /// How many of the outputs that people failed the judge failed too.
+    /// The share of the outputs failed by people that the judge failed too.
     pub fn specificity(&self) -> Result<Tally, Undefined> {
         Tally::new(self.both_fail, self.human_failed()).map_err(|_| self.one_class())
     }

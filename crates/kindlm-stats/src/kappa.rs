@@ -16,7 +16,7 @@ pub struct Kappa {
     pub chance: f64,
     /// The large-sample standard error.
     pub standard_error: f64,
-    /// Where the true value probably lies, and how that is known.
+    /// The confidence interval of the true value, with its method.
     pub interval: KappaInterval,
 }
 

@@ -5,8 +5,8 @@
 //! finds the score from which a judge's "pass" agrees best, and [`rogan_gladen`] and [`prediction_powered`] correct the
 //! pass rate that a judge reports for the errors that it is known to make.
 //!
-//! Everything is a pure function of counts and scores. What has no value is an error that says why ([`Undefined`]):
-//! no function returns NaN or an infinite number.
+//! Everything is a pure function of counts and scores. A quantity without a value is an error with the reason
+//! ([`Undefined`]): no function returns NaN or an infinite number.
 //!
 //! ```
 //! use kindlm_stats::{Confidence, Confusion, Tally, rogan_gladen};
@@ -53,7 +53,7 @@ pub enum Undefined {
     /// Something that is no number from 0 to 1 where one is needed.
     #[error("a value is not a number from 0 to 1")]
     OutOfRange,
-    /// Both raters gave every output the same answer: agreement and chance cannot be told apart.
+    /// Both raters gave every output the same answer: agreement cannot be distinguished from chance.
     #[error(
         "people and judge gave every output the same answer, so agreement cannot be told from chance"
     )]

@@ -2,7 +2,7 @@
 
 use crate::{Confidence, Confusion, Interval, Tally, Undefined, float};
 
-/// What people and the judge said about the same outputs, as far as a mean needs it.
+/// The answers of people and the judge about the same outputs, as far as a mean needs them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Labelled {
     count: f64,
@@ -13,7 +13,7 @@ pub struct Labelled {
     covariance: f64,
 }
 
-/// What the judge said about outputs that nobody else has judged, as far as a mean needs it.
+/// The answers of the judge about outputs that no person has judged, as far as a mean needs them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unlabelled {
     count: f64,
@@ -21,7 +21,7 @@ pub struct Unlabelled {
     variance: f64,
 }
 
-/// How much the judge is listened to.
+/// The weight of the judge's answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tuning {
     /// As much as gives the smallest variance: hardly at all, if it says little about what people say.
@@ -39,7 +39,7 @@ pub struct PredictionPowered {
     pub lambda: f64,
     /// The standard error of the estimate.
     pub standard_error: f64,
-    /// Where the true mean probably lies, cut to 0 to 1.
+    /// The confidence interval of the true mean, limited to 0 to 1.
     pub interval: Interval,
 }
 

@@ -10,7 +10,7 @@ pub struct Corrected {
     /// The estimate before it was cut to 0 to 1. Far outside means that the judge errs otherwise on these outputs than
     /// on those that people have judged.
     pub uncut: f64,
-    /// Where the true rate probably lies.
+    /// The confidence interval of the true rate.
     pub interval: Interval,
 }
 
@@ -27,7 +27,7 @@ pub fn rogan_gladen_rate(
         return Err(Undefined::OutOfRange);
     }
     let informedness = sensitivity + specificity - 1.0;
-    // What is left of nothing after rounding is nothing.
+    // A value this small is only a rounding error of 0.
     if informedness <= f64::EPSILON {
         return Err(Undefined::NoBetterThanChance);
     }

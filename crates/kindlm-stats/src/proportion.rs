@@ -2,7 +2,7 @@
 
 use crate::{Confidence, Interval, Undefined, float};
 
-/// How many of how many; never of none.
+/// A count and its total, which is never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
     passed: u64,
@@ -19,7 +19,7 @@ impl Tally {
         }
     }
 
-    /// How many passed.
+    /// The number that passed.
     pub fn passed(self) -> u64 {
         self.passed
     }

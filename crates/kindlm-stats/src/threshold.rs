@@ -10,7 +10,7 @@ const FOLDS: usize = 10;
 pub struct BestThreshold {
     /// The judge passes an output from this score on. One of the scores that it gave.
     pub threshold: f64,
-    /// How it agrees with people then, on the outputs on which the threshold was chosen.
+    /// The agreement with people then, on the outputs on which the threshold was chosen.
     pub confusion: Confusion,
     /// Kappa on these outputs, from -1 to 1. Too good, because the threshold was made for them.
     pub kappa: f64,
@@ -77,7 +77,7 @@ fn choose(mut scored: Vec<(f64, bool)>) -> Option<(f64, Confusion, f64)> {
     best
 }
 
-/// How people and judge agree if every output is judged with a threshold that was chosen without it.
+/// The agreement of people and judge if every output is judged with a threshold that was chosen without it.
 fn held_out(scored: &[(f64, bool)]) -> Option<Confusion> {
     if scored.len() < 2 * FOLDS {
         return None;

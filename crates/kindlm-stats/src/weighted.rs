@@ -2,7 +2,7 @@
 
 use crate::Undefined;
 
-/// How bad a disagreement is.
+/// The weight of a disagreement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weights {
     /// Every disagreement is as bad as any other.
@@ -49,7 +49,7 @@ pub fn weighted_kappa(pairs: &[(f64, f64)], weights: Weights) -> Result<f64, Und
     if kappa.is_finite() { Ok(kappa) } else { Err(Undefined::OneAnswer) }
 }
 
-/// How often each distinct score was given.
+/// The frequency of each distinct score.
 fn shares(scores: impl Iterator<Item = f64>) -> Vec<(f64, f64)> {
     let mut all: Vec<f64> = scores.collect();
     all.sort_by(f64::total_cmp);
