@@ -6,7 +6,7 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct Decoded {
     pub(crate) bytes: Vec<u8>,
-    /// For each byte, where what stands for it begins in the text; and at the end, the length of the text.
+    /// For each byte, the offset in the text at which its encoding begins; and at the end, the length of the text.
     from: Vec<usize>,
 }
 

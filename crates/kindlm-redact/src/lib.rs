@@ -1,4 +1,4 @@
-//! What a secret looks like, and how it is masked: one set of rules for everything that is shown, sent back or stored.
+//! Detects and masks secrets: one set of rules for everything that is shown, sent back or stored.
 //!
 //! [`Secrets`] knows values (of environment variables, of headers) and finds them as they are, in other case, in hexadecimal,
 //! in Base64 of anything that contains them, percent-encoded, and with the escapes of JSON and HTML. It also finds what

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-/// How the keys of well-known services begin.
+/// The prefixes of the keys of well-known services.
 const PREFIXES: [&str; 21] = [
     "sk-",
     "sk_",

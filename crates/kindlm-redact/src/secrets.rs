@@ -13,7 +13,7 @@ use crate::look::{keys, pairs, password_of_address};
 use crate::names::is_secret_setting;
 use crate::{REDACTED, SHORTEST};
 
-/// How often escapes are undone: JSON in JSON in a URL.
+/// The number of times that escapes are undone: JSON in JSON in a URL.
 const ROUNDS: usize = 3;
 
 /// Values that must not be shown, sent back or stored. They are never shown themselves.
@@ -32,7 +32,7 @@ struct Form {
     encoding: Encoding,
 }
 
-/// How a form encodes the value.
+/// The encoding of a value in a form.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Encoding {
     Plain,
@@ -296,8 +296,8 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// What Base64 of a text has in it if the value begins behind `skipped` bytes of a group of three: the characters that depend
-/// on the value alone, in both alphabets.
+/// The part of the Base64 encoding that depends on the value alone, in both alphabets. The value begins behind
+/// `skipped` bytes of a group of three.
 fn base64(value: &[u8], skipped: usize) -> impl Iterator<Item = Vec<u8>> {
     let mut bytes = vec![0; skipped];
     bytes.extend_from_slice(value);
