@@ -8,7 +8,7 @@ use xshell::{Shell, cmd};
 /// The page that the figures go to.
 const PAGE: &str = "docs/benchmarks.md";
 
-/// What is measured: a title, what is to be known about it, and the bench.
+/// The benchmarks: a title, an explanation, and the name.
 const BENCHES: [(&str, &str, &str); 3] = [
     (
         "The command line",
@@ -56,7 +56,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, peers: &[String]) -> Result<()> {
         // With the profile of the binaries that are shipped.
         let mut cargo =
             cmd!(sh, "cargo bench --profile dist {packages...} --bench {bench} -- {peers...}");
-        // What cargo tells us of `xtask` would reach the build scripts of dependencies, and have them built again.
+        // Cargo's variables about `xtask` would reach the build scripts of dependencies, and have them built again.
         for (name, _) in std::env::vars_os() {
             if name
                 .to_str()
@@ -71,7 +71,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, peers: &[String]) -> Result<()> {
     }
     sh.write_file(root.join(PAGE), page).context("write the page")
 }
-/// What the figures depend on, as far as the system tells.
+/// The properties of the machine that affect the figures, as far as the system reports them.
 fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -15,7 +15,7 @@ use syn::{Attribute, Item, ItemUse, UseTree, Visibility};
 /// The names of a path, from the root of the crate.
 type ModulePath = Vec<String>;
 
-/// What one file says about others.
+/// The references of one file to others.
 #[derive(Default)]
 struct Module {
     /// Names that it makes visible under its own, with the paths of the items.

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use xshell::{Shell, cmd};
 
-/// Where the picture is.
+/// The path of the picture.
 const PICTURE: &str = "docs/images/terminal.svg";
 
 /// The fewest columns with which no line of the suite is broken.

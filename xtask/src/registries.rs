@@ -1,4 +1,4 @@
-//! Where the registries are, and how their entries look in the source.
+//! The paths of the registries, and the form of their entries in the source.
 
 use std::path::{Path, PathBuf};
 
@@ -76,7 +76,7 @@ fn assertion_groups(root: &Path) -> Result<Vec<PathBuf>> {
 /// The source of the assertions.
 pub(crate) const ASSERTIONS: &str = "crates/kindlm-assertions/src";
 
-/// What makes an entry whole.
+/// A part that an entry needs to be complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// `REGISTRATION` in `mod.rs`.
