@@ -9,7 +9,7 @@ use crate::score::two;
 /// Metadata that [`lines`] says in words.
 const WORDED: [&str; 5] = ["panel", "choices", "borderline", "tie", "asked"];
 
-/// True if an entry of a result's metadata is said in words.
+/// True if an entry of a result's metadata is shown in words.
 pub(crate) fn is_worded(key: &str) -> bool {
     WORDED.contains(&key)
 }

@@ -17,7 +17,7 @@ use crate::budget::unpriced_names;
 /// Characters in a token, for texts whose tokens are not counted.
 const CHARS_PER_TOKEN: usize = 4;
 
-/// Tells the plan: which case runs on which model how often, with how many requests, for how much at most.
+/// Describes the plan: the cases, their models and repeats, the number of requests, and the upper bound of the cost.
 pub(crate) fn describe(
     suite: &Suite,
     plan: &Plan,

@@ -267,7 +267,7 @@ impl Run {
         outcome
     }
 
-    /// Executes the plan on a runtime of its own, and minds Ctrl-C. Also says why something could not be kept.
+    /// Executes the plan on a runtime of its own, and handles Ctrl-C. Also returns why a result could not be stored.
     fn execute(
         &self,
         world: &World,

@@ -73,7 +73,7 @@ fn newest(
 pub(crate) enum PastRun {
     /// It has a report.
     Finished(Box<Saved>),
-    /// It is still running, was broken off, or its report could not be written.
+    /// It is still running, was interrupted, or its report could not be written.
     Unfinished(Box<Journal>),
     /// It has a report that cannot be used; the run's id.
     Unreadable(String, ReportError),
@@ -117,8 +117,8 @@ fn past_run(
     })
 }
 
-/// Makes sure that a newer run without a report is still running, and says that it is passed over. If it was broken off, what
-/// is said of the last run would be of another one.
+/// Checks that a newer run without a report is still running, and reports that it is ignored. If it was interrupted,
+/// the report of the "last run" would be that of another run.
 pub(crate) fn check_still_going(world: &World, journal: &Journal) -> Result<(), Failure> {
     let holder = journal.holder().map_err(|err| Failure::journal(&err))?;
     let Some(holder) = holder else { return Err(unfinished(journal, "the last run")) };

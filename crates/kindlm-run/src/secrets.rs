@@ -1,4 +1,4 @@
-//! Keeps the values of keys out of everything that is shown or kept, also where a model or a command repeats them.
+//! Removes the values of keys from everything that is shown or stored, also where a model or a command repeats them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Secrets {
         }
     }
 
-    /// Takes the secrets out of a report: out of all that models, commands and checks said.
+    /// Removes the secrets from a report: from all output of models, commands and checks.
     ///
     /// The names of cases and models stay, since results are found by them.
     pub(crate) fn redact(&self, report: &mut Report) {

@@ -88,7 +88,7 @@ fn tell_unused(world: &World, suite: &Suite, tag: &str) {
     }
 }
 
-/// The plan; `None` if earlier runs leave nothing to do, which is then said.
+/// The plan; `None` if earlier runs leave nothing to do, which is then reported.
 pub(crate) fn plan(
     world: &World,
     suite: &Suite,
@@ -266,12 +266,12 @@ fn changed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failu
 struct Seen {
     /// True if it is another test now.
     changed: bool,
-    /// True if nothing spoke against it.
+    /// True if the case passed or was skipped then.
     held: bool,
 }
 
-/// Goes back through the runs of the suite, and tells how each case on each model came out when it was last run. Says how many
-/// runs were looked at, and what was never run.
+/// Goes back through the runs of the suite, and calls `on` with the last result of each case on each model. Returns
+/// the number of runs that were read, and the cases that were never run.
 fn look_back<'s>(
     place: &Place,
     suite: &'s Suite,

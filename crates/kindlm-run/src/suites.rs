@@ -1,4 +1,4 @@
-//! Tells apart the runs of suites that share a folder.
+//! Distinguishes the runs of suites that share a folder.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Writes that are seen whole or not at all.
+//! Writes that readers see whole or not at all.
 
 use std::fs::{self, TryLockError};
 use std::io::{self, BufWriter, Write as _};

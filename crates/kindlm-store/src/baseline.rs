@@ -160,7 +160,7 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// True if it was made of a run of this suite. Of files of the original only the name is known.
+    /// True if it was made of a run of this suite. Files of the original record only the name.
     pub fn is_of(&self, project: &str, suite: &str) -> bool {
         self.suite_name == suite && self.project.as_deref().is_none_or(|it| it == project)
     }

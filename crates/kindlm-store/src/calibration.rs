@@ -68,7 +68,7 @@ pub struct Calibration {
     pub errored: u64,
     /// The share of outputs that people passed, from 0 to 1.
     pub base_rate: f64,
-    /// The share of outputs on which both said the same, from 0 to 1.
+    /// The share of outputs on which both gave the same verdict, from 0 to 1.
     pub agreement: f64,
     /// Cohen's kappa, from -1 to 1; absent where it does not exist. For readers, as all that follows from the counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,13 +125,13 @@ pub struct CriterionCounts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Counts {
-    /// Both said pass.
+    /// Both passed the output.
     pub both_pass: u64,
-    /// Only people said pass.
+    /// Only people passed the output.
     pub only_human: u64,
-    /// Only the judge said pass.
+    /// Only the judge passed the output.
     pub only_judge: u64,
-    /// Both said fail.
+    /// Both failed the output.
     pub both_fail: u64,
 }
 
@@ -149,7 +149,7 @@ impl From<Confusion> for Counts {
     }
 }
 
-/// Everything that is known about one judge.
+/// The stored calibrations of one judge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct JudgeFile {
@@ -244,7 +244,7 @@ impl Calibrations {
         Ok(file.calibrations)
     }
 
-    /// Everything that is known about all judges.
+    /// The stored calibrations of all judges.
     pub fn all(&self) -> Result<Vec<(Judge, Vec<Calibration>)>, StoreError> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,

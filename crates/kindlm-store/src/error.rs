@@ -1,4 +1,4 @@
-//! Why something could not be kept or found.
+//! The reasons why data could not be stored or found.
 
 use std::io;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::BaselineError;
 use crate::io_error::words;
 use crate::journal::JournalError;
 
-/// Why something could not be kept or found.
+/// The reason why data could not be stored or found.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The system refused.
@@ -17,7 +17,7 @@ pub enum StoreError {
         action: &'static str,
         /// On which file or folder.
         path: String,
-        /// The system's words, and what to do where that is known.
+        /// The system's message, and the advice if there is one.
         message: String,
     },
     /// A run id or a label that cannot be the name of a file.

@@ -7,7 +7,7 @@ pub(crate) fn is_absent(err: &io::Error) -> bool {
     matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The system's message without its number, in lower case, with what to do where that is known.
+/// The system's message without its number, in lower case, with advice if there is any.
 ///
 /// ```
 /// let err = std::fs::read("no such file").unwrap_err();

@@ -98,8 +98,8 @@ impl Runs {
         self.having(|folder| folder.join(journal::FILE).is_file())
     }
 
-    /// The ids of all runs, oldest first, each with whether it has a report. The others are still going, were broken off,
-    /// or their report could not be written.
+    /// The ids of all runs, oldest first. The flag is true if the run has a report. The others are still running,
+    /// were interrupted, or their report could not be written.
     pub fn all(&self) -> Result<Vec<(String, bool)>, StoreError> {
         let ids = self.having(|it| has_report(it) || it.join(journal::FILE).is_file())?;
         let with_report = |id: String| {

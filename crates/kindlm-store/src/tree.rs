@@ -1,4 +1,4 @@
-//! Tells whether a folder has changed.
+//! Detects whether a folder has changed.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -51,7 +51,7 @@ pub(crate) fn digest(path: &Path) -> io::Result<FileTree> {
     Ok(FileTree { is_folder, digest })
 }
 
-/// The limit that a file or folder is beyond, by the sizes that the system tells; nothing is read.
+/// The limit that a file or folder exceeds, by the sizes that the system reports; nothing is read.
 pub(crate) fn beyond(path: &Path, limits: TreeLimits) -> io::Result<Option<(u64, &'static str)>> {
     let (mut bytes, mut files) = (0_u64, 0_u64);
     let mut open = vec![(path.to_path_buf(), fs::metadata(path)?)];

@@ -112,7 +112,7 @@ impl Problem {
         self
     }
 
-    /// The same problem seen from further up: `prefix` is a JSON pointer such as `/tests/0`.
+    /// The same problem with a longer pointer: `prefix` is a JSON pointer such as `/tests/0`.
     #[must_use]
     pub fn under(mut self, prefix: &str) -> Self {
         self.pointer.insert_str(0, prefix);
@@ -166,7 +166,7 @@ pub fn nearest_few<'a>(
     ranked.into_iter().map(|(_, it)| it).take(most).collect()
 }
 
-/// Help for a word that is none of the known ones: "did you mean `x`?", or what is known.
+/// Help for an unknown word: "did you mean `x`?", or the list of known words.
 pub fn suggest<'a>(
     word: &str,
     known_as: &str,

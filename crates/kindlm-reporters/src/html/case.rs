@@ -1,4 +1,4 @@
-//! One case: a line of its own, and behind it everything that is known of it.
+//! One case: a line of its own, and behind it all details.
 
 use askama::Template;
 use kindlm_types::{

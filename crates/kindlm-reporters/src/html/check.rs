@@ -23,7 +23,7 @@ pub(super) struct Row {
     pub(super) tone: &'static str,
     pub(super) mark: &'static str,
     pub(super) word: &'static str,
-    /// The word again, where it is to be seen: whatever is neither a plain pass nor a plain failure.
+    /// The word again, if it is shown: for every result but a plain pass or a plain failure.
     pub(super) word_shown: &'static str,
     pub(super) score: String,
     pub(super) label: String,

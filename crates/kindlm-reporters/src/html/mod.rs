@@ -1,4 +1,4 @@
-//! `html`: one page for people, to be opened in a browser, sent by mail or kept as an artefact.
+//! `html`: one page for people, to be opened in a browser, sent by mail or stored as an artefact.
 //!
 //! The page is one file that loads nothing: no script, no font, no picture, and a policy that forbids them,
 //! so that nothing that a model wrote can act. It is written case by case.

@@ -8,7 +8,7 @@ use crate::amount::{plural, repeats};
 use crate::plain::head;
 use crate::score::{beside_wanted, watched};
 
-/// Messages and outputs are cut here, so that they stay within 4 KB with what is said around them.
+/// Messages and outputs are cut here, so that they stay within 4 KB with the text around them.
 const MOST_BYTES: usize = 4000;
 
 /// The code under which CI groups the case.

@@ -162,7 +162,7 @@ fn errors(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     Ok(())
 }
 
-/// The error of a case of which nothing else is known: each of its executions ended with it, and was not judged.
+/// The error of a case without other results: each of its executions ended with it, and was not judged.
 pub(super) fn only_error(case: &CaseResult) -> Option<String> {
     let mut errors = case.executions.iter().map(|it| {
         let error = it.error.as_ref().filter(|_| it.results.is_empty())?;

@@ -70,7 +70,7 @@ fn render(
     Ok(())
 }
 
-/// Cases that are errored by one cause, which is said once.
+/// Cases that are errored by one cause, which is shown once.
 struct Alike {
     error: String,
     /// The case that is shown with it.

@@ -140,7 +140,7 @@ fn report_again(report: &AnyReport<'_>) -> String {
     if !report.run.id.is_empty() {
         command = format!("{command} {}", word(&report.run.id));
     }
-    // Runs are kept beside the suite.
+    // Runs are stored beside the suite.
     match report.suite.config_path.as_deref() {
         None | Some("" | DEFAULT_CONFIG) => {}
         Some(path) => command = format!("{command} -c {}", word(path)),

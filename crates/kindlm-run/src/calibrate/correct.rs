@@ -1,4 +1,4 @@
-//! Pass rates that only the judge has seen, corrected for the errors that it is known to make.
+//! Pass rates from the judge alone, corrected for its known errors.
 
 use kindlm_assertions::{JudgeBlock, judged_by};
 use kindlm_stats::{

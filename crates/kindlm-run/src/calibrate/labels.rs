@@ -1,4 +1,4 @@
-//! Reads what people said about outputs: a table, or an object on each line.
+//! Reads people's labels of outputs: a table, or an object on each line.
 
 use std::collections::HashMap;
 use std::fs::File;

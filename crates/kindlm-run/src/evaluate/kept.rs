@@ -132,7 +132,8 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Brings what is known under the name `before`: the lines of the file, and what an earlier resumption had not copied yet.
+/// Collects the earlier results in the file `before`: the lines of the file, and those that an earlier resumption had
+/// not copied yet.
 fn put_aside(path: &Path, before: &Path) -> io::Result<()> {
     let open = |path: &Path| match File::open(path) {
         Ok(file) => Ok(Some(Kept(Box::new(BufReader::new(file))))),
@@ -169,7 +170,7 @@ fn has_results(path: &Path) -> io::Result<bool> {
     Ok(has("results") && has("outcome") || has("error") && has("line"))
 }
 
-/// The result of a record; `None` for what a malformed line came to.
+/// The result of a record; `None` if it is the error of a malformed line.
 pub(super) fn result(line: &[u8]) -> Option<Evaluation> {
     serde_json::from_slice(line).ok()
 }

@@ -22,13 +22,13 @@ pub(super) struct Notes {
     /// The keys that are not ours, and what each is most likely meant to be.
     keys: RwLock<HashMap<String, Option<&'static str>>>,
     misspelt: Mutex<BTreeSet<String>>,
-    /// Results of before that were of a record with another id.
+    /// The number of earlier results that are of a record with another id.
     other_ids: AtomicU64,
-    /// Results of before that were made of something else.
+    /// The number of earlier results that were made of other data.
     changed: AtomicU64,
-    /// Results of before that stand.
+    /// The number of earlier results that are still valid.
     kept: AtomicU64,
-    /// Results of before for which there is no record any more.
+    /// The number of earlier results for which there is no record any more.
     without_record: AtomicU64,
 }
 
@@ -51,17 +51,17 @@ impl Notes {
         }
     }
 
-    /// The result of before at this place is of a record with another id.
+    /// Counts an earlier result that is of a record with another id.
     pub(super) fn other_id(&self) {
         self.other_ids.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The result of before at this place was made of another record, or by other rules or judges.
+    /// Counts an earlier result that was made of another record, or by other rules or judges.
     pub(super) fn changed(&self) {
         self.changed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The result of before at this place stands.
+    /// Counts an earlier result that is still valid.
     pub(super) fn kept(&self) {
         self.kept.fetch_add(1, Ordering::Relaxed);
     }
@@ -71,7 +71,7 @@ impl Notes {
         self.kept.load(Ordering::Relaxed)
     }
 
-    /// A result of before has no record in this stream.
+    /// Counts an earlier result that has no record in this stream.
     pub(super) fn without_record(&self) {
         self.without_record.fetch_add(1, Ordering::Relaxed);
     }

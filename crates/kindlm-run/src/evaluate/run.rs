@@ -50,7 +50,7 @@ pub struct EvaluateConfig {
     pub echo: bool,
     /// A file for the results of lines, which can be resumed; relative to the working folder.
     pub output: Option<PathBuf>,
-    /// True if the results in `output` are kept, and only missing or errored ones are evaluated.
+    /// True if the results in `output` are reused, and only missing or errored ones are evaluated.
     pub resume: bool,
     /// A file for the summary of all records, relative to the working folder.
     pub summary: Option<PathBuf>,

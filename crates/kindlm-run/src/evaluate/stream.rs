@@ -219,7 +219,7 @@ struct Feed<'a> {
     next: u64,
     /// Lines that wait for a judge go to workers one by one, so that they wait side by side.
     one_by_one: bool,
-    /// The results of before, for as many records as there are.
+    /// The earlier results, for as many records as there are.
     kept: Option<Kept>,
     /// Says when no more are wanted.
     control: &'a Control,
@@ -262,7 +262,7 @@ impl Feed<'_> {
                 None if pending.len() > longest => {
                     skipping = true;
                     pending.clear();
-                    // It had a result of its own, which said the same.
+                    // It had an equal result of its own.
                     let was_known = self.kept.as_mut().is_some_and(|it| it.next_line().is_some());
                     self.send(Work::TooLong { was_known }, 1)
                 }
@@ -283,7 +283,7 @@ impl Feed<'_> {
     fn lines(&mut self, block: Vec<u8>) -> bool {
         if self.one_by_one {
             return block.split_inclusive(|&it| it == b'\n').all(|line| {
-                // Before its result of before is looked up, which is lost with it otherwise.
+                // Check this before the earlier result is looked up, because that result would be lost otherwise.
                 if self.control.reason().is_some() {
                     return false;
                 }
@@ -298,7 +298,8 @@ impl Feed<'_> {
         self.send(Work::Lines(block), count)
     }
 
-    /// The line with its result of before. Blank lines have none, and no longer line has been evaluated either.
+    /// The line with its earlier result. Blank lines have none, and lines over the limit have not been evaluated
+    /// either.
     fn known(&mut self, line: &[u8]) -> Option<Work> {
         if line.iter().all(u8::is_ascii_whitespace) {
             return None;

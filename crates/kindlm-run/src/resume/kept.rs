@@ -26,7 +26,7 @@ pub(crate) struct Kept {
     reader: Reader,
     /// By position in the plan.
     places: Mutex<Vec<Option<Place>>>,
-    /// `None` once one could not be kept.
+    /// The case summaries; `None` once one could not be stored.
     heads: Mutex<Option<Heads>>,
     syncing: Option<(Sender<()>, JoinHandle<()>)>,
 }
@@ -70,7 +70,7 @@ impl Kept {
         self.past.as_ref().map_or(0, |(_, index)| index.done())
     }
 
-    /// Waits until everything is on the disk; gives back why it may not be. Then nothing more is to be kept.
+    /// Waits until everything is on the disk, and returns why it may not be. After that, nothing can be stored.
     pub(crate) fn finish(&mut self) -> Option<RecordError> {
         if let Some((stop, thread)) = self.syncing.take() {
             drop(stop);

@@ -56,7 +56,7 @@ pub(super) fn missing(message: String) -> ProviderError {
     ProviderError::new(ProviderErrorKind::Command, MODEL, message)
 }
 
-/// Adds what the command said about it.
+/// Adds the command's stderr to the message.
 pub(super) fn with_stderr(message: String, stderr: &str) -> String {
     let said: String = stderr.trim().chars().take(500).collect();
     if said.is_empty() { message } else { format!("{message}; it wrote to stderr: {said}") }

@@ -1,4 +1,4 @@
-//! Reads spans that were kept in files.
+//! Reads spans from files.
 
 use std::fs;
 use std::path::PathBuf;

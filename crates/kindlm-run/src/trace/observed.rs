@@ -37,7 +37,7 @@ pub(crate) struct Observations {
 }
 
 impl Observations {
-    /// Reads the spans; what should be known about them is said in words.
+    /// Reads the spans, and reports what the user should know about them.
     pub(crate) fn new(
         suite: &Suite,
         told: Told,
@@ -117,7 +117,7 @@ impl Observations {
         {
             let text = command.text.trim_end();
             reading.execution.output = match &command.output_json {
-                // A value alone is what was said, too.
+                // A value without a text is the output, too.
                 Some(value) if text.is_empty() => ecma::text(value),
                 _ => text.to_owned(),
             };

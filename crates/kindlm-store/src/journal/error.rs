@@ -16,10 +16,10 @@ pub enum JournalError {
         action: &'static str,
         /// On which file or folder.
         path: String,
-        /// The system's words, and what to do where that is known.
+        /// The system's message, and the advice if there is one.
         message: String,
     },
-    /// A finished execution could not be kept. The journal is as it was before.
+    /// A finished execution could not be stored. The journal is as it was before.
     #[error(
         "cannot write `{path}`: {message}; {what} is not counted, everything before it is kept and the run can be resumed"
     )]
@@ -28,7 +28,7 @@ pub enum JournalError {
         path: String,
         /// The data that should have been written.
         what: String,
-        /// The system's words, and what to do where that is known.
+        /// The system's message, and the advice if there is one.
         message: String,
     },
     /// The run has a journal already.
@@ -53,7 +53,7 @@ pub enum JournalError {
     Locked {
         /// The journal.
         path: String,
-        /// The process that writes it, if it said so.
+        /// The process that writes it, if it recorded its id.
         pid: Option<u32>,
     },
     /// The journal has a version that this program does not know.

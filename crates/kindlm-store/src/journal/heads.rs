@@ -15,8 +15,8 @@ const AT_ONCE: usize = 1 << 16;
 /// The most bytes held in memory: the summaries of some eight thousand cases.
 const HELD: usize = 1 << 22;
 
-/// The heads of the cases that this process has finished: in memory as long as there are not too many, else in a file
-/// without a name.
+/// The summaries of the cases that this process has finished. They are in memory as long as there are not too many,
+/// else in a file without a name.
 ///
 /// They only save work: what they say can be made again from the executions. After an error, do without them.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub struct Heads {
     /// By position of the case.
     places: Vec<Option<Kept>>,
     end: u64,
-    /// Reads what was kept, until more is.
+    /// Reads the stored summaries, until more are stored.
     reader: Option<Ahead>,
     /// The number of bytes that may still be held in memory; `None` once there are too many.
     room: Option<usize>,
@@ -58,7 +58,7 @@ impl Heads {
         })
     }
 
-    /// Keeps the head of a case.
+    /// Stores the summary of a case.
     pub fn keep(&mut self, position: usize, case: &CaseResult) -> io::Result<()> {
         let head = self.writer.head(case)?;
         let room = self.room.and_then(|room| room.checked_sub(head.size()));
@@ -105,7 +105,7 @@ impl Heads {
         Ok(Kept::Written { offset, len, checksum: crc32fast::hash(bytes) })
     }
 
-    /// The head of a case, if it was kept.
+    /// The summary of a case, if it was stored.
     pub fn read(&mut self, position: usize) -> io::Result<Option<CaseHead>> {
         let (offset, len, checksum) = match self.places.get(position) {
             Some(Some(Kept::Held(head))) => return Ok(Some(head.clone())),

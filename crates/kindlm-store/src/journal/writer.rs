@@ -164,7 +164,7 @@ impl JournalWriter {
 
     /// Keeps several finished executions at the price of one: with one write, and with one wait for the disk.
     ///
-    /// All of them are kept, or none is.
+    /// All of them are stored, or none is.
     pub fn append_all<'r>(
         &self,
         results: impl IntoIterator<Item = &'r ExecutionResult>,
@@ -248,7 +248,7 @@ impl State {
 /// Room for most lines, in bytes.
 const USUAL: usize = 4096;
 
-/// The most room that is kept for the next lines, in bytes.
+/// The most room that is reserved for the next lines, in bytes.
 const MOST_ROOM: usize = 1 << 20;
 
 /// Lines to be written at once.

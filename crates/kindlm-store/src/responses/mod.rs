@@ -1,4 +1,4 @@
-//! The response store: what models answered, kept to be used again.
+//! The response store: the answers of models, stored to be used again.
 //!
 //! [`Recorded`] wraps any [`Backend`](kindlm_types::Backend). Its [`Mode`] decides what it does. It stores one file
 //! for each request, `.kindlm/responses/ab/<digest>.json`, which people can read and compare:

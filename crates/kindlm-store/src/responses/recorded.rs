@@ -1,4 +1,4 @@
-//! A backend whose answers are kept, or come out of the store.
+//! A backend whose answers are stored, or come from the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use kindlm_types::{
 
 use super::{Mode, Responses};
 
-/// Any backend, with a response store before it. Commands and scripts are not kept: they are run each
-/// time. Agents are not kept either, and as they ask models of their own, [`Mode::Replay`] refuses them.
+/// Any backend, with a response store before it. Commands and scripts are not stored: they are run each time. Agents
+/// are not stored either, and as they ask models of their own, [`Mode::Replay`] refuses them.
 ///
-/// A recalled reply is marked as [`cached`](Reply::cached), was sent 0 times, and has the latency of its recording:
-/// checks judge what was recorded, statistics leave it out.
+/// A stored reply is marked as [`cached`](Reply::cached), was sent 0 times, and has the latency of its recording.
+/// Checks judge the recording; statistics leave it out.
 #[derive(Debug)]
 pub struct Recorded<B> {
     inner: B,
@@ -28,7 +28,7 @@ impl<B: Backend> Recorded<B> {
         Self { inner, responses }
     }
 
-    /// The reply that is kept; else that of the call, which is not made before that is known.
+    /// The stored reply; without one, the reply of the call. The call is made only after the store was searched.
     fn through<'a>(
         &'a self,
         (provider, prompt): (&'a str, &'a Prompt),

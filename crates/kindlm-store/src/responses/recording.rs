@@ -30,7 +30,7 @@ struct Recording<Q, R> {
     response: R,
 }
 
-/// An answer as it is kept.
+/// The stored form of an answer.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RecordedReply {
@@ -83,7 +83,7 @@ fn stop() -> FinishReason {
     FinishReason::Stop
 }
 
-/// Something that can be kept.
+/// An answer that can be stored.
 pub(super) trait Answer: Sized {
     /// As it is read.
     type Wire: DeserializeOwned + Into<Self>;

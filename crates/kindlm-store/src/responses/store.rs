@@ -20,12 +20,12 @@ use crate::{Digest, StoreError, atomic};
 /// The use of the stored answers of models.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Every request is sent, nothing is kept.
+    /// Every request is sent, nothing is stored.
     #[default]
     Live,
     /// A request with a stored answer is not sent again.
     Cache,
-    /// Every request is sent, and its answer kept in the place of an older one.
+    /// Every request is sent, and its answer replaces the stored one.
     Record,
     /// Nothing is sent. A request whose answer is not there fails.
     Replay,
@@ -225,7 +225,7 @@ impl Responses {
         }
     }
 
-    /// Why an answer could not be kept, if that ever happened: worth a warning at the end of a run.
+    /// Why an answer could not be stored, if that ever happened: worth a warning at the end of a run.
     ///
     /// The answer itself has been paid for and was passed on. When recording, nothing more is sent from then on.
     pub fn failure(&self) -> Option<&str> {
@@ -290,7 +290,7 @@ impl Responses {
         Ok(found)
     }
 
-    /// Keeps an answer. It has been paid for: that it cannot be kept does not spoil it.
+    /// Stores an answer. It has been paid for, so it stays valid if it cannot be stored.
     pub(super) fn keep<A: Answer>(&self, request: &Request, answer: &A) {
         self.answered.fetch_add(1, Ordering::Relaxed);
         let time = self.recorded_at.as_deref();
@@ -300,7 +300,7 @@ impl Responses {
                 self.redacted.fetch_add(u64::from(redacted), Ordering::Relaxed);
             }
             Err(err) => {
-                // The first one tells; those that follow are of the same kind.
+                // The first one is reported; those that follow are of the same kind.
                 let _ = self.failure.set(err.to_string());
             }
         }

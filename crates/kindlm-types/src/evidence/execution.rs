@@ -11,7 +11,7 @@ use crate::{
     ProviderError, Role, Speaker, ToolCall, ToolSpec, Trace, Usage, Workspace,
 };
 
-/// One labelled turn of a conversation: what was said, and what the agent did about it.
+/// One labelled turn of a conversation: its messages, and the agent's actions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Turn {
     /// The turn's label in the suite.
@@ -71,15 +71,15 @@ pub struct Execution {
     /// If `cached`: the money spent on the replies that did not come from the response store. Else `None`; see
     /// [`spent`](Self::spent).
     pub spent_usd: Option<f64>,
-    /// The cost of earlier attempts in US dollars, as far as that is known, if a run was resumed and this execution was made
-    /// again: with their judges. Else 0.
+    /// The cost of earlier attempts in US dollars, as far as it is known, if a run was resumed and this execution was
+    /// made again: with their judges. Else 0.
     pub earlier_usd: f64,
     /// Why the model stopped, at the last request.
     pub finish_reason: Option<FinishReason>,
     /// True if the conversation was ended by `maxTurns`.
     pub truncated: bool,
-    /// Why evidence is missing, in words; empty if none is known to be. Spans did not come, or a
-    /// conversation was written down before it was over.
+    /// Why evidence is missing, in words; empty if none is known to be missing. For example, spans were lost, or a
+    /// conversation was saved before it was over.
     pub gaps: Vec<String>,
     /// True if a reply came from the response store.
     pub cached: bool,
@@ -168,8 +168,8 @@ impl Execution {
             && (self.coverage.includes(channel) || self.declared.contains(&channel))
     }
 
-    /// Why evidence of a kind is known to be missing, in words; `None` if nothing speaks against it. A declaration of the
-    /// suite does not make up for it.
+    /// Why evidence of a kind is known to be missing, in words; `None` if none is. A declaration of the suite does
+    /// not make up for it.
     pub fn known_missing(&self, channel: Channel) -> Option<Cow<'_, str>> {
         let is_of_answers = matches!(
             channel,
@@ -313,7 +313,7 @@ pub struct ExecutionResult {
 impl ExecutionResult {
     /// True if the run was stopped before it was carried out, and nothing was sent for it.
     ///
-    /// One that was cut short has cost something and found out something: it is kept like one that came to its end.
+    /// An execution that was cut short has a cost and may have findings: it is stored like a complete one.
     pub fn was_never_begun(&self) -> bool {
         matches!(self.error, Some(ExecutionError::NotRun { .. }))
             && self.execution.requests == 0

@@ -1,4 +1,4 @@
-//! The evidence of one execution: what was said and done, and how complete the record is.
+//! The evidence of one execution: the messages and actions, and the completeness of the record.
 
 mod event;
 mod execution;

@@ -21,21 +21,21 @@ pub struct Transcript {
     pub tool_calls: Vec<ToolCall>,
     /// The events after each message of the user, in order; without labels.
     pub turns: Vec<Turn>,
-    /// For which kinds of evidence it tells everything.
+    /// The kinds of evidence that are complete.
     pub coverage: Coverage,
     /// The number of answers that the agent gave.
     pub requests: u32,
-    /// Tokens, where it tells them.
+    /// Tokens, if they are recorded.
     pub usage: Option<Usage>,
     /// The cost in US dollars, if it is recorded.
     pub cost_usd: Option<f64>,
     /// The duration in milliseconds, if it is recorded.
     pub latency_ms: Option<f64>,
-    /// Why it is not all of the conversation, in words; empty if nothing speaks against it.
+    /// Why it is not all of the conversation, in words; empty if it is all.
     pub gaps: Vec<String>,
-    /// Why the model stopped last, where it tells that.
+    /// Why the model stopped last, if it is recorded.
     pub finish_reason: Option<FinishReason>,
-    /// The tools that the model might call, where it tells them.
+    /// The tools that the model might call, if they are recorded.
     pub tools: Vec<ToolSpec>,
     /// Other recorded data, such as unsupported parts.
     pub metadata: Map<String, Value>,

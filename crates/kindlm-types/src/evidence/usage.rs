@@ -113,12 +113,12 @@ impl Usage {
         })
     }
 
-    /// True if it tells how many tokens there were in all.
+    /// True if it has the total number of tokens.
     pub fn is_whole(&self) -> bool {
         *self != Self::default() && !self.partial
     }
 
-    /// True if it tells the tokens of the prompt and those of the answer.
+    /// True if it has the tokens of the prompt and those of the answer.
     pub fn has_parts(&self) -> bool {
         let any = self.input_tokens > 0 || self.output_tokens > 0;
         any && !self.partial && !self.total_only

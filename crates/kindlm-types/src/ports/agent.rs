@@ -148,13 +148,13 @@ pub struct AgentReply {
     pub text: String,
     /// The parts of unsupported types, in words.
     pub unread: Option<String>,
-    /// Its structured output, where it tells one.
+    /// Its structured output, if it has one.
     pub output_json: Option<Value>,
     /// The events, in order.
     pub events: Vec<Event>,
     /// The tool calls among the events.
     pub tool_calls: Vec<ToolCall>,
-    /// Why the model stopped last, where the agent tells that.
+    /// Why the model stopped last, if the agent reports that.
     pub finish_reason: Option<FinishReason>,
     /// The kinds of evidence that are complete so far.
     pub coverage: Coverage,

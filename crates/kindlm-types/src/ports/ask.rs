@@ -107,7 +107,7 @@ impl Question {
 
 /// One of several judges that are asked the same, and one of its independent answers.
 ///
-/// A check that is put to several asks as if there were one judge; the seat says which one is meant.
+/// A check that is put to several judges asks as if there were one; the seat says which juror is meant.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seat {
     /// The judge's model id in the suite; `None` for the judge that the question would go to anyway.
@@ -121,7 +121,7 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// The question as it is put to this seat. Only questions to judges change, and a judge that a question names
+    /// The question as it is put to this juror. Only questions to judges change, and a judge that a question names
     /// stays.
     #[must_use]
     pub fn put(&self, question: Question) -> Question {
@@ -149,7 +149,7 @@ pub enum Answer {
         model: String,
         /// The vendor's name of the model that answered, if it is another than the one that was asked for.
         answered: Option<String>,
-        /// Why it ends where it does: one that is cut off may not say what the judge would have said.
+        /// Why the reply ended: a reply that is cut off may lack the judge's actual verdict.
         finish_reason: FinishReason,
         /// Tokens it took.
         usage: Usage,
@@ -163,7 +163,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// A reply that came to its end, for which nothing was spent.
+    /// A complete reply, for which nothing was spent.
     pub fn said(text: impl Into<String>, model: impl Into<String>) -> Self {
         Self::Text {
             text: text.into(),
@@ -215,7 +215,7 @@ impl AskError {
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     by_question: Arc<HashMap<String, Arc<Result<Answer, AskError>>>>,
-    /// Whose answers are seen, where several are asked the same.
+    /// The juror whose answers are used, if several are asked the same.
     seat: Option<Seat>,
     /// Texts that several questions are made of; see [`Answers::shared`].
     shared: Arc<Mutex<Vec<Shared>>>,
@@ -238,8 +238,8 @@ impl Answers {
         Arc::make_mut(&mut self.by_question).insert(question.key(), Arc::new(answer));
     }
 
-    /// The answers as one of several judges gave them: a question that knows of no others finds the answer that was
-    /// given to [`Seat::put`] of it.
+    /// The answers of one of several judges. A question that knows of no others finds the answer that was given to
+    /// [`Seat::put`] of it.
     #[must_use]
     pub fn seen_from(&self, seat: &Seat) -> Self {
         Self { seat: Some(seat.clone()), ..self.clone() }

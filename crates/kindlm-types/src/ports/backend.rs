@@ -52,7 +52,7 @@ pub struct CommandOutput {
     pub tool_calls: Vec<ToolCall>,
     /// The events that it reported; empty if it reported none.
     pub events: Vec<Event>,
-    /// For which kinds of evidence it tells everything.
+    /// The kinds of evidence that are complete.
     pub coverage: Coverage,
     /// Lines of its stdout that look like protocol and cannot be read, each with its reason.
     pub unreadable: Vec<String>,
@@ -107,7 +107,7 @@ pub trait Purse: Send + Sync {
     /// be paid for. The error says in words why there is no money for another.
     fn another(&self) -> Result<(), String>;
 
-    /// Takes back what was last set aside for one more attempt, which was not made.
+    /// Releases the last reservation for an attempt that was not made.
     fn not_made(&self);
 }
 

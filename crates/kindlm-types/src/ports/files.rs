@@ -1,4 +1,4 @@
-//! The one door through which the pure crates read files.
+//! The interface through which the pure crates read files.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -99,7 +99,7 @@ pub enum FileError {
         /// The offset of the first invalid byte.
         offset: usize,
     },
-    /// Anything else the system said.
+    /// Any other message of the system.
     #[error("cannot read `{path}`: {message}")]
     Other {
         /// As written.

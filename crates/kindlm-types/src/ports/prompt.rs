@@ -217,7 +217,7 @@ impl FinishReason {
         }
     }
 
-    /// Why an answer for this reason is not one that came to its end, in words; `None` if nothing speaks against it.
+    /// Why an answer with this reason is not complete, in words; `None` if it is complete.
     ///
     /// Vendors and frameworks have words of their own for what went wrong.
     pub fn broke_off(&self) -> Option<String> {

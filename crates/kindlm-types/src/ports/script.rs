@@ -86,7 +86,7 @@ pub type CompileScript = dyn Fn(&ScriptQuestion) -> Result<(), ScriptError> + Se
 
 /// Runs scripts.
 pub trait ScriptRunner: Send + Sync {
-    /// Runs one to its end. A script that throws has an answer; an error is what kept it from its end.
+    /// Runs a script to its end. A script that throws has an answer; an error is the obstacle that stopped it.
     fn run<'a>(
         &'a self,
         question: &'a ScriptQuestion,

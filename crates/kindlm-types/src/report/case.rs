@@ -31,7 +31,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Adds one execution, as far as it is known what was spent on it.
+    /// Adds one execution, if its cost is known.
     pub fn add(&mut self, execution: &Execution) {
         self.known_usd += execution.spent_at_least().unwrap_or_default();
         self.unknown += u32::from(execution.spent().is_none());
@@ -79,8 +79,8 @@ pub struct CaseResult {
     pub errored_repeats: u32,
     /// The scores of each check, in order of first appearance.
     pub scores: Vec<ScoreSummary>,
-    /// The distinct failure codes of what speaks against the case, in order of first appearance: checks that
-    /// failed at gate severity, checks that are errored, and executions that broke off.
+    /// The distinct failure codes of the case, in order of first appearance. They are of checks that failed at gate
+    /// severity, checks that are errored, and executions that did not end.
     pub failure_codes: Vec<FailureCode>,
     /// Checks that held.
     pub checks: CheckCounts,

@@ -101,7 +101,8 @@ impl FailureCode {
     pub const PROVIDER_ERROR: Self = Self::new("PROVIDER_ERROR");
     /// A user's script did not end, or could not be run.
     pub const SCRIPT_ERROR: Self = Self::new("SCRIPT_ERROR");
-    /// A user's script threw, cannot be read, or said what is no verdict: it fails, whichever way round it is asked.
+    /// A user's script threw, cannot be read, or returned an invalid verdict: the check fails, whether or not it is
+    /// negated.
     pub const SCRIPT_THREW: Self = Self::new("SCRIPT_THREW");
     /// A question was not asked, as the run's budget does not allow it.
     pub const BUDGET_EXCEEDED: Self = Self::new("BUDGET_EXCEEDED");
@@ -166,7 +167,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Passed, or skipped: nothing speaks against the execution.
+    /// Passed, or skipped: the check does not fail the execution.
     pub fn held(&self) -> bool {
         matches!(self, Self::Pass | Self::Skipped { .. })
     }
@@ -305,7 +306,7 @@ impl Outcome {
         }
     }
 
-    /// True if nothing speaks against the execution (`scored` holds, unless the run is strict).
+    /// True if no check fails the execution (`scored` holds, unless the run is strict).
     pub fn held(self) -> bool {
         matches!(self, Self::Passed | Self::Scored)
     }

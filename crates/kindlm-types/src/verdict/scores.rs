@@ -19,7 +19,7 @@ pub fn weighted_score(results: &[AssertionResult]) -> Option<f64> {
 /// The mean of each named score, in order of first appearance; `weight` is the sum of what contributes.
 ///
 /// A check contributes its score to its `metric`. It also contributes its named scores, with the weight of each name
-/// times its own. Where both have the same name, the metric counts.
+/// times its own. If both have the same name, the metric counts.
 pub fn named_scores(results: &[AssertionResult]) -> Vec<NamedScore> {
     let mut names: Vec<(&str, Mean)> = Vec::new();
     let mut add = |name, score: Score, weight: f64| {

@@ -184,7 +184,7 @@ impl<'a> Line<'a> {
         self.vars.as_ref().unwrap_or(&NONE)
     }
 
-    /// True if the record says anything about what an agent said or did.
+    /// True if the record contains any message or action of an agent.
     pub(super) fn has_evidence(&self) -> bool {
         self.agent_output.is_some()
             || self.tool_calls.is_some()
@@ -256,7 +256,7 @@ impl<'a> Line<'a> {
             Some(Value::String(text)) => vec![Message::new(Role::User, text)],
             Some(value) => vec![Message::new(Role::User, ecma::stringify(&value))],
         };
-        // A record with tool calls, even with none, tells of at least one answer and all its calls.
+        // A record with tool calls, even an empty list, is evidence of at least one answer and all its calls.
         let requests = u32::from(self.tool_calls.is_some());
         let events = self.events.take().unwrap_or_default();
         let (usage, cost) = Event::usage(&events);

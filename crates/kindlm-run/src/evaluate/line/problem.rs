@@ -22,7 +22,7 @@ pub(super) fn unreadable(problem: &Problem) -> String {
     format!("{NO_TRANSCRIPT}{}{place}{}{help}", problem.pointer, problem.message)
 }
 
-/// Begins what is said of a transcript.
+/// The start of a message about a transcript.
 const NO_TRANSCRIPT: &str = "cannot be read: ";
 
 /// The problem of a text that should be a record: in the value of a key, or in its JSON.

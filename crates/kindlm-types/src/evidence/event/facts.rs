@@ -37,7 +37,7 @@ pub struct Facts<'e> {
 /// A call of a tool with its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action<'e> {
-    /// Tells this call from others.
+    /// Distinguishes this call from others.
     pub call_id: &'e str,
     /// The tool's name in the agent's words; `None` if only the result of the call is known.
     pub name: Option<&'e str>,
@@ -54,7 +54,7 @@ pub struct Action<'e> {
 /// A call of another agent with its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubagentCall<'e> {
-    /// Tells this call from others.
+    /// Distinguishes this call from others.
     pub call_id: &'e str,
     /// The other agent's name; `None` if only the result of the call is known.
     pub name: Option<&'e str>,
@@ -103,7 +103,7 @@ impl ActionState {
     }
 }
 
-/// The exit code that the answer of a tool tells which runs commands; of several the first that is not 0.
+/// The exit code in the answer of a tool that runs commands; of several, the first that is not 0.
 ///
 /// Agents and APIs have different keys for it, and some have it one level down.
 pub fn exit_code(output: &Value) -> Option<i64> {
@@ -118,7 +118,7 @@ pub fn exit_code(output: &Value) -> Option<i64> {
 }
 
 impl Action<'_> {
-    /// The exit code of the command that it ran, where its answer tells one.
+    /// The exit code of the command that it ran, if its answer has one.
     pub fn exit_code(&self) -> Option<i64> {
         self.output.filter(|_| self.kind == ToolKind::Shell).and_then(exit_code)
     }

@@ -218,7 +218,7 @@ impl Event {
         }
     }
 
-    /// Why an event cannot be, where a source tells it so: a cost below 0 would hide another.
+    /// Why the recorded event is invalid: a cost below 0 would hide another.
     pub fn problem(&self) -> Option<String> {
         match self {
             Self::Usage { cost_usd: Some(cost), .. } if *cost < 0.0 => {
@@ -257,7 +257,7 @@ impl Event {
         named.collect()
     }
 
-    /// The tokens that events tell, and what they cost; `None` for what no event tells, or not all of those do.
+    /// The tokens in events, and their cost; `None` for a value that no event has, or that is incomplete.
     pub fn usage(events: &[Self]) -> (Option<Usage>, Option<f64>) {
         let (mut sum, mut cost) = (UsageSum::default(), Some(0.0));
         for event in events {
@@ -299,7 +299,7 @@ impl Event {
         let events = calls.iter().flat_map(Self::of_call);
         let mut ids = std::collections::HashSet::new();
         if !calls.iter().all(|it| ids.insert(&it.id)) {
-            // Only its place tells which call a result answers.
+            // Only its place shows which call a result answers.
             return events.collect();
         }
         let (asked, answered): (Vec<_>, Vec<_>) =

@@ -1,4 +1,4 @@
-//! The one door through which folders are made for agents.
+//! The interface through which folders are made for agents.
 
 use std::path::Path;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub trait Workspaces: Send + Sync {
     ) -> BoxFuture<'a, Result<Box<dyn OpenWorkspace>, WorkspaceError>>;
 }
 
-/// A folder that is ready for one agent. It is removed when this is dropped, unless it is to be kept.
+/// A folder that is ready for one agent. It is removed when this is dropped, unless the user asked to keep it.
 pub trait OpenWorkspace: Send + Sync {
     /// Its path. A program that works in it needs the isolation around it: see [`command`](Self::command) and
     /// [`for_agent`](Self::for_agent).
@@ -66,7 +66,7 @@ pub trait OpenWorkspace: Send + Sync {
         Self: 'a;
 }
 
-/// Why there is no workspace, or nothing is known of what became of it; in words, with what to do.
+/// Why there is no workspace, or its result is unknown; in words, with the advice.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct WorkspaceError(pub String);

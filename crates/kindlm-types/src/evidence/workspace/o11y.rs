@@ -33,7 +33,7 @@ pub struct O11y {
     pub compactions: usize,
     /// The duration of its work, in milliseconds.
     pub duration_ms: f64,
-    /// Tokens it used, as far as it tells.
+    /// Tokens it used, as far as they are recorded.
     pub usage: Usage,
     /// The cost of its tokens in US dollars; absent if that is not known.
     #[serde(rename = "estimatedCostUSD", skip_serializing_if = "Option::is_none")]
@@ -46,7 +46,7 @@ pub struct O11y {
 pub struct ShellRun {
     /// The command line.
     pub command: String,
-    /// Its exit code, where the tool's answer tells it.
+    /// Its exit code, if the tool's answer has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
     /// True if it succeeded; absent if its end is unknown.
@@ -60,7 +60,7 @@ pub struct ShellRun {
 pub struct Fetched {
     /// Its address.
     pub url: String,
-    /// The HTTP status, where the tool's answer tells it.
+    /// The HTTP status, if the tool's answer has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<i64>,
     /// True if it came; absent if that is unknown.

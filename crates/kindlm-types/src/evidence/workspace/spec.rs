@@ -24,7 +24,7 @@ pub struct WorkspaceSpec {
     pub max_files: u64,
     /// The most bytes of texts and diffs of changed files that are stored as evidence.
     pub max_diff_bytes: u64,
-    /// For worktrees: what is checked out; `HEAD` if absent.
+    /// For worktrees: the reference that is checked out; `HEAD` if absent.
     pub reference: Option<String>,
     /// True if the agent reaches the network, where the isolation can keep it from that.
     pub network: bool,
@@ -99,7 +99,7 @@ impl ContainerEngine {
     }
 }
 
-/// Something to be found out in the workspace when the agent has finished; kept as evidence.
+/// A workspace query: it is made when the agent has finished, and its result is stored as evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Gather {
     /// The text of a file, before anything hidden is put in.

@@ -40,7 +40,7 @@ impl AssertionSummary {
         self.failing_cases.saturating_sub(self.failing.len() as u64)
     }
 
-    /// True if the rule was kept wherever it was judged, and judged wherever it applies.
+    /// True if the rule held wherever it was judged, and was judged wherever it applies.
     pub fn held(&self) -> bool {
         self.kept.count == self.kept.total && self.errored == 0
     }

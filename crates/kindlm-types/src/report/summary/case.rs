@@ -149,7 +149,7 @@ impl CaseResult {
             && self.executions.iter().any(ExecutionResult::is_unchecked)
     }
 
-    /// Why nothing is known of a case that was skipped, in words: it was not run, or no check applied.
+    /// Why a skipped case has no result, in words: it was not run, or no check applied.
     pub fn why_skipped(&self) -> String {
         let because = |what: &str, why: Option<String>| match why.filter(|it| !it.is_empty()) {
             Some(why) => format!("{what}: {why}"),
@@ -165,8 +165,8 @@ impl CaseResult {
         because("not run", self.errors().first().map(|it| it.error.message()))
     }
 
-    /// The first repeat whose answer was refused, filtered or cut short: whatever held there may have held
-    /// because little was said.
+    /// The first repeat whose answer was refused, filtered or cut short. A check that held there may have held only
+    /// because the answer is short.
     pub fn curtailed(&self) -> Option<&ExecutionResult> {
         self.executions.iter().find(|it| {
             it.execution.truncated
