@@ -16,8 +16,8 @@ fn main() -> std::process::ExitCode {
     kindlm_cli::run(std::env::args_os(), kindlm_cli::Io::system()).code().into()
 }
 
-/// Keeps files that the caller left open from every program that is started here: an agent could write to them. Those that
-/// this process opens itself are kept from them anyway.
+/// Keeps files that the caller left open from every program that is started here: an agent could write to them. The
+/// files that this process opens itself are not inherited anyway.
 #[cfg(unix)]
 fn keep_files_from_children() {
     use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
@@ -42,8 +42,8 @@ fn keep_files_from_children() {
 #[cfg(not(unix))]
 fn keep_files_from_children() {}
 
-/// Lets the process have as many files open as it may: a request under way is one, and where nothing else is said a shell
-/// allows 256 on macOS. It need not work.
+/// Raises the limit of open files as far as allowed. Each request under way is an open file, and a shell on macOS
+/// allows 256 by default. A failure is ignored.
 #[cfg(unix)]
 fn allow_many_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -1,4 +1,4 @@
-//! The arguments that say what a run is: kept with it, so that going on with it needs none of them.
+//! The arguments that define a run. They are stored with it, so that resuming it needs none of them.
 
 use std::path::Path;
 
@@ -56,7 +56,7 @@ impl Base<'_> {
         }
     }
 
-    /// Arguments that were kept, as they are to be given here.
+    /// Stored arguments, converted to those that are given here.
     fn given(self, mut args: TestArgs) -> TestArgs {
         if let Some(folder) = &mut args.responses.responses_dir {
             *folder = self.folder.join(&*folder);
@@ -128,7 +128,7 @@ fn fixed(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     all
 }
 
-/// The arguments to go on with `run`, which was begun with `begun`: those, unless others are given.
+/// The arguments to resume `run`, which was begun with `begun`: those, unless others are given.
 fn again(
     given: TestArgs,
     run: &str,

@@ -1,7 +1,7 @@
 //! `kindlm test --watch`: runs again when a file is saved that the suite is made of.
 //!
-//! Answers of models are kept and used again (`--responses cache`, unless another mode is asked for), so a run after
-//! a change asks only for what the change touches.
+//! Answers of models are stored and used again (`--responses cache`, unless another mode is requested), so a run
+//! after a change sends only the requests that the change affects.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use kindlm_run::suite_files::look_at_programs;
 /// there are only few files.
 const EVERY: Duration = Duration::from_millis(300);
 
-/// The number of further polls, at a third of the interval, after which a missing file counts as removed.
+/// The number of further polls, at three times the usual rate, after which a missing file counts as removed.
 const UNTIL_GONE: u32 = 5;
 
 /// Runs until it is interrupted; ends as the last run did, or as interrupted if that was cut short.

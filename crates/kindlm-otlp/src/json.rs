@@ -36,12 +36,13 @@ pub fn decode_value(payload: &Value) -> Result<Decoded, DecodeError> {
     Ok(decoded)
 }
 
-/// Reads the body of an export request of log records, of which only events of the conventions are kept.
+/// Reads the body of an export request of log records. Only events of the conventions are used.
 pub fn decode_logs_json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     decode_logs_value(&parse(bytes)?)
 }
 
-/// Reads any export request that is JSON already: what it tells of agents, and how much it is of something else.
+/// Reads any export request that is JSON already. Returns its evidence about agents, and the number of requests of
+/// other signals.
 pub(crate) fn decode_any(payload: &Value) -> Result<Decoded, DecodeError> {
     let has = |key: &str| field(payload, key).is_some();
     let mut decoded = match (has("resourceSpans"), has("resourceLogs")) {

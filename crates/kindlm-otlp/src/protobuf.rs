@@ -28,7 +28,7 @@ pub fn decode_protobuf(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     Ok(decoded)
 }
 
-/// Reads the body of an export request of log records, of which only events of the conventions are kept.
+/// Reads the body of an export request of log records. Only events of the conventions are used.
 pub fn decode_logs_protobuf(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let request = wire::LogsRequest::decode(bytes).map_err(|err| broken(&err))?;
     let scopes = request.resource_logs.into_iter().flat_map(|it| it.scope_logs);

@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 pub struct OtlpSpan {
     /// The trace that it belongs to: 32 hex digits, where the sender keeps to the specification.
     pub trace_id: String,
-    /// Tells the span from others of its trace: 16 hex digits, likewise.
+    /// Distinguishes the span from others of its trace: 16 hex digits, likewise.
     pub span_id: String,
     /// The span within which this one ran.
     pub parent_span_id: Option<String>,
-    /// True if that span is said to run in another process, so that it may never arrive here.
+    /// True if that span is marked as running in another process, so that it may never arrive here.
     pub parent_is_remote: bool,
     /// The name of the operation.
     pub name: String,
@@ -21,7 +21,7 @@ pub struct OtlpSpan {
     pub kind: i64,
     /// When it began, in nanoseconds since 1970.
     pub start_ns: u64,
-    /// When it ended, in nanoseconds since 1970; `None` if that is not said.
+    /// When it ended, in nanoseconds since 1970; `None` if that is not recorded.
     pub end_ns: Option<u64>,
     /// Its attributes.
     pub attributes: Map<String, Value>,
@@ -42,7 +42,7 @@ pub struct OtlpSpan {
 /// Something that happened while a span ran.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SpanEvent {
-    /// When, in nanoseconds since 1970; 0 if that is not said.
+    /// When, in nanoseconds since 1970; 0 if that is not recorded.
     pub time_ns: u64,
     /// What.
     pub name: String,
@@ -125,7 +125,7 @@ pub(crate) fn some_id(id: String) -> Option<String> {
     (!id.bytes().all(|it| it == b'0')).then_some(id)
 }
 
-/// Bits of a span's flags: whether it is known where the parent ran, and whether that was elsewhere.
+/// Bits of a span's flags: one is set if the place of the parent is known, the other if it ran in another process.
 const PARENT_IS_KNOWN: u32 = 0x100;
 const PARENT_IS_REMOTE: u32 = 0x200;
 

@@ -78,7 +78,7 @@ impl Timeline<'_, '_> {
         self.events.push((time, event));
     }
 
-    /// Each request repeats what was said before: new is what there is more of.
+    /// Each request repeats the earlier messages: only the additional ones are new.
     fn users<'m>(&mut self, at: usize, told: &'m [Said], heard: &mut HashMap<&'m str, usize>) {
         let mut here: HashMap<&str, usize> = HashMap::new();
         for text in

@@ -15,7 +15,7 @@ const MAX_CLIMB: usize = 256;
 pub(crate) struct Step<'s> {
     pub(crate) span: &'s OtlpSpan,
     pub(crate) kind: Kind,
-    /// Tokens that this span tells of, and no other inside it.
+    /// Tokens that this span records, and no other inside it.
     pub(crate) usage: Option<Usage>,
 }
 

@@ -124,7 +124,7 @@ impl Secrets {
         }
     }
 
-    /// True if no value is known.
+    /// True if it has no values.
     pub fn is_empty(&self) -> bool {
         self.forms.is_empty()
     }
@@ -196,7 +196,7 @@ impl Secrets {
             found = true;
         }
         if rules == Rules::All {
-            // `{"password": "…"}`: the name tells, and the value stands alone.
+            // `{"password": "…"}`: the name marks the value, which is the whole text.
             for (name, value) in map.iter_mut() {
                 if let Value::String(text) = value
                     && !text.contains(REDACTED)

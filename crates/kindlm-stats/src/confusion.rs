@@ -6,13 +6,13 @@ use crate::{Tally, Undefined, float};
 /// truth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Confusion {
-    /// Both said pass.
+    /// Both passed the output.
     pub both_pass: u64,
-    /// People said pass, the judge said fail: it is too strict.
+    /// People passed the output, the judge failed it: it is too strict.
     pub only_human: u64,
-    /// People said fail, the judge said pass: it is too kind.
+    /// People failed the output, the judge passed it: it is too kind.
     pub only_judge: u64,
-    /// Both said fail.
+    /// Both failed the output.
     pub both_fail: u64,
 }
 
@@ -56,7 +56,7 @@ impl Confusion {
         self.both_pass.saturating_add(self.only_judge)
     }
 
-    /// On how many of all outputs both said the same.
+    /// The share of all outputs on which both gave the same answer.
     pub fn agreement(&self) -> Result<Tally, Undefined> {
         Tally::new(self.both_pass.saturating_add(self.both_fail), self.total())
     }

@@ -10,7 +10,7 @@ use crate::{Confidence, Confusion, Interval, Undefined, float};
 pub struct Kappa {
     /// From -1 to 1.
     pub value: f64,
-    /// The share of outputs on which both said the same, from 0 to 1.
+    /// The share of outputs on which both gave the same answer, from 0 to 1.
     pub agreement: f64,
     /// The share on which they would have by chance, from 0 to below 1.
     pub chance: f64,
@@ -25,13 +25,14 @@ pub struct Kappa {
 pub enum KappaInterval {
     /// The value and `z` standard errors on each side.
     LargeSample(Interval),
-    /// There is no disagreement, so the standard error is 0 however few outputs there are. The interval is Wilson's for
-    /// the agreement, with chance held where it was seen.
+    /// There is no disagreement, so the standard error is 0 however few outputs there are. The interval is Wilson's
+    /// for the agreement, with chance fixed at its observed value.
     Perfect(Interval),
     /// There is no agreement. The standard error can be 0 then, however few outputs there are, so the interval is Wilson's
     /// for the agreement, as for [`Self::Perfect`].
     Opposed(Interval),
-    /// One of the two always said the same: kappa is then 0 whatever the outputs are, and no interval has a meaning.
+    /// One of the two always gave the same answer: kappa is then 0 whatever the outputs are, and no interval has a
+    /// meaning.
     Constant,
 }
 

@@ -1,9 +1,9 @@
 //! Says how far a judge can be trusted.
 //!
-//! A judge model says of outputs whether they pass; people have said the same of some of them. This crate holds one
-//! against the other: [`Confusion`] counts, [`Confusion::kappa`] is the agreement beyond chance, [`best_threshold`]
-//! finds the score from which a judge's "pass" agrees best, and [`rogan_gladen`] and [`prediction_powered`] correct the
-//! pass rate that a judge reports for the errors that it is known to make.
+//! A judge model decides for outputs whether they pass; people have decided the same for some of them. This crate
+//! compares the two. [`Confusion`] counts, [`Confusion::kappa`] is the agreement beyond chance, and
+//! [`best_threshold`] finds the score from which a judge's "pass" agrees best. [`rogan_gladen`] and
+//! [`prediction_powered`] correct the pass rate that a judge reports for its known errors.
 //!
 //! Everything is a pure function of counts and scores. A quantity without a value is an error with the reason
 //! ([`Undefined`]): no function returns NaN or an infinite number.
@@ -58,7 +58,7 @@ pub enum Undefined {
         "people and judge gave every output the same answer, so agreement cannot be told from chance"
     )]
     OneAnswer,
-    /// People passed everything, or nothing: one of the judge's error rates cannot be seen.
+    /// People passed everything, or nothing: one of the judge's error rates cannot be measured.
     #[error(
         "people gave every output the same answer, so one of the judge's error rates is unknown"
     )]

@@ -26,7 +26,7 @@ pub struct Unlabelled {
 pub enum Tuning {
     /// As much as gives the smallest variance: hardly at all, if it says little about what people say.
     Power,
-    /// By this factor, from 0 (not at all: the mean of what people said) to 1 (in full).
+    /// By this factor, from 0 (not at all: the mean of people's answers) to 1 (in full).
     Fixed(f64),
 }
 
@@ -142,6 +142,6 @@ fn power(labelled: &Labelled, unlabelled: &Unlabelled) -> f64 {
         n * labelled.judge_variance + m * unlabelled.variance + n * m / (n + m) * apart * apart;
     let pooled = squares / (n + m - 1.0);
     let lambda = labelled.covariance / ((1.0 + n / m) * pooled);
-    // A judge that always says the same tells nothing.
+    // A judge that always gives the same answer is no evidence.
     if lambda.is_finite() { lambda.clamp(0.0, 1.0) } else { 0.0 }
 }

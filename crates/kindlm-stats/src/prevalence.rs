@@ -34,7 +34,7 @@ pub fn rogan_gladen_rate(
     Ok((observed + specificity - 1.0) / informedness)
 }
 
-/// The pass rate that people would have found among outputs that only the judge has seen.
+/// The pass rate that people would have found among outputs that only the judge has judged.
 ///
 /// `observed` is what the judge found there; `judged` says how it errs, and must be of other outputs of the same kind.
 /// The interval is the delta method's, in which the counts of `observed` and the judge's two error rates all vary. For

@@ -24,8 +24,8 @@ impl Weights {
     }
 }
 
-/// Cohen's weighted kappa: `1 - seen / expected` of the weighted disagreement; Cohen (1968), *Psychol. Bull.* 70:213.
-/// Pairs are two raters' scores of the same output; how far scores are apart is their difference.
+/// Cohen's weighted kappa: `1 - observed / expected` of the weighted disagreement; Cohen (1968), *Psychol. Bull.*
+/// 70:213. Pairs are two raters' scores of the same output; how far scores are apart is their difference.
 ///
 /// It does not exist if neither rater ever gave but one and the same score ([`Undefined::OneAnswer`]). Takes time that
 /// grows with the number of distinct scores, squared.

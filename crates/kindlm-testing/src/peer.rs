@@ -52,8 +52,8 @@ impl Peer {
         command
     }
 
-    /// Writes the suite of the benches in the peer's own form into `folder`, and gives back the command that runs it
-    /// against the server at `url`: `cases` prompts, each with three checks by rules, nothing cached and nothing kept.
+    /// Writes the suite of the benches in the peer's own form into `folder`. Returns the command that runs it against
+    /// the server at `url`: `cases` prompts, each with three checks by rules, nothing cached and nothing stored.
     pub fn run(
         &self,
         folder: &Path,

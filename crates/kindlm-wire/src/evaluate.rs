@@ -1,7 +1,7 @@
 //! The input and output of `kindlm evaluate`: one record of an agent's messages and actions, one evaluation of it.
 //!
-//! Keys are in `snake_case`, as in the logs such records come from. Every field of a [`Record`] is optional,
-//! and what is not known is kept in [`Record::extra`].
+//! Keys are in `snake_case`, as in the logs such records come from. Every field of a [`Record`] is optional, and
+//! unknown keys are stored in [`Record::extra`].
 
 use std::collections::BTreeMap;
 

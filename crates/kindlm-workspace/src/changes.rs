@@ -28,7 +28,8 @@ pub(crate) fn globs(globs: &[String]) -> Result<GlobSet, String> {
     set.build().map_err(|err| err.to_string())
 }
 
-/// Compares two folders, of the first of which is known what is in it; at most so many bytes of texts and diffs are kept.
+/// Compares two folders; the contents of the first are already listed. Stores at most so many bytes of texts and
+/// diffs.
 pub(crate) fn changes(
     (start, before): (&Inside, &Tree),
     end: &Inside,
@@ -98,7 +99,7 @@ fn is_same((one, other): (&Inside, &Inside), path: &Path) -> io::Result<bool> {
     }
 }
 
-/// A change with what can be said about it.
+/// A change with its description.
 fn described(
     mut change: FileChange,
     start: &Inside,
@@ -126,7 +127,7 @@ fn described(
     change.cut = matches!(new, Content::TooLarge)
         || (matches!(old, Content::TooLarge)
             && (matches!(new, Content::Text(_)) || change.change == ChangeKind::Deleted));
-    // A text that replaces a binary file is kept whole, as there is no diff of it.
+    // A text that replaces a binary file is stored whole, as there is no diff of it.
     if change.cut || (change.binary && !matches!(new, Content::Text(_))) {
         return Ok(change);
     }

@@ -15,7 +15,7 @@ use crate::open::Open;
 use crate::options::{FoldersOptions, folder, slug};
 use crate::start::{Start, StartKey};
 
-/// Folders for agents. Everything is removed when this is dropped, unless it is to be kept.
+/// Folders for agents. Everything is removed when this is dropped, unless the user asked to keep it.
 #[derive(Debug)]
 pub struct Folders {
     options: FoldersOptions,
@@ -40,7 +40,7 @@ impl Folders {
         self.source(spec).map(|_| ())
     }
 
-    /// The folder that holds those that were kept, if any was made.
+    /// The folder of the workspaces that were not removed, if any was made.
     pub fn kept(&self) -> Option<PathBuf> {
         let root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
         root.as_ref().filter(|_| self.options.keep).map(|it| it.path().to_path_buf())

@@ -1,8 +1,8 @@
 //! Folders in which agents work.
 //!
-//! [`Folders`] gives each execution a folder of its own that starts as a folder of the suite, and tells afterwards what
-//! has changed in it, what commands find there, and what tests say ([`reports`]). Reading and writing in a folder that an
-//! agent has had in its hands never leaves that folder, whatever links the agent has made.
+//! [`Folders`] gives each execution a folder of its own that starts as a folder of the suite. It reports afterwards
+//! the changes in it, the results of commands there, and the results of tests ([`reports`]). Reading and writing in a
+//! folder that an agent has had in its hands never leaves that folder, whatever links the agent has made.
 //!
 //! ```
 //! use kindlm_types::workspace::{TestFormat, TestStatus};

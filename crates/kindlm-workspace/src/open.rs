@@ -111,7 +111,8 @@ impl Open {
         Ok(workspace)
     }
 
-    /// Ends what still runs, and removes the folder unless it is to be kept. An error says why it is still there.
+    /// Ends the processes that still run, and removes the folder unless the user asked to keep it. An error says why
+    /// it is still there.
     async fn remove(&mut self, backend: &dyn Backend) -> Result<(), WorkspaceError> {
         self.wrap.end(&self.folder, backend).await;
         let work = self.work.take();

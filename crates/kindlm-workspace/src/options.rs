@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use kindlm_types::{WorkFor, WorkspaceError};
 use tempfile::TempDir;
 
-/// The variable that tells an agent where the suite is.
+/// The variable with the path of the suite, for an agent.
 const SUITE: &str = "KINDLM_SUITE";
-/// The variable that tells an agent where it works.
+/// The variable with the path of the workspace, for an agent.
 pub(crate) const WORKSPACE: &str = "KINDLM_WORKSPACE";
 
 /// The sources and the target of the folders that are made.

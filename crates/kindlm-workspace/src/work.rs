@@ -49,7 +49,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Copies a start, whose size is known to be allowed, to a folder.
+/// Copies a start to a folder. Its size has been checked before.
 pub(crate) async fn copy_start(start: &Path, to: &Path) -> Result<(), WorkspaceError> {
     let (from, to) = (start.to_path_buf(), to.to_path_buf());
     blocking(move || copy(&from, &to, &[], Limits::NONE, NAME)).await

@@ -116,8 +116,8 @@ impl ScriptHost {
 
     /// Runs a script.
     ///
-    /// A script that throws has an answer; an error is what kept it from its end. Must be called inside a Tokio
-    /// runtime with I/O and time enabled. A call that is given up goes on until its time is over.
+    /// A script that throws has an answer; an error is the obstacle that stopped it. Must be called inside a Tokio
+    /// runtime with I/O and time enabled. A call whose future is dropped continues until its time is over.
     pub async fn run(&self, question: &ScriptQuestion) -> Result<ScriptAnswer, ScriptError> {
         let pool = &self.pools[match question.runtime {
             ScriptRuntime::QuickJs => 0,

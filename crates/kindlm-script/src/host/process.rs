@@ -360,7 +360,7 @@ impl Unread {
                     self.written = 0;
                 }
             }
-            // The worker is gone; what it wrote before tells why.
+            // The worker is gone; its earlier output shows why.
             Err(_) => *self = Self::default(),
         }
     }

@@ -19,7 +19,7 @@ use crate::limits;
 
 /// Address space of the engine's memory: twice the limit, as free blocks are not merged.
 const ARENA: usize = 2 * limits::MEMORY;
-/// Bytecode of inline code that is kept, in bytes.
+/// The most bytecode of inline code that is cached, in bytes.
 const KEPT: usize = 32 << 20;
 /// From this much memory on, a worker is replaced after the call, so that it is given back.
 const BLOATED: usize = 48 << 20;

@@ -112,7 +112,7 @@ fn system_calls() -> Result<(), String> {
     Ok(())
 }
 
-/// Closes what the caller of this program left open beside stdin, stdout and stderr.
+/// Closes the files that the caller of this program left open beside stdin, stdout and stderr.
 ///
 /// Must be called before the program has opened anything itself.
 pub(crate) fn close_inherited() {

@@ -62,7 +62,7 @@ pub(crate) struct Current {
     console_dropped: usize,
 }
 
-/// Modules that were seen, for as long as the worker lives.
+/// Modules that were loaded, for as long as the worker lives.
 #[derive(Debug, Default)]
 pub(crate) struct Modules {
     /// The root folder, absolute.

@@ -22,7 +22,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// The dialect that is spoken at a path; `OpenAI`'s where none is known.
+    /// The dialect of a path; `OpenAI`'s for an unknown path.
     pub fn at(path: &str) -> Self {
         let path = path.split('?').next().unwrap_or(path);
         let known = [

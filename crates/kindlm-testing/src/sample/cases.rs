@@ -327,7 +327,7 @@ fn command() -> CaseResult {
     case("packs an order of two parcels", "command", &[], vec![judged(execution, results)])
 }
 
-/// Rules of a prompt: kept, broken in one of two repeats, without a verdict, not applicable.
+/// Rules of a prompt: held, violated in one of two repeats, without a verdict, not applicable.
 fn researches() -> CaseResult {
     const FAILED: FailureCode = FailureCode::new("PROMPT_ASSERTION_FAILED");
     let rule = |result: AssertionResult| AssertionResult {

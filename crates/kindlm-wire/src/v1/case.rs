@@ -235,7 +235,7 @@ impl CaseHead {
         Ok(Self(json.into()))
     }
 
-    /// A head that was kept as this text.
+    /// A case head that was stored as this text.
     pub fn kept(text: &str) -> Self {
         Self(text.into())
     }

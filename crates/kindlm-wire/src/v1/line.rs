@@ -70,7 +70,7 @@ impl LineWriter {
     }
 }
 
-/// True if it is short, mostly said of many executions, and written alike where it is equal: keys of `metadata` may be in
+/// True if it is short, common to many executions, and always written in the same way. Keys of `metadata` may be in
 /// another order, and zero has two signs.
 fn is_plain(it: &AssertionResult) -> bool {
     matches!(it.verdict, Verdict::Pass)

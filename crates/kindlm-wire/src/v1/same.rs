@@ -18,12 +18,12 @@ impl<T> Default for Same<T> {
     }
 }
 
-/// After this many other lists in a row only one of as many is kept: where no two are the same, keeping costs as much as
-/// writing.
+/// After this many other lists in a row only one of as many is stored: where no two are the same, storing costs as
+/// much as writing.
 const OTHERS: u32 = 32;
 
 impl<T: Clone + PartialEq> Same<T> {
-    /// The JSON of a list, if it is at hand or is worth being kept; `written` looks like it.
+    /// The JSON of a list, if it is at hand or is worth being stored; `written` looks like it.
     ///
     /// Lists that are equal must be written in the same way.
     pub(super) fn json<W: Serialize>(

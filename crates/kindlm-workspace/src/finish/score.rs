@@ -230,7 +230,7 @@ impl<'a> Score<'a> {
         Ok(Self { task, parts, folder: at, inside, made: Some(made) })
     }
 
-    /// Ends what still runs, and removes the copy unless it is to be kept.
+    /// Ends the processes that still run, and removes the copy unless the user asked to keep it.
     pub(crate) async fn close(mut self, backend: &dyn Backend) -> Result<(), WorkspaceError> {
         self.task.wrap.end(&self.folder, backend).await;
         let made = self.made.take();

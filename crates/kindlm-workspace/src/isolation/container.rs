@@ -76,7 +76,7 @@ impl Boxed {
         }
         words.extend(["--env", "HOME=/tmp", "--env", &workspace]);
         for name in self.container.env.iter().map(String::as_str).chain(inner.env.iter().copied()) {
-            // By its name alone: the value is not to be seen in a list of processes.
+            // By its name alone: the value must not appear in a list of processes.
             words.extend(["--env", name]);
         }
         words.extend([self.container.image.as_str(), "sh", "-c"]);

@@ -67,7 +67,7 @@ fn result(line: &str) -> Option<(String, TestStatus)> {
         it if it == "ignored" || it.starts_with("ignored, ") => TestStatus::Skipped,
         _ => return None,
     };
-    // `- should panic` is said about the test, and is no part of its name.
+    // `- should panic` is a remark about the test, and is no part of its name.
     Some((name.trim_end_matches(" - should panic").to_owned(), status))
 }
 

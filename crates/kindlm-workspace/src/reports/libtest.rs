@@ -55,7 +55,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
                 counts.passed += line.passed.unwrap_or_default();
                 counts.failed += line.failed.unwrap_or_default();
                 counts.ignored += line.ignored.unwrap_or_default();
-                // Without nextest a suite is a binary, whose name is not said.
+                // Without nextest a suite is a binary, whose name is not reported.
                 let name = binary.take().unwrap_or_else(|| format!("suite {}", counts.ended));
                 let left_out = line.filtered_out.and_then(|it| u32::try_from(it).ok());
                 let of = counts.binaries.entry(name).or_default();
