@@ -1,4 +1,4 @@
-//! Interrupts: the first finishes what is under way, the second stops now.
+//! Interrupts: the first lets running executions finish, the second stops at once.
 
 use std::future::Future;
 use std::pin::pin;
@@ -25,8 +25,8 @@ pub(crate) struct Abortable<'a> {
 
 /// Waits for a run, and for people who lose patience with it.
 ///
-/// The first interrupt stops the run by `control`, and ends `waits` for turns and retries; the second gives up what is
-/// under way by `abort`. `say` gets what an interrupt leads to, and long waits that providers ask for.
+/// The first interrupt stops the run by `control`, and ends `waits` for turns and retries; the second aborts running
+/// calls by `abort`. `say` gets the consequences of an interrupt, and long waits that providers ask for.
 pub(crate) async fn attend<T>(
     run: impl Future<Output = T>,
     control: &Control,
@@ -111,7 +111,7 @@ impl<'a> Abortable<'a> {
 fn given_up(provider: &str) -> ProviderError {
     let message = "given up, because the run was interrupted twice";
     let err = ProviderError::new(ProviderErrorKind::Connection, provider, message);
-    // As what only had to wait when the run was stopped: it was not run.
+    // Like a request that was still waiting when the run was stopped: it was not run.
     ProviderError { attempts: 0, ..err.retryable().lost() }
 }
 

@@ -114,8 +114,8 @@ impl<'s> Panel<'s> {
         self.judging.renamed(name).settled()
     }
 
-    /// The digest of what changes the models' answers beside their names: settings of their providers, and programs that
-    /// answer for them. `None` if nothing does.
+    /// The digest of everything that changes the models' answers beside their names: settings of their providers, and
+    /// programs that answer for them. `None` if there is nothing.
     pub(crate) fn decided(
         &self,
         providers: &Map<String, Value>,

@@ -1,4 +1,4 @@
-//! Finds a suite, reads it, and shows what is wrong with it.
+//! Finds a suite, reads it, and shows its problems.
 
 use std::fs;
 use std::io::{ErrorKind, Read as _};

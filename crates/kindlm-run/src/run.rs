@@ -109,8 +109,8 @@ impl Prepared {
         if let Some(rate) = config.pass_rate_min {
             set_pass_rate(&mut suite.gates, rate);
         }
-        // A budget is one for what this process sends: a shard is not all of its run, and transcripts were paid for
-        // elsewhere. A cost that is not known, by the user's leave, cannot be held against the budget.
+        // A budget covers the requests of this process only: a shard is not all of its run, and transcripts were paid
+        // for elsewhere. An unknown cost that the user allowed cannot be held against the budget.
         let sends_all = config.select.shard.is_none()
             && suite.cases.iter().all(|it| it.kind != CaseKind::Transcript);
         if let (Some(usd), true, false) =
@@ -241,7 +241,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Executes the plan, stores what comes of it, and hands the report to `take`.
+    /// Executes the plan, stores its results, and passes the report to `take`.
     pub(crate) fn complete(
         self,
         world: &World,
@@ -311,7 +311,7 @@ impl Run {
         };
         let ((done, failure), interrupted) = runtime.block_on(attended);
         drop(progress);
-        // Whatever still hangs somewhere must not keep the report waiting.
+        // A task that hangs must not delay the report.
         runtime.shutdown_background();
         if let Some(folder) = self.workspaces.as_ref().and_then(Folders::kept) {
             world.tell(&format!("workspaces kept in {}", folder.display()));
@@ -353,7 +353,7 @@ impl Run {
         }
     }
 
-    /// Keeps the report and writes it wherever it was asked for.
+    /// Stores the report and writes it to each requested target.
     fn finish(
         &self,
         world: &World,
@@ -361,7 +361,7 @@ impl Run {
         failure: Option<RecordError>,
         take: &mut TakeReport<'_>,
     ) -> Outcome {
-        // First of all: what was paid for is on disk.
+        // First of all, store the results that were paid for.
         saved::keep(world, &self.place, report, self.quiet);
         let written = take(report);
         let compliance = self.write_compliance(world, report);

@@ -127,8 +127,8 @@ pub(crate) fn check_still_going(world: &World, journal: &Journal) -> Result<(), 
     Ok(())
 }
 
-/// Removes what writers that were killed have left: in the state folder, and in the folders of the newest runs up to one
-/// that has a report.
+/// Removes the files of writers that were killed: in the state folder, and in the folders of the newest runs up to
+/// one that has a report.
 pub(crate) fn remove_abandoned(place: &Place) {
     let state = place.state();
     let runs = Runs::new(&state);
@@ -186,7 +186,7 @@ fn from_file(path: &Path, named: &str) -> Result<Saved, Failure> {
     Ok(Saved { report, name })
 }
 
-/// A run that was killed has no report: what is in its journal would be taken for the whole.
+/// A run that was killed has no report: its journal would be mistaken for the whole run.
 fn unfinished(journal: &Journal, called: &str) -> Failure {
     let id = &journal.header().run;
     let planned: u64 = journal.header().cases.iter().map(|it| u64::from(it.repeats)).sum();

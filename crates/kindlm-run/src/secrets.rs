@@ -101,7 +101,7 @@ impl Secrets {
         }
     }
 
-    /// Takes the secrets out of what checks found.
+    /// Removes the secrets from the results of checks.
     pub(crate) fn redact_results(&self, results: &mut [AssertionResult]) {
         for result in results {
             self.text(&mut result.label);

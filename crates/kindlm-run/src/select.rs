@@ -333,7 +333,7 @@ fn models_of(case: &TestCase) -> Vec<&str> {
     }
 }
 
-/// True if a report is of what an agent did by itself, and not of what was sent.
+/// True if a report is of an agent's recorded traces, and not of requests that were sent.
 fn is_traced<Cases>(report: &Report<Cases>) -> bool {
     report.models.iter().any(|it| it.provider == MODEL)
 }

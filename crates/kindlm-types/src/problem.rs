@@ -6,7 +6,7 @@ pub enum Place {
     /// The value.
     #[default]
     Value,
-    /// The key: it is unknown, misspelt or not allowed here.
+    /// The key: it is unknown, has a typo, or is not allowed here.
     Key,
 }
 
@@ -45,7 +45,7 @@ pub enum ProblemKind {
 }
 
 impl ProblemKind {
-    /// True if what has the problem can be used all the same: other tools take it without a word.
+    /// True if the value can be used despite the problem: other tools accept it without a message.
     pub fn is_mild(&self) -> bool {
         matches!(self, Self::MissingVariable { .. } | Self::NoEffect)
     }
@@ -105,7 +105,7 @@ impl Problem {
         self
     }
 
-    /// Adds what to do about it.
+    /// Adds the advice.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
@@ -120,7 +120,7 @@ impl Problem {
     }
 }
 
-/// The candidate that a misspelt word most likely means, if any is near enough.
+/// The candidate that an unknown word most likely means, if any is near enough.
 ///
 /// Near enough is a Damerau–Levenshtein distance, ignoring case, of at most a third of the longer word.
 /// Of equally near candidates the first wins.

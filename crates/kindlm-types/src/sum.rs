@@ -1,4 +1,4 @@
-//! Sums that do not depend on the order of what is added.
+//! Sums that do not depend on the order of their terms.
 
 /// A sum of numbers, exact until it is rounded once at the end.
 ///
@@ -20,7 +20,7 @@
 pub struct ExactSum {
     /// From small to large, without overlap.
     parts: Vec<f64>,
-    /// The sum of what is infinite or not a number, or became so.
+    /// The sum of the infinite terms and of those that are not a number, or became so.
     special: f64,
 }
 

@@ -25,7 +25,7 @@ pub struct Question {
     pub min_score: Option<f64>,
 }
 
-/// One output, what is asked about it, and the labels that wait for the answer.
+/// One output, its question, and the labels that wait for the answer.
 struct Case {
     execution: Execution,
     checks: Vec<Check>,
@@ -121,7 +121,7 @@ impl Wrong {
     }
 }
 
-/// The argument that says what the judge is asked, if one does.
+/// The argument that sets the judge's question, if one does.
 fn named(question: &Question) -> Option<&'static str> {
     let Question { criteria, assertions, check, .. } = question;
     let named = [
@@ -302,8 +302,8 @@ fn execution(row: &Row) -> Execution {
     }
 }
 
-/// Asks about every output, so many at once, and puts labels and answers together in the order of the file. `tell`
-/// hears after each output whether it could be judged.
+/// Asks about every output, so many at once, and combines labels and answers in the order of the file. `tell` is
+/// called after each output with whether it could be judged.
 pub(super) async fn ask(
     plan: &Plan,
     judges: &Judges<'_>,

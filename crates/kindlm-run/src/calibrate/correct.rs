@@ -24,7 +24,7 @@ pub(super) struct Known {
 /// A pass rate, as the judge sees it and as people probably would.
 #[derive(Debug)]
 pub(super) struct Correction {
-    /// Of what, in words.
+    /// The description of the outputs, in words.
     pub(super) of: String,
     /// The id of the check.
     pub(super) check: String,
@@ -37,7 +37,7 @@ pub(super) struct Correction {
 }
 
 impl Correction {
-    /// Corrects an observed pass rate by what is known about the judge.
+    /// Corrects an observed pass rate by the judge's calibration.
     pub(super) fn of(of: String, known: &Known, observed: Tally) -> Self {
         let by_predictions = Labelled::of_answers(&known.confusion).and_then(|labelled| {
             prediction_powered(&labelled, &observed.into(), Tuning::Power, CONFIDENCE)

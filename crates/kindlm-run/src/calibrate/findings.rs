@@ -24,7 +24,7 @@ pub(super) struct Findings {
     pub(super) confusion: Confusion,
     /// Labelled outputs that the judge gave no usable answer for.
     pub(super) errored: u64,
-    /// For each criterion or rule, if there are several: what it is about.
+    /// The text of the criterion or rule, if there are several.
     pub(super) groups: Vec<(String, Confusion)>,
     /// The best threshold, if the judge gives scores.
     pub(super) best: Option<Result<BestThreshold, Undefined>>,
@@ -106,7 +106,8 @@ impl Findings {
         counts
     }
 
-    /// The outputs that people and judge saw differently, in the order of the file: whether people passed it.
+    /// The outputs that people and judge judged differently, in the order of the file. The flag is true if people
+    /// passed it.
     pub(super) fn disagreements(&self) -> impl Iterator<Item = (&Sample, bool)> {
         self.samples.iter().filter_map(|sample| {
             let passed = sample.human? >= self.label_threshold;

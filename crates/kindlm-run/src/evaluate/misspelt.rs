@@ -1,5 +1,5 @@
-//! Keys of a record that say what must hold, or what was done, under a name that is none of ours: nothing of it would be
-//! checked, and the record would pass.
+//! Detects unknown keys of a record that look like checks or actions. Such a key would not be checked, and the record
+//! would pass.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::line::Line;
 
-/// Keys of datasets that are near to ours and mean something else, unless they hold what ours do.
+/// Keys of datasets that are near to ours and mean something else, unless their values look like ours.
 const KNOWN_ELSEWHERE: [&str; 2] = ["expected", "assertion"];
 
 /// The common stems of keys that hold checks.
@@ -48,10 +48,10 @@ pub(super) fn misspelt(
     })
 }
 
-/// Keys that tell what an agent did: without what stands under them it has not done it.
+/// Keys for an agent's actions: an action that is not under its key would count as not done.
 const EVIDENCE: [&str; 3] = ["tool_calls", "events", "complete_for"];
 
-/// True if a value is what one of these keys holds.
+/// True if a value has the form that one of these keys expects.
 fn is_evidence(key: &str, value: &Value) -> bool {
     let is_part = |it: &Value| if key == "complete_for" { it.is_string() } else { it.is_object() };
     value.as_array().is_some_and(|it| !it.is_empty() && it.iter().all(is_part))
@@ -62,7 +62,7 @@ fn is_suspect(key: &str) -> bool {
     STEMS.iter().any(|it| key.contains(it)) || kindlm_types::nearest(&key, RULES).is_some()
 }
 
-/// The keys of a record that say what must hold.
+/// The keys of a record that hold checks.
 const RULES: [&str; 2] = ["expect", "assertions"];
 
 /// The key under which a value would be valid as checks or rules; `None` if it is something else.

@@ -19,7 +19,7 @@ const REMEMBERED: usize = 1000;
 #[derive(Default)]
 pub(super) struct Notes {
     unchecked: Mutex<Unchecked>,
-    /// The keys that are not ours, and what each is most likely meant to be.
+    /// The unknown keys, and the known key that each most likely means.
     keys: RwLock<HashMap<String, Option<&'static str>>>,
     misspelt: Mutex<BTreeSet<String>>,
     /// The number of earlier results that are of a record with another id.
@@ -76,7 +76,7 @@ impl Notes {
         self.without_record.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Keys that are not ours; they may be misspelt.
+    /// Unknown keys; they may have a typo.
     pub(super) fn keys(&self, keys: &[Cow<'_, str>]) {
         for key in keys {
             let known = self.keys.read().unwrap_or_else(PoisonError::into_inner);
@@ -141,7 +141,7 @@ impl Unchecked {
     }
 }
 
-/// The key that another one is most likely meant to be. `id` is too short to be misspelt.
+/// The key that another one most likely means. `id` is too short for a typo.
 fn meant(key: &str) -> Option<&'static str> {
     kindlm_types::nearest(key, KEYS.into_iter().filter(|it| it.len() > 2))
 }

@@ -1,7 +1,7 @@
 //! A stream of records: read in blocks, evaluated on several threads, written in order.
 //!
-//! Memory stays flat, because every queue is bounded; and nothing waits for a block to fill: what has arrived
-//! is evaluated and written, so that the stream can be a dialogue.
+//! Memory use stays constant, because every queue is bounded. Nothing waits for a block to fill: a record is
+//! evaluated and written when it arrives, so that the stream can be a dialogue.
 
 use std::io::{self, Read, Write};
 use std::mem;
@@ -36,7 +36,7 @@ enum Work {
     Lines(Vec<u8>),
     /// A line, and the result that it had before.
     Known(Vec<u8>, Vec<u8>),
-    /// A line that is too long to be looked at, and whether it had a result before: the same one.
+    /// A line that is too long to be evaluated. The flag is true if it had the same result before.
     TooLong { was_known: bool },
 }
 
@@ -114,7 +114,7 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
             }
         };
         match job.work {
-            // Nothing is begun any more; what was known before stays known, each in its place.
+            // No new record is begun. Earlier results are still written, each in its place.
             Work::Known(_, kept) if is_stopped => {
                 done.status = evaluator.take_over(&kept, job.first);
                 done.text = kept;
@@ -191,7 +191,8 @@ fn write_all(
         };
         let done = match next.try_recv() {
             Err(TryRecvError::Empty) => {
-                // The next one takes its time: what was paid for is not to be lost if the process ends meanwhile.
+                // The next record takes its time: results that were paid for must not be lost if the process ends
+                // meanwhile.
                 to(None)?;
                 next.recv().ok()
             }

@@ -100,7 +100,7 @@ impl Totals {
         }
     }
 
-    /// Writes what they add up to into a file.
+    /// Writes the summary into a file.
     pub(super) fn write(
         &self,
         path: &Path,

@@ -98,7 +98,7 @@ fn planned<'a>(
     })
 }
 
-/// Of what is sent, and how often.
+/// The digest of the prompt or command, and of the number of turns.
 fn prompt(body: &CaseBody, programs: &Programs<'_>) -> Digest {
     let sum = Fingerprint::default().number(body.max_turns.into());
     let sum = match &body.subject {

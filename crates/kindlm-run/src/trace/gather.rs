@@ -118,7 +118,7 @@ struct Ended {
 }
 
 impl Gathering<'_> {
-    /// Waits for the command, then for what it has sent last.
+    /// Waits for the command, then for its last spans.
     async fn run(&self, command: &str, address: SocketAddr, inbox: &Inbox) -> Ended {
         let spec =
             CommandSpec { env: agent::env(address), ..CommandSpec::new(command, self.timeout) };

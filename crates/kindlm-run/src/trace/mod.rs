@@ -1,4 +1,4 @@
-//! Traces of an agent under test: received or read, and made into what a run judges.
+//! Traces of an agent under test: received or read, and converted to executions.
 
 mod agent;
 mod file;

@@ -40,12 +40,12 @@ const MAX_CONNECTIONS: usize = 64;
 /// The longest time that a request may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Codes of gRPC, which stand in the answers to what is refused.
+/// Codes of gRPC for the answers to refused requests.
 const INVALID_ARGUMENT: i32 = 3;
 const RESOURCE_EXHAUSTED: i32 = 8;
 const UNIMPLEMENTED: i32 = 12;
 
-/// An open port, and what has come in through it.
+/// An open port, and the data that has arrived through it.
 pub(super) struct Receiver {
     listener: TcpListener,
     pub(super) address: SocketAddr,
@@ -142,7 +142,7 @@ impl Receiver {
         Ok(Self { listener, address, inbox: Arc::default() })
     }
 
-    /// Serves until it is dropped; what is under way then is cut off.
+    /// Serves until it is dropped; requests under way are cut off then.
     pub(super) async fn serve(&self) -> Infallible {
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut connections = JoinSet::new();

@@ -122,7 +122,7 @@ pub struct Written {
     pub expect: Option<Arc<str>>,
     /// The score that the test must reach.
     pub threshold: Option<f64>,
-    /// With what the model is asked.
+    /// The parameters of the request to the model.
     pub params: Params,
     /// The options of the test, for scripts.
     pub options: Map<String, Value>,

@@ -12,7 +12,7 @@ pub struct TraceSettings {
     pub port: u16,
     /// The longest wait for spans, and for the command that sends them.
     pub timeout: Duration,
-    /// Which attributes of a span hold what.
+    /// The attributes of a span for each kind of data.
     pub mapping: SpanMapping,
     /// Which spans count.
     pub filter: SpanFilter,
@@ -33,7 +33,7 @@ impl Default for TraceSettings {
     }
 }
 
-/// Which attributes of a span hold what.
+/// The attributes of a span for each kind of data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanMapping {
     /// The text of the answer.

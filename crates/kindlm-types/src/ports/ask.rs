@@ -194,7 +194,7 @@ pub enum AskError {
     /// There is no judge or script host to ask.
     #[error("{message}")]
     NobodyToAsk {
-        /// Why, and what to do.
+        /// The reason, and the advice.
         message: String,
     },
 }

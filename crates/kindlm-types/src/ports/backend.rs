@@ -103,8 +103,8 @@ impl CommandOutput {
 
 /// The budget for the attempts of one request.
 pub trait Purse: Send + Sync {
-    /// Sets as much aside for one more attempt as for the first: the answer to the last one was lost, and it may have to
-    /// be paid for. The error says in words why there is no money for another.
+    /// Reserves as much for one more attempt as for the first: the answer to the last one was lost, and it may have
+    /// to be paid for. The error says why there is no money for another.
     fn another(&self) -> Result<(), String>;
 
     /// Releases the last reservation for an attempt that was not made.
@@ -114,8 +114,8 @@ pub trait Purse: Send + Sync {
 /// The operations that a run needs from outside.
 ///
 /// The engine plans and judges; everything that leaves the machine, or starts a process, goes through here.
-/// `provider` is a key of the suite's `providers`. Implementations retry what is worth a retry and give up
-/// after `timeout`, which covers one attempt from sending to the last byte of the answer.
+/// `provider` is a key of the suite's `providers`. Implementations retry if a retry may help. They give up after
+/// `timeout`, which covers one attempt from sending to the last byte of the answer.
 pub trait Backend: Send + Sync {
     /// Sends one request to a model.
     fn complete<'a>(

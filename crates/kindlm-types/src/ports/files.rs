@@ -104,7 +104,7 @@ pub enum FileError {
     Other {
         /// As written.
         path: String,
-        /// The system's words.
+        /// The system's message.
         message: String,
     },
 }

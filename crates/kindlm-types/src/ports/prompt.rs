@@ -219,7 +219,7 @@ impl FinishReason {
 
     /// Why an answer with this reason is not complete, in words; `None` if it is complete.
     ///
-    /// Vendors and frameworks have words of their own for what went wrong.
+    /// Vendors and frameworks have their own words for failures.
     pub fn broke_off(&self) -> Option<String> {
         const WRONG: [&str; 14] = [
             "error",
@@ -331,8 +331,8 @@ pub struct Reply {
     pub tool_calls: Vec<ToolCall>,
     /// The events on the way to the answer, in order, if the source reports more than this type holds.
     pub events: Vec<Event>,
-    /// For which kinds of evidence the source records everything. A model's own API does for all; a program around an
-    /// agent only for what it vouches for.
+    /// The kinds of evidence that the source records completely. A model's own API records all; a program around an
+    /// agent only those that it declares.
     pub coverage: Coverage,
     /// Tokens, as the provider counted them.
     pub usage: Usage,

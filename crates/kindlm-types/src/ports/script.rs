@@ -1,4 +1,4 @@
-//! Users' scripts: what is run, what they may do, and what came of it.
+//! Users' scripts: their source, permissions and results.
 //!
 //! An assertion that needs a script asks a [`Question::Script`](crate::Question::Script); a script host
 //! (`kindlm-script`) answers. The result of a script (a value, or something thrown) is a [`ScriptAnswer`]. The error
@@ -81,7 +81,7 @@ pub enum ExportUse {
 /// Runs scripts for a reader that has to wait: one script, to its end.
 pub type RunScript = dyn Fn(&ScriptQuestion) -> Result<ScriptAnswer, ScriptError> + Send + Sync;
 
-/// Compiles a script and runs nothing of it; what its files load is not looked at.
+/// Compiles a script without running it, and without its imports.
 pub type CompileScript = dyn Fn(&ScriptQuestion) -> Result<(), ScriptError> + Send + Sync;
 
 /// Runs scripts.

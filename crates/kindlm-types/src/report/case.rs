@@ -1,4 +1,4 @@
-//! The results of a case, and what the gates say.
+//! The results of a case, and of the gates.
 
 use crate::{Class, Execution, ExecutionResult, FailureCode, Outcome};
 
@@ -118,7 +118,7 @@ pub enum GateOutcome {
     NothingToMeasure,
 }
 
-/// One gate's threshold against what was measured over the whole run.
+/// The threshold of one gate, and the measurement over the whole run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GateResult {
     /// The gate's id, such as `passRateMin`.
@@ -129,7 +129,7 @@ pub struct GateResult {
     pub actual: Option<f64>,
     /// The limit.
     pub threshold: f64,
-    /// Both, in words.
+    /// Both, as text.
     pub message: String,
 }
 

@@ -57,7 +57,7 @@ pub struct CaseError {
 }
 
 impl CaseError {
-    /// An error in words: what could not be read, why, and what to do.
+    /// An error: the case that could not be read, the reason, and the advice.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into() }
     }

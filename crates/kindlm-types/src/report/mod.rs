@@ -61,7 +61,7 @@ pub struct SuiteInfo {
 pub struct PromptInfo {
     /// Its name in the suite.
     pub name: String,
-    /// Changes when what it says changes.
+    /// Changes when the prompt's text changes.
     pub digest: String,
     /// The sets of assertions that it refers to.
     pub assertion_sets: Vec<String>,
@@ -115,7 +115,7 @@ pub struct ShardInfo {
     pub index: u32,
     /// Of how many.
     pub count: u32,
-    /// The same for all parts of one run: of what is run, and who runs what.
+    /// The same for all parts of one run: it is a digest of the tests and of their models.
     pub plan_digest: String,
     /// The number of results of the whole run: test cases × models.
     pub cases: u64,
@@ -199,7 +199,7 @@ pub struct Report<Cases: ?Sized = Vec<CaseResult>> {
     pub derived: Vec<DerivedMetric>,
     /// The system under test, as the suite describes it.
     pub compliance: Option<ComplianceInfo>,
-    /// Things the user should know, in words: prices that are old, features that do nothing yet.
+    /// Notes for the user, as text: prices that are old, features that have no effect yet.
     pub warnings: Vec<String>,
     /// Which part of a run this is; `None` for a whole one. The gates are then measured over the part, and decide
     /// nothing; [`models`](Self::models) are those of the whole run.

@@ -108,7 +108,7 @@ impl FailureCode {
     pub const BUDGET_EXCEEDED: Self = Self::new("BUDGET_EXCEEDED");
     /// A check asks a model, and no model is configured that could answer.
     pub const JUDGE_NOT_CONFIGURED: Self = Self::new("JUDGE_NOT_CONFIGURED");
-    /// KindLM itself could not do what was asked.
+    /// KindLM itself failed.
     pub const INTERNAL_ERROR: Self = Self::new("INTERNAL_ERROR");
 
     /// A code with a name known at compile time.
@@ -152,7 +152,7 @@ pub enum Verdict {
         /// The expected and the actual value, in words.
         message: String,
     },
-    /// It could not be found out whether the expectation holds.
+    /// It is unknown whether the expectation holds.
     Errored {
         /// The kind of obstacle.
         code: FailureCode,

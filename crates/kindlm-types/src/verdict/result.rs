@@ -152,8 +152,7 @@ impl AssertionResult {
 
     /// True if the check could not be made because a provider failed, after retries.
     ///
-    /// The code says so, or `cause` in the metadata does where the check has a code of its own for it, or a check
-    /// of the set does.
+    /// The code shows it; else `cause` in the metadata, if the check uses a code of its own; else a check of the set.
     pub fn failed_by_provider(&self) -> bool {
         const CODES: [FailureCode; 3] = [
             FailureCode::PROVIDER_TIMEOUT,

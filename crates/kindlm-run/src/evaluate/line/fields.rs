@@ -1,4 +1,4 @@
-//! Reads the keys of a record, each once; what is only looked up in a cache is left as text.
+//! Reads the keys of a record, each once. Values that are only looked up in a cache stay text.
 
 use std::borrow::Cow;
 use std::{fmt, mem};

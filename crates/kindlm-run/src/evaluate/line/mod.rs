@@ -45,7 +45,7 @@ pub(super) const KEYS: [&str; 22] = [
     "threshold",
 ];
 
-/// The fields of a record, with what is only looked up in a cache left as text.
+/// The fields of a record. Values that are only looked up in a cache stay text.
 #[derive(Default)]
 pub(super) struct Line<'a> {
     pub(super) id: Option<Value>,

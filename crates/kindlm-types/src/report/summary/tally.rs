@@ -167,7 +167,7 @@ impl Tally {
         }
     }
 
-    /// In the order of the suite, then what it does not name, such as `command`.
+    /// In the order of the suite, then the models that it does not name, such as `command`.
     fn by_model(&self, models: &[ModelInfo]) -> Vec<ModelTotals> {
         let mut seen = HashSet::new();
         let known = models.iter().filter_map(|it| self.models.get(it.id.as_str()));
