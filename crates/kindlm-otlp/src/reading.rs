@@ -235,7 +235,8 @@ fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Op
 }
 
 /// True if the outermost step has ended well and shows its result. This is the case if a model gives a structured
-/// answer by a call: then no tool was to be called. The name of the call, or a text beside it, is only progress.
+/// answer by a call: then no tool was to be called. A text that names the call, or stands beside it, only shows
+/// progress.
 fn shows_result(tree: &Tree<'_>, conversation: &Conversation) -> bool {
     let last = conversation.said.last().map_or(&[][..], |(_, messages)| messages);
     let calls = last.iter().flat_map(|it| &it.calls);

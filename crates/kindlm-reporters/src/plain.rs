@@ -13,8 +13,8 @@ pub(crate) fn lines(text: &str) -> Vec<String> {
     text.strip_suffix('\n').unwrap_or(&text).split('\n').map(str::to_owned).collect()
 }
 
-/// The text with everything that would move the cursor, colour, hide or reorder text shown as an escape such as
-/// `\x1b`, so that it can be written to a terminal or a CI log. Only line breaks stay; a tab is four spaces.
+/// The text in a form that can be written to a terminal or a CI log. Characters that move the cursor, colour, hide or
+/// reorder text are shown as an escape such as `\x1b`. Only line breaks stay; a tab is four spaces.
 ///
 /// ```
 /// assert_eq!(kindlm_reporters::visible("a\u{1b}[31mb\u{202e}c"), "a\\x1b[31mb\\u{202e}c");

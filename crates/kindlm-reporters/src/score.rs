@@ -1,4 +1,4 @@
-//! Which scores are worth showing, and what they were to be.
+//! The scores that are worth showing, and their required values.
 
 use std::borrow::Cow;
 

@@ -24,7 +24,7 @@ pub struct Unlabelled {
 /// The weight of the judge's answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tuning {
-    /// As much as gives the smallest variance: hardly at all, if it says little about what people say.
+    /// The weight with the smallest variance: near 0, if the judge's answers say little about those of people.
     Power,
     /// By this factor, from 0 (not at all: the mean of people's answers) to 1 (in full).
     Fixed(f64),

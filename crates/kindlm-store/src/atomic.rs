@@ -107,8 +107,8 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     draft.finish()
 }
 
-/// Finds out whether [`write()`] can write there, without leaving anything behind: before what is to be written
-/// has cost something.
+/// Checks that [`write()`] can write there, without leaving a file behind. Called before the data has caused any
+/// cost.
 pub fn check_writable(path: &Path) -> Result<(), StoreError> {
     let failed = |err: &std::io::Error| StoreError::io("write", path, err);
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());

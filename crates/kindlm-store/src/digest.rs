@@ -1,4 +1,4 @@
-//! Digests: short ones that tell whether something has changed, long ones that name a file.
+//! Digests: short ones show whether something has changed, long ones name a file.
 
 use std::fmt;
 use std::str::FromStr;

@@ -16,8 +16,8 @@ pub const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// The files below one folder, and no others.
 ///
-/// A path that leads out of the folder is refused, be it by `..`, as an absolute path of any system, or
-/// through a symbolic link; unless [`allow_outside`](Folder::allow_outside) says otherwise.
+/// A path that leads out of the folder is refused, unless [`allow_outside`](Folder::allow_outside) permits it. This
+/// includes `..`, an absolute path of any system, and a symbolic link.
 #[derive(Clone, Debug)]
 pub struct Folder {
     root: PathBuf,

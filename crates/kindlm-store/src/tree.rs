@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use kindlm_types::{FileTree, TreeLimits};
 use sha2::{Digest as _, Sha256};
 
-/// Digests a file, or everything in a folder: paths, contents, modes, and where links lead in their own words.
+/// Digests a file, or everything in a folder: paths, contents, modes, and the targets of links as written.
 pub(crate) fn digest(path: &Path) -> io::Result<FileTree> {
     let mut digest = Sha256::new();
     let is_folder = path.is_dir();

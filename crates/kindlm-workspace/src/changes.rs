@@ -177,7 +177,7 @@ fn content(
     }
     let mut bytes = Vec::new();
     folder.file(path)?.read_to_end(&mut bytes)?;
-    // As git has it: what has a NUL byte is no text. Of a text in another encoding all that is ASCII can be read.
+    // As in git, a file with a NUL byte is no text. Of a text in another encoding, the ASCII characters can be read.
     Ok(if bytes.contains(&0) {
         Content::Binary
     } else {

@@ -54,7 +54,7 @@ impl Open {
         of: WorkFor<'_>,
         backend: &dyn Backend,
     ) -> Result<Self, WorkspaceError> {
-        // In a folder of its own: what is beside it in `..` is no other agent's work.
+        // In a folder of its own, so that `..` contains no other agent's work.
         let folder = start.copy_to(&work.path().join("work"), backend).await?;
         let ignore = globs(&spec.ignore).map_err(WorkspaceError)?;
         let is_guarded = wrap.is_sandbox();

@@ -85,8 +85,8 @@ fn is_eu_ai_act(report: &AnyReport<'_>) -> bool {
     report.compliance.as_ref().is_none_or(|it| it.framework != "custom")
 }
 
-/// Hashes the lines from the begin marker to the end marker, both included, each with its line break, on their way
-/// to where they are written.
+/// Writes and hashes lines. The hash covers the lines from the begin marker to the end marker, both included, each
+/// with its line break.
 struct Hashed<'a> {
     out: &'a mut dyn fmt::Write,
     digest: Sha256,

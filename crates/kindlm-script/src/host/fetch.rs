@@ -93,7 +93,7 @@ pub(crate) async fn send(
                     "fetch failed: redirected to '{location}', which is not a URL: {err}"
                 ))
             })?;
-            // As the Fetch standard says: what was posted is not posted again, and credentials stay with their host.
+            // As in the Fetch standard: a POST is not repeated, and credentials stay with their host.
             if response.status == 303 || (response.status <= 302 && method == "POST") {
                 "GET".clone_into(&mut method);
                 body.clear();

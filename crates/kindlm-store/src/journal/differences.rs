@@ -73,7 +73,7 @@ impl Header<'_> {
 }
 
 impl Differences {
-    /// True if the run can go on: what its executions are is still the same.
+    /// True if the run can be resumed: all that its executions depend on is the same.
     pub fn is_empty(&self) -> bool {
         self.suite.is_none()
             && self.cases_changed.is_empty()

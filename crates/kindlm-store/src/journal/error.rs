@@ -56,7 +56,7 @@ pub enum JournalError {
         /// The process that writes it, if it recorded its id.
         pid: Option<u32>,
     },
-    /// The journal has a version that this program does not know.
+    /// The journal has a version that this program does not support.
     #[error(
         "the journal `{path}` has `schemaVersion` {found}, and this KindLM reads {}: use the KindLM that wrote it, or start a new run",
         super::VERSION

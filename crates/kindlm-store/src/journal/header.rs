@@ -1,4 +1,4 @@
-//! The first line of a journal: which run it is of, and what decided what its executions are.
+//! The first line of a journal: the run that it is of, and all that its executions depend on.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ pub const VERSION: u32 = 2;
 
 /// The first line of a journal.
 ///
-/// It holds digests, not the things themselves: they tell whether a run that is resumed is still the same run
-/// ([`compare`](Header::compare)), and nothing about what was in them.
+/// It holds digests, not the contents. They show whether a resumed run is still the same run
+/// ([`compare`](Header::compare)), and nothing about the contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Header<'a> {
@@ -48,7 +48,7 @@ pub struct Header<'a> {
     pub cases: Vec<PlannedCase<'a>>,
 }
 
-/// One test case on one model: how often it is executed, and what decides what comes of it.
+/// One test case on one model: the number of repeats, and all that the results depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedCase<'a> {

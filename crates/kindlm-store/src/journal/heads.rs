@@ -18,7 +18,7 @@ const HELD: usize = 1 << 22;
 /// The summaries of the cases that this process has finished. They are in memory as long as there are not too many,
 /// else in a file without a name.
 ///
-/// They only save work: what they say can be made again from the executions. After an error, do without them.
+/// They only save work: the summaries can be made again from the executions. After an error, they are not used.
 #[derive(Debug)]
 pub struct Heads {
     file: BufWriter<File>,
@@ -78,7 +78,7 @@ impl Heads {
         Ok(())
     }
 
-    /// Writes what is held: a run of so many cases has other uses for the memory.
+    /// Writes the summaries that are in memory: a run of so many cases has other uses for the memory.
     fn put_aside(&mut self) -> io::Result<()> {
         if self.room.take().is_none() {
             return Ok(());

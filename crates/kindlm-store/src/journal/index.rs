@@ -30,7 +30,7 @@ impl Index {
         self.get(case, model, repeat).is_some_and(Place::is_done)
     }
 
-    /// Notes where an execution is; what was noted for it before is forgotten.
+    /// Records the place of an execution; an earlier place is replaced.
     pub fn insert(&mut self, result: &ExecutionResult, place: Place) {
         let execution = &result.execution;
         let key = (self.number(&execution.case), self.number(&execution.model), execution.repeat);

@@ -19,7 +19,7 @@ pub(super) struct Seal {
     header: u32,
 }
 
-/// Why a line is not what was written.
+/// Why a line differs from the written one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SealError {
     /// It has no checksum, or something follows it.

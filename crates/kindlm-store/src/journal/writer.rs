@@ -1,4 +1,4 @@
-//! Writes a journal: what `append` has returned for is not lost.
+//! Writes a journal: an execution is not lost once `append` has returned.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -114,7 +114,7 @@ impl JournalWriter {
         Ok(Self { path, durability, seal, state: Mutex::new(state), on_disk, _lock: lock })
     }
 
-    /// Goes on with the journal of a run, and says what is in it.
+    /// Resumes the journal of a run, and returns its contents.
     ///
     /// A torn last line is cut off; a damaged line stays, and the index leaves it out. The caller must check before
     /// that the run is still the same ([`Header::compare`]).
@@ -149,12 +149,12 @@ impl JournalWriter {
         &self.path
     }
 
-    /// Reads what has been appended, here and before. While it is used, nothing more may be appended.
+    /// Reads the executions that were appended, here and before. While it is used, nothing more may be appended.
     pub fn reader(&self) -> Result<Reader, JournalError> {
         Reader::open(&self.path, self.seal)
     }
 
-    /// Keeps a finished execution. Once this returns, it survives what the [`Durability`] says.
+    /// Stores a finished execution. Once this returns, it survives the events named by the [`Durability`].
     ///
     /// `None` for one that was never begun: there is nothing to keep, and a resumed run makes it. After an error
     /// the journal is as it was before, and the execution must not be counted.

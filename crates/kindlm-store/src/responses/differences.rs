@@ -1,4 +1,4 @@
-//! In what two requests differ, in a few words.
+//! The differences between two requests, in a few words.
 
 use kindlm_types::pointer;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ const NAMED: usize = 4;
 const BEFORE: usize = 16;
 const SHOWN: usize = 60;
 
-/// In what a request differs from a recorded one: `/messages/0/content: recorded "…", asked "…"`.
+/// The differences between a request and a recorded one: `/messages/0/content: recorded "…", asked "…"`.
 pub(super) fn differences(recorded: &Value, asked: &Value) -> String {
     let (then, now) = (leaves(recorded), leaves(asked));
     let mut said = Vec::new();

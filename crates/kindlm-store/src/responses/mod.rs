@@ -24,9 +24,9 @@
 //! ```
 //!
 //! The digest is the SHA-256 of the request, with its keys sorted, secrets removed, and the ids of tool calls
-//! replaced by numbers, as providers make up new ones each time. `sample` keeps repeats apart; the first has
-//! none. There is no time in a file unless one is asked for, and no header at all. One that differs from a new
-//! answer in nothing but its time is left alone, so that git shows what has changed.
+//! replaced by numbers. Providers make up new ids each time. `sample` distinguishes repeats; the first has none.
+//! There is no time in a file unless one is requested, and no header at all. A file that differs from a new answer
+//! only in its time is not rewritten, so that git shows real changes only.
 //!
 //! Several processes may share a folder: files are replaced whole, and nothing is locked.
 //!

@@ -37,7 +37,7 @@ impl Catalogue {
         Self(json.take(MAX_RECORDINGS).filter_map(|it| Item::read(&it)).collect())
     }
 
-    /// Says that a request is not recorded, what comes nearest, and what to do.
+    /// Reports that a request is not recorded, with the nearest recording and the advice.
     pub(super) fn miss(&self, folder: &Path, request: &Request) -> String {
         let advice = "run once with `--responses cache` to record what is missing";
         let folder_name = folder.display();

@@ -90,7 +90,8 @@ pub(super) trait Answer: Sized {
     /// As it is written.
     type Json: Serialize;
 
-    /// As it is written, without secrets; whether there were any. `None` for what JSON cannot hold.
+    /// The written form, without secrets. The flag is true if there were any. `None` for a value that JSON cannot
+    /// hold.
     fn to_json(&self, secrets: &Secrets) -> Option<(Self::Json, bool)>;
 }
 
@@ -229,8 +230,8 @@ pub(super) fn request_in(text: &str) -> Option<Value> {
     request.is_object().then_some(request)
 }
 
-/// Keeps the answer to a request, unless it is there already but for the time that it took. Says whether secrets
-/// were removed from it.
+/// Stores the answer to a request, unless the stored one differs only in its time. Returns true if secrets were
+/// removed from it.
 pub(super) fn keep<A: Answer>(
     folder: &Path,
     request: &Request,

@@ -111,7 +111,7 @@ impl MockServer {
         self.shared.count.load(Ordering::SeqCst)
     }
 
-    /// From now on, refuses with 429 what comes while so many requests are being answered.
+    /// From now on, refuses a request with 429 if so many others are being answered.
     ///
     /// A refusal comes at once, uses up no pushed reply and is not recorded, only counted.
     pub fn allow_in_flight(&self, most: usize) {
