@@ -266,7 +266,7 @@ fn scripts(value: &Value, found: &mut Vec<String>) {
 
 /// Runs the very lines of the examples, with the variables that CI would set.
 #[test]
-fn the_examples_for_ci_do_what_they_say() {
+fn the_examples_for_ci_work() {
     for (file, index, count) in
         [("github-actions.yml", "${{ matrix.shard }}", 4), ("gitlab-ci.yml", "$CI_NODE_INDEX", 4)]
     {

@@ -33,7 +33,7 @@ fn said(text: &str, reason: FinishReason) -> Execution {
 }
 
 #[test]
-fn only_what_is_there_decides_over_an_answer_that_was_cut() {
+fn a_cut_answer_is_decided_by_matches_only() {
     let text = "Dear Ada, order 42 was sent to ada@example.com yest";
     for (expect, whole, cut) in [
         (json!({"output": {"contains": ["Ada"]}}), "pass", "pass"),

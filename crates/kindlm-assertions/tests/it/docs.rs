@@ -6,7 +6,7 @@ use kindlm_testing::examples;
 use crate::support;
 
 #[test]
-fn every_example_shows_what_its_page_says() {
+fn every_example_gives_the_results_of_its_page() {
     let mut failures = Vec::new();
     let mut count = 0;
     for (group, registration) in

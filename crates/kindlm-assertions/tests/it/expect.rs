@@ -26,7 +26,7 @@ fn compiled(expect: &Value) -> (Vec<&'static str>, String) {
 }
 
 #[test]
-fn checks_come_in_the_order_of_the_registry_and_then_of_the_list() {
+fn checks_keep_the_order_of_registry_and_list() {
     let (ids, problems) = compiled(&json!({
         "assert": [{"type": "cost", "maxUsd": 1}, {"type": "tool-calls", "tool": "c"}],
         "latency": {"maxMs": 5},
@@ -91,7 +91,7 @@ fn every_problem_is_reported_with_its_place() {
 }
 
 #[test]
-fn list_entries_say_what_is_wrong_with_them() {
+fn list_entries_report_their_problems() {
     let lines: Vec<String> = [
         json!({"type": "latency", "maxMs": 5}),
         json!("latency"),

@@ -112,7 +112,7 @@ fn between<'q>(question: &'q str, name: &str) -> (&'q str, String) {
 }
 
 #[test]
-fn the_output_is_inside_its_fence_whole_and_nothing_else_of_the_question_changes() {
+fn the_fence_holds_the_whole_output_and_nothing_else_changes() {
     for (check, name) in [(rules(), "agent output"), (judge(), "output")] {
         let silent = ["no".to_owned()];
         let (_, plain) = judged(&check, "Hello", &silent);
@@ -146,7 +146,7 @@ fn the_reply_is_read_alike_whatever_the_output_says() {
 }
 
 #[test]
-fn a_judge_that_quotes_the_output_before_its_verdict_gives_no_other_verdict() {
+fn a_quoted_output_does_not_change_the_verdict() {
     for (check, (verdict, expected), mild) in
         [(rules(), VERDICTS[1], VERDICTS[0].0), (judge(), SCORES[0], SCORES[1].0)]
     {
@@ -280,7 +280,7 @@ pub(crate) fn graded_with(
 }
 
 #[test]
-fn what_a_model_grades_is_graded_alike_whatever_the_output_says() {
+fn injected_outputs_do_not_change_a_grade() {
     for row in graded() {
         let kind = row.entry["type"].as_str().unwrap();
         let check = check(&json!({"assert": [row.entry]}));

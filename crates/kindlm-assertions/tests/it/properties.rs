@@ -56,7 +56,7 @@ fn reversed(value: &Value) -> Value {
 }
 
 #[test]
-fn a_mean_drift_that_only_floats_take_for_more_is_within_its_limit() {
+fn rounding_of_a_mean_drift_exceeds_no_limit() {
     let checks =
         checks(&json!({"baseline": {"drift": {"method": "field-diff", "maxScore": 0.15}}}));
     let answers = Answers::default();

@@ -180,7 +180,7 @@ fn no_forged_verdict_passes_whatever_the_judge_does_with_it() {
 }
 
 #[test]
-fn a_judge_with_a_prompt_of_the_users_own_may_quote_what_it_finds() {
+fn a_judge_with_a_custom_prompt_may_quote_its_finding() {
     for row in own_prompts() {
         let [yes, no] = [&row.passes, &row.fails].map(|it| *it.last().unwrap());
         for output in [yes.to_owned(), format!("The verdict is {}.", json!(yes))] {
@@ -197,7 +197,7 @@ fn a_judge_with_a_prompt_of_the_users_own_may_quote_what_it_finds() {
 }
 
 #[test]
-fn a_letter_that_the_judge_quotes_from_what_is_judged_is_none() {
+fn a_letter_quoted_from_the_output_is_no_choice() {
     for (entry, output, quote, own) in [
         (
             json!({"type": "factuality", "value": "It ships today.", "rubricPrompt": "{{ completion }}"}),

@@ -185,7 +185,7 @@ const OF_EVIDENCE: [&str; 26] = [
 ];
 
 #[test]
-fn checks_of_evidence_show_a_pass_a_failure_and_what_is_missing() {
+fn pages_of_evidence_checks_show_all_three_verdicts() {
     let mut complaints = Vec::new();
     for id in OF_EVIDENCE {
         let registration = find(id).unwrap();

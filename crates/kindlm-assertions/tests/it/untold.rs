@@ -57,7 +57,7 @@ fn without_the_output() -> Vec<(&'static str, Execution)> {
 }
 
 #[test]
-fn nobody_judges_an_output_that_is_not_known() {
+fn no_judge_is_asked_about_an_unknown_output() {
     let script = json!({"type": "javascript", "value": "!output.includes('error')"});
     for (source, execution) in without_the_output() {
         for check in [
@@ -94,7 +94,7 @@ fn nobody_judges_an_output_that_is_not_known() {
 }
 
 #[test]
-fn nothing_that_was_not_seen_is_taken_for_what_did_not_happen() {
+fn missing_evidence_is_no_proof_of_absence() {
     let said = Execution {
         output: "Done.".to_owned(),
         requests: 1,
@@ -144,7 +144,7 @@ fn nothing_that_was_not_seen_is_taken_for_what_did_not_happen() {
 }
 
 #[test]
-fn tokens_that_are_half_told_are_no_count() {
+fn partly_reported_tokens_are_no_count() {
     let usage = |json: Value| -> Usage { serde_json::from_value(json).unwrap() };
     let mut sum = usage(json!({"inputTokens": 5, "outputTokens": 2}));
     sum += usage(json!({"inputTokens": 5}));
@@ -168,7 +168,7 @@ fn tokens_that_are_half_told_are_no_count() {
 }
 
 #[test]
-fn what_could_not_be_read_of_the_answer_turns_no_check_to_a_pass() {
+fn an_unread_part_of_an_answer_passes_no_check() {
     let half = Execution {
         output: "fine".to_owned(),
         unread: Some(
@@ -345,7 +345,7 @@ fn guardrails_see_every_answer_of_a_conversation() {
 }
 
 #[test]
-fn what_is_not_understood_is_named() {
+fn unsupported_parts_are_named() {
     for (metadata, named) in [
         (
             json!({"partsNotUnderstood": {"tool_search_call": ["/2", "/4"]}}),

@@ -174,7 +174,7 @@ fn a_judge_that_is_not_reached_is_not_calibrated() {
 }
 
 #[test]
-fn an_output_without_a_label_that_is_not_judged_is_told_and_no_success() {
+fn an_unlabelled_unjudged_output_is_reported() {
     for (reply, code, words) in [
         (MockReply::error(400, "no"), 3, "`--responses cache` asks only for those again"),
         (MockReply::text("I would rather not say."), 1, "the judge's replies cannot be read"),
@@ -202,7 +202,7 @@ fn an_output_without_a_label_that_is_not_judged_is_told_and_no_success() {
 }
 
 #[test]
-fn numbers_that_do_not_exist_are_said_to_be_none() {
+fn undefined_numbers_are_reported_as_none() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let server = judge();

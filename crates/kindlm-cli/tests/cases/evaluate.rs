@@ -173,7 +173,7 @@ fn read_one(length: &str) -> (String, Option<i32>, String) {
 }
 
 #[test]
-fn somebody_who_stops_reading_is_no_error_and_makes_no_success_of_failures() {
+fn a_reader_that_stops_changes_no_exit_code() {
     for (output, code) in [("x", 0), ("xx", 1)] {
         let (first, exit, stderr) = read_one(output);
         assert!(first.starts_with(r#"{"id":0,"#), "{first}");
@@ -230,7 +230,7 @@ fn after_an_interrupt_no_record_is_begun() {
 
 #[cfg(unix)]
 #[test]
-fn an_evaluation_that_is_interrupted_says_how_it_goes_on_and_does() {
+fn an_interrupted_evaluation_can_be_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let record = |id: u32| {
         format!(

@@ -101,7 +101,7 @@ fn run(counting: &Counting, random: &mut Random, expected: &[String; 2], counts:
 }
 
 #[test]
-fn a_run_killed_at_any_moment_loses_nothing_and_pays_for_nothing_twice() {
+fn a_killed_run_loses_nothing_and_pays_once() {
     let seed = std::env::var("KINDLM_TEST_SEED").ok().and_then(|it| it.parse().ok()).unwrap_or(42);
     println!("seed {seed}");
     let mut random = Random(seed);

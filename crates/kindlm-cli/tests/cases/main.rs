@@ -85,7 +85,7 @@ fn ignored_signals() -> u64 {
 }
 
 #[test]
-fn every_case_gives_what_its_folder_says() {
+fn every_case_gives_the_output_of_its_folder() {
     let mut folders: Vec<PathBuf> = std::fs::read_dir(fixtures().join("cli"))
         .unwrap()
         .map(|it| it.unwrap().path())

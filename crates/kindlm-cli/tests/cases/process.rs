@@ -54,7 +54,7 @@ fn a_long_report_goes_through_a_pipe_whole() {
 }
 
 #[test]
-fn a_report_nobody_reads_leaves_the_exit_code_alone() {
+fn a_closed_stdout_leaves_the_exit_code_alone() {
     let folder = tempfile::tempdir().unwrap();
     suite(folder.path(), 200, 0, 16);
     let mut child = kindlm(folder.path(), &["test", "--reporter", "json"]).spawn().unwrap();
@@ -85,7 +85,7 @@ fn a_full_disk_is_an_error() {
 }
 
 #[test]
-fn where_a_run_cannot_be_kept_nothing_is_sent_unless_nothing_is_to_be_kept() {
+fn nothing_is_sent_if_the_run_cannot_be_stored() {
     let folder = tempfile::tempdir().unwrap();
     suite(folder.path(), 1, 0, 1);
     fs::write(folder.path().join(".kindlm"), "in the way").unwrap();
@@ -204,7 +204,7 @@ fn outcomes(report: &Value) -> Vec<&str> {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupt_finishes_what_is_under_way_and_reports() {
+fn an_interrupt_finishes_requests_in_flight_and_reports() {
     for (name, words) in
         [("-INT", "interrupted"), ("-TERM", "stopped by a signal"), ("-HUP", "stopped by a signal")]
     {

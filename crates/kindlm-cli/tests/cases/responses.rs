@@ -64,7 +64,7 @@ fn report(output: &Output) -> Value {
 }
 
 #[test]
-fn a_replay_asks_nobody_and_costs_nothing() {
+fn a_replay_sends_nothing_and_costs_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let server = server();
@@ -114,7 +114,7 @@ fn a_replay_asks_nobody_and_costs_nothing() {
 }
 
 #[test]
-fn what_is_not_recorded_is_an_error_and_is_not_sent() {
+fn a_missing_recording_is_an_error_and_is_not_sent() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let server = server();
@@ -157,7 +157,7 @@ fn judges_of_outputs_that_exist_are_recorded_too() {
 }
 
 #[test]
-fn what_a_configuration_adds_to_a_request_is_part_of_it() {
+fn provider_settings_are_part_of_a_stored_request() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let server = MockServer::start().unwrap();

@@ -40,7 +40,7 @@ fn goes_on(folder: &Path, counting: &Counting, cases: usize, expected: &[String;
 /// is cut short there.
 #[cfg(target_os = "linux")]
 #[test]
-fn where_the_disk_gets_full_the_run_stops_and_goes_on_when_there_is_room() {
+fn a_run_stops_on_a_full_disk_and_resumes() {
     const CASES: usize = 60;
     let counting = Counting::start(Duration::from_millis(2));
     let folder = tempfile::tempdir().unwrap();
@@ -159,7 +159,7 @@ fn a_run_that_is_still_going_is_left_alone() {
 }
 
 #[test]
-fn what_a_provider_could_not_do_is_done_again() {
+fn failed_executions_are_resumed() {
     let counting = Counting::start(Duration::ZERO);
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -296,7 +296,7 @@ fn a_digest_is_short_and_stable() {
 
 /// A first turn was answered and paid for, the second refused: made again, the execution has cost all of it.
 #[test]
-fn what_earlier_attempts_cost_counts_against_the_budget_and_in_the_report() {
+fn earlier_attempts_count_in_budget_and_report() {
     use kindlm_testing::{MockReply, MockServer};
     let answer = || {
         MockReply::json(&json!({

@@ -176,7 +176,7 @@ done
 
 /// Programs see the whole environment, so what they let out is a secret although no provider names it.
 #[test]
-fn secrets_that_only_programs_see_are_in_nothing_that_a_run_writes() {
+fn secrets_of_programs_are_in_no_artifact() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     write("agent.sh", AGENT);

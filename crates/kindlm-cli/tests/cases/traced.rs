@@ -127,7 +127,7 @@ const A: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const B: &str = "4bf92f3577b34da6a3ce929d0e0e4737";
 
 #[test]
-fn the_receiver_says_what_is_wrong_and_goes_on() {
+fn the_receiver_reports_errors_and_goes_on() {
     let folder = suite();
     let waiting = Waiting::start(folder.path(), &["--settle", "300ms"]);
     assert!(waiting.address.starts_with("127.0.0.1:"), "{}", waiting.address);
@@ -331,7 +331,7 @@ fn python_agent() -> Option<(tempfile::TempDir, PathBuf)> {
 }
 
 #[test]
-fn a_python_agent_with_the_opentelemetry_sdk_is_tested_by_its_spans() {
+fn a_python_agent_is_tested_by_its_spans() {
     let Some((folder, python)) = python_agent() else { return };
     for more in ["", " --gzip"] {
         let command = format!("{} agent.py{more}", python.display());

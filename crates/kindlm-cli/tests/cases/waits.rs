@@ -62,7 +62,7 @@ fn all_requests_to_a_model_wait_together() {
 }
 
 #[test]
-fn a_wait_that_is_too_long_is_told_and_nothing_is_sent_until_then() {
+fn a_wait_that_is_too_long_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let refused = || MockReply::error(429, "Come back later.").with_header("retry-after", "3600");
     let server = MockServer::answering(move |_| refused()).unwrap();
@@ -99,7 +99,7 @@ fn an_answer_that_is_lost_is_paid_for() {
 }
 
 #[test]
-fn a_judge_that_knows_no_json_schema_is_asked_with_a_tool_after_one_refusal() {
+fn a_judge_that_refuses_json_schema_is_asked_with_a_tool() {
     let folder = tempfile::tempdir().unwrap();
     let server = MockServer::answering(|request| {
         let body = request.json();

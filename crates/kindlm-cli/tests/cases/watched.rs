@@ -39,7 +39,7 @@ fn interrupted(mut child: Child) -> Option<i32> {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_saved_file_starts_another_run_that_asks_only_for_what_is_new() {
+fn a_saved_file_starts_a_run_of_new_requests_only() {
     let server = MockServer::start().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let yaml = format!(
@@ -84,7 +84,7 @@ fn a_saved_file_starts_another_run_that_asks_only_for_what_is_new() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_a_program_imports_is_watched_too() {
+fn imports_of_programs_are_watched() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     write(

@@ -92,7 +92,7 @@ const DIFFERENCES: Differences<'_> = &[
 ];
 
 #[test]
-fn javascript_agrees_but_for_what_differs_on_purpose() {
+fn javascript_differs_from_promptfoo_on_purpose_only() {
     let vectors = vectors("javascript.jsonl");
     assert_eq!(vectors.len(), 249);
     agree(&vectors, DIFFERENCES);

@@ -24,7 +24,7 @@ const CLASS: &str = "module.exports = class {
 ";
 
 #[test]
-fn a_class_is_told_everything_and_all_of_its_answer_arrives() {
+fn a_provider_class_gets_the_whole_context() {
     let config = "prompts: [{ raw: 'Hello {{name}}', label: greeting }]
 providers: [{ id: 'file://provider.js', label: mine, config: { greeting: Hi } }]
 tests:
@@ -111,7 +111,7 @@ tests:
 
 /// Node.js reads no TypeScript by itself, and enumerations not even where it does.
 #[test]
-fn node_runs_typescript_and_what_it_imports() {
+fn node_runs_typescript_with_imports() {
     if !installed("node") {
         return;
     }
@@ -182,7 +182,7 @@ exports.check = (output: string) => count(output) === 13;
 
 /// What models answered before there were tools is an object for checks, as in promptfoo.
 #[test]
-fn a_function_call_is_what_promptfoo_makes_of_it() {
+fn a_function_call_has_the_form_of_promptfoo() {
     let server = kindlm_testing::MockServer::answering(|_| {
         let call = json!({"name": "find", "arguments": "{\"id\": 7}"});
         let message = json!({"role": "assistant", "content": null, "function_call": call});

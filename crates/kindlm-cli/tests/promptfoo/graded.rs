@@ -40,7 +40,7 @@ fn graded(question: &str) -> Value {
 }
 
 #[test]
-fn a_rubric_a_context_check_and_a_comparison_are_judged_by_the_grader_of_the_config() {
+fn checks_are_judged_by_the_grader_of_the_config() {
     let server = server();
     let provider = |model: &str| {
         let url = server.url();

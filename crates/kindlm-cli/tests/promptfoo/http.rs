@@ -189,7 +189,7 @@ fn secrets_of_the_environment_are_shown_nowhere() {
 }
 
 #[test]
-fn what_a_prompt_says_is_never_taken_for_a_variable_of_the_environment() {
+fn a_prompt_reads_no_environment_variable() {
     let server = server();
     let config = "{ method: POST, headers: { X: '{{env.TOKEN}}' }, body: { p: '{{prompt}}' } }";
     let config = provider(&server.url(), "URL/x", config)
@@ -203,7 +203,7 @@ fn what_a_prompt_says_is_never_taken_for_a_variable_of_the_environment() {
 }
 
 #[test]
-fn what_is_wrong_is_told_at_its_place() {
+fn errors_name_their_place() {
     for (config, expected) in [
         ("{ method: GET, headers: { X: '{{ name | uper }}' } }", "there is no filter `uper`"),
         (

@@ -42,7 +42,7 @@ fn same(name: &str, folder: &Path, config: &str) -> bool {
 }
 
 #[test]
-fn what_is_imported_runs_as_the_config_did() {
+fn an_imported_suite_runs_like_the_config() {
     let mut count = 0;
     for project in ["cli/promptfoo", "promptfoo/support", "promptfoo/extraction"] {
         if project == "promptfoo/extraction" && !installed("python3") {

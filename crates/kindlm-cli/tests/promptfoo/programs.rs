@@ -260,7 +260,7 @@ const FAILS: &[Fails] = &[
 ];
 
 #[test]
-fn what_programs_cannot_do_is_said_at_its_place() {
+fn impossible_programs_are_refused_at_their_place() {
     for (name, files, expected) in FAILS {
         let folder = folder(files);
         let ran = kindlm(folder.path(), &["validate", "-c", CONFIG]);
@@ -270,7 +270,7 @@ fn what_programs_cannot_do_is_said_at_its_place() {
 }
 
 #[test]
-fn a_config_that_is_only_looked_at_runs_nothing_outside_the_sandbox() {
+fn validating_a_config_runs_no_program() {
     let python = "import pathlib\npathlib.Path('ran').write_text('x')\ndef generate_tests():\n    return [{'vars': {'n': 1}}]\n";
     let javascript = "module.exports = () => [{ vars: { n: 1 } }];";
     for (scripts, file, program, refused) in [

@@ -58,7 +58,7 @@ const STRICTER: &[(&str, &str, &str)] = &[
 /// The vectors' prompt says `{{name}}` and no test gives it, which the original finds out when it runs. We say
 /// so at once; everything else about those vectors is compared with the placeholder taken out.
 #[test]
-fn what_the_original_accepts_is_accepted() {
+fn configs_that_the_original_accepts_are_accepted() {
     let vectors = vectors("config_valid.jsonl");
     assert_eq!(vectors.len(), 36);
     let mut differing = Vec::new();
@@ -197,7 +197,7 @@ const IN_PROSE: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn what_the_original_refuses_is_refused_at_the_same_path() {
+fn configs_refused_by_the_original_are_refused_at_the_same_path() {
     let vectors = vectors("config_invalid.jsonl");
     assert_eq!(vectors.len(), 107);
     let mut accepted = Vec::new();

@@ -125,7 +125,7 @@ fn a_broken_schema_file() {
 }
 
 #[test]
-fn warnings_are_said_plainly() {
+fn warnings_are_plain() {
     let text = GOOD
         .replace("output: { contains: [Ada] }", "{}")
         .replace("      {}\n", "")
@@ -154,7 +154,7 @@ fn colours_are_only_added() {
 }
 
 #[test]
-fn rules_of_one_id_that_say_different_things_are_told() {
+fn different_rules_with_one_id_are_reported() {
     let rule = |instruction: &str| {
         format!("[{{ id: cite, instruction: {instruction}, criteria: [It does] }}]")
     };
@@ -174,7 +174,7 @@ fn rules_of_one_id_that_say_different_things_are_told() {
 }
 
 #[test]
-fn a_prompt_that_is_only_the_name_of_a_file_is_told() {
+fn a_prompt_that_is_only_a_file_name_is_reported() {
     for (text, told) in [
         ("file://prompts/greet.txt", true),
         ("see file://prompts/greet.txt", false),

@@ -30,7 +30,7 @@ fn first(text: &str) -> (Code, String) {
 }
 
 #[test]
-fn what_expands_without_end_is_stopped() {
+fn endless_expansion_is_stopped() {
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for it in 1..20 {
         let aliases = vec![format!("*a{}", it - 1); 10].join(", ");
@@ -112,7 +112,7 @@ fn thousands_of_problems_are_cut_short() {
 }
 
 #[test]
-fn odd_bytes_are_said_where_they_are() {
+fn odd_bytes_are_reported_at_their_place() {
     for (bytes, line, column) in [
         (&b"kindlm: 1\nproject: a\0"[..], 2, 11),
         (b"kindlm: 1\n\xC3\x28", 2, 1),

@@ -67,7 +67,7 @@ tests:
 }
 
 #[test]
-fn providers_become_models_and_share_what_is_equal() {
+fn providers_become_models_and_share_settings() {
     assert_snapshot!(plain(
         r#"
 prompts: [hi]
@@ -145,7 +145,7 @@ fn tables_have_assertions_in_short_form() {
 }
 
 #[test]
-fn what_has_no_equal_is_an_error_at_its_place() {
+fn a_key_without_equivalent_is_an_error_at_its_place() {
     assert_snapshot!(plain(
         r#"
 prompts: [file://prompt.js, "plain {{x}}"]

@@ -496,7 +496,7 @@ fn imported(row: &str) -> Imported {
 }
 
 #[test]
-fn every_key_means_what_the_table_says() {
+fn every_key_is_translated_as_the_table_shows() {
     let mut wrong = Vec::new();
     for (key, config, expected) in ROWS {
         let Imported { yaml, diagnostics, warnings } = imported(config);

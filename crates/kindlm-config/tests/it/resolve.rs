@@ -327,7 +327,7 @@ fn digest(test: &str, schema: &str) -> String {
 }
 
 #[test]
-fn a_test_has_another_digest_when_what_it_sends_or_expects_has_changed() {
+fn a_changed_test_has_another_digest() {
     const OBJECT: &str = "{\"type\": \"object\"}";
     let test = "{ name: t, prompt: p, vars: { a: 1, b: 2 }, expect: { output: { format: json, schemaFile: s.json } } }";
     let first = digest(test, OBJECT);
@@ -379,7 +379,7 @@ fn the_threshold_is_the_tests_else_the_prompts_else_the_default() {
 }
 
 #[test]
-fn the_rules_of_sets_are_judged_in_one_call_with_those_of_the_prompt() {
+fn rules_of_sets_and_prompt_are_judged_in_one_call() {
     let text = "kindlm: 1\nproject: demo\nsuite: { name: s }\nproviders: { echo: {} }\n\
         models: [{ id: e, provider: echo, model: e }]\n\
         assertionSets:\n  tone: file://sets/tone.yaml\n  facts: [{ id: cites, instruction: Cite. }]\n\
@@ -430,7 +430,7 @@ fn the_rules_of_sets_are_judged_in_one_call_with_those_of_the_prompt() {
 }
 
 #[test]
-fn what_is_wrong_with_sets_is_told_where_it_is_written() {
+fn problems_of_sets_name_their_place() {
     let text = "kindlm: 1\nproject: demo\nsuite: { name: s }\nproviders: { echo: {} }\n\
         models: [{ id: e, provider: echo, model: e }]\n\
         assertionSets:\n  tone: file://sets/tone.yaml\n  gone: file://sets/gone.yaml\n  odd: sets/tone.yaml\n  \
@@ -463,7 +463,7 @@ fn what_is_wrong_with_sets_is_told_where_it_is_written() {
 }
 
 #[test]
-fn nobody_knows_which_sets_are_used_where_tests_cannot_be_read() {
+fn unused_sets_are_not_reported_if_tests_cannot_be_read() {
     let text = "kindlm: 1\nproject: demo\nsuite: { name: s }\nproviders: { echo: {} }\n\
         models: [{ id: e, provider: echo, model: e }]\nprompts: { p: { user: hi } }\n\
         assertionSets:\n  tone: [{ id: formal, instruction: Be formal. }]\ntests: file://cases.jsonl\n";

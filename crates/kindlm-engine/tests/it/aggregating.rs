@@ -184,7 +184,7 @@ fn missing_evidence_is_left_out_and_not_a_zero() {
 }
 
 #[test]
-fn what_no_check_applied_to_is_skipped_and_has_cost_what_it_cost() {
+fn an_execution_without_checks_is_skipped_and_has_its_cost() {
     let results = vec![AssertionResult::skipped("drift", "Baseline drift", "no baseline")];
     let outcome = Outcome::of(&results);
     let unchecked = ExecutionResult { error: None, results, ..ended(outcome) };
@@ -204,7 +204,7 @@ fn what_no_check_applied_to_is_skipped_and_has_cost_what_it_cost() {
 }
 
 #[test]
-fn a_soft_failure_is_counted_but_does_not_speak_against_the_case() {
+fn a_soft_failure_is_counted_and_fails_no_case() {
     let mut run = ended(Outcome::Scored);
     run.results = vec![
         AssertionResult::fail("pii", "PII", FailureCode::new("PII_DETECTED"), "")

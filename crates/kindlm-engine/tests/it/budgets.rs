@@ -146,7 +146,7 @@ fn judges_spend_the_budget_too() {
 }
 
 #[test]
-fn what_was_not_judged_for_want_of_money_is_kept_and_only_judged_later() {
+fn unjudged_executions_are_stored_and_judged_later() {
     let most = most();
     let mut suite = limited(&["x"]);
     edit(&mut suite.cases[0], |it| it.checks = vec![asks("q"), says("1")].into());
@@ -179,7 +179,7 @@ fn what_was_not_judged_for_want_of_money_is_kept_and_only_judged_later() {
 }
 
 #[test]
-fn what_a_judge_could_not_answer_is_judged_again_and_not_sent_again() {
+fn a_failed_judgement_is_repeated_without_the_model() {
     let mut suite = limited(&["x"]);
     edit(&mut suite.cases[0], |it| it.checks = vec![asks("q")].into());
     let record = Keeping::default();
@@ -204,7 +204,7 @@ fn what_a_judge_could_not_answer_is_judged_again_and_not_sent_again() {
 }
 
 #[test]
-fn what_is_judged_again_knows_the_tools_of_its_test() {
+fn a_repeated_judgement_knows_the_tools_of_its_test() {
     let list = json!({"assert": [{"type": "is-valid-openai-tools-call"}]});
     let (mut checks, problems) = compile(&list, &Setup::new(&NoFiles, None));
     assert!(problems.is_empty(), "{problems:?}");
@@ -266,7 +266,7 @@ impl Record for Keeping {
 }
 
 #[test]
-fn what_is_unpriced_is_not_counted_until_nothing_more_is_sent() {
+fn unpriced_executions_are_counted_at_the_end() {
     let most = most();
     let mut suite = limited(&["x", "y"]);
     suite.models[0].price = None;
@@ -281,7 +281,7 @@ fn what_is_unpriced_is_not_counted_until_nothing_more_is_sent() {
 }
 
 #[test]
-fn what_answers_tell_of_their_cost_counts_without_a_price() {
+fn reported_cost_counts_without_a_price() {
     let mut suite = limited(&["x", "y", "z"]);
     suite.models[0].price = None;
     let fake = Fake::new(|_, _| Ok(kindlm_types::Reply { cost_usd: Some(0.002), ..reply("ok") }));
@@ -314,7 +314,7 @@ fn commands_stop_once_they_have_spent_more_than_there_is() {
 }
 
 #[test]
-fn what_was_not_paid_for_by_the_run_is_not_counted_against_it() {
+fn cost_outside_of_the_run_is_not_counted() {
     let mut suite = limited(&["y"]);
     let transcript = Subject::Transcript(Transcript::default().into());
     suite.cases.insert(0, TestCase::new("x", CaseBody::new(transcript)));
@@ -366,7 +366,7 @@ impl Record for Known {
 }
 
 #[test]
-fn what_was_spent_before_counts() {
+fn earlier_cost_counts() {
     let most = most();
     let suite = limited(&["x", "y"]);
     let first = executed(&suite, &at_once(1), &Fake::saying("ok"));

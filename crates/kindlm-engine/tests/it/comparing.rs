@@ -122,7 +122,7 @@ fn shown(cases: &[CaseResult]) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_best_of_a_tests_models_passes_and_the_judge_is_asked_once_in_each_order() {
+async fn the_best_model_passes_after_both_orders() {
     let suite = compared(&["x"], &best("both"));
     let fake = honest();
     let lines = run(&suite, &RunOptions::default(), &fake, &()).await;
@@ -135,7 +135,7 @@ async fn the_best_of_a_tests_models_passes_and_the_judge_is_asked_once_in_each_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_judge_that_prefers_what_it_reads_first_has_chosen_nobody() {
+async fn a_judge_that_prefers_the_first_output_gives_a_tie() {
     let suite = compared(&["x"], &best("both"));
     let fake = Fake::new(|_, prompt| {
         Ok(match prompt.model.as_str() {
@@ -179,7 +179,7 @@ async fn prompts_are_compared_as_well_repeat_by_repeat() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_an_output_is_missing_nobody_is_the_best() {
+async fn a_missing_output_leaves_the_best_undecided() {
     let suite = compared(&["x"], &best("both"));
     let fake = Fake::new(|_, prompt| match prompt.model.as_str() {
         "b-name" => Err(failure(ProviderErrorKind::Server)),
@@ -217,7 +217,7 @@ async fn who_is_alone_is_skipped_and_a_threshold_sees_all_scores() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_was_stopped_before_the_comparison_goes_on_without_asking_the_models_again() {
+async fn a_comparison_is_resumed_without_new_requests() {
     let suite = compared(&["x"], &best("both"));
     let (options, memory, control) = (
         RunOptions { concurrency: Some(1), ..RunOptions::default() },
@@ -282,7 +282,7 @@ async fn a_comparison_in_a_set_is_made_beside_other_sets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_settled_stays_so_when_the_run_is_stopped_again() {
+async fn decided_comparisons_survive_a_second_stop() {
     let suite = compared(&["x"], &best("both"));
     let (options, memory) =
         (RunOptions { concurrency: Some(1), ..RunOptions::default() }, Memory::default());
@@ -313,7 +313,7 @@ async fn what_was_settled_stays_so_when_the_run_is_stopped_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_cannot_be_brought_back_gives_the_run_up_and_spoils_nothing_that_is_kept() {
+async fn an_unreadable_member_stops_the_run_and_spoils_nothing() {
     let suite = compared(&["x"], &best("both"));
     let (options, mut memory) = (RunOptions::default(), Memory::default());
     run(&suite, &options, &honest(), &memory).await;

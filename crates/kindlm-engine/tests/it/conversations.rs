@@ -253,14 +253,14 @@ async fn a_simulated_tool_can_fail_and_answer_differently_each_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_kept_apart_is_what_the_model_said() {
+async fn a_separate_refusal_is_the_output() {
     let refusal = kindlm_types::Reply { refusal: Some("I cannot.".to_owned()), ..reply("") };
     let (case, _) = converse(&suite(&["hi"]), vec![refusal]).await;
     assert_eq!(case.executions[0].execution.output, "I cannot.");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_gathered_is_kept_when_the_provider_fails() {
+async fn evidence_survives_a_provider_failure() {
     let calls = std::sync::atomic::AtomicUsize::new(0);
     let fake =
         Fake::new(move |_, _| match calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {

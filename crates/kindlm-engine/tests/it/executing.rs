@@ -118,7 +118,7 @@ fn runs_on_a_runtime_of_one_thread_or_many() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_finishes_what_is_in_flight_and_names_the_rest() {
+async fn a_stop_finishes_requests_in_flight_and_names_the_rest() {
     let suite = suite(&["x", "y", "z"]);
     let control = Control::default();
     let handler = control.clone();
@@ -182,7 +182,7 @@ async fn so_many_failures_stop_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_begun_while_answers_that_came_together_are_still_to_be_counted() {
+async fn answers_are_counted_before_new_requests_begin() {
     let names: Vec<String> = (0..300).map(|it| format!("bad {it}")).collect();
     let mut suite = suite(&names.iter().map(String::as_str).collect::<Vec<_>>());
     for case in &mut suite.cases {
@@ -241,7 +241,7 @@ impl Backend for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_keeps_its_callers_waiting_does_not_hold_up_the_others() {
+async fn a_slow_model_does_not_delay_others() {
     let names: Vec<String> = (0..10).map(|it| format!("case {it}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut suite = suite(&names);
@@ -360,7 +360,7 @@ async fn a_command_is_run_once_for_each_repeat() {
 }
 
 #[tokio::test]
-async fn a_value_without_a_text_is_what_a_command_said() {
+async fn a_value_without_text_is_the_output_of_a_command() {
     let mut suite = suite(&[]);
     let mut case = TestCase::command("agent", "./agent");
     edit(&mut case, |it| it.checks = [says("error")].into());

@@ -104,7 +104,7 @@ fn an_unknown_cost_is_not_a_low_one() {
 }
 
 #[test]
-fn tokens_that_nobody_counted_are_not_few() {
+fn uncounted_tokens_are_not_few() {
     let entry = json!({"type": "max-tokens", "value": 10});
     assert_eq!(status(&entry, &said("Hi.")), "errored");
     let usage = Usage { input_tokens: 4, output_tokens: 5, total_tokens: 90, ..Usage::default() };
@@ -149,7 +149,7 @@ fn a_list_is_not_matched_by_its_beginning() {
 }
 
 #[test]
-fn what_throws_has_no_verdict_in_either_direction() {
+fn a_throwing_script_has_no_verdict() {
     let threw = || ScriptOutcome::Threw {
         message: Some("lost".to_owned()),
         stack: String::new(),
@@ -163,7 +163,7 @@ fn what_throws_has_no_verdict_in_either_direction() {
 }
 
 #[test]
-fn a_script_that_says_nothing_has_not_said_no() {
+fn a_script_without_a_result_has_not_failed() {
     for said_by in [json!(null), json!(0), json!("")] {
         let entry = json!({"type": "not-satisfies", "value": "value.find"});
         let says = || ScriptOutcome::Returned(said_by.clone().into());
@@ -172,7 +172,7 @@ fn a_script_that_says_nothing_has_not_said_no() {
 }
 
 #[test]
-fn what_was_not_told_did_not_fail_to_happen() {
+fn missing_events_prove_nothing() {
     let untold = Execution { coverage: Coverage::Only([].into()), ..said("Done.") };
     for entry in [
         json!({"type": "not-called-tool", "value": "drop_table"}),
@@ -417,7 +417,7 @@ fn cached_tokens_that_were_not_reported_are_not_zero() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_stopped_to_call_tools_and_has_no_call_used_some() {
+async fn a_tool_calls_stop_without_calls_used_tools() {
     let mut suite = suite(&["hi"]);
     let list = json!([{"type": "used-no-tools"}, {"type": "not-called-tool", "value": "pay"}]);
     edit(&mut suite.cases[0], |it| it.checks = checks(&list).into());

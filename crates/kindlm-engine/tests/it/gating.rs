@@ -243,7 +243,7 @@ fn run_example(id: &str, example: &examples::Case) -> Result<(GateOutcome, Strin
 }
 
 #[test]
-fn every_page_shows_what_its_gate_does() {
+fn every_gate_page_shows_its_gate() {
     for it in gates::REGISTRY {
         let id = it.meta.id;
         let mut seen = Vec::new();

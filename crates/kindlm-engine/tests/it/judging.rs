@@ -34,7 +34,7 @@ async fn checks_that_ask_nothing_cost_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn asks_again_as_long_as_checks_do_and_counts_what_it_costs() {
+async fn questions_repeat_in_rounds_and_their_cost_counts() {
     let fake = Fake::new(|_, _| Ok(reply("no idea")));
     let judged = judged(&[asks("polite?")], &fake).await;
     assert_eq!(judged.outcome, Outcome::Errored);
@@ -176,7 +176,7 @@ async fn the_judge_is_the_named_one_then_the_default_then_the_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_to_ask_is_errored_and_says_why() {
+async fn a_question_without_a_judge_is_errored() {
     let some = [model("judge")];
     for (models, check, message) in [
         (
@@ -274,7 +274,7 @@ impl Assertion for Embeds {
 }
 
 #[tokio::test(start_paused = true)]
-async fn vectors_come_from_the_named_model_or_the_first_that_makes_them() {
+async fn vectors_come_from_the_named_or_first_embedding_model() {
     let at = |id: &str, provider: &str| Model { provider: provider.to_owned(), ..model(id) };
     let models = [at("chat", "anthropic"), at("small", "openai"), at("other", "gemini")];
     for (named, default, expected) in [

@@ -82,7 +82,7 @@ fn selects_by_tag_name_and_model() {
 }
 
 #[test]
-fn leaves_out_what_has_a_tag() {
+fn excluded_tags_deselect_tests() {
     let suite = example();
     for (tags, without, units) in [
         (&[][..], &["slow"][..], 4),

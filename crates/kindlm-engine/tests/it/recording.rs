@@ -96,7 +96,7 @@ fn one_by_one() -> RunOptions {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_execution_is_kept_before_anybody_hears_of_it_and_counted_as_it_was_kept() {
+async fn an_execution_is_stored_before_it_is_reported() {
     let (suite, options) = (suite(&["x", "y"]), one_by_one());
     let plan = plan(&suite, &options).unwrap();
     let (fake, memory) = (Fake::saying("ok"), Memory::default());
@@ -117,7 +117,7 @@ async fn an_execution_is_kept_before_anybody_hears_of_it_and_counted_as_it_was_k
 }
 
 #[tokio::test(start_paused = true)]
-async fn goes_on_with_what_is_missing_or_errored_and_ends_as_if_it_had_never_stopped() {
+async fn a_resumed_run_ends_like_an_unstopped_one() {
     let mut suite = suite(&["x", "y", "z"]);
     suite.cases.iter_mut().for_each(|it| it.repeat = 2);
     for at_once in [1, 3] {
@@ -164,7 +164,7 @@ async fn goes_on_with_what_is_missing_or_errored_and_ends_as_if_it_had_never_sto
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_kept_is_not_counted_and_stops_the_run() {
+async fn a_failed_write_stops_the_run() {
     let (suite, options) = (suite(&["x", "y", "z"]), one_by_one());
     let plan = plan(&suite, &options).unwrap();
     let (fake, memory) = (Fake::saying("ok"), Memory { room: Some(1), ..Memory::default() });
@@ -185,7 +185,7 @@ async fn what_cannot_be_kept_is_not_counted_and_stops_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_brought_back_stops_the_run_before_anything_is_sent() {
+async fn an_unreadable_journal_stops_the_run_before_a_request() {
     let (suite, options) = (suite(&["x", "y", "z"]), one_by_one());
     let plan = plan(&suite, &options).unwrap();
     let memory = Memory { unreadable: Some("y"), ..Memory::default() };
@@ -251,7 +251,7 @@ async fn a_run_that_holds_nothing_reports_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_back_is_an_error_of_the_report() {
+async fn an_unreadable_case_is_an_error_of_the_report() {
     let (suite, options) = (suite(&["x", "y"]), one_by_one());
     let plan = plan(&suite, &options).unwrap();
     let (fake, memory) = (Fake::saying("ok"), Memory::default());

@@ -85,7 +85,7 @@ async fn a_required_check_that_holds_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn later_turns_are_not_sent_after_a_turn_that_is_not_as_required() {
+async fn a_failed_required_turn_ends_the_conversation() {
     let fake = parrot();
     let turns = vec![
         turn("first", "one", vec![asks("polite?"), required(says("one"))]),
@@ -111,7 +111,7 @@ async fn later_turns_are_not_sent_after_a_turn_that_is_not_as_required() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_required_and_cannot_be_judged_ends_it_too() {
+async fn an_errored_required_check_ends_the_conversation() {
     let fake = Fake::new(|_, prompt| {
         let judging = prompt.messages.first().is_some_and(|it| it.content == "You judge.");
         Ok(reply(if judging { "no number" } else { last_user(prompt) }))
@@ -135,7 +135,7 @@ async fn what_is_required_and_cannot_be_judged_ends_it_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mean_score_does_not_make_up_for_what_is_required() {
+async fn a_mean_score_does_not_replace_a_required_check() {
     let mut suite = expecting(vec![says("hi"), says("h"), required(says("bye"))], vec![]);
     suite.cases[0].threshold = Some(0.5);
     assert_eq!(ran(&suite, &parrot()).await.outcome, Outcome::Failed);
@@ -145,7 +145,7 @@ async fn a_mean_score_does_not_make_up_for_what_is_required() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_check_that_is_skipped_asks_nobody_and_says_why() {
+async fn a_skipped_check_asks_no_judge_and_has_a_reason() {
     let fake = parrot();
     let checks = vec![skipped(asks("polite?"), "no judge yet"), says("hi")];
     let suite = expecting(checks, vec![]);

@@ -68,7 +68,7 @@ fn tool(name: &str) -> SimulatedTool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_turn_is_checked_by_itself_and_the_conversation_as_a_whole() {
+async fn each_turn_and_the_conversation_are_checked() {
     let table: Vec<(Value, String, String, String)> = serde_json::from_str(TABLE).unwrap();
     let entries: Vec<&Value> = table.iter().map(|it| &it.0).collect();
     let (checks, problems) = compile(&json!({"assert": entries}), &Setup::new(&NoFiles, None));

@@ -45,7 +45,7 @@ fn gate(id: &str, threshold: f64, case: &CaseResult) -> (GateOutcome, Option<f64
 }
 
 #[test]
-fn gates_see_what_fails_in_a_set_that_holds() {
+fn gates_see_failures_in_a_set_that_holds() {
     let parts = |deep: AssertionResult| {
         vec![AssertionResult::pass("equals", "Equals"), set(Verdict::Pass, vec![deep])]
     };
@@ -120,7 +120,7 @@ fn a_soft_part_that_is_low_is_found_though_the_set_holds() {
 }
 
 #[test]
-fn what_a_script_or_a_negated_set_is_made_of_are_no_checks() {
+fn parts_of_scripts_and_negated_sets_are_no_checks() {
     let pii = || vec![failing("pii", "PII_DETECTED"), scored("judge", 0.1)];
     let script = AssertionResult {
         components: vec![set(Verdict::Pass, pii())],
@@ -137,7 +137,7 @@ fn what_a_script_or_a_negated_set_is_made_of_are_no_checks() {
 }
 
 #[test]
-fn a_provider_that_fails_in_a_set_is_told_beside_another_obstacle() {
+fn a_provider_failure_in_a_set_is_reported() {
     let obstacle = |code: FailureCode| AssertionResult::errored("judge", "Judge", code, "");
     let parts = vec![obstacle(FailureCode::SCRIPT_ERROR), obstacle(FailureCode::PROVIDER_ERROR)];
     let code = FailureCode::new("SET_PART_ERRORED");

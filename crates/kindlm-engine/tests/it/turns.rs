@@ -98,7 +98,7 @@ async fn every_user_message_is_sent_and_each_turn_has_its_own_evidence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn turns_without_a_message_are_the_rounds_of_one_as_in_the_original() {
+async fn turns_without_a_message_are_rounds_of_the_one_before() {
     let suite = {
         let mut it = suite(&["look up"]);
         let turns = vec![turn("call", None, Some("looking")), turn("answer", None, Some("did"))];
@@ -245,7 +245,7 @@ async fn each_answer_tells_its_tokens_and_they_add_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_whose_tokens_nobody_counted_leaves_the_sum_unknown() {
+async fn uncounted_tokens_leave_the_sum_unknown() {
     let suite =
         conversation(vec![turn("first", Some("hello"), None), turn("second", Some("bye"), None)]);
     let fake = Fake::new(|_, prompt| {
@@ -268,7 +268,7 @@ async fn an_answer_whose_tokens_nobody_counted_leaves_the_sum_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_within_a_turn_that_nobody_counted_leaves_the_turn_unknown() {
+async fn uncounted_tokens_leave_their_turn_unknown() {
     let suite =
         conversation(vec![turn("first", Some("look"), None), turn("second", Some("bye"), None)]);
     let fake = Fake::new(|_, prompt| {
@@ -286,7 +286,7 @@ async fn an_answer_within_a_turn_that_nobody_counted_leaves_the_turn_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_provider_tells_of_its_cost_is_known_whatever_it_counts() {
+async fn reported_cost_is_known_without_tokens() {
     let suite =
         conversation(vec![turn("first", Some("hello"), None), turn("second", Some("bye"), None)]);
     let fake = Fake::new(|_, prompt| {
@@ -301,7 +301,7 @@ async fn what_a_provider_tells_of_its_cost_is_known_whatever_it_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_of_an_earlier_turn_that_has_no_result_is_a_gap_of_that_turn() {
+async fn an_unanswered_call_is_a_gap_of_its_turn() {
     let never_called = json!({ "assert": [{ "type": "not-called-tool", "value": "deploy" }] });
     let checks = || {
         let setup = kindlm_assertions::Setup::new(&kindlm_types::NoFiles, None);
@@ -366,7 +366,7 @@ async fn a_provider_that_fails_after_earlier_turns_is_an_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_question_and_one_answer_are_told_without_a_record() {
+async fn a_single_exchange_needs_no_record() {
     let report = run(&suite(&["hi"]), &RunOptions::default(), &agent()).await.unwrap();
     let execution = &report.cases[0].executions[0].execution;
     assert!(execution.recorded_events.is_empty());

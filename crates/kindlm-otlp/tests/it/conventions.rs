@@ -406,7 +406,7 @@ fn every_convention_tells_the_same_story() {
 }
 
 #[test]
-fn what_was_said_may_come_as_log_records() {
+fn messages_may_come_as_log_records() {
     let chat = |id, parent, start, end| -> Row {
         (
             id,
@@ -493,7 +493,7 @@ fn nothing_is_vouched_for_that_spans_do_not_show() {
 }
 
 #[test]
-fn agents_within_agents_and_errors_are_told_once() {
+fn nested_agents_and_errors_are_reported_once() {
     let agent = |id, parent, name: &'static str, start, end, more: Value| -> Row {
         let mut all = json!({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name});
         all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -595,7 +595,7 @@ fn framed() -> Vec<Row> {
 }
 
 #[test]
-fn a_call_that_is_the_answer_is_not_waited_for_where_the_agent_shows_it() {
+fn a_call_that_is_the_answer_needs_no_result() {
     let asks = json!({"gen_ai.operation.name": "chat",
         "gen_ai.output.messages": text(&json!([{"role": "assistant", "parts": [
             {"type": "text", "content": "Here."},
@@ -622,7 +622,7 @@ fn a_call_that_is_the_answer_is_not_waited_for_where_the_agent_shows_it() {
 }
 
 #[test]
-fn tokens_are_told_by_a_frame_where_a_span_inside_it_does_not_tell_all() {
+fn an_outer_span_gives_tokens_that_inner_spans_lack() {
     let chat = |input: Option<u64>, output: Option<u64>| {
         let mut all = json!({"gen_ai.operation.name": "chat"});
         for (key, count) in [("input_tokens", input), ("output_tokens", output)] {

@@ -145,7 +145,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_are_reported() {
     let deep = format!("{}1{}", "[".repeat(10_000), "]".repeat(10_000));
     for (bytes, expected) in [
         (&b""[..], "it is empty"),

@@ -42,7 +42,7 @@ fn an_earlier_answer_is_not_taken_for_one_that_is_not_shown() {
 }
 
 #[test]
-fn what_of_the_answer_is_not_understood_is_told() {
+fn unsupported_parts_of_an_answer_are_reported() {
     let said = |odd: bool| {
         let mut parts = vec![json!({"type": "text", "content": "Fine."})];
         parts.extend(odd.then(|| json!({"type": "wobble", "content": "secret"})));
@@ -119,7 +119,7 @@ fn a_reason_to_stop_that_says_error_is_one() {
 }
 
 #[test]
-fn no_duration_is_made_of_times_that_are_not_told() {
+fn missing_times_give_no_duration() {
     for (key, value, gaps) in [
         ("endTimeUnixNano", json!("0"), 1),
         ("endTimeUnixNano", Value::Null, 1),

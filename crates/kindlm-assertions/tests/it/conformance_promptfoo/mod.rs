@@ -76,7 +76,7 @@ fn agree(types: &[&str], run: usize, differences: Differences<'_>) {
 
 /// `kindlm-cli` runs the vectors for which something must be asked, and counts them; the rest is run here.
 #[test]
-fn every_vector_is_run_here_or_needs_somebody_to_ask() {
+fn every_vector_runs_here_or_needs_a_judge() {
     let text = std::fs::read_to_string(Path::new(FILE)).unwrap();
     let (mut here, mut elsewhere) = (0, 0);
     for line in text.lines() {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{exchange, normal};
 
 #[test]
-fn every_example_does_what_its_page_says() {
+fn every_exchange_of_a_page_works() {
     for provider in REGISTRY.iter().filter(|it| matches!(it.kind, Kind::Http(_))) {
         let (id, mut played) = (provider.meta.id, 0);
         let mut exchange = json!({"config": {}});

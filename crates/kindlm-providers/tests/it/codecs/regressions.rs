@@ -9,7 +9,7 @@ use super::{codec, hi, prompt, raw, response, usual};
 /// Weak point 13: the wait that a vendor asks for stood in a header, and was looked up in the body. The codec
 /// leaves it to the transport, which reads headers, and says only that a retry is worth it.
 #[test]
-fn a_rate_limit_is_worth_a_retry_and_its_wait_is_not_taken_from_the_body() {
+fn a_rate_limit_is_retried_by_its_header() {
     let body = json!({"error": {"message": "slow down", "retry_after": 3}});
     let err = usual("openai").decode(&hi(), &response(429, &body)).expect_err("a rate limit");
     assert_eq!((err.kind, err.retryable, err.retry_after), (Kind::RateLimited, true, None));
@@ -60,7 +60,7 @@ fn an_unknown_price_is_none_and_a_local_model_costs_nothing() {
 
 /// Weak point 29: the values of a body template were not escaped.
 #[test]
-fn a_template_escapes_what_it_is_given() {
+fn a_template_escapes_its_values() {
     let codec = codec(
         "http",
         &json!({"url": "http://h", "body": "{\"u\":\"{{user}}\",\"all\":{{messages_json}}}"}),
@@ -107,7 +107,7 @@ fn reasoning_models_are_asked_as_they_want_it() {
 
 /// Weak point 30: structured output was not asked for.
 #[test]
-fn every_vendor_is_told_the_form_of_the_answer() {
+fn every_vendor_gets_the_form_of_the_answer() {
     let schema = json!({"type": "object", "properties": {"score": {"type": "number"}}, "required": ["score"]});
     let prompt = prompt(json!({
         "model": "m", "messages": [{"role": "user", "content": "u"}], "responseFormat": {"name": "judge", "schema": schema},
@@ -215,7 +215,7 @@ fn an_answer_in_which_no_model_speaks_is_an_error() {
 
 /// A message without content keeps every rule about what must not be said; promptfoo counts it as a failure, too.
 #[test]
-fn a_message_without_content_is_an_error_unless_something_else_is_said() {
+fn a_message_without_any_content_is_an_error() {
     let call = json!([{"id": "c", "function": {"name": "f", "arguments": "{}"}}]);
     for provider in ["openai", "mistral", "cohere", "ollama"] {
         let decode = |finish: &str, message: serde_json::Value| {

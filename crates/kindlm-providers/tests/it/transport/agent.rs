@@ -85,7 +85,7 @@ async fn one_process_hears_hello_and_every_turn() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_told_with_its_place_and_the_end_of_stderr() {
+async fn failures_name_their_place_and_the_end_of_stderr() {
     let short = Duration::from_millis(400);
     let (oops, waiting) = (nap(3101), nap(3102));
     let ready = format!("echo '{HELLO}'; read -r hello; read -r turn;");
@@ -185,7 +185,7 @@ async fn an_agent_that_writes_much_at_its_end_ends_by_itself() {
 }
 
 #[tokio::test]
-async fn what_codex_says_before_it_ends_is_why() {
+async fn the_last_words_of_codex_are_the_reason() {
     let script = r#"codex() { cat >/dev/null; echo '{"type":"error","message":"no such model"}'; exit 1; }; codex"#;
     let mut start = agent("");
     let command = Some(script.to_owned());
@@ -199,7 +199,7 @@ async fn what_codex_says_before_it_ends_is_why() {
 }
 
 #[tokio::test]
-async fn what_is_told_after_the_answer_is_not_lost() {
+async fn events_after_the_answer_are_recorded() {
     let ready =
         format!("echo '{HELLO}'; read -r hello; read -r turn; echo '{{\"kindlm\":\"result\"}}';");
     let start = agent(&format!(
@@ -276,7 +276,7 @@ async fn long_lines_and_many_of_them_come_through() {
 }
 
 #[tokio::test]
-async fn known_agents_are_told_and_read_in_their_own_words() {
+async fn known_agents_are_driven_in_their_own_protocol() {
     let folder = tempfile::tempdir().unwrap();
     let transcripts =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../kindlm-agents/src/agent/transcripts");
@@ -341,7 +341,7 @@ const INIT: &str = r#"{"type":"system","subtype":"init","apiKeySource":"ANTHROPI
 const RESULT: &str = r#"{"type":"result","subtype":"success","num_turns":1,"result":"It runs.","total_cost_usd":0.5}"#;
 
 #[tokio::test]
-async fn commands_in_the_background_are_awaited_as_long_as_the_turn_may_take() {
+async fn background_commands_are_awaited_within_the_turn() {
     let task = |kind: &str| {
         format!(
             r#"{{"type":"system","subtype":"task_started","task_id":"t","task_type":"{kind}"}}"#

@@ -11,7 +11,7 @@ fn problems(config: Value) -> Vec<Problem> {
 }
 
 #[test]
-fn problems_of_all_providers_are_told_at_once_and_where_they_are() {
+fn problems_of_all_providers_are_reported_at_once() {
     let found = problems(json!({
         "opnai": {"apiKeyEnv": "K"},
         "echo": {"prefx": "x"},

@@ -41,7 +41,7 @@ pub(super) async fn is_gone(mark: &str) -> bool {
 }
 
 #[tokio::test]
-async fn what_a_command_does_is_recorded() {
+async fn actions_of_a_command_are_recorded() {
     for (line, text, stderr, exit_code) in [
         ("echo hello", "hello", "", Some(0)),
         ("echo out; echo err >&2; exit 3", "out", "err\n", Some(3)),
@@ -112,7 +112,7 @@ async fn a_command_that_obeys_sigterm_may_say_goodbye() {
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_running_is_ended_with_it() {
+async fn leftovers_of_a_command_are_ended_with_it() {
     let nap = nap(3003);
     let found = output(&format!("sleep {nap} & echo done")).await;
     assert_eq!((found.text.trim_end(), found.exit_code), ("done", Some(0)));
@@ -189,7 +189,7 @@ async fn a_program_that_is_a_model_need_not_read_its_prompt() {
 }
 
 #[tokio::test]
-async fn what_a_program_tells_as_a_model_is_not_lost() {
+async fn events_of_a_program_as_a_model_are_recorded() {
     for (line, why) in [
         (
             r#"{"kindlm":"tool_call","name":"pay","arguments":{"to":1,"to":2}}"#,
@@ -225,7 +225,7 @@ It was sent."#;
 }
 
 #[tokio::test]
-async fn a_program_as_a_model_vouches_for_what_it_names() {
+async fn a_program_as_a_model_declares_its_evidence() {
     use Channel::{Actions, Messages, Subagents};
     for (line, complete) in [
         ("echo done", vec![Messages]),

@@ -26,7 +26,7 @@ fn configurations_in_the_pages_are_valid() {
 }
 
 #[test]
-fn the_scripted_page_does_what_it_says() {
+fn the_scripted_page_works() {
     let replies = blocks(find("scripted").unwrap().meta.docs, "yaml replies").next().unwrap();
     let replies: Vec<_> = serde_yaml::from_str(replies).unwrap();
     let script = Script::new("the page", replies);

@@ -36,7 +36,7 @@ async fn send(
 }
 
 #[tokio::test]
-async fn a_client_finds_out_what_a_provider_takes() {
+async fn a_client_finds_the_rate_of_a_provider() {
     let server = MockServer::for_bench(Duration::from_millis(10)).unwrap();
     server.allow_in_flight(8);
     let config = json!({"openai": {"apiKeyEnv": "TOKEN", "baseUrl": server.url()}});
@@ -101,7 +101,7 @@ async fn a_rate_is_kept_and_binds_only_its_model() {
 
 /// An answer takes 15 tokens in the mock's words; about 10 and the longest answer are reckoned with.
 #[tokio::test]
-async fn tokens_are_settled_by_what_was_used() {
+async fn tokens_are_settled_by_actual_use() {
     let server = server();
     let rate = Limits { tpm: NonZeroU32::new(6_000), ..Limits::default() };
     let client = limited(&server, rate);

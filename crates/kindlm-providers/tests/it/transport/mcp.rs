@@ -175,7 +175,7 @@ async fn a_slow_tool_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_none_is_told_apart() {
+async fn a_server_that_speaks_no_mcp_is_recognized() {
     for (reply, kind, attempts) in [
         (MockReply::html(), Kind::MalformedResponse, 1),
         (MockReply::json(&json!({"hello": 1})), Kind::MalformedResponse, 1),

@@ -95,7 +95,7 @@ fn results_of_tools_count_since_the_last_user_message_only() {
 }
 
 #[test]
-fn a_tool_is_not_called_again_after_its_result_unless_the_script_says_so() {
+fn a_tool_is_called_once_unless_the_script_repeats_it() {
     let call = json!([{"name": "f"}]);
     let asked = prompt("where is order 12345?");
     let brief = script(json!([{"toolCalls": call}, {"text": "done"}]));
@@ -200,7 +200,7 @@ fn a_conversation_keeps_its_count_while_it_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_runs_beside_does_not_change_the_replies() {
+async fn concurrency_does_not_change_scripted_replies() {
     let client = Arc::new(client(json!({"scripted": {"replies": [
         {"times": 2, "error": {"status": 503, "retryAfterMs": 0}},
         {"text": "cured"},
@@ -274,7 +274,7 @@ async fn replies_come_from_yaml_and_json_files() {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_told_with_its_place() {
+fn problems_of_a_reply_file_name_their_place() {
     let files = Memory(&[
         ("typo.yaml", "- when: { contans: hi }\n  text: hello\n"),
         ("type.yaml", "- when: { contains: { a: b } }\n  text: hello\n"),

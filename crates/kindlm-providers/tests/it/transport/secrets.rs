@@ -68,7 +68,7 @@ async fn a_key_that_a_provider_repeats_is_cut_out() {
 }
 
 #[tokio::test]
-async fn a_missing_key_is_told_before_anything_is_sent() {
+async fn a_missing_key_is_reported_before_a_request() {
     let server = server();
     let request = with_header(&server.url(), "authorization", from_env("MISSING_KEY"));
     let err = transport()
@@ -100,7 +100,7 @@ fn a_transport_does_nothing_before_it_is_used() {
 }
 
 #[tokio::test]
-async fn what_one_request_carries_is_not_carried_by_the_next() {
+async fn requests_do_not_share_headers() {
     let server = server();
     let transport = transport();
     let literal = |text: &str| HeaderValue::Literal(text.to_owned());
