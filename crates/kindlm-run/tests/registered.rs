@@ -35,7 +35,7 @@ fn registries() -> Registries {
 }
 
 #[test]
-fn a_suite_reaches_what_the_caller_registered() {
+fn a_suite_reaches_registered_entries() {
     let reply = |_: &_| MockReply::json(&serde_json::json!({ "answer": "It has shipped!" }));
     let server = MockServer::answering(reply).unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -27,7 +27,7 @@ fn skipped() -> AssertionResult {
 }
 
 #[test]
-fn adds_up_what_the_checks_found() {
+fn adds_up_the_results_of_checks() {
     for (results, threshold, score, counts, outcome) in [
         (vec![pass(), pass(), pass(), fail()], None, Some(0.75), (3, 1, 4), Outcome::Failed),
         (vec![pass(), pass(), pass(), fail()], Some(1.0), Some(0.75), (3, 1, 4), Outcome::Failed),
@@ -47,7 +47,7 @@ fn adds_up_what_the_checks_found() {
 }
 
 #[test]
-fn writes_what_the_contract_shows() {
+fn writes_the_example_of_the_contract() {
     let prompt = AssertionResult::pass(PROMPT_ASSERTION, "cite_sources").with_reasoning("It does.");
     let called = AssertionResult::fail(
         "tool-calls",

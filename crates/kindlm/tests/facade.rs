@@ -16,7 +16,7 @@ fn execution() -> Execution {
 }
 
 #[test]
-fn says_what_does_not_hold() {
+fn reports_the_failed_gates() {
     let expect = json!({
         "output": {"contains": ["refunded"]},
         "toolCalls": [{"tool": "issue_refund", "argsMatch": {"amount": 24.9}}],

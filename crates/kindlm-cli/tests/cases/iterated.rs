@@ -82,7 +82,7 @@ fn asked(server: &MockServer, model: &str, from: usize) -> Vec<usize> {
 }
 
 #[test]
-fn a_changed_assertion_is_judged_without_asking_the_model_under_test() {
+fn a_changed_assertion_is_judged_without_a_model_request() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(Duration::from_secs(1));
     suite(folder.path(), &server.url(), &of_prompt(&RULES), "");

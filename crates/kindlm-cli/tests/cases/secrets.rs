@@ -46,7 +46,7 @@ fn leaked(bytes: &[u8]) -> bool {
 }
 
 #[test]
-fn keys_that_come_back_are_in_no_report_and_in_no_kept_file() {
+fn echoed_keys_are_in_no_report_and_no_stored_file() {
     let folder = tempfile::tempdir().unwrap();
     let server = MockServer::answering(|_| {
         let arguments = serde_json::json!({"to": KEY, TOKEN: [TOKEN]}).to_string();

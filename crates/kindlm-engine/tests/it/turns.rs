@@ -53,7 +53,7 @@ async fn results(suite: &Suite, fake: &Fake) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_user_message_is_sent_and_each_turn_has_its_own_evidence() {
+async fn every_user_message_is_sent_and_each_turn_has_evidence() {
     let mut suite = conversation(vec![
         turn("first", Some("look here"), Some("did: look here")),
         turn("second", Some("thanks"), Some("did: thanks")),

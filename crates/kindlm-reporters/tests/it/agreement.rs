@@ -115,7 +115,7 @@ fn text_of(html: &str) -> String {
 }
 
 #[test]
-fn the_comment_for_pull_requests_names_every_case_that_did_not_hold() {
+fn the_pull_request_comment_names_every_failed_case() {
     let markdown = render("markdown", &sample_report(), &Style::default());
     let is_bad = |it: Outcome| matches!(it, Outcome::Failed | Outcome::Errored);
     // Markdown escapes what has a meaning there, so only letters and digits are compared.

@@ -76,7 +76,7 @@ fn fields_of_a_later_kindlm_are_ignored() {
 }
 
 #[test]
-fn refuses_what_it_cannot_read_and_says_why() {
+fn refuses_unreadable_reports_with_a_reason() {
     let changed = |pointer: &str, value: Value| {
         let mut json = sample();
         *json.pointer_mut(pointer).unwrap() = value;
@@ -141,7 +141,7 @@ fn a_json_null_that_an_agent_returned_is_not_the_absence_of_one() {
 }
 
 #[test]
-fn what_is_written_case_by_case_is_what_is_written_at_once() {
+fn streaming_gives_the_same_report() {
     let report = sample_report();
     let whole = serde_json::to_string(&v1::Report::from(&report)).unwrap();
     assert_eq!(serde_json::to_string(&v1::Report::borrowing(&report)).unwrap(), whole);

@@ -293,7 +293,7 @@ fn keeps_to_the_rules_of_jenkins() {
 }
 
 #[test]
-fn outcomes_become_what_junit_has_for_them() {
+fn outcomes_become_outcomes_of_junit() {
     let report = sample_report();
     let root = parse(&junit(&report));
     for case in &report.cases {
@@ -322,7 +322,7 @@ fn a_broken_gate_is_a_failure_and_an_idle_one_is_skipped() {
 }
 
 #[test]
-fn equal_names_are_told_apart() {
+fn equal_names_get_numbers() {
     let mut report = sample_report();
     for case in &mut report.cases {
         "the same".clone_into(&mut case.case);

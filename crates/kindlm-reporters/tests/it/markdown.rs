@@ -41,7 +41,7 @@ fn shows_a_green_run() {
 }
 
 #[test]
-fn whatever_the_size_of_the_run_it_fits_and_says_what_is_left_out() {
+fn any_run_fits_and_omissions_are_named() {
     let mut before = (usize::MAX, usize::MAX);
     for cases in [1, 20, 60, 300, 2_000] {
         let report = large(cases);
@@ -99,7 +99,7 @@ fn many_assertions_gates_and_warnings_leave_room_for_the_cases() {
 }
 
 #[test]
-fn the_marker_tells_suites_apart_and_cannot_be_ended_from_within() {
+fn the_marker_is_unique_to_a_suite_and_cannot_be_closed() {
     let marker = |project: &str, name: &str| {
         let mut report = green_report();
         (report.suite.project, report.suite.name) = (project.to_owned(), name.to_owned());
@@ -166,7 +166,7 @@ proptest! {
 }
 
 #[test]
-fn ties_and_split_votes_that_hold_are_told() {
+fn ties_and_split_votes_that_hold_are_shown() {
     let mut report = green_report();
     let result = |label: &str, metadata: serde_json::Value| {
         let mut result = kindlm_types::AssertionResult::pass("llm-rubric", label);

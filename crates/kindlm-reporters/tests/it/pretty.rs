@@ -149,7 +149,7 @@ fn a_model_cannot_write_to_the_terminal_or_to_ci() {
 }
 
 #[test]
-fn a_verbose_report_shows_what_a_result_is_made_of() {
+fn a_verbose_report_shows_the_parts_of_a_result() {
     let scored = |id: &str, label: &str, score: f64| {
         AssertionResult::pass(id, label).with_score(Score::new(score).unwrap())
     };

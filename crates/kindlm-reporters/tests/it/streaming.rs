@@ -84,7 +84,7 @@ fn it_makes_no_difference_where_the_cases_come_from() {
 }
 
 #[test]
-fn a_case_that_cannot_be_read_is_an_error_and_nothing_that_looks_whole() {
+fn an_unreadable_case_is_an_error_not_a_short_report() {
     let report = sample_report();
     let last = report.cases.len() - 1;
     // Not every reporter reads the cases that held.
@@ -109,7 +109,7 @@ fn a_case_that_cannot_be_read_is_an_error_and_nothing_that_looks_whole() {
 }
 
 #[test]
-fn a_compact_report_is_the_same_whatever_of_it_is_written_already() {
+fn spliced_cases_do_not_change_a_compact_report() {
     let report = sample_report();
     let mut written = Vec::new();
     v1::write_compact(&elsewhere(&report, None), &mut written).unwrap();
@@ -128,7 +128,7 @@ fn a_compact_report_is_the_same_whatever_of_it_is_written_already() {
 }
 
 #[test]
-fn a_full_disk_is_told_as_that_wherever_it_is_full() {
+fn a_full_disk_is_named_everywhere() {
     let report = sample_report();
     for room in [0, 10, 3_000, 10_000] {
         let mut disk = vec![0_u8; room];

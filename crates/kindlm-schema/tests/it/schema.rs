@@ -169,7 +169,7 @@ fn patterns_that_backtrack_stay_bounded() {
 }
 
 #[test]
-fn lints_find_what_checks_nothing() {
+fn lints_find_keywords_without_effect() {
     let schema = json!({
         "tpye": "object",
         "properties": {"requried": {"format": "e-mail", "minimun": 1}, "x": {"format": "date", "x-note": 1}},

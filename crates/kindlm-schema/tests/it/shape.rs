@@ -89,7 +89,7 @@ fn problems(value: &Value) -> String {
 }
 
 #[test]
-fn accepts_what_serde_accepts() {
+fn accepts_values_that_deserialize() {
     for value in [
         json!({"id": "a", "provider": "openai"}),
         json!({"id": "a", "provider": "anthropic", "params": {"temperature": 0, "mode": "deep"}, "extra": null}),
@@ -101,7 +101,7 @@ fn accepts_what_serde_accepts() {
 }
 
 #[test]
-fn what_it_accepts_serde_accepts() {
+fn accepted_values_deserialize() {
     let shape = Shape::of::<Model>();
     for (key, value) in [
         ("limits", json!({"a": 5_000_000_000_u64})),
@@ -167,7 +167,7 @@ fn the_whole_value_may_be_at_fault() {
 }
 
 #[test]
-fn the_schema_says_what_editors_need() {
+fn the_schema_has_texts_for_editors() {
     insta::assert_snapshot!(serde_json::to_string_pretty(Shape::of::<Model>().schema()).unwrap());
 }
 

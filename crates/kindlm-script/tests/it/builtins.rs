@@ -123,7 +123,7 @@ fn script(code: &str) -> String {
 }
 
 #[tokio::test]
-async fn built_in_modules_do_what_those_of_node_do() {
+async fn built_in_modules_work_like_those_of_node() {
     let folder = folder(&[]);
     let host = host(folder.path());
     let mut wrong = Vec::new();

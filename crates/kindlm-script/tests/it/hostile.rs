@@ -229,7 +229,7 @@ async fn hostile_scripts_are_stopped_and_the_pool_survives() {
 
 /// The table in the documentation has these scripts and results.
 #[test]
-fn the_page_tells_what_happens() {
+fn the_page_is_true() {
     let page = include_str!("../../../../docs/scripts.md");
     for (what, _, expected) in HOSTILE {
         let row = page.lines().find(|line| line.starts_with(&format!("| {what} |")));

@@ -82,7 +82,7 @@ async fn node_runs_the_same_scripts() {
 }
 
 #[tokio::test]
-async fn what_is_made_json_is_judged_alike_in_node() {
+async fn json_results_are_judged_alike_in_node() {
     if !installed("node") {
         return;
     }

@@ -116,7 +116,7 @@ async fn no_form_of_file_changes_another_check() {
 
 /// The permissions of a script hold for its own calls only.
 #[tokio::test]
-async fn what_a_file_changes_is_gone_with_its_call() {
+async fn changes_of_a_script_end_with_its_call() {
     for (path, entry, rest) in FILES {
         let text = if path == "a.json" { rest.to_owned() } else { format!("{EVIL};\n{rest}") };
         let suite = suite(&[(path, &text)]);

@@ -27,7 +27,7 @@ fn baseline(entries: impl IntoIterator<Item = Entry>) -> Baseline {
 }
 
 #[test]
-fn what_is_set_is_what_is_loaded() {
+fn a_stored_baseline_is_loaded_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let store = Baselines::new(folder.path());
     assert!(store.list().unwrap().is_empty());
@@ -55,7 +55,7 @@ fn what_is_set_is_what_is_loaded() {
 }
 
 #[test]
-fn a_damaged_file_says_so_and_what_to_do() {
+fn a_damaged_file_is_an_error_with_advice() {
     let folder = tempfile::tempdir().unwrap();
     let store = Baselines::new(folder.path());
     store.set("default", &baseline([entry("a", "m", 1.0)])).unwrap();
@@ -70,7 +70,7 @@ fn a_damaged_file_says_so_and_what_to_do() {
 }
 
 #[test]
-fn the_output_kept_is_that_of_the_first_repeat_that_was_executed() {
+fn the_first_executed_repeat_gives_the_stored_output() {
     let execution = |output: &str, error| ExecutionResult {
         execution: Execution { output: output.into(), ..Execution::default() },
         results: Vec::new(),
@@ -140,7 +140,7 @@ fn checked(case: &str, labels: &[&str]) -> Entry {
 }
 
 #[test]
-fn what_is_missing_or_unknown_does_not_hold() {
+fn missing_or_unknown_entries_fail() {
     let skipped = |case| Entry { outcome: Some(Outcome::Skipped), ..entry(case, "m", 0.0) };
     let not_run = |case| Entry { run_count: 0, ..skipped(case) };
     let errored = |case, errored, of| Entry {
@@ -208,7 +208,7 @@ fn what_is_missing_or_unknown_does_not_hold() {
 }
 
 #[test]
-fn names_what_else_decided_over_the_results() {
+fn names_other_causes_of_changed_results() {
     let with = |version: &str, judge: &str, name: &str, rules: Option<&str>| {
         let mut report = Report::default();
         report.run.version = version.to_owned();

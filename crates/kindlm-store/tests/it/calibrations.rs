@@ -36,7 +36,7 @@ fn calibration(check: &str, both_pass: u64) -> Calibration {
 }
 
 #[test]
-fn each_kind_of_check_is_kept_by_itself_and_replaced_by_the_next() {
+fn each_kind_of_check_has_its_own_calibration() {
     let folder = tempfile::tempdir().unwrap();
     let calibrations = Calibrations::new(folder.path());
     let judge = one("openai", "gpt-4o");
@@ -55,7 +55,7 @@ fn each_kind_of_check_is_kept_by_itself_and_replaced_by_the_next() {
 }
 
 #[test]
-fn who_is_asked_three_times_is_another_judge_than_who_is_asked_once() {
+fn a_judge_asked_three_times_is_another_judge() {
     let folder = tempfile::tempdir().unwrap();
     let calibrations = Calibrations::new(folder.path());
     let settings = |it: serde_json::Value| it.as_object().cloned().unwrap();

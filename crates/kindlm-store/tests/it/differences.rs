@@ -27,7 +27,7 @@ fn said(change: impl Fn(&mut Header<'_>)) -> String {
 }
 
 #[test]
-fn names_what_changed() {
+fn names_changes() {
     let other = Digest::of("other");
     for (expected, actual) in [
         ("", said(|_| {})),

@@ -37,7 +37,7 @@ fn reads_what_is_inside() {
 }
 
 #[test]
-fn refuses_what_is_outside_whether_it_exists_or_not() {
+fn refuses_paths_outside_existing_or_not() {
     let folder = suite();
     let absolute = folder.path().join("secret.txt").to_str().unwrap().to_owned();
     for path in [
@@ -86,7 +86,7 @@ fn follows_links_only_while_they_stay_inside() {
 }
 
 #[test]
-fn says_what_is_wrong_with_a_file() {
+fn reports_the_problem_of_a_file() {
     let folder = suite();
     let root = folder.path().join("suite");
     fs::write(root.join("latin.txt"), b"caf\xe9").unwrap();

@@ -103,7 +103,7 @@ fn is_one_line_for_the_run_and_one_for_each_execution() {
 }
 
 #[test]
-fn what_was_not_run_is_not_in_it() {
+fn executions_that_were_not_run_are_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let not_run = ExecutionResult {
         error: Some(ExecutionError::NotRun { reason: "the budget is spent".to_owned() }),
@@ -183,7 +183,7 @@ fn a_line_cut_off_at_any_byte_loses_itself_alone() {
 }
 
 #[test]
-fn zeros_at_the_end_are_what_a_crashed_machine_leaves() {
+fn zeros_at_the_end_are_ignored() {
     let folder = tempfile::tempdir().unwrap();
     begun(&folder).append(&result("a", 0, Outcome::Passed)).unwrap();
     let whole = fs::read(file(&folder)).unwrap();
@@ -256,7 +256,7 @@ fn a_damaged_first_line_is_an_error() {
 }
 
 #[test]
-fn an_entry_is_given_as_it_stands_only_if_it_is_what_was_written() {
+fn a_raw_entry_must_match_its_checksum() {
     let folder = tempfile::tempdir().unwrap();
     let writer = begun(&folder);
     let all = [result("a", 0, Outcome::Passed), result("b", 0, Outcome::Passed)];
@@ -276,7 +276,7 @@ fn an_entry_is_given_as_it_stands_only_if_it_is_what_was_written() {
 }
 
 #[test]
-fn says_what_is_wrong_with_the_first_line() {
+fn reports_the_problem_of_the_first_line() {
     let folder = tempfile::tempdir().unwrap();
     for (text, says) in [
         ("", "it was never finished"),
@@ -295,7 +295,7 @@ fn says_what_is_wrong_with_the_first_line() {
 }
 
 #[test]
-fn one_process_at_a_time_appends_and_anybody_reads() {
+fn one_process_appends_and_any_reads() {
     let folder = tempfile::tempdir().unwrap();
     let writer = begun(&folder);
     writer.append(&result("a", 0, Outcome::Passed)).unwrap();
@@ -342,7 +342,7 @@ fn a_run_that_has_a_journal_is_not_begun_again() {
 }
 
 #[test]
-fn says_what_is_missing_or_in_the_way() {
+fn reports_a_missing_or_blocked_journal() {
     let folder = tempfile::tempdir().unwrap();
     let missing = Journal::open(folder.path().join("no such run")).unwrap_err();
     assert!(matches!(missing, JournalError::Missing { .. }), "{missing}");
@@ -413,7 +413,7 @@ fn a_journal_is_read_while_it_is_written() {
 }
 
 #[test]
-fn numbers_that_json_cannot_hold_are_refused_before_they_spoil_the_journal() {
+fn numbers_outside_of_json_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let writer = begun(&folder);
     let mut weighed = result("a", 0, Outcome::Passed);

@@ -54,7 +54,7 @@ fn appends_until_it_is_killed() {
 }
 
 #[test]
-fn a_killed_process_loses_nothing_that_was_kept() {
+fn a_killed_process_loses_no_stored_answer() {
     let folder = tempfile::tempdir().unwrap();
     let mut kept = 0;
     for round in 0..12_u32 {

@@ -131,7 +131,7 @@ fn digest_of(change: impl FnOnce(&mut Prompt)) -> String {
 }
 
 #[test]
-fn each_mode_sends_and_keeps_what_it_says() {
+fn each_mode_sends_and_stores_as_documented() {
     // Mode, whether the answer is there already → asked, says, file says.
     for (mode, recorded, asked, says, file) in [
         (Mode::Live, false, 1, Some("new"), None),
@@ -281,7 +281,7 @@ fn answers_come_back_as_they_were() {
 }
 
 #[test]
-fn vectors_are_kept_to_the_last_bit_and_on_one_line() {
+fn vectors_are_stored_exactly_and_on_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let fake = Fake::saying("never");
     let first = embed(&fake.store(folder.path(), Mode::Cache), "a text").unwrap();
@@ -297,7 +297,7 @@ fn vectors_are_kept_to_the_last_bit_and_on_one_line() {
 }
 
 #[test]
-fn a_vector_that_json_cannot_hold_is_passed_on_and_not_kept() {
+fn a_vector_outside_of_json_is_not_stored() {
     let folder = tempfile::tempdir().unwrap();
     let fake = Fake { vector: vec![f64::NAN], ..Fake::saying("never") };
     let store = fake.store(folder.path(), Mode::Cache);
@@ -319,7 +319,7 @@ fn commands_are_run_each_time() {
 }
 
 #[test]
-fn failures_are_not_kept_and_take_nothing_away() {
+fn failures_are_not_stored() {
     let folder = tempfile::tempdir().unwrap();
     ask(&Fake::saying("old").store(folder.path(), Mode::Record), &prompt("a")).unwrap();
     let fake = Fake::saying("never");
@@ -426,7 +426,7 @@ fn another_setup_of_a_provider_is_another_request() {
 }
 
 #[test]
-fn a_miss_shows_the_nearest_recording_and_what_differs() {
+fn a_miss_names_the_nearest_recording() {
     let folder = tempfile::tempdir().unwrap();
     let fake = Fake::saying("x");
     let message = |prompt: &Prompt| {
@@ -518,7 +518,7 @@ fn a_spoiled_recording_is_named_and_not_used() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_kept_is_not_lost() {
+fn an_answer_that_cannot_be_stored_is_not_lost() {
     let folder = tempfile::tempdir().unwrap();
     let in_the_way = folder.path().join("responses");
     fs::write(&in_the_way, "a file where the folder should be").unwrap();

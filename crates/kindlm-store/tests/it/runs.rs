@@ -47,7 +47,7 @@ fn the_newest_run_is_the_one_begun_last_whatever_the_clock_says() {
 }
 
 #[test]
-fn says_what_is_missing_or_misnamed() {
+fn reports_missing_and_misnamed_files() {
     let folder = tempfile::tempdir().unwrap();
     let runs = Runs::new(folder.path());
     assert!(matches!(runs.load("x"), Err(StoreError::NoSuchRun { .. })));

@@ -13,7 +13,7 @@ fn in_memory(report: &Report<kindlm_store::SavedCases>) -> Vec<kindlm_types::Cas
 }
 
 #[test]
-fn a_report_that_is_read_case_by_case_is_the_report_that_is_read_at_once() {
+fn a_report_read_case_by_case_is_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.json");
     let wire = v1::Report::from(&sample_report());
@@ -41,7 +41,7 @@ fn a_report_that_is_read_case_by_case_is_the_report_that_is_read_at_once() {
 }
 
 #[test]
-fn what_is_no_report_is_refused() {
+fn other_files_are_refused_as_reports() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.json");
     for (json, expected) in [

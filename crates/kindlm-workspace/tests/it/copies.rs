@@ -38,7 +38,7 @@ fn shown(workspace: &Workspace) -> String {
 }
 
 #[test]
-fn a_check_with_a_limit_of_its_own_says_what_to_raise() {
+fn a_check_with_its_own_limit_names_it() {
     let mut suite = Suite::new(&[]);
     suite.shell.too_slow = Some("npm test");
     for (timeout, raise) in [
@@ -53,7 +53,7 @@ fn a_check_with_a_limit_of_its_own_says_what_to_raise() {
 }
 
 #[test]
-fn what_an_agent_changes_is_told_and_what_it_was_given_is_not() {
+fn changes_of_an_agent_are_recorded_and_nothing_else() {
     let suite = Suite::new(&[
         ("repo/src/a.txt", "one\ntwo\nthree\n"),
         ("repo/src/same.txt", "same\n"),
@@ -96,7 +96,7 @@ fn what_an_agent_changes_is_told_and_what_it_was_given_is_not() {
 }
 
 #[test]
-fn hidden_files_and_the_summary_come_when_the_agent_has_finished() {
+fn hidden_files_appear_after_the_agent_has_finished() {
     let suite = Suite::new(&[
         ("repo/a.txt", "a\n"),
         ("hidden/check.sh", "cat __niceeval__/results.json | head -2; cat tests/deep/x; exit 3\n"),
@@ -253,7 +253,7 @@ fn a_start_is_made_once_and_nothing_in_it_leads_out() {
 /// A process that has left its group is not reached by killing that.
 #[cfg(target_os = "linux")]
 #[test]
-fn what_an_agent_left_running_is_ended_before_anything_is_looked_at() {
+fn leftovers_of_an_agent_are_ended_before_the_checks() {
     let suite = Suite::new(&[("repo/a.txt", "a\n")]);
     let begun = suite.folder.path().join("begun");
     let begun = begun.display();
@@ -275,7 +275,7 @@ fn what_an_agent_left_running_is_ended_before_anything_is_looked_at() {
 }
 
 #[test]
-fn what_is_to_be_kept_is_kept() {
+fn workspaces_are_left_if_asked() {
     let mut suite = Suite::new(&[("repo/a.txt", "a\n")]);
     suite.options.keep = true;
     let folders = Folders::new(suite.options.clone());
@@ -291,7 +291,7 @@ fn what_is_to_be_kept_is_kept() {
 }
 
 #[test]
-fn what_stands_in_the_place_of_a_workspace_is_neither_read_nor_written_to() {
+fn a_replaced_workspace_is_neither_read_nor_written() {
     let suite = Suite::new(&[("repo/a.txt", "a\n"), ("EVAL.txt", "hidden\n")]);
     let spec = WorkspaceSpec {
         hidden: vec![HiddenFiles { from: "EVAL.txt".to_owned(), to: "EVAL.txt".to_owned() }],

@@ -92,7 +92,7 @@ fn git_works_in_a_worktree_and_nothing_of_it_stays() {
 }
 
 #[test]
-fn worktrees_are_made_of_repositories_that_do_not_have_all_of_their_history() {
+fn worktrees_are_made_of_shallow_repositories() {
     if !installed("git") {
         return;
     }
@@ -118,7 +118,7 @@ fn worktrees_are_made_of_repositories_that_do_not_have_all_of_their_history() {
 }
 
 #[test]
-fn worktrees_do_not_show_what_is_hidden_and_those_of_the_user_are_left_alone() {
+fn worktrees_hide_files_and_leave_those_of_the_user() {
     if !installed("git") {
         return;
     }
@@ -259,7 +259,7 @@ fn bwrap_masks_the_history_of_a_worktree_of_the_user() {
 }
 
 #[test]
-fn bwrap_is_asked_for_what_was_promised() {
+fn bwrap_gets_the_promised_options() {
     let mut suite = Suite::new(&[("repo/a.txt", "a\n"), ("EVAL.txt", "hidden\n")]);
     let bubblewrap = WorkspaceSpec {
         isolation: Isolation::Bubblewrap,
@@ -303,7 +303,7 @@ fn bwrap_is_asked_for_what_was_promised() {
 }
 
 #[test]
-fn containers_are_asked_for_what_was_promised_and_are_ended() {
+fn containers_get_the_promised_options_and_are_ended() {
     let mut suite = Suite::new(&[("repo/a.txt", "a\n")]);
     let programs = suite.folder.path().join("programs");
     fs::create_dir(&programs).unwrap();
@@ -432,7 +432,7 @@ fn a_sandbox_that_does_not_start_is_no_agent_that_did_nothing() {
 
 /// It starts for the first command, and not for a later one.
 #[test]
-fn what_is_around_a_command_and_the_command_are_told_apart() {
+fn a_failed_sandbox_is_no_failed_command() {
     let run = "#!/bin/sh\n[ \"$1\" = run ] || exit 0\nwhile [ \"$1\" != sh ]; do shift; done; exec \"$@\"\n";
     let suite = with("docker", run);
     let of =
@@ -461,7 +461,7 @@ fn what_is_around_a_command_and_the_command_are_told_apart() {
 }
 
 #[test]
-fn each_execution_has_a_container_of_its_own_with_the_variables_of_its_commands() {
+fn each_execution_has_its_own_container() {
     let run = "#!/bin/sh\necho \"$@\" >> \"$KINDLM_SUITE/words\" 2>/dev/null\n[ \"$1\" = run ] || exit 0\nwhile [ \"$1\" != sh ]; do shift; done; exec \"$@\"\n";
     let suite = with("docker", run);
     let spec = WorkspaceSpec {
@@ -549,7 +549,7 @@ fn git_in_a_workspace_is_not_led_away_by_a_hook() {
 
 /// Settings that were given to KindLM for the user's repository say how that is read, and nothing of what agents do.
 #[test]
-fn settings_for_one_call_of_git_hold_for_the_users_repository_alone() {
+fn git_settings_of_one_call_hold_for_one_repository() {
     if !installed("git") {
         return;
     }

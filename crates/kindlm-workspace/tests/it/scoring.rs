@@ -56,7 +56,7 @@ const GOOD: &str = "echo 'echo 2' > program.sh";
 const FORGED: &str = "printf 'echo ok 1 - two; echo 1..1\\n' >";
 
 #[test]
-fn only_the_agents_changes_of_told_paths_are_scored() {
+fn only_changes_of_visible_paths_are_scored() {
     let suite = suite();
     for (agent, expected) in [
         ("true".to_owned(), "failed"),
@@ -168,7 +168,7 @@ fn a_daemon_of_the_agent_does_not_reach_the_tests() {
 }
 
 #[test]
-fn tests_in_a_fresh_checkout_find_the_agents_commits_but_not_its_hooks() {
+fn tests_find_the_commits_of_the_agent_not_its_hooks() {
     if !installed("git") {
         return;
     }

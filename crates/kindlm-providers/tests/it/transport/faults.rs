@@ -107,7 +107,7 @@ async fn a_refused_connection_names_the_host_and_is_retried() {
 }
 
 #[tokio::test]
-async fn an_unknown_host_is_said_to_be_unknown() {
+async fn an_unknown_host_is_named() {
     let err = call("http://no-such-host.invalid", LONG).await.unwrap_err();
     assert_eq!((err.kind, err.attempts), (Kind::Connection, 3));
     assert!(err.message.starts_with("host `no-such-host.invalid` not found"), "{err}");

@@ -86,7 +86,7 @@ async fn weak_point_13_retry_after_is_honoured() {
 }
 
 #[tokio::test]
-async fn a_wish_to_wait_too_long_is_told_at_once() {
+async fn a_wait_that_is_too_long_is_an_error_at_once() {
     let server = server();
     let refusal = MockReply::error(429, "slow down").with_header("retry-after", "3600");
     server.push(refusal);
@@ -146,7 +146,7 @@ async fn latency_is_that_of_the_attempt_that_succeeded() {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_twice_if_nobody_wants_it() {
+async fn an_abandoned_request_is_not_retried() {
     let server = server();
     server.push(MockReply::error(503, "no"));
     let options = TransportOptions { retry: RetryPolicy::never(), ..options() };

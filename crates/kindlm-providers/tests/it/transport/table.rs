@@ -439,7 +439,7 @@ on; `kindlm test --resume` sends what is missing.
 ";
 
 #[tokio::test]
-async fn every_failure_is_typed_and_told_well() {
+async fn every_failure_has_a_kind_and_a_clear_message() {
     let mut page = INTRODUCTION.to_owned();
     for (title, rows) in [
         ("The provider answers with an error", statuses()),
