@@ -42,7 +42,7 @@ pub(crate) fn usd(amount: f64) -> String {
     }
 }
 
-/// The known part in dollars, and that there is an unknown one: never 0 for what is not known.
+/// The known part in dollars, with a note that there is an unknown part. An unknown cost is never shown as 0.
 pub(crate) fn cost(cost: Cost) -> String {
     match cost.usd() {
         Some(amount) => usd(amount),

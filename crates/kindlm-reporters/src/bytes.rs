@@ -17,7 +17,7 @@ impl<'a> Bytes<'a> {
         Self { out, gathered: Vec::with_capacity(GATHERED) }
     }
 
-    /// Passes on what is left, and a line break after it.
+    /// Passes on the remaining bytes, and a line break after them.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.pass_on()?;
         if !self.gathered.is_empty() {

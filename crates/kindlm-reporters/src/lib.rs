@@ -41,9 +41,9 @@ pub use plain::{one_line, visible};
 /// The level of detail of a human-readable report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
-    /// The verdict, the gates, and what failed.
+    /// The verdict, the gates, and the failures.
     Quiet,
-    /// Every case, and details of what failed.
+    /// Every case, and details of the failures.
     #[default]
     Normal,
     /// Every check, with outputs.

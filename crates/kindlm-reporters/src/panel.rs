@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::plain::one_line;
 use crate::score::two;
 
-/// Metadata that [`lines`] says in words.
+/// Metadata that [`lines`] shows in words.
 const WORDED: [&str; 5] = ["panel", "choices", "borderline", "tie", "asked"];
 
 /// True if an entry of a result's metadata is shown in words.

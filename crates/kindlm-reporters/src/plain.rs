@@ -1,4 +1,4 @@
-//! Makes foreign text harmless: what a model wrote must not move the cursor, hide text or give orders to CI.
+//! Makes foreign text harmless: the output of a model must not move the cursor, hide text or give orders to CI.
 
 use std::fmt::Write as _;
 

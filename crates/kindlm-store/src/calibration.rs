@@ -48,8 +48,8 @@ pub struct Calibration {
     pub kindlm_version: String,
     /// Digests of the instructions that the judge had, sorted. With other instructions it is another judge.
     pub prompts: Vec<String>,
-    /// A digest of what else decides what the models say: settings of their providers, and the programs that answer for
-    /// them. With others it is another judge. `None` if there is nothing else.
+    /// A digest of everything else that the models' answers depend on: settings of their providers, and the programs
+    /// that answer for them. If it differs, it is another judge. `None` if there is nothing else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub providers: Option<String>,
     /// The file of people's labels, as it was named.

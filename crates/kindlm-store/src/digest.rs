@@ -32,7 +32,7 @@ impl Digest {
         Self::shortened(&Sha256::digest(text))
     }
 
-    /// The beginning of what is a SHA-256, or the beginning of one, already.
+    /// The beginning of a text that is already a SHA-256, or the beginning of one.
     pub fn shortened(long: &[u8]) -> Self {
         Self(long.iter().take(8).fold(0, |sum, byte| (sum << 8) | u64::from(*byte)))
     }

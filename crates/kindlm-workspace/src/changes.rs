@@ -133,7 +133,7 @@ fn described(
     }
     let new = match (new, &old) {
         (Content::Text(new), _) => Some(new),
-        // The lines of a file that is gone are lines that were removed.
+        // The lines of a deleted file are lines that were removed.
         (_, Content::Text(_)) if change.change == ChangeKind::Deleted => None,
         _ => return Ok(change),
     };
@@ -185,7 +185,7 @@ fn content(
     })
 }
 
-/// The unified diff of two texts, as git writes it; the second is absent where the file is gone.
+/// The unified diff of two texts, as git writes it; the second is absent if the file was deleted.
 fn patch(path: &str, old: &str, new: Option<&str>) -> String {
     let to = new.map_or_else(|| "/dev/null".to_owned(), |_| format!("b/{path}"));
     TextDiff::configure()

@@ -12,7 +12,7 @@ use crate::tree::{Count, Limits};
 /// The real paths of files that are not copied, because an agent must not see them.
 pub(crate) type Except<'a> = &'a [PathBuf];
 
-/// Copies what is in a folder into another one, which exists. Blocks are shared where the file system can.
+/// Copies the contents of a folder into another one, which exists. Blocks are shared where the file system can.
 ///
 /// Symbolic links are copied as links, and are refused if they lead out; pipes, sockets and devices are refused too.
 /// `.git` and `.kindlm` are left out. The message of an error says which file, and why; `name` names the folder where it
@@ -69,14 +69,14 @@ fn cannot(what: &str, path: &Path, err: &io::Error) -> String {
     format!("cannot {what} `{}`: {err}", path.display())
 }
 
-/// Copies a link that stays inside, by its words and by where it really leads.
+/// Copies a link that stays inside, both as written and by its real target.
 fn copy_link(root: &Path, relative: &Path, target: &Path) -> Result<(), String> {
     let source = root.join(relative);
     let leads_to = fs::read_link(&source).map_err(|err| cannot("read", &source, &err))?;
     let inside = stays_inside(relative, &leads_to)
         && match source.canonicalize() {
             Ok(real) => real.starts_with(root),
-            // It leads nowhere yet, so its words decide.
+            // Its target does not exist yet, so its text decides.
             Err(err) => err.kind() == io::ErrorKind::NotFound,
         };
     if !inside {
@@ -89,7 +89,7 @@ fn copy_link(root: &Path, relative: &Path, target: &Path) -> Result<(), String> 
     link(&leads_to, target).map_err(|err| cannot("make", target, &err))
 }
 
-/// True if a link at a path stays below the folder that the path is from, by its words alone.
+/// True if a link at a path stays below the folder that the path is from, as written.
 fn stays_inside(at: &Path, leads_to: &Path) -> bool {
     let mut depth = at.components().count() - 1;
     for part in leads_to.components() {

@@ -156,7 +156,7 @@ impl Inside {
         self.dir.set_permissions(path, Permissions::from_std(without_setuid(permissions)))
     }
 
-    /// Makes the folders above a path real ones, and removes what is there itself.
+    /// Makes the folders above a path real ones, and removes the entry at the path.
     fn make_way(&self, path: &Path) -> io::Result<()> {
         let parts: Vec<Component<'_>> =
             path.components().filter(|it| *it != Component::CurDir).collect();

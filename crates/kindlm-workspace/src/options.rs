@@ -14,7 +14,7 @@ pub(crate) const WORKSPACE: &str = "KINDLM_WORKSPACE";
 /// The sources and the target of the folders that are made.
 #[derive(Clone, Debug, Default)]
 pub struct FoldersOptions {
-    /// The folder of the suite: what paths in it are relative to.
+    /// The folder of the suite; paths in the suite are relative to it.
     pub suite: PathBuf,
     /// Hidden files and folders of all tests, from that folder: no agent may read those of another test either.
     pub hidden: Vec<String>,

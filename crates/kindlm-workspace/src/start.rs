@@ -18,7 +18,7 @@ use crate::work::{NAME, blocking, copy_start, run};
 /// The shortest timeout of a setup: it may have to install the agent's tools.
 const SETUP: Duration = Duration::from_mins(10);
 
-/// A command that does nothing, so that it fails only if what is around it does not start.
+/// A command that does nothing, so that it fails only if its isolation does not start.
 const NOTHING: &str = "true";
 
 /// The properties that distinguish two starts.
@@ -149,7 +149,7 @@ impl Start {
     }
 }
 
-/// Makes sure that what is around commands starts, and runs the setup.
+/// Checks that the isolation of commands starts, and runs the setup.
 async fn prepare(
     spec: &WorkspaceSpec,
     folder: &Path,

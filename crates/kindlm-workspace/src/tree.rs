@@ -24,7 +24,7 @@ pub(crate) struct Found {
 pub(crate) enum Entry {
     /// A regular file.
     File { bytes: u64, executable: bool },
-    /// A symbolic link, and where it leads in its own words.
+    /// A symbolic link, and its target as written.
     Link(PathBuf),
     /// A pipe, a socket or a device.
     Other,

@@ -11,7 +11,7 @@ use crate::tree::Limits;
 /// The name of the folder in errors.
 pub(crate) const NAME: &str = "the start of the workspace";
 
-/// Runs a command that must succeed; `what` names it, `wrap` is what is around it.
+/// Runs a command that must succeed; `what` names it, `wrap` is its isolation.
 pub(crate) async fn run(
     command: &CommandSpec,
     what: &str,

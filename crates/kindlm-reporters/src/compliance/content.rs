@@ -1,4 +1,4 @@
-//! The part of the document that holds the results: what the template shows, in words.
+//! The part of the document with the results: the data of the template, in words.
 
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -114,7 +114,7 @@ impl fmt::Write for Hashed<'_> {
     }
 }
 
-/// Hashes what is written.
+/// Hashes the written text.
 struct Hash(Sha256);
 
 impl fmt::Write for Hash {

@@ -283,7 +283,7 @@ fn model(report: &AnyReport<'_>, it: &ModelTotals) -> Model {
     }
 }
 
-/// The named scores of each model, and what the suite makes out of them.
+/// The named scores of each model, and the suite's derived metrics.
 fn metrics(report: &AnyReport<'_>, summary: &Summary) -> Vec<Metric> {
     let mut metrics = Vec::new();
     for model in &summary.models {

@@ -231,7 +231,7 @@ impl Document<'_> {
     }
 }
 
-/// Half a SHA-256, which is enough to tell names apart, and less than the names of a large run.
+/// Half a SHA-256, which is enough to distinguish names, and shorter than the names of a large run.
 fn digest(class: &str, name: &str) -> [u8; 16] {
     let mut hash = Sha256::new();
     hash.update(class);

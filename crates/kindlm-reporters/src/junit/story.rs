@@ -26,7 +26,7 @@ pub(super) fn code(case: &CaseResult) -> Option<String> {
     code.map(|it| it.to_string())
 }
 
-/// One line: the first thing that went wrong, and how many more there are.
+/// One line: the first failure, and the number of the others.
 pub(super) fn headline(case: &CaseResult) -> String {
     let mut said: Vec<String> = Vec::new();
     if case.outcome == Outcome::Errored {

@@ -27,7 +27,7 @@ pub(super) fn first_that_fit(lines: impl IntoIterator<Item = String>, room: usiz
 pub(super) struct Block {
     /// Its name, as an item of a list.
     pub(super) name: String,
-    /// Its name as a heading, and what did not hold.
+    /// Its name as a heading, and its failures.
     pub(super) reasons: String,
     /// The beginning of its output; empty if there is none to show.
     pub(super) output: String,

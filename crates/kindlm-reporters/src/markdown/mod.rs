@@ -36,7 +36,7 @@ const WARNINGS_ROOM: usize = 3_000;
 const SCORED_ROOM: usize = 4_000;
 /// Room for cases with checks that hold although judges disagree.
 const DOUBTFUL_ROOM: usize = 4_000;
-/// Room for saying what was left out.
+/// Room for the note about the parts that were left out.
 const NOTE_ROOM: usize = 600;
 /// The longest shown parts of texts, in bytes.
 const NAME: usize = 200;

@@ -1,4 +1,4 @@
-//! Named scores of each model, and what the suite makes out of them.
+//! Named scores of each model, and the suite's derived metrics.
 
 use std::fmt;
 

@@ -134,7 +134,7 @@ impl<'a> Page<'a> {
         self.out.write_char('\n')
     }
 
-    /// Spaces, and a backslash before what CI would take for a command at the start of a line.
+    /// Spaces, and a backslash before text that CI would take for a command at the start of a line.
     fn indent(&mut self, columns: usize, text: &str) -> fmt::Result {
         write!(self.out, "{:columns$}", "")?;
         if text.trim_start().starts_with("::") { self.out.write_char('\\') } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! The end of the page: gates, totals, warnings, the verdict, and what to do next.
+//! The end of the page: gates, totals, warnings, the verdict, and the next steps.
 
 use std::fmt;
 
@@ -164,7 +164,7 @@ fn next(
 ) -> fmt::Result {
     let totals = summary.totals;
     let mut tips = Vec::new();
-    // Provider errors say themselves what to do.
+    // Provider errors contain their own advice.
     if let Some(code) = &summary.first_code {
         tips.push((format!("kindlm explain {}", one_line(code.as_str())), "what the code means"));
     }

@@ -29,7 +29,7 @@ pub(super) struct Setup {
 }
 
 impl Request {
-    /// The request for an answer; `setup` is whatever else decides what the provider says.
+    /// The request for an answer; `setup` is the configuration that the answer depends on.
     pub(super) fn completion(
         provider: &str,
         setup: Option<&Setup>,

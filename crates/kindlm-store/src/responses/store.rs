@@ -31,7 +31,7 @@ pub enum Mode {
     Replay,
 }
 
-/// A word that is no [`Mode`].
+/// A word that names no [`Mode`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no way to use responses: `live`, `cache`, `record` and `replay` are")]
 pub struct ModeError(String);
@@ -80,9 +80,9 @@ pub struct Tally {
     pub redacted: u64,
 }
 
-/// A folder of recorded answers, and what is done with them.
+/// A folder of recorded answers, and the mode of their use.
 ///
-/// Reading and writing are short, and done where they are asked for: no lock is held while a model is waited for.
+/// Reads and writes are short, and done directly: no lock is held while a model is waited for.
 #[derive(Debug)]
 pub struct Responses {
     folder: PathBuf,
@@ -129,8 +129,8 @@ impl Responses {
         self
     }
 
-    /// Adds to every request of a provider the digest of what else decides what it says: the address and the
-    /// template of an `http` provider, the command line of a `command` provider.
+    /// Adds to every request of a provider the digest of everything else that its answers depend on: the address and
+    /// the template of an `http` provider, the command line of a `command` provider.
     ///
     /// Without it, answers are found again however the provider is configured.
     #[must_use]
@@ -140,8 +140,8 @@ impl Responses {
         self
     }
 
-    /// Adds to every chat request of a provider what its configuration says of what is sent, such as more keys for the
-    /// body. Embeddings know nothing of it.
+    /// Adds to every chat request of a provider the settings of its configuration for the request, such as more keys
+    /// for the body. Embeddings do not use them.
     #[must_use]
     pub fn with_settings(
         mut self,
@@ -152,7 +152,7 @@ impl Responses {
         self
     }
 
-    /// Adds to every request of a provider the files that decide what it says, by path, each with a digest.
+    /// Adds to every request of a provider the files that its answers depend on, by path, each with a digest.
     #[must_use]
     pub fn with_files(
         mut self,
@@ -195,7 +195,7 @@ impl Responses {
         &self.folder
     }
 
-    /// Finds out, before anything is sent, whether the folder can be used: written to, or read for a replay.
+    /// Checks, before anything is sent, that the folder can be used: written to, or read for a replay.
     pub fn check(&self) -> Result<(), StoreError> {
         let folder = &self.folder;
         match self.mode {

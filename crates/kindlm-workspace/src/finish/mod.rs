@@ -41,17 +41,17 @@ pub(crate) struct Finish<'a> {
     pub(crate) keep: bool,
 }
 
-/// Finds out what changed, then runs commands and tests in fresh copies.
+/// Finds the changes, then runs commands and tests in fresh copies.
 ///
-/// All commands share one copy, so that one may use what another has made. Tests get a copy of their own each: what a
-/// command runs is the agent's code, and must not reach them.
+/// All commands share one copy, so that one may use the results of another. Tests get a copy of their own each: a
+/// command runs the agent's code, which must not reach them.
 pub(crate) async fn finish(
     task: Finish<'_>,
     execution: &Execution,
     wanted: &[Gather],
     backend: &dyn Backend,
 ) -> Result<Workspace, WorkspaceError> {
-    // The agent has finished, so what it left running has nothing more to do in the folder.
+    // The agent has finished, so the processes that it left running are no longer needed in the folder.
     task.wrap.end(task.folder, backend).await;
     let (changes, files) = look(&task, wanted).await?;
     let changes = Arc::new(changes);
@@ -69,7 +69,7 @@ pub(crate) async fn finish(
     Ok(workspace)
 }
 
-/// Runs what checks want to be run.
+/// Runs the commands and tests that checks need.
 async fn score(
     task: &Finish<'_>,
     parts: &Parts,

@@ -244,7 +244,7 @@ impl<'a> Score<'a> {
         .await
     }
 
-    /// Runs a command, and keeps the end of what it wrote; also gives all of its stdout.
+    /// Runs a command, and stores the end of its output; also returns all of its stdout.
     pub(crate) async fn run(
         &self,
         line: &str,
@@ -259,7 +259,7 @@ impl<'a> Score<'a> {
         let command = wrap.command(&self.folder, line, timeout, spec.network, env);
         let command = CommandSpec { raise, ..command };
         let ran = CommandRan { run: line.to_owned(), timeout_ms, ..CommandRan::default() };
-        // A command that ran before may have moved the folder away, and there is nothing to test in what is there now.
+        // An earlier command may have moved the folder away. Then the folder that is there now must not be tested.
         if let Err(problem) = self.inside.is_in_place() {
             return (CommandRan { problem: Some(problem), ..ran }, String::new());
         }
@@ -286,7 +286,7 @@ impl<'a> Score<'a> {
         }
     }
 
-    /// Runs tests, and reads what they report.
+    /// Runs tests, and reads their reports.
     pub(crate) async fn tests(
         &self,
         tests: TestsToRun<'_>,
@@ -362,7 +362,7 @@ fn are_as_put(copy: &Inside, hidden: &BTreeMap<PathBuf, PathBuf>) -> Result<(), 
     Ok(())
 }
 
-/// The end of a text: that is where commands say what went wrong.
+/// The end of a text: commands write their errors there.
 fn end_of(text: &str) -> String {
     if text.len() <= KEPT {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! `bwrap`: everything but the folder is read-only, and what belongs to others is out of sight.
+//! `bwrap`: everything but the folder is read-only, and the files of others are hidden.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,7 @@ const LEADING_OUT: [&str; 7] = [
 #[derive(Debug)]
 pub(crate) struct Bubblewrap {
     program: PathBuf,
-    /// The suite, which stays in sight even if it is below what is hidden.
+    /// The suite, which stays visible even if it is below a hidden folder.
     suite: PathBuf,
     /// The folder for temporary files, in which other agents work.
     temp: PathBuf,

@@ -118,7 +118,7 @@ impl Boxed {
         ))
     }
 
-    /// Ends a container whose client was killed; that there is none is what is hoped for.
+    /// Ends a container whose client was killed. Usually there is none.
     pub(super) async fn end(&self, folder: &Path, backend: &dyn Backend) {
         let program = self.program.display().to_string();
         let line = quoted([program.as_str(), "rm", "--force", &name(folder)]);

@@ -98,7 +98,7 @@ impl Wrap {
         }
     }
 
-    /// The variables of which commands know nothing, but those that the container gets by name.
+    /// The variables that commands do not get, except those that the container gets by name.
     fn without(&self) -> Vec<String> {
         let mut names = own_git();
         if let Kind::Container(it) = &self.kind {
@@ -121,7 +121,7 @@ impl Wrap {
         !matches!(self.kind, Kind::Plain)
     }
 
-    /// Why a command was never started by what is around it; `None` if it was.
+    /// Why the isolation never started a command; `None` if it did.
     pub(crate) fn not_started(&self, exit_code: Option<i32>, stderr: &str) -> Option<String> {
         match &self.kind {
             Kind::Plain => None,
@@ -183,8 +183,8 @@ const GIT_PLACES: [&str; 13] = [
     "GIT_QUARANTINE_PATH",
 ];
 
-/// Settings for one call of git's, and what that call starts. Without them it may not be able to read the user's
-/// repository: `safe.directory` may be among them.
+/// Settings for one call of git, and for the programs that this call starts. Without them it may not be able to read
+/// the user's repository: `safe.directory` may be among them.
 const GIT_SETTINGS: [&str; 3] = ["GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"];
 
 /// The variables that lead git elsewhere; without them it works in the folder where it is called.

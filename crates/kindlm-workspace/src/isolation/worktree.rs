@@ -1,4 +1,4 @@
-//! Checkouts in which git works, and in which what was not committed is not there.
+//! Checkouts in which git works, and which do not contain uncommitted changes.
 //!
 //! Each agent has a repository of its own, which reads the objects of the user's and writes its own. `git worktree` would
 //! share branches, tags, the stash, hooks and the configuration, and what an agent does to them would stay.
@@ -31,7 +31,7 @@ pub(crate) struct Worktrees {
     shallow: Option<Vec<u8>>,
     /// The format of object names: `sha1` or `sha256`.
     format: String,
-    /// The user's branches and tags, and what was last fetched from remotes, as git lists them in one file.
+    /// The user's branches and tags, and the commits last fetched from remotes, as git lists them in one file.
     refs: String,
     /// Files and folders of the repository that agents must not see, from its top.
     hidden: Vec<PathBuf>,
@@ -119,7 +119,7 @@ impl Worktrees {
     ) -> Result<PathBuf, WorkspaceError> {
         self.add(at, backend).await?;
         let folder = at.join(&self.prefix);
-        // Over what was checked out: the same files, and what the setup has made.
+        // Over the checked-out files: the same files, and those that the setup has made.
         blocking({
             let folder = folder.clone();
             move || clear(&folder)
@@ -155,7 +155,8 @@ impl Worktrees {
         let formats = [("GIT_DEFAULT_HASH", &*self.format), ("GIT_DEFAULT_REF_FORMAT", "files")];
         init.env = formats.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         run(&init, "`git init`", None, backend).await?;
-        // No clone: one of a shallow repository, or of a commit that is on no branch, would not have what is asked for.
+        // No clone: one of a shallow repository, or of a commit that is on no branch, would lack the requested
+        // commit.
         blocking({
             let (git, objects) = (at.join(".git"), self.objects.display().to_string());
             let (shallow, refs) = (self.shallow.clone(), self.refs.clone());
@@ -216,7 +217,7 @@ fn share(git: &Path, objects: &str, shallow: Option<&[u8]>, refs: &str) -> Resul
     write("packed-refs", refs.as_bytes())
 }
 
-/// Removes everything in a folder but what git needs.
+/// Removes everything in a folder but the files that git needs.
 fn clear(folder: &Path) -> Result<(), String> {
     let failed = |err: std::io::Error| format!("cannot clear `{}`: {err}", folder.display());
     for item in std::fs::read_dir(folder).map_err(failed)? {

@@ -49,7 +49,7 @@ pub(super) fn read(report: &str, folder: &str) -> Result<Vec<TestRan>, String> {
             tests.push(one(name, it)?);
         }
         let has_failed = tests[before..].iter().any(|it| it.status == TestStatus::Failed);
-        // It could not be loaded, or a hook failed: none of its tests says so.
+        // It could not be loaded, or a hook failed: none of its tests shows that.
         if file.status == "failed" && !has_failed {
             let message = Some(file.message.clone());
             tests.push(test(name.to_owned(), TestStatus::Failed, message, None));
@@ -99,7 +99,7 @@ fn one(file: &str, it: &Test) -> Result<TestRan, String> {
     Ok(test(names.join(" > "), status, message, it.duration))
 }
 
-/// The report is all of the text, or what follows something that tests have printed.
+/// The report is all of the text, or follows something that tests have printed.
 fn parse(text: &str) -> Result<Report, String> {
     let whole = match serde_json::from_str(text) {
         Ok(report) => return Ok(report),

@@ -185,7 +185,7 @@ fn in_words(case: Node<'_, '_>) -> Result<TestStatus, String> {
     Ok(status)
 }
 
-/// The message of a failure, and what stands in it if that says more.
+/// The message of a failure, and its contents if they say more.
 fn words(bad: Node<'_, '_>) -> String {
     let message = bad.attribute("message").unwrap_or_default().trim();
     let text = bad.text().unwrap_or_default().trim();

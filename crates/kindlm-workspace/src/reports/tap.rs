@@ -6,7 +6,7 @@ use kindlm_types::workspace::{TestRan, TestStatus};
 
 use super::test;
 
-/// A line `ok …` or `not ok …`, with what was nested before it.
+/// A line `ok …` or `not ok …`, with the points that were nested before it.
 struct Point {
     depth: usize,
     /// Its number among its siblings, if it is reported.
