@@ -17,7 +17,7 @@ pub struct Io {
     pub world: World,
     /// The source of records.
     pub stdin: Box<dyn Read + Send>,
-    /// Carries what was asked for, and nothing else.
+    /// Carries the requested output, and nothing else.
     pub stdout: Box<dyn Write + Send>,
     /// Carries progress and diagnostics.
     pub stderr: Stderr,

@@ -28,7 +28,7 @@ use kindlm_run::{Failure, Outcome};
 /// The first argument with which the binary is a worker for scripts; see [`kindlm_script::HostOptions::args`].
 pub const SCRIPT_WORKER: &str = kindlm_run::SCRIPT_WORKER;
 
-/// Does what the arguments ask for; the first one is the program's name.
+/// Runs the command of the arguments; the first one is the program's name.
 ///
 /// Everything that was written is flushed when it returns.
 pub fn run(args: impl IntoIterator<Item = OsString>, mut io: Io) -> ExitStatus {
@@ -72,7 +72,7 @@ fn dispatch(command: Command, io: &mut Io) -> Outcome {
     }
 }
 
-/// Shows what clap has to say: a mistake on stderr, help that was asked for on stdout.
+/// Shows clap's message: a mistake on stderr, requested help on stdout.
 fn usage(err: &clap::Error, io: &mut Io) -> Outcome {
     let plain = err.render().to_string();
     let harmless = kindlm_reporters::visible(&plain);

@@ -1,4 +1,4 @@
-//! Opens a suite, and shows what is wrong with it.
+//! Opens a suite, and shows its problems.
 
 use kindlm_config::{Diagnostic, Loaded};
 use kindlm_run::project::load;

@@ -32,8 +32,8 @@ pub(crate) fn verbosity(quiet: bool, verbose: bool) -> Verbosity {
 }
 
 impl Output {
-    /// Checks before anything is sent that the reports can be written: those that are asked for, or the usual one, and
-    /// `more` beside them.
+    /// Checks before anything is sent that the reports can be written: those that are requested, or the usual one,
+    /// and `more` beside them.
     pub(crate) fn new(
         io: &Io,
         mut specs: Vec<ReporterSpec>,
@@ -94,7 +94,7 @@ impl Output {
         Ok(())
     }
 
-    /// Writes every report; says which files were written. If all are files, says what did not pass.
+    /// Writes every report, and names the written files. If all are files, shows the cases that did not pass.
     ///
     /// A report that cannot be written does not keep the others from being written.
     pub(crate) fn write(&self, io: &mut Io, report: &AnyReport<'_>) -> Result<(), Failure> {
@@ -145,7 +145,7 @@ impl Output {
     }
 }
 
-/// Says in one line that a run failed, and what failed.
+/// Reports in one line that a run failed, and its failures.
 fn tell_verdict(io: &mut Io, report: &AnyReport<'_>) {
     let summary = report.summary();
     let word = match summary.exit_status {

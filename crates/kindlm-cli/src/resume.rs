@@ -71,10 +71,10 @@ impl Base<'_> {
     }
 }
 
-/// The arguments that decide which executions a run has and what comes of them, always written in the same way.
+/// The arguments that decide which executions a run has and how they are judged, always written in the same way.
 ///
-/// Left out is what may be another for the rest of a run: reports, progress, concurrency, timeouts, and the limits that
-/// stop it.
+/// Arguments that may differ for the rest of a run are left out: reports, progress, concurrency, timeouts, and the
+/// limits that stop it.
 fn of(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     let mut all = fixed(args, base);
     all.extend(sources(args, base));

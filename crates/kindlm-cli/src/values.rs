@@ -1,4 +1,4 @@
-//! The values of options: what people write, and what it means.
+//! The values of options: their written form and their meaning.
 
 use std::path::PathBuf;
 use std::time::Duration;

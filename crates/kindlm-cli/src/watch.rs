@@ -1,4 +1,4 @@
-//! `kindlm test --watch`: runs again when a file is saved that the suite is made of.
+//! `kindlm test --watch`: runs again when a file of the suite is saved.
 //!
 //! Answers of models are stored and used again (`--responses cache`, unless another mode is requested), so a run
 //! after a change sends only the requests that the change affects.
@@ -36,7 +36,7 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
         .build()
         .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
     loop {
-        // Before the run, so that what is saved while it goes on starts another.
+        // Before the run, so that a file that is saved during the run starts another.
         let read = project::load(io, &args.suite.options(), commands::test::purpose(&args));
         let mut files = Files::of(io, &args.suite, read.as_ref().ok());
         let project = read.and_then(|it| opening::usable(io, it, args.suite.allow_outside));
@@ -69,7 +69,7 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
     }
 }
 
-/// The files that a suite is made of, and when each was changed.
+/// The files of a suite, and the time of the last change of each.
 struct Files(BTreeMap<PathBuf, Mark>);
 
 /// The properties that change when a file is saved; `None` if it does not exist.

@@ -16,7 +16,7 @@ pub(crate) struct Call {
     pub(crate) arguments: Value,
     /// The arguments as they were sent, where they are not JSON.
     pub(crate) malformed: Option<String>,
-    /// True if the trace shows what it was called with.
+    /// True if the trace shows the arguments.
     pub(crate) shows_arguments: bool,
     pub(crate) output: Option<Value>,
     /// The step that reports it.

@@ -14,7 +14,7 @@ use crate::step::{self, Kind};
 use crate::timeline::Conversation;
 use crate::tree::{Step, Tree};
 
-/// Why the spans are not all that there were, in words.
+/// Why the spans are incomplete, in words.
 pub(crate) fn gaps(spans: &[OtlpSpan]) -> Vec<String> {
     let lost: Vec<&OtlpSpan> = orphans(spans).collect();
     let mut gaps = Vec::new();

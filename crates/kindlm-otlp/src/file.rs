@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::json::decode_any;
 use crate::{DecodeError, Decoded, decode_protobuf};
 
-/// The first bytes of what is gzipped.
+/// The first bytes of gzipped data.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Unpacks what is gzipped, as long as it is not more than `limit` bytes then.
+/// Unpacks gzipped data, if the result is not larger than `limit` bytes.
 pub fn gunzip(bytes: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
     let mut unpacked = Vec::new();
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);

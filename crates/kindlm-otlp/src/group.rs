@@ -19,7 +19,7 @@ pub struct Received {
 }
 
 impl Received {
-    /// Takes in what a request or a file held; returns why spans were not taken, one text for each.
+    /// Adds the spans of a request or a file; returns why spans were rejected, one text for each.
     pub fn add(&mut self, decoded: Decoded) -> Vec<String> {
         let Decoded { spans, events, mut rejected, passed_over: _ } = decoded;
         for span in spans {

@@ -1,4 +1,4 @@
-//! OTLP in JSON: what the specification says, and what senders write instead.
+//! OTLP in JSON: the form in the specification, and the forms that senders write instead.
 //!
 //! Numbers may be texts and texts may be numbers, enumerations may have their names, keys may be in `snake_case`, and
 //! ids need not be hex. One span that cannot be read does not cost the others.

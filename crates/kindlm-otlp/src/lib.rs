@@ -1,4 +1,4 @@
-//! Reads `OpenTelemetry` traces of AI agents, and says what their spans tell of an execution.
+//! Reads `OpenTelemetry` traces of AI agents, and converts their spans to the evidence of an execution.
 //!
 //! [`decode_json`], [`decode_protobuf`] and [`decode_file`] read spans; [`Received`] puts them together to traces;
 //! [`read`] makes an [`Execution`](kindlm_types::Execution) out of the spans of one: events, tool calls, output, tokens,

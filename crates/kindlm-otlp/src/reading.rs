@@ -23,7 +23,8 @@ pub const TEST: &str = "kindlm.test";
 /// The evidence in the spans of one execution.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// The evidence, without what only the suite knows: the test case, the model's id, the variables, the price.
+    /// The evidence, without the data that only the suite has: the test case, the model's id, the variables, the
+    /// price.
     pub execution: Execution,
     /// The requests to models that tokens are known of.
     pub inferences: Vec<Inference>,
@@ -193,7 +194,7 @@ fn place(step: &Step<'_>) -> String {
     format!("span `{}`", step.span.name)
 }
 
-/// The last request to a model, and what was answered.
+/// The last request to a model, and its answer.
 fn last_answer<'t, 's, 'c>(
     tree: &'t Tree<'s>,
     conversation: &'c Conversation,
@@ -334,7 +335,7 @@ fn latency(tree: &Tree<'_>) -> Option<f64> {
 
 fn finish_reason(span: &OtlpSpan, at: usize, conversation: &Conversation) -> Option<FinishReason> {
     let said = conversation.said.iter().find(|(it, _)| *it == at);
-    // It is one whatever word the model ended with.
+    // It is a refusal, whatever finish reason the model gave.
     if said.is_some_and(|(_, messages)| messages.iter().any(|it| it.is_refusal)) {
         return Some(FinishReason::Refusal);
     }

@@ -35,9 +35,9 @@ impl Encoding {
         }
     }
 
-    /// The body that says that everything was taken in, but for what was `rejected`, with the reasons.
+    /// The body that reports that everything was accepted but the `rejected`, with the reasons.
     ///
-    /// Senders must not send again what was rejected.
+    /// Senders must not send the rejected data again.
     pub fn accepted(self, rejected: &[String]) -> Vec<u8> {
         let count = i64::try_from(rejected.len()).unwrap_or(i64::MAX);
         let mut words = rejected.iter().take(3).cloned().collect::<Vec<_>>().join("; ");

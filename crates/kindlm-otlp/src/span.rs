@@ -44,7 +44,7 @@ pub struct OtlpSpan {
 pub struct SpanEvent {
     /// When, in nanoseconds since 1970; 0 if that is not recorded.
     pub time_ns: u64,
-    /// What.
+    /// The name.
     pub name: String,
     /// Its attributes.
     pub attributes: Map<String, Value>,

@@ -84,7 +84,7 @@ impl<'s> Tree<'s> {
         };
         let half = all(|it| it.usage.is_some_and(|it| !it.is_whole()));
         let whole = all(|it| it.usage.is_some_and(|it| it.is_whole()));
-        // The innermost frames that tell what some inside them do not.
+        // The innermost frames that record data that some spans inside them do not.
         let mut telling: HashSet<usize> = HashSet::new();
         for at in half {
             telling.extend(self.ancestors(at).find(|it| whole.contains(it)));

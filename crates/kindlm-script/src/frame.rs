@@ -28,7 +28,7 @@ pub(crate) enum ToWorker {
     },
     /// Run something. Byte strings: the code (for a body), then the arguments as JSON.
     Call(Call),
-    /// The answer to [`FromWorker::Ask`]. Byte string: what was asked for, if there is something.
+    /// The answer to [`FromWorker::Ask`]. Byte string: the requested data, if there is any.
     Reply {
         /// Of the question.
         id: u64,
@@ -56,9 +56,9 @@ pub(crate) struct Call {
     pub(crate) scope: u64,
     /// The variables of `process.env`.
     pub(crate) env: BTreeMap<String, String>,
-    /// True if `fetch` may be asked for at all.
+    /// True if `fetch` may be requested at all.
     pub(crate) net: bool,
-    /// True if files may be asked for at all.
+    /// True if files may be requested at all.
     pub(crate) read: bool,
 }
 
@@ -141,9 +141,9 @@ pub(crate) enum Ending {
     Undefined,
     /// It returned a number, written as Rust writes it: `NaN` and `inf` are not JSON.
     Number { text: String },
-    /// It returned what is in the byte string.
+    /// It returned the value in the byte string.
     Json,
-    /// It returned what is not data.
+    /// It returned a value that is not data.
     Opaque { type_name: String, text: String },
     /// It threw.
     Threw { message: Option<String>, stack: String, thrown: String },
@@ -227,12 +227,12 @@ pub(crate) struct Fetched {
     pub(crate) headers: Vec<(String, String)>,
 }
 
-/// Why the host does not give what was asked for.
+/// Why the host refuses a request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Refusal {
     /// A code as Node has them: `ENOENT`, `MODULE_NOT_FOUND`.
     pub(crate) code: String,
-    /// What, why, and what to do.
+    /// The refusal, the reason, and the advice.
     pub(crate) message: String,
 }
 
@@ -272,7 +272,7 @@ fn length(of: usize) -> io::Result<[u8; 4]> {
     }
 }
 
-/// Reads what [`encode`] wrote, without the total length.
+/// Reads the output of [`encode`], without the total length.
 pub(crate) fn decode<H: DeserializeOwned>(bytes: &[u8]) -> io::Result<Frame<H>> {
     let mut rest = bytes;
     let header = serde_json::from_slice(part(&mut rest)?)?;

@@ -75,7 +75,7 @@ impl Peer {
         Ok(command)
     }
 
-    /// The program, in surroundings in which it does nothing but what it is asked for.
+    /// The program, in an environment in which it does only its task.
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command
@@ -129,7 +129,7 @@ mod tests {
 
         let folder = std::env::temp_dir().join(format!("kindlm-peer-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        // It writes down what it is asked for, and shows the config that it is given.
+        // It prints its arguments and variables, and the config that it is given.
         let fake = folder.join("fake");
         std::fs::write(
             &fake,

@@ -410,7 +410,7 @@ impl From<&AssertionResult> for EvaluatedResult {
     }
 }
 
-/// The metadata, with what a result is made of.
+/// The metadata, with the components of a result.
 fn metadata(result: &AssertionResult) -> Map<String, Value> {
     let mut metadata = result.metadata.clone();
     if !result.components.is_empty() {
@@ -426,7 +426,7 @@ fn metadata(result: &AssertionResult) -> Map<String, Value> {
 }
 
 impl Evaluation {
-    /// Adds up what the checks of one record found.
+    /// Adds up the results of the checks of one record.
     ///
     /// The score is `passed / total`; errored checks are in `total`, skipped ones are not. If every check is errored,
     /// there is no score. An errored check makes the outcome `errored`. With a `threshold` a record passes if the weighted mean of its scores reaches

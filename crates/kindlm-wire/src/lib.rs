@@ -25,7 +25,7 @@ pub enum WireError {
         "the report has no `schemaVersion`: give a file that `--reporter json` or `kindlm test` wrote"
     )]
     NoVersion,
-    /// It has a version that this program does not know.
+    /// It has a version that this program does not support.
     #[error(
         "the report has `schemaVersion` {found}, and this KindLM reads {}: use the KindLM that wrote it, or a newer one",
         v1::VERSION
@@ -37,7 +37,7 @@ pub enum WireError {
     /// Two of its fields contradict each other, or one has an impossible value.
     #[error("the report's {place}: {message}")]
     Invalid {
-        /// Which part, in words.
+        /// The part, in words.
         place: String,
         /// The problem.
         message: String,

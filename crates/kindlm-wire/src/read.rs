@@ -12,13 +12,13 @@ use serde_json::{Map, Value};
 use super::{WireError, v1};
 use kindlm_types::{CaseResult, Report};
 
-/// Hears of each case of a report as it is read, and of where its JSON is, in bytes from the beginning.
+/// Called for each case of a report as it is read, with the place of its JSON, in bytes from the beginning.
 pub type OnCase<'a> = dyn FnMut(CaseResult, Range<u64>) + 'a;
 
 /// Reads a report of any known version from a buffered reader, and gives its cases to `on_case` one after the other: the
 /// report that comes back has none.
 ///
-/// [`parse_case`] reads what is in such a range again.
+/// [`parse_case`] reads the JSON in such a range again.
 pub fn read_report(reader: impl Read, on_case: &mut OnCase<'_>) -> Result<Report, WireError> {
     let at = Cell::new(0);
     let context = Context { at: &at, on_case: RefCell::new(on_case), refused: RefCell::new(None) };
@@ -58,7 +58,7 @@ impl Context<'_, '_> {
     }
 }
 
-/// Counts what is taken from a reader. The parser takes single bytes, and never more than one ahead.
+/// Counts the bytes taken from a reader. The parser takes single bytes, and never more than one ahead.
 struct Counted<'a, R> {
     reader: R,
     at: &'a Cell<u64>,

@@ -1,4 +1,4 @@
-//! The command line: what can be asked for.
+//! The command line: commands, arguments and options.
 //!
 //! The doc comments are the help texts. The arguments of a command are in the file of its name.
 

@@ -132,7 +132,7 @@ fn named(mut all: Vec<String>) -> String {
     all.join(", ")
 }
 
-/// Why a run should not be what others are compared with.
+/// Why a run should not be a baseline.
 fn unfit(report: &AnyReport<'_>) -> Option<String> {
     let totals = report.totals();
     if totals.errored > 0 {

@@ -1,4 +1,4 @@
-//! `kindlm explain`: prints the page of a registry entry, or what a failure code means.
+//! `kindlm explain`: prints the page of a registry entry, or the meaning of a failure code.
 
 use std::fmt::Write as _;
 

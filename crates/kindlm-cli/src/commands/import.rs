@@ -1,4 +1,4 @@
-//! `kindlm import`: writes the `kindlm.yaml` that does what another tool's config does.
+//! `kindlm import`: writes a `kindlm.yaml` that is equivalent to another tool's config.
 
 use kindlm_types::ExitStatus;
 

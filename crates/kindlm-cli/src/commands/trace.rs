@@ -1,4 +1,4 @@
-//! `kindlm trace`: judges what an agent did by the spans that it sends.
+//! `kindlm trace`: judges an agent's actions by the spans that it sends.
 
 use kindlm_reporters::Verbosity;
 use kindlm_run::suite_files::SuiteFiles;

@@ -95,7 +95,7 @@ pub(crate) fn typescript(options: &HostOptions) -> Vec<String> {
     std::iter::once(program).chain(args).chain([TYPESCRIPT.to_owned()]).collect()
 }
 
-/// Why a command does not start, and what to do.
+/// Why a command does not start, and the advice.
 pub(crate) fn not_found(runtime: ScriptRuntime, command: &Command, err: &io::Error) -> String {
     let program = command.as_std().get_program().to_string_lossy();
     let install = match runtime {

@@ -1,4 +1,4 @@
-//! Reads files for workers: modules of the suite, and what a script may read.
+//! Reads files for workers: modules of the suite, and files that a script may read.
 
 use std::collections::HashMap;
 use std::io::Read as _;

@@ -128,7 +128,7 @@ impl ScriptHost {
         pool.run(question.clone(), false).await
     }
 
-    /// Compiles a script of the sandbox or of Python and runs nothing of it; what its files load is not looked at.
+    /// Compiles a script of the sandbox or of Python without running it, and without its imports.
     ///
     /// Scripts of other interpreters are taken as they are.
     pub async fn compile(&self, question: &ScriptQuestion) -> Result<(), ScriptError> {

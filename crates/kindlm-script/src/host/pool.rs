@@ -43,7 +43,7 @@ impl Pool {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends all workers when they are done with what they do.
+    /// Ends all workers when they have finished their jobs.
     pub(crate) fn close(&self) {
         let mut queue = self.queue();
         queue.closed = true;
@@ -74,7 +74,7 @@ impl Pool {
         answered.await.unwrap_or_else(|_| Err(error(ScriptErrorKind::Internal, lost)))
     }
 
-    /// The next jobs: a fair share of what waits, so that a worker need not be woken for each.
+    /// The next jobs: a fair share of the waiting ones, so that a worker need not be woken for each.
     fn take(&self) -> Vec<Job> {
         let mut queue = self.queue();
         let share = queue.jobs.len().div_ceil(self.size).min(BATCH);
@@ -99,7 +99,7 @@ impl Pool {
         }
     }
 
-    /// Puts back what was not started.
+    /// Returns the jobs that were not started.
     fn give_back(&self, jobs: Vec<Job>) {
         let mut queue = self.queue();
         for job in jobs.into_iter().rev() {

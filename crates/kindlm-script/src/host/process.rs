@@ -40,7 +40,7 @@ pub(crate) struct Worker {
     next_call: u64,
 }
 
-/// An answer to what a worker asked.
+/// An answer to a worker's request.
 type Asked = BoxFuture<'static, (u64, Result<(serde_json::Value, Vec<u8>), Refusal>)>;
 
 /// Why a call has no answer of the worker's.
@@ -112,7 +112,7 @@ impl Worker {
         let _ = self.child.wait().await;
     }
 
-    /// Serves calls, in order; gives back those that were not begun when the worker had to end.
+    /// Serves calls, in order; returns those that were not begun when the worker had to end.
     pub(crate) async fn serve(&mut self, jobs: Vec<Job>) -> Vec<Job> {
         let mut waiting: VecDeque<Job> = jobs.into();
         let mut sent: VecDeque<(u64, Job)> = VecDeque::new();
@@ -189,7 +189,7 @@ impl Worker {
         }
     }
 
-    /// Waits for the answer to a call, and answers what the worker asks meanwhile.
+    /// Waits for the answer to a call, and answers the worker's requests meanwhile.
     ///
     /// Reading, writing and answering all happen under one deadline: a worker that reads nothing, or writes without
     /// end, is late.
@@ -244,7 +244,7 @@ impl Worker {
         }
     }
 
-    /// Answers what a worker asks: at once, or in a while.
+    /// Answers a worker's request: at once, or later.
     fn answer(
         &mut self,
         id: u64,
@@ -305,7 +305,7 @@ impl Worker {
     /// Why the process ended in the middle of a call.
     async fn ended(&mut self) -> Lost {
         let why = self.last_words().await;
-        // So begin the last words of Rust's allocator.
+        // The messages of Rust's allocator begin like this.
         if why.contains("memory allocation of ") { Lost::Memory } else { Lost::Broken(why) }
     }
 

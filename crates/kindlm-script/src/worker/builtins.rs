@@ -1,4 +1,4 @@
-//! The built-in modules: small ones of our own, in JavaScript, for what scripts use of Node's.
+//! The built-in modules: small ones of our own, in JavaScript, for the parts of Node that scripts use.
 
 /// Name and source, sorted by name. Some have no name in Node; they hold globals.
 const BUILTINS: [(&str, &str); 17] = [

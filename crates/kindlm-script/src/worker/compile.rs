@@ -171,7 +171,7 @@ impl Compiler {
     }
 }
 
-/// A context with what the parser needs.
+/// A context with the parts that the parser needs.
 fn context(runtime: &Runtime) -> rquickjs::Result<Context> {
     Context::custom::<(intrinsic::Eval, intrinsic::RegExpCompiler)>(runtime)
 }
@@ -229,7 +229,7 @@ fn compile_script<'js>(ctx: &Ctx<'js>, text: &str, file: &str) -> rquickjs::Resu
     }
 }
 
-/// The bytecode of what was compiled.
+/// The bytecode of the compiled code.
 fn write(ctx: &Ctx<'_>, compiled: &Value<'_>) -> rquickjs::Result<Bytecode> {
     let mut length = MaybeUninit::uninit();
     // SAFETY: the value is a compiled script of this context; the buffer is copied before it is freed.

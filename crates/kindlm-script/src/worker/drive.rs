@@ -22,7 +22,7 @@ pub(crate) fn stop(halt: Halt) -> (Ending, Vec<u8>) {
     (Ending::Stopped { why: halt.why, message: halt.message }, Vec::new())
 }
 
-/// Compiles what a call would run.
+/// Compiles the code that a call would run.
 pub(crate) fn compile_only(shared: &Shared, call: &Call) -> (Ending, Vec<u8>) {
     let What::File { path, .. } = &call.what else { return (Ending::Undefined, Vec::new()) };
     let compiled = entry(shared, path).and_then(|absolute| {
@@ -68,7 +68,7 @@ pub(crate) fn run(
 
 /// The reason why a call ends early.
 enum Trouble {
-    /// The engine says so; an exception may be pending.
+    /// The engine reports this; an exception may be pending.
     Js(Error),
     /// The same, before the script's function was there to be called.
     Loading(Error),
@@ -88,7 +88,7 @@ struct Driver<'a, 'js> {
 }
 
 impl<'js> Driver<'_, 'js> {
-    /// Calls the function; what it returns may be a promise.
+    /// Calls the function, which may return a promise.
     fn start(&self, body: Option<&[u8]>, args: &[Vec<u8>]) -> Result<Value<'js>, Trouble> {
         let ctx = self.ctx;
         if !self.call.env.is_empty() {

@@ -1,4 +1,4 @@
-//! Sees when the host is gone, whatever the script is doing.
+//! Detects that the host is gone, whatever the script is doing.
 
 use std::io;
 
@@ -26,7 +26,7 @@ pub(crate) fn pair() -> io::Result<(Watch, AtWork)> {
 }
 
 impl Watch {
-    /// Waits until the host has gone, or the work has ended; says whether it was the host.
+    /// Waits until the host has gone, or the work has ended; returns true if it was the host.
     ///
     /// The host holds the other end of stdin; when its process ends, however it ends, the system hangs up. On systems
     /// other than Unix there is no such wait: there the next read reports it.

@@ -97,7 +97,7 @@ fn describe(module: &Module<'_, Declared>, path: &str) -> rquickjs::Result<()> {
     meta.set("dirname", path.rsplit_once('/').map_or("", |(folder, _)| folder))
 }
 
-/// Loads what `import` asks for.
+/// Loads the modules that `import` requests.
 #[derive(Clone)]
 pub(crate) struct Files(pub(crate) Rc<Shared>);
 

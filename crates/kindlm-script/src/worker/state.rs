@@ -67,7 +67,7 @@ pub(crate) struct Current {
 pub(crate) struct Modules {
     /// The root folder, absolute.
     pub(crate) root: String,
-    /// By the set of permissions under which they were loaded: what one call may load says nothing about another.
+    /// By the set of permissions under which they were loaded: the permissions of one call do not apply to another.
     scopes: HashMap<u64, Scope>,
 }
 

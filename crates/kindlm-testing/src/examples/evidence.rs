@@ -1,4 +1,4 @@
-//! Reads the evidence of an example: what a model did, and what a judge says about it.
+//! Reads the evidence of an example: the actions of a model, and the answers of a judge.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -140,8 +140,8 @@ pub fn answer(question: &Question, block: &Example) -> Result<Result<Answer, Ask
     }
 }
 
-/// A reply whose outermost JSON objects all carry the mark of the question: what a judge says that follows
-/// its instructions.
+/// A reply whose outermost JSON objects all carry the mark of the question, like that of a judge that follows its
+/// instructions.
 pub fn with_marks(reply: &str, question: &str) -> String {
     let Some(mark) = mark_in(question) else { return reply.to_owned() };
     let (mut marked, mut at) = (String::new(), 0);

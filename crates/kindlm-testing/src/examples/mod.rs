@@ -34,7 +34,7 @@ pub struct Example {
     span: Range<usize>,
 }
 
-/// The blocks of one example, with what running them must show.
+/// The blocks of one example, with the expected output of running them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
     /// The blocks before the `results` block, since the one before.

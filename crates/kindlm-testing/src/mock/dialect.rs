@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::head::head;
 
-/// A vendor's API, known by the path that is asked for.
+/// A vendor's API, recognized by the path of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// `…/chat/completions`: `OpenAI`, Mistral and whatever is compatible.

@@ -47,7 +47,7 @@ impl MockServer {
         Self::answering(|_| MockReply::text("ok"))
     }
 
-    /// Starts a server that asks `handler` what to reply, when no pushed reply is left.
+    /// Starts a server that gets its replies from `handler`, when no pushed reply is left.
     pub fn answering(
         handler: impl Fn(&MockRequest) -> MockReply + Send + Sync + 'static,
     ) -> io::Result<Self> {

@@ -203,7 +203,7 @@ impl CaseHead {
         Self::with(case, Json::ToMake(scored(&case.scores)), &mut Vec::new())
     }
 
-    /// `room` is used for what is written; what it holds is of no account.
+    /// `room` is a buffer for the text; its earlier contents are ignored.
     fn with(
         case: &CaseResult,
         scores: Json<'_, Vec<Scored<'_>>>,

@@ -1,4 +1,4 @@
-//! An execution as it is written into a journal: what [`Execution`](super::Execution) looks like, without a copy of it.
+//! An execution in the form of a journal's line: the same as [`Execution`](super::Execution), without a copy of it.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,8 @@ impl Serialize for Line<'_> {
     }
 }
 
-/// Writes [`Line`]s one after the other, and what checks say only once where they say the same of several executions.
+/// Writes [`Line`]s one after the other. If the results of checks are the same in several executions, they are
+/// serialized only once.
 ///
 /// ```
 /// use kindlm_wire::v1;

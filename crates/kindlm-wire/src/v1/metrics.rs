@@ -1,4 +1,4 @@
-//! Named scores over a whole run, and what the suite makes out of them.
+//! Named scores over a whole run, and the suite's derived metrics.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

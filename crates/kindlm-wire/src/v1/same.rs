@@ -1,10 +1,10 @@
-//! JSON of what is mostly the same as the last time.
+//! JSON of lists that are mostly the same as the last time.
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-/// The list that was written last, and how. The cases of a run mostly have the same checks, and most of those pass: then
-/// the half of what is written of a case is what was written of the one before.
+/// The list that was written last, and its JSON. The cases of a run mostly have the same checks, and most of those
+/// pass. Then half of the JSON of a case is the same as that of the one before.
 #[derive(Debug)]
 pub(super) struct Same<T> {
     last: Option<(Vec<T>, Box<RawValue>)>,
