@@ -9,7 +9,7 @@ use kindlm_types::{
 
 use crate::checks::{Check, checks};
 
-/// How far two numbers may be apart and still count as equal, so that 0.7, 0.8 and 0.9 average 0.8.
+/// The greatest distance of two numbers that count as equal, so that 0.7, 0.8 and 0.9 average 0.8.
 pub(crate) const TOLERANCE: f64 = 1e-9;
 
 /// Why repeats could not be aggregated.
@@ -60,7 +60,7 @@ pub fn aggregate(
         executions: Vec::new(),
     };
     let mut tally = Tally::default();
-    // What no check applied to was executed all the same, and has cost what it cost.
+    // An execution without an applicable check was made all the same, and has its cost.
     let was_run = |it: &&ExecutionResult| it.outcome != Outcome::Skipped || it.is_unchecked();
     for it in executions.iter().filter(was_run) {
         tally.add(it);

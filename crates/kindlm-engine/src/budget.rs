@@ -33,7 +33,7 @@ pub(crate) struct Budget {
 struct State {
     spent: f64,
     reserved: f64,
-    /// How many requests under way have reserved something. Of those without a price it is not known what they leave.
+    /// The number of requests in flight with a reservation. Without a price their rest is unknown.
     paying: usize,
     /// Attempts whose answers were lost and that may be charged, and what of `spent` is counted for them.
     lost: (u64, f64),
@@ -240,7 +240,7 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// What a request may cost at most, in US dollars.
+/// The most that a request may cost, in US dollars.
 ///
 /// A token is at least one byte, so the prompt has no more tokens than bytes; in English it has about a quarter.
 /// The answer has at most as many as the request allows, or [`LONGEST_ANSWER`].

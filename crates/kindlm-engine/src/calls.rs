@@ -137,7 +137,7 @@ impl<'a> Calls<'a> {
         session: &mut dyn AgentSession,
         turn: AgentTurn,
     ) -> Result<AgentReply, ProviderError> {
-        // What is added is time to tell how its process has ended.
+        // The added time is for the report of how the process ended.
         let patience = turn.timeout.saturating_add(Duration::from_secs(30));
         give_up_after(agent, patience, session.turn(turn)).await
     }
@@ -159,7 +159,7 @@ impl<'a> Calls<'a> {
         // The semaphore is never closed, so a missing permit cannot happen; it would only lift the bound.
         let bounded = self.backend.bounds_itself();
         let _permit = if bounded { None } else { self.limit.acquire().await.ok() };
-        // Who keeps limits of its own may let a call wait for its turn for a long time.
+        // A backend with rate limits may let a call wait for a long time.
         let patience = if bounded { patience.max(DAY) } else { patience };
         give_up_after(provider, patience, call).await
     }

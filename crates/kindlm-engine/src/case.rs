@@ -37,11 +37,11 @@ pub const TRANSCRIPT: &str = "transcript";
 pub struct TestCase {
     /// Unique in the suite.
     pub name: String,
-    /// What is run.
+    /// The thing that is run: a prompt, a command, a transcript, an agent.
     pub kind: CaseKind,
     /// Ids of the models to run it on; ignored for commands and transcripts.
     pub models: Arc<[String]>,
-    /// How often it is run on each model, from 1.
+    /// The number of repeats on each model, from 1.
     pub repeat: u32,
     /// The least share of repeats that must pass, 0 to 1.
     pub pass_rate_min: f64,
@@ -55,11 +55,11 @@ pub struct TestCase {
     pub tags: Arc<[String]>,
     /// Why the case is not run, if it is not.
     pub skip: Option<Arc<str>>,
-    /// How long one request or command may take; the suite's default if absent.
+    /// The time limit of one request or command; the suite's default if absent.
     pub timeout: Option<Duration>,
     /// A digest of what the case sends and expects; `None` if it was not computed.
     pub digest: Option<Fingerprint>,
-    /// What it sends and what it expects.
+    /// The input and the expectations.
     pub body: Arc<dyn BodySource>,
 }
 
@@ -72,7 +72,7 @@ pub enum Comparison {
     Named(Arc<str>),
 }
 
-/// Whether a case sends a prompt, runs a program, or reads what an agent has done.
+/// The kind of a case: it sends a prompt, runs a program or an agent, or reads a transcript.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaseKind {
     /// Messages, sent to each of the case's models.
@@ -84,7 +84,7 @@ pub enum CaseKind {
 }
 
 impl CaseKind {
-    /// What stands in the place of the model's id for cases that run on no model.
+    /// The model id of cases that run on no model.
     pub const fn alone(self) -> Option<&'static str> {
         match self {
             Self::Prompt => None,
@@ -131,11 +131,11 @@ impl TestCase {
     }
 }
 
-/// Where a case's body comes from: the body itself, or something smaller that makes it.
+/// The source of a case's body: the body itself, or something smaller that makes it.
 ///
 /// It is asked before each execution, and gives the same body each time.
 pub trait BodySource: fmt::Debug + Send + Sync {
-    /// What the case sends and what it expects.
+    /// The input and the expectations of the case.
     fn body(&self) -> Result<Cow<'_, CaseBody>, BodyError>;
 
     /// The [workspace](CaseBody::workspace) of the body, which may be known before the rest is made.
@@ -149,10 +149,10 @@ pub trait BodySource: fmt::Debug + Send + Sync {
 #[error("the test case could be read with its suite, but not again: {0}")]
 pub struct BodyError(pub String);
 
-/// What a case sends and what it expects. Variables are already filled in.
+/// The input and the expectations of a case. Variables are already filled in.
 #[derive(Clone, Debug)]
 pub struct CaseBody {
-    /// What is run.
+    /// The thing that is run: a prompt, a command, a transcript, an agent.
     pub subject: Subject,
     /// The tools that the model may call, with simulated answers.
     pub tools: Arc<[SimulatedTool]>,
@@ -164,11 +164,11 @@ pub struct CaseBody {
     pub answers_tools: bool,
     /// The evidence that the case declares complete.
     pub declared: BTreeSet<Channel>,
-    /// What must hold at the end.
+    /// The checks at the end.
     pub checks: Arc<[Check]>,
     /// The variables, kept as evidence.
     pub vars: Map<String, Value>,
-    /// What the case says of itself for scripts, kept as evidence.
+    /// The case as scripts see it, stored as evidence.
     pub metadata: Map<String, Value>,
     /// The options of the case, for scripts.
     pub options: Map<String, Value>,
@@ -176,7 +176,7 @@ pub struct CaseBody {
     pub prompt_name: Option<Arc<str>>,
     /// True if its prompt is written as messages: who is given it as one text is given JSON.
     pub is_chat: bool,
-    /// What is expected as it is written, as JSON: scripts see it.
+    /// The `expect` block as it is written, as JSON: scripts see it.
     pub expect: Option<Arc<str>>,
     /// The output, if it is recorded already.
     pub recorded: Option<Value>,
@@ -245,7 +245,7 @@ impl BodySource for CaseBody {
     }
 }
 
-/// What a test case runs. Variables are already filled in.
+/// The subject of a test case. Variables are already filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
     /// A prompt, sent to each of the case's models.
@@ -276,7 +276,7 @@ impl Subject {
 /// A tool whose answers the suite makes up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SimulatedTool {
-    /// What the model is told about it.
+    /// The tool as the model sees it.
     pub spec: ToolSpec,
     /// Answers for certain arguments; the first that matches wins.
     pub responses: Vec<SimulatedResponse>,
@@ -298,7 +298,7 @@ pub struct SimulatedResponse {
 pub struct SimulatedAnswer {
     /// The answer.
     pub then: Value,
-    /// How the call ended.
+    /// The status of the call.
     pub status: ActionStatus,
 }
 
@@ -321,9 +321,9 @@ impl SimulatedResponse {
 pub struct ConversationTurn {
     /// Unique in the case.
     pub label: String,
-    /// What the user says; `None` continues the turn before.
+    /// The user's message; `None` continues the turn before.
     pub user: Option<String>,
-    /// What must hold for this turn alone.
+    /// The checks of this turn alone.
     pub checks: Arc<[Check]>,
 }
 

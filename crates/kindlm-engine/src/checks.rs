@@ -8,7 +8,7 @@ use kindlm_types::{AssertionResult, Severity};
 /// A check, by itself or in a set.
 #[derive(Clone, Debug)]
 pub(crate) struct Check<'a> {
-    /// What it found.
+    /// Its result.
     pub result: &'a AssertionResult,
     /// The turn of a conversation that was checked.
     pub turn: Option<&'a str>,

@@ -36,7 +36,7 @@ impl Control {
 pub enum RunProgress<'a> {
     /// The run begins.
     RunStarted {
-        /// How many executions are planned.
+        /// The number of planned executions.
         total: usize,
     },
     /// An execution begins.
@@ -55,9 +55,9 @@ pub enum RunProgress<'a> {
     /// The run has ended, and answers were lost on their way: nobody knows whether the provider charges for them, so they
     /// count against the budget with the most that they may cost.
     AnswersLost {
-        /// How many.
+        /// The number of answers.
         attempts: u64,
-        /// What is counted for them, in US dollars.
+        /// The cost that is counted for them, in US dollars.
         usd: f64,
     },
 }

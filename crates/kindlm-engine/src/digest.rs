@@ -22,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 #[derive(Clone, Debug, Default)]
 pub struct Digest(Sha256);
 
-/// What a [`Digest`] comes to: the first 128 bits of a SHA-256, shown in lower-case hex.
+/// The result of a [`Digest`]: the first 128 bits of a SHA-256, shown in lower-case hex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; 16]);
 

@@ -149,7 +149,7 @@ pub use shard::{Durations, Shard, ShardError, shard};
 pub use streamed::{Recorded, Streamed};
 pub use suite::{Compliance, Defaults, JudgedAt, Model, Suite, judge_of};
 
-/// What a program said: its text or, where it gives nothing but a value, that value as JSON. Checks of texts would see
+/// The output of a program: its text or, where it gives nothing but a value, that value as JSON. Checks of texts would see
 /// nothing otherwise.
 fn said(text: String, value: Option<&serde_json::Value>) -> String {
     match value {
@@ -158,7 +158,7 @@ fn said(text: String, value: Option<&serde_json::Value>) -> String {
     }
 }
 
-/// What a model said: its text, or its refusal where the provider keeps that apart.
+/// The output of a model: its text, or its refusal where the provider has that apart.
 fn words(reply: &kindlm_types::Reply) -> &str {
     if reply.text.is_empty() { reply.refusal.as_deref().unwrap_or_default() } else { &reply.text }
 }

@@ -26,7 +26,7 @@ pub enum MergeError {
         name: String,
         /// The one it was compared with.
         first: String,
-        /// What differs, and what to do.
+        /// The difference, and the advice.
         what: &'static str,
     },
     /// Two reports are of the same part.
@@ -56,7 +56,7 @@ pub enum MergeError {
         "the results of the shards do not make a whole run: {what}; a report was changed after it was written"
     )]
     Damaged {
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
     /// A case of a report could not be read.
@@ -266,7 +266,7 @@ fn put_in_order(whole: &mut Report<()>, shard: &ShardInfo) -> Result<(), MergeEr
     Ok(())
 }
 
-/// Where the results are, in the order of the plan; each must be there once.
+/// The places of the results, in the order of the plan; each must be there once.
 fn order<Cases: CaseSource>(
     parts: &[Cases],
     shard: &ShardInfo,

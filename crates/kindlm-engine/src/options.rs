@@ -7,21 +7,21 @@ use std::time::Duration;
 use globset::{Glob, GlobMatcher};
 use regex::{Regex, RegexBuilder};
 
-/// What one run wants differently from the suite.
+/// The options of one run, which win over the suite.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
-    /// How often each case is executed on each model, whatever the suite says; from 1.
+    /// The number of repeats of each case on each model, whatever the suite says; from 1.
     pub repeat: Option<u32>,
-    /// How many requests and commands may be in flight at once, whatever the suite says; from 1.
+    /// The number of requests and commands in flight at once, whatever the suite says; from 1.
     pub concurrency: Option<usize>,
-    /// How long one request or command may take, whatever the suite and its cases say.
+    /// The time limit of one request or command, whatever the suite and its cases say.
     pub timeout: Option<Duration>,
     /// True if nothing more is sent once a case has failed or could not be judged: a
     /// [`max_failures`](Self::max_failures) of 1.
     pub fail_fast: bool,
     /// After how many cases that failed or could not be judged nothing more is sent, counted per model; from 1.
     pub max_failures: Option<u32>,
-    /// How much may be spent, in US dollars, if that is less than the gates say.
+    /// The budget in US dollars, if it is less than that of the gates.
     pub budget_usd: Option<f64>,
     /// True if a soft check below its threshold fails the execution.
     pub strict: bool,
@@ -75,7 +75,7 @@ impl Targets {
         self.0.contains_key(case)
     }
 
-    /// How many there are, each case counted once for each of its models.
+    /// The count, each case once for each of its models.
     pub fn len(&self) -> usize {
         self.0.values().map(HashSet::len).sum()
     }
@@ -130,7 +130,7 @@ enum Matcher {
 pub struct PatternError {
     /// As written.
     pub pattern: String,
-    /// What is wrong with it.
+    /// The problem.
     pub reason: String,
 }
 

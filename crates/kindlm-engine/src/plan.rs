@@ -41,16 +41,16 @@ impl Unit {
     }
 }
 
-/// What will be executed, in the order in which it is reported.
+/// The executions of a run, in the order of the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The executions: by case, then by model, then by repeat.
     pub units: Vec<Unit>,
     /// Selected cases that are not run, with the reason.
     pub skipped: Vec<SkippedCase>,
-    /// How many test cases the filter left out.
+    /// The number of test cases that the filter left out.
     pub deselected: usize,
-    /// What this is a part of; `None` for the plan of a whole run.
+    /// The whole plan that this is a part of; `None` for the plan of a whole run.
     pub part: Option<Part>,
 }
 
@@ -62,7 +62,7 @@ pub enum PlanError {
     UnknownTag {
         /// As asked for.
         tag: String,
-        /// What to do.
+        /// The advice.
         help: String,
     },
     /// The suite has no such model.
@@ -70,7 +70,7 @@ pub enum PlanError {
     UnknownModel {
         /// As asked for.
         model: String,
-        /// What to do.
+        /// The advice.
         help: String,
     },
     /// A test case names a model that the suite does not have.
@@ -80,7 +80,7 @@ pub enum PlanError {
         case: String,
         /// As named there.
         model: String,
-        /// What to do.
+        /// The advice.
         help: String,
     },
     /// No test case has such a name.
@@ -88,7 +88,7 @@ pub enum PlanError {
     NoSuchTest {
         /// As asked for.
         pattern: String,
-        /// What to do.
+        /// The advice.
         help: String,
     },
     /// Each part of the filter selects something, but nothing is selected by all of them.

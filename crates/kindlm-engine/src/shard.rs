@@ -45,7 +45,7 @@ impl FromStr for Shard {
     }
 }
 
-/// How long executions took in an earlier run.
+/// The durations of executions in an earlier run.
 #[derive(Clone, Debug, Default)]
 pub struct Durations {
     /// Mean milliseconds of an execution, by case and model.

@@ -21,7 +21,7 @@ pub struct Streamed {
     groups: Groups,
     /// Of each case.
     outcomes: Vec<Outcome>,
-    /// What the record does not have, by position in the plan.
+    /// The executions that the record lacks, by position in the plan.
     missing: HashMap<usize, Missing>,
     /// The few reasons why executions were not run.
     reasons: HashSet<Arc<str>>,
@@ -72,7 +72,7 @@ impl Streamed {
 impl Sink for Streamed {
     fn not_kept(&mut self, at: usize, result: &ExecutionResult) {
         let missing = match &result.error {
-            // What an earlier attempt cost is to be told.
+            // The cost of an earlier attempt is reported.
             Some(ExecutionError::NotRun { reason }) if result.execution.earlier_usd <= 0.0 => {
                 Missing::NotRun(self.reason(reason))
             }

@@ -30,9 +30,9 @@ pub struct Suite {
     pub gates: Vec<Box<dyn Gate>>,
     /// Numbers to make out of named scores, in the order of the file.
     pub derived_metrics: Vec<Derivation>,
-    /// What holds where a test case does not say.
+    /// Defaults for test cases.
     pub defaults: Defaults,
-    /// Who runs scripts, and what they may do.
+    /// The runtime and the permissions of scripts.
     pub scripts: ScriptSettings,
     /// How often judges are asked, and which jury is, where an `expect` block does not say. The one judge who is asked
     /// where there is no jury is in the defaults.
@@ -44,7 +44,7 @@ pub struct Suite {
     pub assertion_templates: Map<String, Value>,
     /// The `compliance` block.
     pub compliance: Option<Compliance>,
-    /// How traces of the agent under test are received and read.
+    /// The settings for traces of the agent under test.
     pub trace: TraceSettings,
     /// Reports that every run writes: the id of the reporter, and the file, relative to the config file.
     pub reports: Vec<(String, String)>,
@@ -57,7 +57,7 @@ pub struct Suite {
 pub struct JudgedAt {
     /// The assertion's id.
     pub check: &'static str,
-    /// Who judges, and how, [settled](JudgeBlock::settled); a model that is not named is the suite's.
+    /// The judges and their options, [settled](JudgeBlock::settled); a model that is not named is the suite's.
     pub judging: JudgeBlock,
     /// Digests of what the judges are told.
     pub prompts: Vec<String>,
@@ -76,9 +76,9 @@ pub struct Model {
     pub name: String,
     /// Sampling parameters.
     pub params: Params,
-    /// What its tokens cost, if known.
+    /// The price of its tokens, if known.
     pub price: Option<Price>,
-    /// How fast it may be asked. Who sends the requests keeps them.
+    /// The rate limits of the model. The sender of the requests applies them.
     pub limits: Limits,
     /// True if the provider is told the variables of the test beside the prompt.
     pub tells_vars: bool,
@@ -86,7 +86,7 @@ pub struct Model {
     pub offers: Arc<[ToolSpec]>,
     /// The evidence that the suite declares complete for the model's provider, or for the agent.
     pub declared: BTreeSet<Channel>,
-    /// How the agent is started, if it is one. Agents are run, and never asked to judge.
+    /// The start of the agent, if the model is one. Agents are run, and never asked to judge.
     pub agent: Option<Arc<AgentSpec>>,
 }
 
@@ -107,7 +107,7 @@ impl Model {
         }
     }
 
-    /// What an answer cost in US dollars: what it tells itself, else the price of its tokens; `None` if neither is known.
+    /// The cost of an answer in US dollars: as reported, else the price of its tokens; `None` if neither is known.
     pub(crate) fn cost_of(&self, told: Option<f64>, usage: &Usage) -> Option<f64> {
         told.or_else(|| self.price?.cost_if_counted(usage))
     }
@@ -118,12 +118,12 @@ pub fn judge_of<'m>(models: &'m [Model], id: Option<&str>) -> Option<&'m Model> 
     models.iter().filter(|it| it.agent.is_none()).find(|it| id.is_none_or(|id| it.id == id))
 }
 
-/// What holds where a test case does not say.
+/// Defaults for test cases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Defaults {
-    /// How many executions run at once.
+    /// The number of executions that run at once.
     pub concurrency: usize,
-    /// How long one request or command may take.
+    /// The time limit of one request or command.
     pub timeout: Duration,
     /// The id of the model that judges; the first model if absent.
     pub judge_model: Option<String>,
@@ -145,6 +145,6 @@ pub struct Compliance {
     pub enabled: bool,
     /// The folder for it, relative to the config file.
     pub output_dir: String,
-    /// What the report says about the system under test.
+    /// The report's information about the system under test.
     pub info: ComplianceInfo,
 }

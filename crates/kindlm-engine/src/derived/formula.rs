@@ -20,7 +20,7 @@ pub struct Formula(Term);
 pub struct FormulaError {
     /// Where, in bytes from the beginning; `None` for the end.
     pub at: Option<usize>,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
 }
 
@@ -112,7 +112,7 @@ fn rounded(value: f64, digits: Option<f64>) -> f64 {
     (value * scale).round() / scale
 }
 
-/// What is no number stays none.
+/// A value that is no number stays none.
 fn fold(values: &[f64], with: fn(f64, f64) -> f64) -> f64 {
     let keep = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { with(a, b) };
     values.iter().copied().reduce(keep).unwrap_or(f64::NAN)
@@ -134,7 +134,7 @@ impl Formula {
         }
     }
 
-    /// What it comes to, with what names stand for; the first name that stands for nothing is an error.
+    /// The value of the formula with these names; the first unknown name is an error.
     ///
     /// `pi` and `e` are known where no other meaning is given.
     pub fn evaluate(&self, named: &dyn Fn(&str) -> Option<f64>) -> Result<f64, String> {

@@ -9,7 +9,7 @@ pub use formula::{Formula, FormulaError};
 /// The name under which formulas know how many executions a model had.
 const COUNT: &str = "__count";
 
-/// What a suite says of a derived metric.
+/// The definition of a derived metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Derivation {
     /// Its name in reports, and in the formulas after it.

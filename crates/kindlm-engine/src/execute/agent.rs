@@ -176,7 +176,7 @@ impl AgentRun<'_> {
     }
 }
 
-/// What an agent is told of a prompt: the instructions, and what the user says.
+/// The parts of a prompt for an agent: the instructions, and the user's messages.
 fn spoken(messages: &[Message]) -> Result<(Option<String>, String), String> {
     let of = |role: Role| {
         messages.iter().filter(move |it| it.role == role).map(|it| it.content.as_str())

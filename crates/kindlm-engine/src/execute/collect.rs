@@ -37,7 +37,7 @@ impl Sink for Held {
 /// The cases of a plan, by position: consecutive units of one case and model.
 #[derive(Clone, Debug)]
 pub(crate) struct Groups {
-    /// Where each begins among the units, and where the last one ends.
+    /// The index of the first unit of each, and the end of the last one.
     bounds: Vec<usize>,
 }
 

@@ -15,7 +15,7 @@ impl Running<'_> {
         around: Option<&dyn OpenWorkspace>,
         mut execution: Box<Execution>,
     ) -> (Box<Execution>, Option<Unanswered>) {
-        // What a program spends is known only if it tells it.
+        // The cost of a program is known only if the program reports it.
         execution.cost_usd = None;
         match self.judges.calls.run(spec).await {
             Ok(output) => {
@@ -43,7 +43,7 @@ impl Running<'_> {
     }
 }
 
-/// What speaks against a command that came back: it was never started, or a signal ended it.
+/// The error of a command that ended: it was never started, or a signal ended it.
 ///
 /// Any other exit code is the program's own word and no failure by itself, as in the original. But a program
 /// that was not there, or crashed, has done nothing wrong either, and every negative check would hold. The same is true

@@ -22,7 +22,7 @@ pub(super) struct Exchange<'a> {
     pub(super) turns: &'a [ConversationTurn],
 }
 
-/// Whether a conversation goes on.
+/// The next step of a conversation.
 pub(super) trait GoesOn: Sync {
     /// Asked after a turn on which later ones depend, with what has happened until then.
     fn after<'a>(
@@ -42,7 +42,7 @@ pub(super) struct Conversation<'a> {
     execution: Box<Execution>,
     /// True if its events are recorded: its last text and its tool calls would not tell their order.
     records_events: bool,
-    /// Where the events of the exchange under way begin.
+    /// The index of the first event of the current exchange.
     exchange_start: usize,
     usage: UsageSum,
     /// The tokens of the labelled turn under way.
@@ -50,13 +50,13 @@ pub(super) struct Conversation<'a> {
     cost: Cost,
     /// The cost of what was answered now, and did not come from the response store.
     fresh: Cost,
-    /// How many messages opened it.
+    /// The number of messages that opened it.
     opening: usize,
     /// The tools that the test answers for.
     simulation: Simulation,
 }
 
-/// What answers have cost: what providers say themselves, and the tokens of the others.
+/// The cost of answers: as reported by providers, and by the tokens of the others.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
     told_usd: f64,
@@ -134,7 +134,7 @@ impl<'a> Conversation<'a> {
         if execution.cached {
             execution.spent_usd = self.fresh.of(self.model);
         }
-        // What was sent first is kept as evidence; the rest can be told from the turns and tool calls.
+        // The opening is stored as evidence; the rest follows from the turns and tool calls.
         self.prompt.messages.truncate(self.opening);
         execution.input = self.prompt.messages;
         (self.execution, error)
@@ -166,7 +166,7 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// What has happened until now, as it will be told when the conversation is over.
+    /// The execution so far, in the form that it has when the conversation is over.
     fn so_far(&self) -> Execution {
         Execution {
             input: self.prompt.messages.iter().take(self.opening).cloned().collect(),
@@ -313,7 +313,7 @@ impl<'a> Conversation<'a> {
         execution.log_probs = reply.log_probs;
         execution.provider_response = reply.response;
         for (key, value) in reply.metadata {
-            // What was flagged once stays flagged, whatever the later requests of a conversation bring.
+            // A flag stays set, whatever the later requests of a conversation bring.
             let flagged = execution.metadata.get(&key).is_some_and(|it| it["flagged"] == true);
             if !flagged {
                 execution.metadata.insert(key, value);
@@ -357,7 +357,7 @@ impl Conversation<'_> {
     }
 }
 
-/// What is sent first.
+/// The opening of the conversation.
 pub(super) fn first_prompt(
     body: &CaseBody,
     opening: &[Message],
@@ -386,7 +386,7 @@ pub(super) fn first_prompt(
     }
 }
 
-/// What programs are told of the test beside its variables.
+/// The data about the test that programs get beside its variables.
 fn told_of_test(body: &CaseBody, execution: &Execution) -> Map<String, Value> {
     let threshold = execution.written.as_ref().and_then(|it| it.threshold);
     let object = |map: &Map<String, Value>| (!map.is_empty()).then(|| Value::Object(map.clone()));

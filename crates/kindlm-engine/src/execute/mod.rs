@@ -31,23 +31,23 @@ use rounds::Ended;
 use stop::Failures;
 pub(crate) use unit::{begun, broken};
 
-/// How many executions that finish at the same time are kept together at most.
+/// The most executions that are stored with one write.
 const AT_ONCE: usize = 64;
 
 /// Everything that a run needs: what is executed, by whom, and who is told.
 #[derive(Clone, Copy)]
 pub struct Run<'a> {
-    /// What the plan was made of.
+    /// The suite of the plan.
     pub suite: &'a Suite,
-    /// What is executed.
+    /// The plan.
     pub plan: &'a Plan,
-    /// What the user wants differently from the suite.
+    /// The user's options, which win over the suite.
     pub options: &'a RunOptions,
     /// The way to models and programs.
     pub backend: &'a dyn Backend,
     /// Makes folders for agents that are to have one of their own.
     pub workspaces: Option<&'a dyn Workspaces>,
-    /// What drift is measured against, if anything.
+    /// The baseline that drift is measured against, if there is one.
     pub baseline: Option<&'a Baseline>,
     /// Stops the run from outside.
     pub control: Option<&'a Control>,
@@ -55,7 +55,7 @@ pub struct Run<'a> {
     pub watch: &'a (dyn Fn(RunProgress<'_>) + Sync),
     /// Keeps what is finished, and knows what was finished before.
     pub record: &'a dyn Record,
-    /// What happened already, outside of the run: then nothing is executed, and this is judged.
+    /// Executions that were made outside of the run: they are judged, and nothing is executed.
     pub observed: Option<&'a dyn Observed>,
 }
 
@@ -90,7 +90,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What has become of a plan.
+/// The results of a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Executed {
     /// Each case on each model, in the order of the plan.
@@ -143,7 +143,7 @@ async fn execute_into(run: Run<'_>, sink: &mut dyn Sink) -> Option<RecordError> 
     Running { run, judges, own_control: Control::default() }.all(concurrency, sink).await
 }
 
-/// What the run may spend, in US dollars: the least that a gate or the user says.
+/// The budget of the run in US dollars: the least of the gates' and the user's.
 pub fn budget_usd(suite: &Suite, options: &RunOptions) -> Option<f64> {
     let gates = suite.gates.iter().filter_map(|gate| gate.budget_usd());
     gates.chain(options.budget_usd).reduce(f64::min)
@@ -160,7 +160,7 @@ pub fn reserve_usd(body: &CaseBody, model: &Model) -> Option<f64> {
     model.price.map(|price| worst_case(&prompt, &price))
 }
 
-/// What all executions of a run share.
+/// The state that all executions of a run share.
 struct Running<'a> {
     run: Run<'a>,
     judges: Judges<'a>,
@@ -281,7 +281,7 @@ impl Running<'_> {
         calls.spend(left.judge_cost_usd);
     }
 
-    /// What was spent on it that has come to nothing.
+    /// The cost of its attempts that gave no result.
     fn spent_before(&self, unit: Unit) -> Result<f64, RecordError> {
         let found = unit::subject(self.run.suite, unit).filter(|_| self.sends(unit));
         let Some((case, model)) = found else { return Ok(0.0) };
@@ -294,7 +294,7 @@ impl Running<'_> {
     }
 }
 
-/// Whether what has finished is being brought together, and nothing is to be begun.
+/// True while finished executions are collected, and none may begin.
 #[derive(Default)]
 struct Gathering {
     is_under_way: AtomicBool,

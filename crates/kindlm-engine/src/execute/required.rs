@@ -27,7 +27,7 @@ impl GoesOn for Required<'_> {
     }
 }
 
-/// What judging has cost before an execution was over.
+/// The cost of judging before an execution was over.
 #[derive(Default)]
 pub(super) struct Early(Mutex<(f64, bool, UsageSum)>);
 

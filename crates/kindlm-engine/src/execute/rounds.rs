@@ -176,7 +176,7 @@ fn waiting(mut result: ExecutionResult) -> ExecutionResult {
     result
 }
 
-/// What the members of a round are called: by their models, and by their tests where models are not enough.
+/// The names of the members of a round: their models, and their tests where models are not enough.
 fn names(results: &[ExecutionResult]) -> Vec<String> {
     let of = |it: &ExecutionResult| (it.execution.case.clone(), it.execution.model.clone());
     let all: Vec<(String, String)> = results.iter().map(of).collect();

@@ -10,7 +10,7 @@ use crate::{SimulatedAnswer, SimulatedResponse, SimulatedTool};
 /// The simulated tools of one execution, which may answer differently each time.
 #[derive(Debug, Default)]
 pub(super) struct Simulation {
-    /// How often each response of each tool was given, by their places.
+    /// The number of times that each response of each tool was given, by their places.
     given: HashMap<(usize, usize), usize>,
 }
 

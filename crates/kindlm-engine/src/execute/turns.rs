@@ -81,7 +81,7 @@ pub(super) fn evidence(
         },
         declared: execution.declared.clone(),
         trace: execution.trace.clone(),
-        // What was left behind at the end says nothing about one turn.
+        // The workspace at the end says nothing about one turn.
         workspace: None,
         tools: execution.tools.clone(),
         written: execution.written.clone(),
@@ -102,7 +102,7 @@ fn without_result(execution: &Execution, of_turn: &[Event]) -> Vec<String> {
 
 fn input(execution: &Execution, index: usize) -> Vec<Message> {
     let said = |turn: &Turn| turn.user.clone();
-    // What the user said in the first turn is in the opening already.
+    // The user's first message is in the opening already.
     let Some(user) = execution.turns.iter().take(index + 1).skip(1).rev().find_map(said) else {
         return execution.input.clone();
     };

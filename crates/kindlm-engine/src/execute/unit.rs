@@ -47,7 +47,7 @@ impl Running<'_> {
             let message = "the plan was made for another suite";
             return broken(Execution::default(), internal(message)).into();
         };
-        // What cannot be read ends the run, and not here.
+        // An unreadable record ends the run, but not here.
         let earlier_usd = match earlier {
             None => self.spent_before(unit).unwrap_or_default(),
             Some(_) => 0.0,

@@ -67,7 +67,7 @@ impl Running<'_> {
         if case.compared.is_none() {
             return self.concluded(case, execution, sum).into();
         }
-        // What is required does not hold: the comparison is not made, and this is the last word.
+        // A required check failed: the comparison is not made, and the result is final.
         if let Some(halt) = &sum.halt {
             sum.results.extend(comparing.iter().map(|it| not_run(it, halt)));
             return self.concluded(case, execution, sum).into();
@@ -107,7 +107,7 @@ impl Running<'_> {
         *self.concluded(case, Box::new(execution), sum)
     }
 
-    /// What all results of an execution add up to.
+    /// The outcome and the score of all results of an execution.
     fn concluded(
         &self,
         case: &TestCase,
@@ -133,7 +133,7 @@ impl Running<'_> {
         })
     }
 
-    /// What was to be asked, and was not for want of money, has not been run.
+    /// Judgements that the budget did not allow count as not run.
     fn unjudged(&self, results: &[AssertionResult]) -> Option<ExecutionError> {
         let reason = self.judges.calls.exhausted()?;
         let lacks = |it: &AssertionResult| {
@@ -199,7 +199,7 @@ fn add(sum: &mut Judged, judged: Judged, turn: Option<&str>) {
     }
 }
 
-/// What the threshold of the test case decides, in promptfoo's words; without a score it decides nothing.
+/// The result of the test case's threshold, in promptfoo's words; without a score there is none.
 fn aggregate_score(threshold: f64, results: &[AssertionResult]) -> Option<AssertionResult> {
     let score = weighted_score(results)?;
     let held = score >= threshold - TOLERANCE;

@@ -52,7 +52,7 @@ impl Running<'_> {
     }
 }
 
-/// What the checks want to know, each thing once.
+/// The evidence that the checks need from the workspace, each once.
 fn wanted(body: &CaseBody) -> Vec<Gather> {
     let turns = body.conversation.iter().flat_map(|it| it.checks.iter());
     let mut seen = HashSet::new();

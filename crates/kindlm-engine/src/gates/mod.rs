@@ -54,7 +54,7 @@ pub trait Gate: fmt::Debug + Send + Sync {
     }
 }
 
-/// What one gate measures while the cases of a run finish.
+/// The measurement of one gate while the cases of a run finish.
 ///
 /// Pure: the same cases give the same answer, in whatever order they come. Its size does not depend on how many
 /// there are.
@@ -66,7 +66,7 @@ pub trait Measurement: fmt::Debug + Send {
     fn finish(&self) -> GateResult;
 }
 
-/// What all gates of a suite measure while the cases of a run finish.
+/// The measurements of all gates of a suite while the cases of a run finish.
 #[derive(Debug)]
 pub struct Measurements(Vec<Box<dyn Measurement>>);
 
@@ -93,7 +93,7 @@ fn was_run(case: &CaseResult) -> bool {
     case.outcome != Outcome::Skipped || case.is_unchecked()
 }
 
-/// What numbers a gate's threshold may be.
+/// The range of a gate's threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threshold {
     /// A share from 0 to 1.
@@ -104,16 +104,16 @@ pub enum Threshold {
     Amount,
 }
 
-/// What is known about a gate without running it.
+/// The facts about a gate that are known without running it.
 #[derive(Debug)]
 pub struct Meta {
     /// The id: its key under `gates`.
     pub id: &'static str,
-    /// What it measures: one sentence.
+    /// The measure: one sentence.
     pub summary: &'static str,
     /// The version that brought it.
     pub since: &'static str,
-    /// What numbers its threshold may be.
+    /// The range of its threshold.
     pub threshold: Threshold,
     /// The threshold that holds when the suite does not say; `None` if the gate is then absent.
     pub default: Option<f64>,
@@ -124,9 +124,9 @@ pub struct Meta {
 /// One entry of the registry.
 #[derive(Debug)]
 pub struct Registration {
-    /// What is known without running it.
+    /// The facts that are known without running it.
     pub meta: Meta,
-    /// What may be given in the place of a threshold, if something may.
+    /// The options that may stand in the place of a threshold, if there are any.
     pub options: Option<Options>,
     /// Makes a gate with this threshold.
     pub build: fn(f64) -> Box<dyn Gate>,

@@ -20,12 +20,12 @@ pub(crate) use required::{not_run, up_to_the_last_required};
 /// Checks may ask again after an answer, but not for ever.
 const MAX_ROUNDS: usize = 16;
 
-/// What the checks found in an execution.
+/// The results of the checks of an execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
     /// The results, in the order of the checks.
     pub results: Vec<AssertionResult>,
-    /// What they add up to.
+    /// Their outcome.
     pub outcome: Outcome,
     /// What the questions of these checks cost in US dollars; `None` if a price is not known. Questions
     /// that were asked before cost nothing, and neither do embeddings.
@@ -52,10 +52,10 @@ pub async fn judge(
     judge_seen(checks, Seen { execution, baseline, contest: None }, judges).await
 }
 
-/// What checks are shown before anything is asked.
+/// The evidence of checks before anything is asked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'a> {
-    /// What happened.
+    /// The execution.
     pub(crate) execution: &'a Execution,
     /// The output of the same case and model in the baseline.
     pub(crate) baseline: Option<&'a str>,
@@ -120,7 +120,7 @@ async fn ask_all(questions: Vec<Question>, judges: &Judges<'_>) -> Vec<(Question
     asking.collect().await
 }
 
-/// What asking took.
+/// The cost and the tokens of asking.
 struct Spent {
     cost_usd: Option<f64>,
     usage: UsageSum,

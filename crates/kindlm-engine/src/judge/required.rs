@@ -13,7 +13,7 @@ pub struct Halt {
 }
 
 impl Halt {
-    /// Whether an execution halts after a check with these results.
+    /// True if an execution halts after a check with these results.
     pub(crate) fn of(check: &Check, results: &[AssertionResult]) -> Option<Self> {
         if !check.options.require {
             return None;

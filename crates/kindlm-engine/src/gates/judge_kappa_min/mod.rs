@@ -31,7 +31,7 @@ pub struct KappaDemand {
     pub min: f64,
     /// The least number of labelled outputs behind it.
     pub min_labels: f64,
-    /// How many days ago the judge may have been calibrated; any number if absent.
+    /// The greatest age of a calibration in days; any age if absent.
     pub max_age_days: Option<f64>,
 }
 
@@ -142,12 +142,12 @@ fn with_options(options: &Map<String, Value>) -> Result<Box<dyn Gate>, Vec<Probl
     }
 }
 
-/// How far a judge agrees with people about one criterion, or about a kind of check that has none.
+/// The agreement of a judge with people about one criterion, or about a kind of check without criteria.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JudgeKappa {
     /// The assertion's id, such as `judge`.
     pub check: String,
-    /// Who was calibrated, and how it judged; models are called `provider:model`.
+    /// The calibrated judge with its options; models are called `provider:model`.
     pub judge: JudgeBlock,
     /// Digests of what it was told.
     pub prompts: Vec<String>,
@@ -155,7 +155,7 @@ pub struct JudgeKappa {
     pub criterion: Option<String>,
     /// The vendors' names of the models that answered, sorted, where they are others than those that were asked for.
     pub answered: Vec<String>,
-    /// How many days ago it was calibrated, if that is known.
+    /// The age of the calibration in days, if that is known.
     pub age_days: Option<f64>,
     /// Cohen's kappa, from -1 to 1; `None` if it does not exist, as people gave every output the same answer.
     pub kappa: Option<f64>,
@@ -166,10 +166,10 @@ pub struct JudgeKappa {
     pub unanswered: Option<(u64, u64)>,
 }
 
-/// What a kappa stands on.
+/// The data behind a kappa.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Labels {
-    /// How many outputs people have labelled.
+    /// The number of outputs that people have labelled.
     pub count: u64,
     /// The 95% interval of kappa; `None` if the judge or people always said the same.
     pub interval: Option<(f64, f64)>,
@@ -203,7 +203,7 @@ impl fmt::Display for Labels {
 pub struct Calibrated {
     /// The models by their ids in the suite, as `provider:model`.
     pub models: BTreeMap<String, String>,
-    /// How far judges agree with people.
+    /// The agreement of judges with people.
     pub known: Vec<JudgeKappa>,
 }
 
