@@ -29,7 +29,7 @@ pub const NEGATION_FAILED: FailureCode = FailureCode::new("NEGATION_FAILED");
 /// Finding out would take too long for a text like this one; the check is errored, never passed or failed.
 pub const CHECK_GIVEN_UP: FailureCode = FailureCode::new("CHECK_GIVEN_UP");
 
-/// What the codes mean that any entry of the list form can give, whatever its assertion.
+/// The codes that any entry of the list form can give, whatever its assertion, with their meaning.
 pub static COMMON: &[Code] = &[
     Code {
         code: SCORE_BELOW_THRESHOLD,

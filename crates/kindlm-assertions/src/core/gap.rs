@@ -4,21 +4,21 @@ use kindlm_types::{Channel, Execution};
 
 use crate::core::recorded::{Source, known_missing};
 
-/// What is not known.
+/// Missing evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Gap {
     /// Evidence of this kind is known to be missing, for this reason.
     Missing(Channel, String),
-    /// How complete evidence of this kind is, and how its source declares it complete.
+    /// Evidence of this kind may be incomplete; its source can declare it complete.
     Untold(Channel, Source),
-    /// How so many calls ended, or what they gave.
+    /// The results of so many calls are missing.
     Unanswered(usize),
     /// Of so many calls of this kind more than that: what was called, with what, or where.
     Half(Channel, usize),
 }
 
 impl Gap {
-    /// That not everything of a kind is known to be recorded.
+    /// The gap of evidence of a kind that may be incomplete.
     pub(crate) fn untold(execution: &Execution, channel: Channel) -> Self {
         match known_missing(execution, channel) {
             Some(why) => Self::Missing(channel, why),
@@ -26,7 +26,7 @@ impl Gap {
         }
     }
 
-    /// What is not known, and what to do so that it is.
+    /// The missing evidence and the advice, in words.
     pub(crate) fn words(self) -> String {
         match self {
             Self::Missing(channel, why) => {
@@ -60,7 +60,7 @@ impl Gap {
     }
 }
 
-/// What a kind of evidence is made of, in words.
+/// The items of a kind of evidence, in words.
 fn of(channel: Channel) -> &'static str {
     match channel {
         Channel::Messages => "messages",

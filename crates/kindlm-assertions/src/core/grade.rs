@@ -29,7 +29,7 @@ pub(crate) fn parsed(execution: &Execution) -> Option<Cow<'_, Value>> {
     }
 }
 
-/// What one check of the list form found.
+/// The finding of one check of the list form.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Grade {
     /// True if it held.

@@ -15,7 +15,7 @@ use crate::{Assertion, Evidence, Own, Setup, Traits};
 /// The code of a check whose texts could not be embedded, or whose embeddings cannot be compared.
 pub(crate) const EMBEDDING_FAILED: FailureCode = FailureCode::new("EMBEDDING_FAILED");
 
-/// How two vectors are compared.
+/// The measure that compares two vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Metric {
     /// The cosine of their angle.
@@ -121,7 +121,7 @@ impl Similar {
         }
     }
 
-    /// How near the output is to one text.
+    /// The similarity of the output to one text.
     fn grade(&self, evidence: &Evidence<'_>, text: &str) -> Result<Grade, Box<AssertionResult>> {
         let wanted = self.vector(evidence, text)?;
         let output = self.vector(evidence, &evidence.execution.output)?;

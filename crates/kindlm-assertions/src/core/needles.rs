@@ -30,7 +30,7 @@ pub(crate) enum Several {
     Separated(String),
 }
 
-/// How many of the texts must be in the output.
+/// The rule for several texts: one, any or all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
     One,
@@ -156,7 +156,7 @@ impl Assertion for Needles {
     }
 }
 
-/// How much of a text a label shows, in characters.
+/// The length of a text in a label, in characters.
 const SHOWN: usize = 60;
 
 /// A text in quotes, cut where it is long.

@@ -8,7 +8,7 @@ use crate::core::on::{seen, shown};
 use crate::shared::comments::without_comments;
 use crate::{Assertion, Evidence, Traits};
 
-/// Whether a phrase is in the value that the check sees.
+/// The check that a phrase is in a value, or is not.
 #[derive(Debug)]
 pub(crate) struct Occurs {
     pub(crate) id: &'static str,

@@ -44,7 +44,7 @@ impl Range {
         (enough && not_too_many).then_some(true)
     }
 
-    /// What is expected instead of a count that is out of the range: `at least 3`.
+    /// The expected range in words: `at least 3`.
     pub(crate) fn missed(self, count: usize) -> Option<String> {
         let count = u64::try_from(count).unwrap_or(u64::MAX);
         match self {

@@ -39,12 +39,12 @@ pub(crate) fn written_texts(execution: &Execution) -> Vec<(Option<&str>, Cow<'_,
     texts
 }
 
-/// What the provider's own account says under a key, unless it is `null`.
+/// The value of a key in the provider's own response, unless it is `null`.
 pub(crate) fn reported<'a>(execution: &'a Execution, key: &str) -> Option<&'a Value> {
     execution.provider_response.as_ref()?.get(key).filter(|it| !it.is_null())
 }
 
-/// What the source says under a key beyond the words of an execution, unless it is `null`.
+/// The value of a metadata key, unless it is `null`.
 pub(crate) fn metadata<'a>(execution: &'a Execution, key: &str) -> Option<&'a Value> {
     let own = execution.metadata.get(key).filter(|it| !it.is_null());
     own.or_else(|| reported(execution, "metadata")?.get(key).filter(|it| !it.is_null()))
@@ -128,7 +128,7 @@ impl Source {
         }
     }
 
-    /// How the user declares that all evidence of a kind is recorded.
+    /// The way to declare that all evidence of a kind is recorded.
     pub(crate) fn declares(self, channel: Channel) -> String {
         let word = channel.as_str();
         match self {
@@ -171,7 +171,7 @@ pub(crate) fn structured(execution: &Execution) -> Option<&Value> {
     (is_all && !value.is_string()).then_some(value)
 }
 
-/// What the provider's own filter says: `flagged`, `flaggedInput`, `flaggedOutput`, `reason`.
+/// The result of the provider's own filter: `flagged`, `flaggedInput`, `flaggedOutput`, `reason`.
 pub(crate) fn guardrails(execution: &Execution) -> Option<&Map<String, Value>> {
     metadata(execution, "guardrails")
         .or_else(|| reported(execution, "guardrails"))

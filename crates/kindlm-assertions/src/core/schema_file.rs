@@ -14,7 +14,7 @@ type Compiled = Result<Arc<Schema>, Vec<Fault>>;
 #[derive(Debug, Default)]
 pub(crate) struct SchemaFiles(Mutex<HashMap<String, Compiled>>);
 
-/// What is wrong with a schema, and what to do about it.
+/// The problem of a schema, and the advice.
 #[derive(Clone, Debug)]
 struct Fault {
     message: String,

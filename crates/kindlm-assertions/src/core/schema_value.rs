@@ -66,7 +66,7 @@ fn written(text: &str, setup: &Setup<'_>) -> Result<Value, Problem> {
 }
 
 impl Conforming {
-    /// What is wrong with a value; `None` if it conforms.
+    /// The violation of a value; `None` if it conforms.
     pub(crate) fn fault(&self, value: &Value) -> Option<String> {
         let first = self.0.first_as_ajv(value)?;
         Some(format!("JSON does not conform to the provided schema. Errors: {first}"))

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::core::scripting::ScriptSettings;
 
-/// How long a service may take where the check does not say.
+/// The default time limit of a service.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Sends the request. It runs in the sandbox, so it reaches the hosts that are permitted and nothing else, by our own
@@ -88,7 +88,7 @@ pub(crate) fn body(outcome: &ScriptOutcome) -> Result<String, String> {
     Ok(answer.get("body").and_then(Value::as_str).unwrap_or_default().to_owned())
 }
 
-/// How much of a service's reply is shown where it could not be made use of, in characters.
+/// The length of an unusable reply in messages, in characters.
 const SHOWN: usize = 200;
 
 /// The beginning of a reply, as it is shown where it could not be made use of.

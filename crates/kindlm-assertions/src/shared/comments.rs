@@ -2,7 +2,7 @@
 
 /// A source without its `//` and `/* … */` comments, as C, JavaScript, TypeScript, Java, Go and Rust have them.
 ///
-/// What looks like one in a text between quotes is part of the text, so that addresses stay. Line breaks stay, and a
+/// A comment mark in a text between quotes is part of the text, so that addresses stay. Line breaks stay, and a
 /// comment between two words leaves a space.
 pub(crate) fn without_comments(source: &str) -> String {
     let mut out = String::with_capacity(source.len());

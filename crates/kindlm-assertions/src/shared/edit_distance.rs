@@ -7,7 +7,7 @@ use rapidfuzz::distance::levenshtein::{Args, distance_with_args};
 /// second. Two texts of 100,000 letters need as much.
 const MOST_CELLS: u64 = 10_000_000_000;
 
-/// What is known of the distance.
+/// The distance, as far as it was computed.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Distance {
     Exactly(usize),

@@ -27,7 +27,7 @@ pub(crate) fn matches(name: &str, pattern: &str) -> bool {
     pattern[next..].iter().all(|it| *it == '*')
 }
 
-/// What `.` of JavaScript's expressions does not match.
+/// The characters that `.` of JavaScript's expressions does not match.
 fn is_line_end(it: char) -> bool {
     matches!(it, '\n' | '\r' | '\u{2028}' | '\u{2029}')
 }

@@ -160,7 +160,7 @@ fn is_custom(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase()) && name.contains('-')
 }
 
-/// What a text holds, read as HTML.
+/// The content of a text that is read as HTML.
 #[derive(Debug, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one sign, and they are independent")]
 pub(crate) struct Seen {

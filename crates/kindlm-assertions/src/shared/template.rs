@@ -16,7 +16,7 @@ impl Env {
         Self(variables)
     }
 
-    /// What templates may refer to beside these variables.
+    /// The variables with those of the environment.
     pub(crate) fn with(&self, vars: &Map<String, Value>) -> Variables {
         Variables::new(vars, &self.0)
     }
@@ -29,7 +29,7 @@ impl fmt::Debug for Env {
     }
 }
 
-/// What is wrong with a text that is rendered later, if anything.
+/// The problem of a text that is rendered later, if there is one.
 pub(crate) fn fault(text: &str) -> Option<Problem> {
     let fault =
         Some(text).filter(|it| is_template(it)).and_then(|it| kindlm_template::read(it).err())?;

@@ -9,7 +9,7 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(space).filter(|word| !word.is_empty())
 }
 
-/// How often each run of `length` words occurs, and how many runs there are.
+/// The count of each run of `length` words, and the number of runs.
 pub(crate) fn runs<T: Eq + Hash>(words: &[T], length: usize) -> (HashMap<&[T], usize>, usize) {
     let mut counts = HashMap::new();
     for run in words.windows(length) {
@@ -18,7 +18,7 @@ pub(crate) fn runs<T: Eq + Hash>(words: &[T], length: usize) -> (HashMap<&[T], u
     (counts, (words.len() + 1).saturating_sub(length))
 }
 
-/// How many occurrences two counts have in common.
+/// The number of occurrences that two counts have in common.
 pub(crate) fn common<K: Eq + Hash>(left: &HashMap<K, usize>, right: &HashMap<K, usize>) -> usize {
     left.iter().map(|(run, &count)| count.min(right.get(run).copied().unwrap_or(0))).sum()
 }

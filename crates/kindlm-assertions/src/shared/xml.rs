@@ -21,7 +21,7 @@ pub(crate) fn parse(text: &str) -> Option<Result<Document<'_>, Error>> {
     readable.then(|| Document::parse_with_options(text, options))
 }
 
-/// How many values in quotes a tag has.
+/// The number of quoted values of a tag.
 fn attributes(tag: &str) -> usize {
     let (mut quote, mut count) = (None, 0);
     for c in tag.chars() {
@@ -38,7 +38,7 @@ fn attributes(tag: &str) -> usize {
     count
 }
 
-/// What is said of XML that would take too long to read.
+/// The message about XML that would take too long to read.
 pub(crate) const TOO_INVOLVED: &str = "the XML has too many attributes or namespaces to be read in \
     reasonable time; write an assertion of type `regex` or `javascript` for such output";
 
@@ -120,7 +120,7 @@ fn written_name<'t>(node: &Node<'_, 't>) -> &'t str {
     &tag[..end.unwrap_or(tag.len())]
 }
 
-/// What is said of XML that is well-formed.
+/// The message about well-formed XML.
 pub(crate) fn grade(paths: &[String], roots: &[Node<'_, '_>], negate: bool) -> Grade {
     let missing = missing(paths, roots);
     Grade::of(missing.is_empty() != negate, || {

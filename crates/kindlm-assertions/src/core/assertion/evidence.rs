@@ -9,9 +9,9 @@ use crate::core::codes::EVIDENCE_MISSING;
 /// All that a check may look at.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
-    /// What happened.
+    /// The record of what happened.
     pub execution: &'a Execution,
-    /// What was found out for the check's questions.
+    /// The answers to the check's questions.
     pub answers: &'a Answers,
     /// The output of the same case and model in the baseline, if there is one.
     pub baseline: Option<&'a str>,
@@ -40,9 +40,9 @@ pub struct Contest<'a> {
 pub struct Candidate<'a> {
     /// Names it in messages: its model, and its test where several tests are compared.
     pub name: Cow<'a, str>,
-    /// What happened.
+    /// The record of what happened.
     pub execution: Cow<'a, Execution>,
-    /// What was found by the checks that judge it by itself.
+    /// The results of the checks that judge it by itself.
     pub results: &'a [AssertionResult],
     /// True if it came to its end, so that there is an output to compare.
     pub is_there: bool,

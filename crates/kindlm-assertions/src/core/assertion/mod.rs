@@ -56,7 +56,7 @@ pub(crate) fn only_end_is_missing(execution: &Execution) -> bool {
     execution.unread.is_none() && execution.turns.iter().all(|it| it.unread.is_none())
 }
 
-/// Where an assertion has a place of its own in an `expect` block.
+/// The place of an assertion in an `expect` block, if it has one of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpectPath {
     /// JSON pointer inside `expect`, such as `/guardrails/keywords`.
@@ -65,18 +65,18 @@ pub struct ExpectPath {
     pub list: bool,
 }
 
-/// What is known about an assertion without running it.
+/// The facts about an assertion that are known without running it.
 #[derive(Debug)]
 pub struct Meta {
     /// The id: `type` in results and in the list form.
     pub id: &'static str,
     /// Its own place under `expect`; without one it is reached by the list form only.
     pub path: Option<ExpectPath>,
-    /// What it checks: one sentence.
+    /// The purpose of the check: one sentence.
     pub summary: &'static str,
     /// The version that brought it.
     pub since: &'static str,
-    /// Whether a rule or a model judges.
+    /// The kind of judgement: by a rule or by a model.
     pub class: Class,
     /// The effect of a failure where an entry of the list form does not say: a gate must hold, a soft score is watched.
     pub severity: Severity,
@@ -89,7 +89,7 @@ pub struct Meta {
 /// One entry of the registry.
 #[derive(Debug)]
 pub struct Registration {
-    /// What is known without running it.
+    /// The facts that are known without running it.
     pub meta: Meta,
     /// JSON Schema of its configuration.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
@@ -97,7 +97,7 @@ pub struct Registration {
     pub build: Build,
 }
 
-/// How a check is made out of its configuration.
+/// The function that makes a check out of its configuration.
 #[derive(Clone, Copy, Debug)]
 pub enum Build {
     /// `not-` and `threshold` are applied to what the assertion finds, as [`Check`](crate::Check) says.

@@ -86,7 +86,7 @@ impl Registry {
         self.iter().find(|it| it.meta.id == id)
     }
 
-    /// How many there are.
+    /// The number of assertions.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

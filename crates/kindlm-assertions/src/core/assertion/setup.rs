@@ -27,9 +27,9 @@ pub struct Setup<'a> {
     pub models: Option<&'a [String]>,
     /// Entries of the list form that may be referred to by name.
     pub assertion_templates: Map<String, Value>,
-    /// Who runs scripts, and what they may do, where a check does not say.
+    /// The runtime and the permissions of scripts, where a check does not say.
     pub scripts: ScriptSettings,
-    /// Who judges, where neither a check nor its `expect` block says.
+    /// The judges, where neither a check nor its `expect` block names them.
     pub judging: JudgeBlock,
     /// The environment variables that templates may read.
     pub env: Map<String, Value>,

@@ -81,7 +81,7 @@ pub(crate) struct CallPattern {
     after: Option<Box<CallPattern>>,
 }
 
-/// Whether a call is meant.
+/// The result of comparing a call with a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
     /// It is.
@@ -242,7 +242,7 @@ impl CallPattern {
             } else if let Some(difference) =
                 wanted.difference(&object_of(action.input), evidence)?
             {
-                // What was called with a text that is cut may have been this.
+                // A call with a cut text may have been this one.
                 let is_text = wanted.is_object() && object_of(action.input).is_string();
                 if !is_text && !is_unreadable(action, evidence.execution) {
                     return Ok(Fit::Differs(format!("input {difference}")));
@@ -269,7 +269,7 @@ impl CallPattern {
         Ok(open.map_or(Fit::Is, Fit::Open))
     }
 
-    /// What must be found out before [`fit`](Self::fit) can tell.
+    /// The questions whose answers [`fit`](Self::fit) needs.
     pub(crate) fn questions(&self, calls: &Calls<'_>) -> Vec<Question> {
         let mut questions = Vec::new();
         for action in calls.actions.iter().filter(|it| self.may_be(it)) {

@@ -27,7 +27,7 @@ pub(crate) struct Within {
     at_most: Option<u64>,
 }
 
-/// How often something must have happened, ready to be held against a number.
+/// The required number of times, ready to be compared with a count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Count(Range);
 

@@ -30,14 +30,14 @@ use crate::core::grade::Grade;
 use crate::shared::pattern::SearchError;
 pub(crate) use crate::shared::words::names;
 
-/// What a check of behaviour found.
+/// The finding of a check of behaviour.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
-    /// Whether it holds; `None` where the evidence does not say.
+    /// True if it holds; `None` if the evidence does not decide.
     pub(crate) holds: Option<bool>,
-    /// What was found, in words that fit either verdict.
+    /// The finding in words that fit either verdict.
     pub(crate) reason: String,
-    /// What is not known, where that decides.
+    /// The missing evidence, where it decides.
     pub(crate) gap: Gap,
 }
 

@@ -57,7 +57,7 @@ impl Phrase {
 }
 
 impl PhrasePattern {
-    /// Whether a text has it somewhere.
+    /// True if a text contains it.
     pub(crate) fn is_in(&self, text: &str) -> Result<bool, SearchError> {
         match self {
             Self::Text(phrase) => Ok(text.contains(phrase.as_str())),
@@ -70,7 +70,7 @@ impl PhrasePattern {
         matches!(self, Self::Text(phrase) if phrase.is_ascii())
     }
 
-    /// Whether a text is it; a pattern may still match anywhere.
+    /// True if a text equals it; a pattern may still match anywhere.
     pub(crate) fn is(&self, text: &str) -> Result<bool, SearchError> {
         match self {
             Self::Text(phrase) => Ok(text == phrase),

@@ -13,7 +13,7 @@ use crate::{Evidence, Setup};
 const REGEX: &str = "$regex";
 const SCRIPT: &str = "$script";
 
-/// What a value must look like.
+/// The pattern of a value.
 ///
 /// Objects may have more keys than are wanted, lists must have equal length, and `{$regex: …}` is a pattern for the
 /// text at its place: a value that is no text is taken as JSON, and no other key is looked at. `{$script: …}` is a
@@ -63,7 +63,7 @@ impl Wanted {
         }
     }
 
-    /// Where a value differs first, and how; `None` if it is as it must be.
+    /// The first difference of a value from the pattern; `None` if it fits.
     pub(crate) fn difference(
         &self,
         actual: &Value,
@@ -77,7 +77,7 @@ impl Wanted {
         matches!(self, Self::Object(_))
     }
 
-    /// What must be found out before [`difference`](Self::difference) can tell.
+    /// The questions whose answers [`difference`](Self::difference) needs.
     pub(crate) fn questions(
         &self,
         actual: &Value,
@@ -139,7 +139,7 @@ impl Wanted {
         Ok(differs.then(|| format!("{}: expected {}, found {found}", place(at), self.words())))
     }
 
-    /// What is wanted, in words.
+    /// The pattern in words.
     fn words(&self) -> String {
         match self {
             Self::Equal(value) => shortened(&ecma::stringify(value)),
@@ -252,7 +252,7 @@ mod tests {
             difference(&written, &actual, &[json!(false)]).as_deref(),
             Some("items[0].n: expected what satisfies `value > 1`, found 2")
         );
-        // What is not there is not asked about, and does not satisfy anything.
+        // A missing value is not asked about, and fits no pattern.
         let found = difference(&json!({"a": {"$script": "true"}}), &json!({}), &[]);
         assert_eq!(found.as_deref(), Some("a: expected what satisfies `true`, found nothing"));
     }

@@ -13,13 +13,13 @@ use crate::core::scripting::{Seen, View, see};
 use crate::core::untold::{half_read, is_untold, said_nothing, untold};
 use crate::{Check, Contest, Evidence, LooksAt, Own};
 
-/// How far a measure may miss its limit and still meet it: what adding up floats costs.
+/// The tolerance of a measure at its limit, for rounding in sums of floating-point numbers.
 pub(crate) const TOLERANCE: f64 = 1e-9;
 
-/// Where results keep the score that they want.
+/// The metadata keys of the required score.
 const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
 
-/// Where entries of the list form are written: these may have `on`.
+/// The place of entries of the list form, which may have `on`.
 const LISTED: &str = "/assert/";
 
 /// Why an assertion cannot be shown its evidence yet, or at all.
@@ -45,7 +45,7 @@ impl Check {
         leaves
     }
 
-    /// What must be found out in the workspace when the agent has finished; see [`Traits::gathers`](crate::Traits::gathers).
+    /// The evidence that is taken from the workspace when the agent has finished; see [`Traits::gathers`](crate::Traits::gathers).
     ///
     /// A check that is skipped wants to know nothing.
     pub fn gathers(&self) -> Vec<Gather> {
@@ -69,7 +69,7 @@ impl Check {
         })
     }
 
-    /// What must still be found out: first by the transforms, then by the assertion; see
+    /// The open questions: first of the transforms, then of the assertion; see
     /// [`Assertion::questions`](crate::Assertion::questions).
     pub fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         if self.options.skip.is_some() {
@@ -317,7 +317,7 @@ impl Check {
 
 /// The opposite of "all of these hold": fails when all do, passes as soon as one does not.
 ///
-/// What was errored could have been the one that does not hold, so without a failure it decides.
+/// An errored result could be the one that does not hold, so without a failure it decides.
 pub(crate) fn negate(id: &str, results: Vec<AssertionResult>) -> Vec<AssertionResult> {
     negate_unless(|_| false, id, results)
 }

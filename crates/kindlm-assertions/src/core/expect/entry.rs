@@ -157,7 +157,7 @@ impl<'a> Compiler<'a> {
         }));
     }
 
-    /// What makes that which the check sees as the output: first `on` picks a value, then a script makes another of it.
+    /// The changes of the output before the check sees it: first `on` picks a value, then a script makes another of it.
     fn views(&mut self, map: &mut Map<String, Value>, at: &str) -> Vec<View> {
         let mut views = Vec::new();
         for key in [ON, "transform"] {
@@ -228,7 +228,7 @@ impl<'a> Compiler<'a> {
         options.severity = match severity.as_deref() {
             Some("soft") => Severity::Soft,
             Some(_) => Severity::Gate,
-            // What the rest depends on must hold.
+            // A required check must hold.
             None if options.require => Severity::Gate,
             None => options.severity,
         };
@@ -276,7 +276,7 @@ impl<'a> Compiler<'a> {
             Build::Plain(_) | Build::Judged(_) | Build::Set(_) => return None,
         };
         let value = map.get_mut(VALUE)?;
-        // What is no text is not rendered; nor is what is in a file.
+        // Only texts are rendered, and no files.
         let is_rendered = |it: &&Value| it.as_str().is_some_and(|it| !it.starts_with(FILE));
         if is_rendered(&&*value) {
             self.tell_missing(value, &format!("{at}/{VALUE}"));
@@ -363,7 +363,7 @@ impl<'a> Compiler<'a> {
                 let unknown = told.map(|it| it.unknown(self.vars)).unwrap_or_default();
                 self.report(unknown, at);
                 if self.setup.tells_missing {
-                    // What is empty for want of a variable is told already.
+                    // A text that is empty because a variable is missing is reported already.
                     let mut idle = check.traits.no_effect.clone();
                     let is_told = |at: &str| self.problems.iter().any(|it| it.pointer == at);
                     idle.retain(|it| !is_told(&format!("{at}{}", it.pointer)));

@@ -13,7 +13,7 @@ use crate::{Build, Registration};
 
 static SHAPE: LazyLock<Shape> = LazyLock::new(|| Shape::generate(JudgeBlock::json_schema));
 
-/// Who judges a check.
+/// The judges of a check.
 pub(super) struct Judges {
     pub(super) panel: Panel,
     /// True if neither the check nor its block names a judge, so that the suite decides.
@@ -40,7 +40,7 @@ impl Compiler<'_> {
             return;
         }
         let whole = block.clone().over(&self.setup.judging);
-        // What the block says may not go together with what the suite says.
+        // The options of the block may contradict those of the suite.
         let problems = whole.problems();
         if problems.is_empty() {
             self.names_judges = block.names_judges();

@@ -13,7 +13,7 @@ pub(super) fn missing(
 ) -> Vec<Problem> {
     let mut problems = Vec::new();
     each_template(value, "", &mut |at, text| {
-        // What cannot be rendered is told where it is rendered.
+        // A text that cannot be rendered is reported where it is rendered.
         let missing = variables.missing(text).unwrap_or_default();
         problems.extend(missing.into_iter().map(|it| problem(at, it, vars)));
     });

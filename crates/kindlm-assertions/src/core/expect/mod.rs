@@ -28,7 +28,7 @@ const LIST: &str = "assert";
 /// The key under which a block says who judges its checks.
 pub(crate) const JUDGING: &str = "judging";
 
-/// What `not-` is written as before an id.
+/// The prefix of a negated id.
 const NOT: &str = "not-";
 
 /// Makes checks out of a whole `expect` block, and finds everything that is wrong with it.
@@ -77,13 +77,13 @@ struct Compiler<'a> {
     vars: &'a Map<String, Value>,
     /// The variables as templates see them, made when the first template needs them.
     variables: OnceCell<Variables>,
-    /// Who judges, where a check does not say.
+    /// The judges, where a check does not name them.
     judging: JudgeBlock,
     /// True if the entries that are read are those of a set.
     in_set: bool,
     /// True if the block says who judges.
     names_judges: bool,
-    /// What the block says about judging, if that is as it should be.
+    /// The `judging` options of the block, if they are valid.
     block: Option<JudgeBlock>,
     /// With the rank by which they are sorted.
     checks: Vec<(usize, Check)>,
@@ -155,7 +155,7 @@ impl Compiler<'_> {
         if self.faults() > before {
             return;
         }
-        // What has a place of its own has no options there.
+        // A check in its own place has no options.
         let Some(judges) = self.panel(registration, &mut value, at) else { return };
         let built = match registration.build {
             Build::Plain(build) | Build::Judged(build) => build(&value, self.setup),
@@ -181,7 +181,7 @@ impl Compiler<'_> {
         self.checks.extend(checks.into_iter().map(|it| (self.setup.registry.len(), it)));
     }
 
-    /// How many problems there are of which no check can come.
+    /// The number of problems that prevent a check.
     fn faults(&self) -> usize {
         self.problems.iter().filter(|it| !it.kind.is_mild()).count()
     }
@@ -199,10 +199,10 @@ impl Compiler<'_> {
     }
 }
 
-/// What to do where an entry does not say which assertion it is.
+/// The advice for an entry without a known `type`.
 const EXAMPLES: &str = "such as `contains` or `javascript`; `kindlm assertions` lists all";
 
-/// How many assertions are suggested for one that is not known.
+/// The number of suggestions for an unknown assertion.
 const SUGGESTED: usize = 3;
 
 /// Assertions of promptfoo that are not there, and what to do instead.

@@ -8,7 +8,7 @@ use crate::Setup;
 /// The key that refers.
 pub(super) const REF: &str = "$ref";
 
-/// Where templates of entries are.
+/// The place of templates of entries.
 const TEMPLATES: &str = "#/assertionTemplates/";
 
 /// An entry, put together from what it refers to and what is written.

@@ -6,14 +6,14 @@ use super::Compiler;
 use super::value::fill_in;
 use crate::Build;
 
-/// Where texts stand that judges are told.
+/// The places of texts in prompts of judges.
 const TEXTS: [&str; 3] = ["/criteria", "/rubric", "/value/goal"];
 
 /// The key of rules, and what of each a judge is told. They are rendered when the judge is asked, as tests share them.
 const RULES: &str = "assertions";
 const OF_RULES: [&str; 2] = ["instruction", "criteria"];
 
-/// What of a check is no template: schemas, which files and commands it names.
+/// The parts of a check that are no templates: schemas, names of files, commands.
 const AS_WRITTEN: [&str; 6] =
     ["schema", "schemaFile", "argsSchema", "argsSchemaResolved", "run", "report"];
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::Setup;
 use crate::shared::template::{Variables, faulty, is_template};
 
-/// How a value names a file.
+/// The prefix by which a value names a file.
 pub(super) const FILE: &str = "file://";
 
 /// The value as the assertion sees it; `None` if it is as written. Problems point from the value.

@@ -101,7 +101,7 @@ impl JudgeBlock {
         }
     }
 
-    /// What is wrong with the block by itself, whatever models there are. Problems point from the block.
+    /// The problems of the block by itself, whatever models there are. They point from the block.
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut push = |key: &str, message: String, help: &str| {
@@ -144,7 +144,7 @@ impl JudgeBlock {
         problems
     }
 
-    /// What this block says without effect, where a check is judged as `whole` says. Problems point from the block.
+    /// The options of this block that have no effect on a check that is judged by `whole`. Problems point from the block.
     pub fn idle(&self, whole: &Self) -> Vec<Problem> {
         let several = whole.models.as_ref().is_some_and(|it| it.len() > 1);
         let samples = whole.samples.unwrap_or(1) > 1;
@@ -217,7 +217,7 @@ impl JudgeBlock {
         Self { model: self.model.as_deref().map(&name), models, ..self.clone() }
     }
 
-    /// Who judges, and how, in words that stand in the middle of a sentence.
+    /// The judges and their options, in words for the middle of a sentence.
     pub fn in_words(&self) -> String {
         let it = self.settled();
         let mut how = Vec::new();

@@ -15,7 +15,7 @@ use super::{Flaw, objects, text_of};
 pub(crate) struct Kind {
     /// The letter.
     pub(crate) letter: &'static str,
-    /// What it says of the output.
+    /// Its meaning for the output.
     pub(crate) meaning: &'static str,
 }
 

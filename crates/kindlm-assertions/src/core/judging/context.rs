@@ -10,7 +10,7 @@ use crate::core::codes::EVIDENCE_MISSING;
 use crate::core::scripting::{Seen, Transform, View, see};
 use crate::{Evidence, Setup};
 
-/// Where the context of a check comes from.
+/// The source of a check's context.
 #[derive(Debug)]
 pub(crate) enum ContextSource {
     /// The variable `context` of the test.
@@ -29,7 +29,7 @@ pub(crate) struct Context {
 }
 
 impl ContextSource {
-    /// Where it comes from, by the check's `contextTransform`. Problems point from there.
+    /// The source by the check's `contextTransform`. Problems point from there.
     pub(crate) fn new(transform: Option<&str>, setup: &Setup<'_>) -> Result<Self, Problem> {
         match transform {
             None => Ok(Self::Variable),
@@ -85,7 +85,7 @@ pub(crate) fn context_of(
     }
 }
 
-/// What was asked, or why it is not known.
+/// The question, or the reason why it is unknown.
 pub(crate) fn question_of(frame: &Frame, execution: &Execution) -> Result<String, Unasked> {
     let asked = asked(execution);
     if !asked.trim().is_empty() {
@@ -96,7 +96,7 @@ pub(crate) fn question_of(frame: &Frame, execution: &Execution) -> Result<String
     Err(Unasked::Never(Box::new(frame.errored(EVIDENCE_MISSING, message))))
 }
 
-/// What was asked: the variable `query` of the test, else what the user said last; empty if it is not known.
+/// The question: the variable `query` of the test, else the last message of the user; empty if it is unknown.
 pub(crate) fn asked(execution: &Execution) -> String {
     let variable = match execution.vars.get("query") {
         None | Some(Value::Null) => None,

@@ -14,7 +14,7 @@ use crate::core::check::TOLERANCE;
 use crate::core::grade::Grade;
 use crate::{Assertion, Built, Evidence, Own, Traits};
 
-/// What every graded check has: its name, its options, and its prompt.
+/// The parts of every graded check: its name, its options, and its prompt.
 #[derive(Debug)]
 pub(crate) struct Frame {
     /// The assertion's id.
@@ -23,7 +23,7 @@ pub(crate) struct Frame {
     pub(crate) label: String,
     /// `not-` and `threshold`.
     pub(crate) own: Own,
-    /// What the judge is told.
+    /// The prompt of the judge.
     pub(crate) prompt: GradingPrompt,
     /// The criterion of the check, if it has one: in a few words, and its digest.
     criterion: Option<(String, String)>,
@@ -36,7 +36,7 @@ pub(crate) struct Graded {
     pub(crate) grade: Grade,
     /// The message of a failure, if it says more than the reason.
     pub(crate) message: Option<String>,
-    /// What else is worth keeping.
+    /// Further metadata.
     pub(crate) metadata: Map<String, Value>,
 }
 
@@ -156,7 +156,7 @@ impl Frame {
         self.told(result)
     }
 
-    /// What a score alone comes to by the check's rule, with `not-` applied.
+    /// The verdict of a score alone by the check's rule, with `not-` applied.
     pub(crate) fn decided(
         &self,
         score: Score,
@@ -177,10 +177,10 @@ impl Frame {
 
 /// A check that puts one question to a judge.
 pub(crate) trait Grader: fmt::Debug + Send + Sync {
-    /// What a reply says.
+    /// The content of a reply.
     type Reading;
 
-    /// What every graded check has.
+    /// The parts of every graded check.
     fn frame(&self) -> &Frame;
 
     /// The question, or why it is not put.
@@ -189,15 +189,15 @@ pub(crate) trait Grader: fmt::Debug + Send + Sync {
     /// The verdict of a reply, or why it has none.
     fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Self::Reading, Flaw>;
 
-    /// What it comes to.
+    /// The grade of a reply.
     fn grade(&self, evidence: &Evidence<'_>, reading: Self::Reading) -> Graded;
 
-    /// What a score comes to, where the verdict hangs on nothing else.
+    /// The grade of a score, if the verdict depends on nothing else.
     fn decide(&self, _score: f64) -> Option<Grade> {
         None
     }
 
-    /// What the verdict hangs on beside the output, its input and the variables of the test.
+    /// Further evidence that the verdict depends on, beside the output, its input and the variables of the test.
     fn hangs_on(&self) -> Option<&'static str> {
         None
     }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{GradingPrompt, digest};
 
-/// What the judges of a check are told, and what their verdict hangs on beside the output.
+/// The instructions for the judges of a check, and the further evidence that their verdict depends on.
 #[derive(Clone, Debug, Default)]
 pub struct Instructions {
     digests: Vec<String>,

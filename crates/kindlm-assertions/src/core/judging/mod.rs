@@ -76,12 +76,12 @@ const UNREPORTED: &str = "unknown";
 static OWN_MARK: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#""mark"\s*:\s*"[0-9a-f]{24}"\s*,?\s*"#).ok());
 
-/// How much of a reply is shown in messages, in characters.
+/// The length of an excerpt of a reply in messages, in characters.
 const SHOWN: usize = 200;
-/// What to do where the answer is longer than the judge was allowed to make it.
+/// The advice for an answer that was cut at the judge's token limit.
 const CUT_OFF: &str = ". Give the model that judges more tokens in the config file, with `params: { maxTokens: … }`: \
                        what it thinks before it answers is counted";
-/// How much of a reply is quoted to the judge that is asked again, in characters.
+/// The length of the quoted reply when the judge is asked again, in characters.
 const QUOTED: usize = 2_000;
 
 /// The rule about fenced text, which is part of every judge's instructions.
@@ -114,9 +114,9 @@ pub(crate) struct Inquiry {
     pub(crate) max_tokens: u32,
     /// Which of several answers to the same question, from 0.
     pub(crate) sample: u32,
-    /// How many bytes at the start of `user` are the same in questions about other outputs.
+    /// The number of bytes at the start of `user` that are the same in questions about other outputs.
     pub(crate) shared: usize,
-    /// What was filled into a prompt of the user's own, where nothing is fenced.
+    /// The values that were filled into a prompt of the user's own, which has no fence.
     pub(crate) filled: Vec<String>,
 }
 
@@ -134,7 +134,7 @@ pub(crate) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// Who gave the reply, as the last of so many.
+    /// The model that gave the reply, and the number of replies.
     pub(crate) fn respondent(&self, asked: u32) -> Respondent<'a> {
         Respondent { judge: self.judge, answered: self.answered, asked }
     }
@@ -159,14 +159,14 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Who gave a verdict.
+/// The model that gave a verdict.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Respondent<'a> {
     /// The judge's model id.
     pub(crate) judge: &'a str,
     /// The vendor's name of the model that answered, if it is another than the one that was asked for.
     pub(crate) answered: Option<&'a str>,
-    /// How often it was asked.
+    /// The number of questions to it.
     pub(crate) asked: u32,
 }
 
@@ -191,11 +191,11 @@ impl Respondent<'_> {
 pub(crate) enum Obstacle<'a> {
     /// The reply contradicts itself, or neither it nor the one to the repeated question could be read.
     Unreadable {
-        /// What is wrong with the last reply.
+        /// The flaw of the last reply.
         why: String,
         /// The last reply.
         reply: Reading<'a>,
-        /// How often the judge was asked.
+        /// The number of questions to the judge.
         asked: u32,
     },
     /// The judge could not be asked, or failed.
@@ -246,7 +246,7 @@ impl Inquiry {
         })
     }
 
-    /// What to ask, given the answers so far: the question, and once more if `read` cannot read the reply.
+    /// The next questions, given the answers so far: the question, and once more if `read` cannot read the reply.
     pub(crate) fn questions<T>(
         &self,
         answers: &Answers,

@@ -39,12 +39,12 @@ pub fn answered_by(result: &AssertionResult) -> Vec<&str> {
     names.into_iter().collect()
 }
 
-/// Who judges a check.
+/// The judges of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Panel {
     /// The model of each juror; `None` for the suite's judge.
     jurors: Vec<Option<String>>,
-    /// How often each is asked.
+    /// The number of samples of each.
     samples: u32,
     /// The temperature, if one is set.
     temperature: Option<f64>,
@@ -97,7 +97,7 @@ impl Panel {
             let model = result.metadata.get("judgeModel").or_else(of_votes).and_then(Value::as_str);
             judging.model = model.map(str::to_owned).or(judging.model);
         }
-        // What can be read can be written.
+        // A block that was read can be written.
         let told = serde_json::to_value(&judging).unwrap_or_default();
         let told = told.as_object().into_iter().flatten().filter(|(_, it)| !it.is_null());
         let told: Map<String, Value> = told.map(|(key, it)| (key.clone(), it.clone())).collect();
@@ -120,7 +120,7 @@ impl Panel {
         })
     }
 
-    /// How the answers of one juror are taken together.
+    /// The rule that joins the samples of one juror.
     fn by_juror(&self) -> Ballot {
         let how = match self.agg {
             Agg::Median => How::Median,
@@ -135,7 +135,7 @@ impl Panel {
         }
     }
 
-    /// How the jurors are taken together.
+    /// The rule that joins the jurors.
     fn by_jury(&self) -> Ballot {
         let all = self.jurors.len();
         let (how, quorum) = match self.jury {

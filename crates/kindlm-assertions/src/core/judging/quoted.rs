@@ -17,7 +17,7 @@ use super::reply::find;
 /// A reply without what it quotes.
 #[derive(Debug, PartialEq)]
 pub(super) struct Unquoted {
-    /// What is left.
+    /// The rest.
     pub(super) text: String,
     /// True if an object is left.
     pub(super) has_object: bool,
@@ -57,10 +57,10 @@ fn is_alone(reply: &str, place: &Range<usize>) -> bool {
         && words.all(|it| it.is_empty() || it.eq_ignore_ascii_case("json"))
 }
 
-/// How many words may stand between a key and its value.
+/// The most words between a key and its value.
 const NEAR: usize = 2;
 
-/// What is judged, by its words: as they are written, and without escapes.
+/// The words of the judged text: as they are written, and without escapes.
 struct Data(Vec<String>);
 
 impl Data {

@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use super::Flaw;
 
-/// How many braces of a reply are tried as the beginning of an object.
+/// The most braces of a reply that are tried as the beginning of an object.
 const TRIES: usize = 1_000;
 
-/// How far a score may be out of its range: as far as arithmetic with floating point goes wrong.
+/// The tolerance of a score's range, for rounding of floating-point numbers.
 const ROUNDING: f64 = 1e-6;
 
 /// A judge's score with its reason.

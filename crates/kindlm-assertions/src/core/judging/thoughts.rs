@@ -22,7 +22,7 @@ static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// How a model of OpenAI's open weights names the channel that follows (the harmony format).
+/// The mark of a channel in the harmony format of OpenAI's open-weight models.
 const CHANNEL: &str = "<|channel|>";
 /// The marks that begin the text of a channel.
 const MESSAGE: &str = "<|message|>";

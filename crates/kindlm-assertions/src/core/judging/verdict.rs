@@ -9,10 +9,10 @@ use crate::Own;
 use crate::core::check::TOLERANCE;
 use crate::core::grade::Grade;
 
-/// What a judge says about a rubric.
+/// The verdict of a judge about a rubric.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ruling {
-    /// Whether it is met; `None` if the reply gives a score only.
+    /// True if it is met; `None` if the reply gives a score only.
     pub(crate) pass: Option<bool>,
     /// From 0 to 1.
     pub(crate) score: Option<f64>,
@@ -112,7 +112,7 @@ fn ruling(object: &Map<String, Value>) -> Result<Ruling, Flaw> {
     Ok(Ruling { pass, score, reason })
 }
 
-/// What a word for true or false means.
+/// The value of a word for true or false.
 fn word(text: &str) -> Option<bool> {
     match text.trim().to_ascii_lowercase().as_str() {
         "true" | "yes" | "pass" | "y" => Some(true),

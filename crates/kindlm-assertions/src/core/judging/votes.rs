@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{ANSWERED, ASKED, TIE};
 
-/// How votes become one.
+/// The rules by which votes become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
     /// The median of the scores, held against the check's own threshold.
@@ -19,13 +19,13 @@ pub(super) enum How {
     All,
 }
 
-/// How the votes of one kind are counted.
+/// The rule for the votes of one kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ballot {
     pub(super) how: How,
-    /// How many votes must be readable.
+    /// The least number of readable votes.
     pub(super) quorum: usize,
-    /// What the votes are, for messages.
+    /// The name of the votes, for messages.
     pub(super) who: &'static str,
 }
 
@@ -187,7 +187,7 @@ fn measured(score: Option<f64>, decide: Decide<'_>) -> (Option<f64>, Option<Verd
     (score, verdict)
 }
 
-/// What is left if too few votes can be counted: skipped where the check does not apply, else errored.
+/// The result if too few votes can be counted: skipped where the check does not apply, else errored.
 fn uncounted(votes: &[&AssertionResult], readable: usize, ballot: &Ballot) -> AssertionResult {
     let lost = votes.iter().find(|it| matches!(it.verdict, Verdict::Errored { .. }));
     let Some(lost) = lost else {
@@ -206,7 +206,7 @@ fn uncounted(votes: &[&AssertionResult], readable: usize, ballot: &Ballot) -> As
     result
 }
 
-/// What is told about the votes: each of them, how far they lie apart, and how many agree.
+/// The data about the votes: each of them, how far they lie apart, and how many agree.
 fn panel(
     jurors: &[Vec<(Seat, AssertionResult)>],
     all: &[&AssertionResult],

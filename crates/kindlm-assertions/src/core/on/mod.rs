@@ -18,7 +18,7 @@ use crate::core::untold::{inputs_are_untold, is_untold, no_output};
 use crate::core::workspace::stays_inside;
 use path::{Step, follow, place, read, unknown};
 
-/// What a path may begin with.
+/// The roots of paths.
 const ROOTS: [&str; 18] = [
     "output",
     "json",
@@ -40,11 +40,11 @@ const ROOTS: [&str; 18] = [
     "files",
 ];
 
-/// What is told of tokens.
+/// The keys of tokens.
 const USAGE: [&str; 4] = ["inputTokens", "outputTokens", "totalTokens", "cachedInputTokens"];
-/// What is told of a call of a tool.
+/// The keys of a tool call.
 const CALL: [&str; 5] = ["id", "name", "input", "output", "status"];
-/// What is told of a message.
+/// The keys of a message.
 const MESSAGE: [&str; 2] = ["role", "text"];
 
 /// A value of an execution, by its path.
@@ -54,7 +54,7 @@ pub struct Selector {
     steps: Vec<Step>,
 }
 
-/// What an execution has at a path.
+/// The value of an execution at a path.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Selected {
     /// This value.
@@ -353,7 +353,7 @@ fn of_output(execution: &Execution) -> Value {
     output_value(execution)
 }
 
-/// What the check of a value sees as the output: this value, and nothing else that the agent said or called.
+/// The execution that a check of a value sees: this value as the output, without other texts or calls.
 pub(crate) fn in_place_of_the_output(before: &Execution, value: Value) -> Execution {
     let (output, output_json) = match value {
         Value::String(text) => (text, None),
@@ -404,7 +404,7 @@ impl Untold {
     }
 }
 
-/// What is not known in a list, by places, and how long the list is.
+/// The unknown parts of a list, by places, and its length.
 struct Gaps {
     untold: Vec<(usize, Untold)>,
     len: usize,

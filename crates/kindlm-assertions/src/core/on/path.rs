@@ -57,7 +57,7 @@ pub(super) fn read(written: &str) -> Result<(&str, Vec<Step>), Problem> {
     Ok((root, steps))
 }
 
-/// What stands in brackets, and what follows them.
+/// The content of brackets, and the rest.
 fn bracket(after: &str) -> Result<(Step, &str), &'static str> {
     if after.starts_with('"') {
         let mut texts = serde_json::Deserializer::from_str(after).into_iter::<String>();
@@ -114,7 +114,7 @@ fn lacks(value: &Value, step: &Step) -> String {
     }
 }
 
-/// What a value is, in words.
+/// The type of a value in words.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

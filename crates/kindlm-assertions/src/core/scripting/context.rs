@@ -38,7 +38,7 @@ fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
         }
     };
     let vars = Value::Object(execution.vars.clone());
-    // What promptfoo always has is there, also where it is not known.
+    // A key that promptfoo always has is there even if its value is unknown.
     let unknown = || json!({"$undefined": true});
     let written = execution.written.as_deref();
     let is_chat = written.is_some_and(|it| it.is_chat);
@@ -82,7 +82,7 @@ fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
     context
 }
 
-/// What the agent left behind: what changed, and all of it as one diff where it was kept.
+/// The workspace after the agent: its changes, and all of them as one diff where it was stored.
 fn workspace(workspace: &Workspace) -> Value {
     json!({"changes": workspace.changes, "diff": workspace.diff().ok()})
 }

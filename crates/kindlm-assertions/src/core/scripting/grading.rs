@@ -8,7 +8,7 @@ use crate::core::codes::ASSERTION_FAILED;
 /// The code of a script that threw, cannot be read, or returned what is no verdict.
 pub(crate) const SCRIPT_THREW: FailureCode = FailureCode::SCRIPT_THREW;
 
-/// What is said of a component that is none.
+/// The message about a component of a wrong shape.
 const NO_RESULT: &str = "is not a grading result: it needs a boolean `pass`";
 
 /// The keys of a grading result that have a place of their own in a result.

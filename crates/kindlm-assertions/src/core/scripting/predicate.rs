@@ -29,7 +29,7 @@ pub(crate) struct Predicate {
 pub(crate) struct NoVerdict {
     /// The failure code of the check, which is errored.
     pub(crate) code: FailureCode,
-    /// What happened, in words.
+    /// The reason in words.
     pub(crate) message: String,
 }
 
@@ -67,7 +67,7 @@ impl Predicate {
         })
     }
 
-    /// What the script says of a value.
+    /// The script's verdict on a value.
     pub(crate) fn holds(&self, value: &Value, evidence: &Evidence<'_>) -> Result<bool, NoVerdict> {
         match evidence.answers.get(&self.question(value, evidence)) {
             Some(Ok(Answer::Script(answer))) => said(answer),
@@ -113,7 +113,7 @@ impl Predicate {
     }
 }
 
-/// What a script said of a value.
+/// A script's verdict on a value.
 fn said(answer: &ScriptAnswer) -> Result<bool, NoVerdict> {
     let no_verdict = |what: String| {
         let message = format!("The script {what}: it must say `true` or `false`");

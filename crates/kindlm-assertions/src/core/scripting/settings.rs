@@ -30,7 +30,7 @@ pub struct ScriptsBlock {
 }
 
 impl ScriptsBlock {
-    /// What of it means nothing, by pointers from the block.
+    /// The entries of it that mean nothing, by pointers from the block.
     pub fn problems(&self) -> Vec<Problem> {
         let hosts = self.net.iter().flatten().enumerate();
         let hosts = hosts.filter_map(|(at, it)| {
@@ -93,9 +93,9 @@ pub enum Runtime {
 pub struct ScriptSettings {
     /// The runtime of JavaScript.
     pub runtime: ScriptRuntime,
-    /// What scripts may do beyond computing.
+    /// The permissions of scripts beyond computing.
     pub permissions: Arc<ScriptPermissions>,
-    /// How long one call may take; the host's own limit if absent.
+    /// The time limit of one call; the host's own limit if absent.
     pub timeout: Option<Duration>,
 }
 
@@ -118,7 +118,7 @@ impl ScriptSettings {
         Err(problems.into_iter().map(|it| it.under("/scripts")).collect())
     }
 
-    /// What of it decides what scripts say; nothing if they only compute, in the sandbox.
+    /// The settings that can change results of scripts; nothing if scripts only compute in the sandbox.
     pub fn deciding(&self) -> Option<Value> {
         let Self { runtime, permissions, timeout: _ } = self;
         if *runtime == ScriptRuntime::default() && **permissions == ScriptPermissions::default() {

@@ -9,7 +9,7 @@ use crate::Setup;
 /// The endings of files that hold JavaScript or TypeScript.
 pub(crate) const JAVASCRIPT: [&str; 6] = [".js", ".cjs", ".mjs", ".ts", ".cts", ".mts"];
 
-/// How a script file is named.
+/// The prefix of a script file's name.
 const FILE: &str = "file://";
 
 /// A script file, as it is named.
@@ -19,7 +19,7 @@ pub(crate) struct ScriptFile {
     pub(crate) path: String,
     /// The exported function; the default export if absent.
     pub(crate) function: Option<String>,
-    /// What is in it.
+    /// The text of the file.
     pub(crate) text: Arc<str>,
 }
 

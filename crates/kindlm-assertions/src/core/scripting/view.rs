@@ -13,7 +13,7 @@ use crate::core::codes::{EVIDENCE_MISSING, VALUE_MISSING};
 use crate::core::on::{Selected, Selector, in_place_of_the_output};
 use crate::core::untold::is_untold;
 
-/// What makes that which a check sees as the output.
+/// A change of the output before a check sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum View {
     /// A script, out of what the output was.
@@ -22,7 +22,7 @@ pub enum View {
     On(Selector),
 }
 
-/// What a check sees after its views.
+/// The execution after the views of a check.
 pub(crate) enum Seen {
     /// The execution, as it was.
     Unchanged,
@@ -34,7 +34,7 @@ pub(crate) enum Seen {
     Nothing(Verdict),
 }
 
-/// What a check sees through these views, one after the other.
+/// Applies these views, one after the other.
 pub(crate) fn see(views: &[View], evidence: &Evidence<'_>) -> Seen {
     let mut seen: Option<Box<Execution>> = None;
     for view in views {

@@ -11,7 +11,7 @@ const ALTERNATIVES: usize = 1000;
 /// Names that a glob for all sorts of names matches.
 const NEUTRAL: [&str; 3] = ["x", ".x", "a.b"];
 
-/// What of a path, or of a glob, means what is never looked at.
+/// The part of a path or a glob that names a folder that is never looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LeftOut {
     /// This part is the name.

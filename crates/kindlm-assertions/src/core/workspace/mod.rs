@@ -13,7 +13,7 @@ use crate::shared::words::names;
 use crate::{Evidence, Own};
 use left_out::{LeftOut, alternatives, left_out};
 
-/// What the agent left behind; without it nothing can be said, whichever way round a check is written.
+/// The workspace after the agent; without it no check is decided, negated or not.
 pub(crate) fn workspace<'e>(
     evidence: &Evidence<'e>,
     id: &str,
@@ -37,7 +37,7 @@ pub(crate) struct Paths {
     /// True if it can be a folder only.
     is_folder: bool,
     glob: GlobMatcher,
-    /// What is in it, if it is a folder.
+    /// The files in it, if it is a folder.
     inside: GlobMatcher,
 }
 
@@ -148,7 +148,7 @@ impl fmt::Display for Paths {
     }
 }
 
-/// What has changed, in words: `Changed: +new.ts, src/cart.ts, -old.ts`.
+/// The changes in words: `Changed: +new.ts, src/cart.ts, -old.ts`.
 pub(crate) fn changed(changes: &[FileChange]) -> String {
     let marked: Vec<String> = changes.iter().map(FileChange::marked).collect();
     format!("Changed: {}", names(marked.iter().map(String::as_str)))

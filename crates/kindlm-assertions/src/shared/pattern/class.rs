@@ -38,7 +38,7 @@ impl CharSet {
         Some(if letter.is_ascii_uppercase() { set.complement() } else { set })
     }
 
-    /// What ends a line: `\n`, `\r`, and the Unicode line and paragraph separators.
+    /// The characters that end a line: `\n`, `\r`, and the Unicode line and paragraph separators.
     pub(super) fn line_ends() -> Self {
         Self(LINE_END.to_vec())
     }

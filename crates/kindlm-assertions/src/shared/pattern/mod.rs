@@ -20,10 +20,10 @@ use kindlm_types::Problem;
 
 use translate::{Engine, translate};
 
-/// How often the backtracking engine may step back before it gives up on a text.
+/// The most backtracking steps before the engine gives up on a text.
 pub const STEP_LIMIT: usize = 1_000_000;
 
-/// How a pattern is read.
+/// The flags of a pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
     /// JavaScript's flag `i`.
@@ -53,9 +53,9 @@ pub enum PatternError {
     Syntax {
         /// The pattern.
         source_text: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
-        /// What to do about it.
+        /// The advice.
         help: Option<String>,
     },
     /// It is valid, but needs too much memory or has a form that the engines do not know.
@@ -124,7 +124,7 @@ impl Pattern {
         &self.source
     }
 
-    /// Whether the pattern matches anywhere in a text.
+    /// True if the pattern matches anywhere in a text.
     pub fn is_match(&self, text: &str) -> Result<bool, SearchError> {
         match &*self.program {
             Program::Linear(regex) => Ok(regex.is_match(text)),

@@ -11,7 +11,7 @@ impl Scanner {
         Self { chars: source.chars().collect(), at: 0 }
     }
 
-    /// What has not been read yet.
+    /// The rest that was not read yet.
     pub(super) fn rest(&self) -> &[char] {
         self.chars.get(self.at..).unwrap_or_default()
     }

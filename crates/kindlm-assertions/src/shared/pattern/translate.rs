@@ -209,7 +209,7 @@ impl Translator {
         }
     }
 
-    /// What the group matched, or nothing if it has not.
+    /// The match of the group, or nothing.
     fn reference(&mut self, number: usize) {
         let flag = if self.mode.ignore_case { "i" } else { "" };
         self.hard(&format!("(?({number})(?{flag}:\\{number})|)"));

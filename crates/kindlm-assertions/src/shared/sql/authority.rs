@@ -15,7 +15,7 @@ const UNNAMED: &str = "null";
 /// Stands for all columns, or for tables that are not known.
 const ALL: &str = "(.*)";
 
-/// What the statements touch; sorted, each once.
+/// The tables and columns that the statements touch; sorted, each once.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Touched {
     pub(super) tables: Vec<String>,
@@ -42,7 +42,7 @@ pub(super) fn touched(statements: &[Statement]) -> Touched {
 
 const SELECT: &str = "select";
 
-/// What a statement does, in lower case.
+/// The action of a statement, in lower case.
 fn action(statement: &Statement) -> String {
     match statement {
         Statement::Query(_) => SELECT.to_owned(),
@@ -70,13 +70,13 @@ struct Reader {
     scopes: Vec<Scope>,
     /// What a query that is yet to be visited does not see, by its address.
     hides: BTreeMap<usize, BTreeSet<String>>,
-    /// How many `ORDER BY` are around the place that is visited.
+    /// The number of `ORDER BY` around the visited place.
     ordering: usize,
     /// Names of results, which `ORDER BY` may use.
     results: BTreeSet<String>,
     /// Action, database, table.
     tables: BTreeSet<(String, String, String)>,
-    /// What each name of a table stands for: itself, or what it is an alias of.
+    /// The table behind each name: itself, or the one that it is an alias of.
     names: BTreeMap<String, BTreeSet<String>>,
     /// Names of subqueries, whose columns are results of what is visited within.
     derived: BTreeSet<String>,

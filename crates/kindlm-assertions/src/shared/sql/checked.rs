@@ -90,7 +90,7 @@ struct Allowed {
     patterns: Vec<Pattern>,
 }
 
-/// What SQL must be.
+/// The requirements for SQL.
 #[derive(Debug)]
 pub(crate) struct Sql {
     database: Database,

@@ -3,10 +3,10 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::Token;
 
-/// How many brackets, `CASE`s and prefixes may be around one place.
+/// The most brackets, `CASE`s and prefixes around one place.
 const DEEPEST: usize = 16;
 
-/// How many tokens may stand in one chain, such as `a = 1 OR a = 2 OR …`: each operator is a level of the tree.
+/// The most tokens in one chain, such as `a = 1 OR a = 2 OR …`: each operator is a level of the tree.
 const LONGEST: usize = 300;
 
 /// Words after which an expression or a statement begins anew, one level deeper.
@@ -45,7 +45,7 @@ const BREAKS: &[Keyword] = &[
 /// Words that chain whole queries.
 const UNIONS: &[Keyword] = &[Keyword::UNION, Keyword::INTERSECT, Keyword::EXCEPT, Keyword::MINUS];
 
-/// What stands between two brackets.
+/// The content of a pair of brackets.
 #[derive(Clone, Copy, Default)]
 struct Level {
     /// Tokens since the last comma, and what else begins a chain.

@@ -16,7 +16,7 @@ pub use traits::{LooksAt, Traits};
 /// The options that every entry of the list form takes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// What a failure means.
+    /// The effect of a failure.
     pub severity: Severity,
     /// True if the check was written with `not-`: pass and fail change places.
     pub negate: bool,
@@ -52,7 +52,7 @@ impl Default for Options {
 /// A configured assertion, ready to be evaluated any number of times.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// What is known about the assertion.
+    /// The facts about the assertion.
     pub meta: &'static Meta,
     /// The assertion.
     pub assertion: Arc<dyn Assertion>,
@@ -60,13 +60,13 @@ pub struct Check {
     pub traits: Arc<Traits>,
     /// The options of this check.
     pub options: Options,
-    /// What makes that which the check sees as the output, one after the other.
+    /// The changes of the output before the check sees it, one after the other.
     pub views: Vec<View>,
     /// The configured value with its variables filled in, if there were any.
     pub rendered: Option<Value>,
-    /// Where it is written: JSON pointer from the `expect` block; empty for one that was made without a block.
+    /// The place where it is written: JSON pointer from the `expect` block; empty for one that was made without a block.
     pub at: String,
-    /// Who judges it, and how, if it asks judges; a model that is not named is the suite's.
+    /// The judges and their options, if it asks judges; a model that is not named is the suite's.
     pub judging: Option<Arc<JudgeBlock>>,
     /// True if the judge is that of the suite; `false` if the check or its block names one.
     pub leaves_judge_open: bool,

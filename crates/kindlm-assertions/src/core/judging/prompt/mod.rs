@@ -37,7 +37,7 @@ pub(crate) struct RubricMessage {
     content: String,
 }
 
-/// What checks tell prompts that is judged; the rest is what it is judged by.
+/// The names in prompts of the judged texts; the other names are those of the criteria.
 const JUDGED: [&str; 8] = [
     "output",
     "outputs",
@@ -49,7 +49,7 @@ const JUDGED: [&str; 8] = [
     "context",
 ];
 
-/// Where a prompt of a check is replaced, and what a prompt there is told.
+/// The place where a prompt of a check is replaced, and the names that a prompt there may use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     /// JSON pointer from the check.
@@ -64,13 +64,13 @@ impl Slot {
         Self { at, gives }
     }
 
-    /// That of checks that ask with one prompt: `rubricPrompt`.
+    /// The slot of checks that ask with one prompt: `rubricPrompt`.
     pub(crate) const fn rubric(gives: &'static [&'static str]) -> Self {
         Self::new("/rubricPrompt", gives)
     }
 }
 
-/// Who gives a prompt, and which prompt it was.
+/// The prompt of a check: KindLM's, or the user's in its place.
 #[derive(Clone, Debug)]
 pub(crate) struct GradingPrompt {
     /// KindLM's instructions. They never vary, so that prompt caches hit.
@@ -89,7 +89,7 @@ struct Replaced {
 
 /// A question in KindLM's own words.
 pub(crate) struct OwnWords {
-    /// What is asked, without the instructions.
+    /// The question without the instructions.
     pub(crate) user: String,
     /// The mark of the fence in it; none if nothing in it is data.
     pub(crate) mark: Option<String>,
@@ -134,7 +134,7 @@ impl GradingPrompt {
         messages.filter_map(|it| it.unknown(&known)).map(|it| it.under(self.slot.at)).collect()
     }
 
-    /// That a judge with this prompt does not see what it judges, if that is so. Points from the check.
+    /// The problem of a prompt that does not show the judge the judged text. Points from the check.
     pub(crate) fn blind(&self) -> Option<Problem> {
         let replaced = self.replaced.as_ref()?;
         let shows: Vec<&str> =

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{RubricMessage, RubricPrompt};
 use crate::Setup;
 
-/// How a prompt names a file.
+/// The prefix by which a prompt names a file.
 const FILE: &str = "file://";
 
 /// One message, and where it is written.
@@ -20,7 +20,7 @@ pub(super) struct Said {
     at: String,
     /// What a problem of it begins with: the file and the message, where the pointer does not lead there.
     within: String,
-    /// What the template refers to and does not set itself.
+    /// The names that the template refers to and does not set itself.
     refers: Vec<String>,
     /// The same with what it only asks for.
     names: Vec<String>,

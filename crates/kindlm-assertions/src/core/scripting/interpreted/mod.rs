@@ -27,7 +27,7 @@ pub(crate) struct Language {
     pub(crate) name: &'static str,
     /// The endings of its files.
     pub(crate) endings: &'static [&'static str],
-    /// Who runs it.
+    /// The interpreter.
     pub(crate) runtime: ScriptRuntime,
 }
 
@@ -118,7 +118,7 @@ impl Interpreted {
         })
     }
 
-    /// What the script's end means.
+    /// The verdict of the script's end.
     fn grade(&self, outcome: &ScriptOutcome) -> AssertionResult {
         match outcome {
             ScriptOutcome::Returned(value) => self.verdict(value),
