@@ -48,6 +48,9 @@ impl Drop for Lock {
     fn drop(&mut self) {
         // So that a process that has ended is not named. The file stays: another process may have it open by now.
         let _ = self.0.set_len(0);
+        // A child process that another thread has just forked holds the file open until it runs its program. Closing the
+        // file would not end the lock before that.
+        let _ = self.0.unlock();
     }
 }
 
