@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use petgraph::algo::tarjan_scc;
 use petgraph::graphmap::DiGraphMap;
+use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemUse, UseTree, Visibility};
 
@@ -22,6 +23,8 @@ struct Module {
     facade: BTreeMap<String, ModulePath>,
     /// Names that it imports, with their paths.
     imports: BTreeMap<String, ModulePath>,
+    /// Modules all of whose names it imports, or makes visible if it is a facade.
+    globs: Vec<ModulePath>,
     /// Paths in its code, as they are written.
     used: BTreeSet<ModulePath>,
 }
@@ -47,6 +50,7 @@ pub(crate) fn of_crate(src: &Path, files: &[std::path::PathBuf]) -> Result<Vec<V
         let known = modules.entry(path).or_default();
         known.facade.extend(module.facade);
         known.imports.extend(module.imports);
+        known.globs.extend(module.globs);
         known.used.extend(module.used);
     }
     Ok(circles(&modules))
@@ -58,7 +62,9 @@ fn circles(modules: &BTreeMap<ModulePath, Module>) -> Vec<Vec<String>> {
     for (from, (path, module)) in modules.iter().enumerate() {
         let imported = module.imports.values().cloned();
         let used = module.used.iter().filter_map(|it| absolute(modules, path, it));
-        for target in imported.chain(used).filter_map(|it| defining(modules, &it, 0)) {
+        let items = imported.chain(used).filter_map(|it| defining(modules, &it, 0));
+        let globs = module.globs.iter().filter(|it| modules.contains_key(*it)).cloned();
+        for target in items.chain(globs) {
             let is_related = target.starts_with(path) || path.starts_with(&target);
             if let Some(to) = names.iter().position(|it| **it == target).filter(|_| !is_related) {
                 graph.add_edge(from, to, ());
@@ -153,7 +159,7 @@ impl Reader<'_> {
             }
             UseTree::Name(it) => self.name(it.ident.to_string(), &join(&it.ident), is_facade),
             UseTree::Rename(it) => self.name(it.rename.to_string(), &join(&it.ident), is_facade),
-            UseTree::Glob(_) => {}
+            UseTree::Glob(_) => self.module.globs.extend(rooted(self.path, before)),
         }
     }
 
@@ -172,6 +178,39 @@ impl Reader<'_> {
             names.insert(name, path);
         } else if let [.., _] = written.as_slice() {
             self.module.used.insert(written.clone());
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// Paths in the arguments of a macro: names with `::` between them.
+    fn tokens(&mut self, tokens: TokenStream) {
+        let mut path = ModulePath::new();
+        let mut colons = 0;
+        for token in tokens {
+            match token {
+                TokenTree::Ident(name) if path.is_empty() || colons == 2 => {
+                    path.push(name.to_string());
+                    colons = 0;
+                }
+                TokenTree::Punct(it) if it.as_char() == ':' && !path.is_empty() => colons += 1,
+                other => {
+                    self.macro_path(std::mem::take(&mut path));
+                    colons = 0;
+                    match other {
+                        TokenTree::Ident(name) => path.push(name.to_string()),
+                        TokenTree::Group(it) => self.tokens(it.stream()),
+                        TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+                    }
+                }
+            }
+        }
+        self.macro_path(path);
+    }
+
+    fn macro_path(&mut self, path: ModulePath) {
+        if path.len() > 1 {
+            self.module.used.insert(path);
         }
     }
 }
@@ -196,6 +235,11 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     fn visit_item_use(&mut self, it: &'ast ItemUse) {
         let is_facade = self.is_facade && !matches!(it.vis, Visibility::Inherited);
         self.import(&it.tree, &Vec::new(), is_facade);
+    }
+
+    fn visit_macro(&mut self, it: &'ast syn::Macro) {
+        self.tokens(it.tokens.clone());
+        visit::visit_macro(self, it);
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
@@ -230,6 +274,9 @@ mod tests {
             "use crate::a::A;\npub struct B;",
             "use super::a;\npub struct B;\nfn f() -> a::A { a::A }",
             "pub struct B;\nfn f(_: crate::a::A) {}",
+            "use crate::a::*;\npub struct B;",
+            "pub struct B;\nfn f() { let _ = vec![crate::a::A]; }",
+            "pub struct B;\nfn f() { assert!(matches!(B, _) && size_of::<B>() == g(crate::a::A)); }",
         ] {
             assert_eq!(of(&[("lib.rs", "mod a; mod b;"), a, ("b.rs", b)]), [["a", "b"]], "{b}");
         }

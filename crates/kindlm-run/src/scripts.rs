@@ -14,9 +14,6 @@ use kindlm_types::{
 
 use crate::{Failure, World};
 
-/// The first argument with which a program is a worker for scripts; see [`kindlm_script::HostOptions::args`].
-pub const WORKER: &str = "__script-worker";
-
 /// A backend whose scripts run in workers, which are this same program. None is started before a script is run.
 pub(crate) struct Scripted<'a> {
     inner: &'a dyn Backend,

@@ -19,6 +19,9 @@ pub trait Interrupt: Send {
     fn next(&mut self) -> BoxFuture<'_, &'static str>;
 }
 
+/// The first argument with which a program is a worker for scripts; see [`kindlm_script::HostOptions::args`].
+pub const SCRIPT_WORKER: &str = "__script-worker";
+
 /// The environment, clock, working folder, notices and interrupts that the library uses.
 #[derive(Clone)]
 pub struct World {
@@ -52,7 +55,7 @@ impl World {
             notices: Arc::new(|_| {}),
             interrupts: || Box::new(Never),
             registries: Registries::default(),
-            script_worker: ("kindlm".into(), vec![crate::scripts::WORKER.into()]),
+            script_worker: ("kindlm".into(), vec![SCRIPT_WORKER.into()]),
         }
     }
 
