@@ -1,35 +1,35 @@
-//! Failure codes that belong to no single assertion.
+//! The failure codes that several assertions share.
 
 use kindlm_types::FailureCode;
 
-/// A failure code with what it means.
+/// A failure code with its meaning.
 #[derive(Clone, Debug)]
 pub struct Code {
     /// The code.
     pub code: FailureCode,
-    /// When it is given: one sentence.
+    /// The condition under which the code is given, in one sentence.
     pub summary: &'static str,
 }
 
-/// The check needs something that was not recorded; it is errored, never passed or failed.
+/// The check needs evidence that was not recorded, so it is errored.
 pub const EVIDENCE_MISSING: FailureCode = FailureCode::new("EVIDENCE_MISSING");
 
-/// The value that a check is `on` does not exist, which is certain.
+/// The value that the check is `on` certainly does not exist.
 pub const VALUE_MISSING: FailureCode = FailureCode::new("VALUE_MISSING");
 
-/// A score is below the `threshold` of a list entry.
+/// The score is below the `threshold` of the list entry.
 pub const SCORE_BELOW_THRESHOLD: FailureCode = FailureCode::new("SCORE_BELOW_THRESHOLD");
 
-/// A check of the list form that has no more telling code did not hold.
+/// A check in list form that has no more specific code did not hold.
 pub const ASSERTION_FAILED: FailureCode = FailureCode::new("ASSERTION_FAILED");
 
 /// A check written with `not-` held.
 pub const NEGATION_FAILED: FailureCode = FailureCode::new("NEGATION_FAILED");
 
-/// Finding out would take too long for a text like this one; the check is errored, never passed or failed.
+/// The evaluation would take too long for this text, so the check is errored.
 pub const CHECK_GIVEN_UP: FailureCode = FailureCode::new("CHECK_GIVEN_UP");
 
-/// The codes that any entry of the list form can give, whatever its assertion, with their meaning.
+/// The codes that every entry in list form can give, with their meaning.
 pub static COMMON: &[Code] = &[
     Code {
         code: SCORE_BELOW_THRESHOLD,

@@ -1,4 +1,4 @@
-//! The questions that checks would ask about an execution at once.
+//! The questions that checks ask about an execution at first.
 
 use std::borrow::Cow;
 
@@ -6,8 +6,9 @@ use kindlm_types::{Execution, Question};
 
 use crate::{Candidate, Check, Contest, Evidence};
 
-/// What checks would ask about an execution at once, each question with its check. A check that compares is shown a
-/// second output.
+/// Returns the questions that checks ask at first about an execution, each with its check.
+///
+/// A check that compares outputs gets a second, different output.
 pub fn first_questions<'c>(
     checks: impl IntoIterator<Item = &'c Check>,
     evidence: &Evidence<'_>,

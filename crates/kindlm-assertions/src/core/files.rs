@@ -1,18 +1,18 @@
-//! The text files that checks refer to: each read once for a suite.
+//! The text files that checks refer to. Each file is read once per suite.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kindlm_types::{FileError, Files, Problem, ProblemKind};
 
-/// The texts that were already read, by path, so that compiling again needs no files.
+/// The texts read so far, by path, so that a second compilation needs no files.
 #[derive(Debug, Default)]
 pub(crate) struct TextFiles(Mutex<HashMap<String, Arc<str>>>);
 
 impl TextFiles {
-    /// Reads a file that configuration names, once for a suite.
+    /// Reads a file that the configuration names, once per suite.
     pub(crate) fn read(&self, path: &str, files: &dyn Files) -> Result<Arc<str>, Problem> {
-        // The map is whole even if a panic elsewhere poisoned the lock.
+        // The map is consistent even if a panic elsewhere poisoned the lock.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(text) = known.get(path) {
             return Ok(Arc::clone(text));

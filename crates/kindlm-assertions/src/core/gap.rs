@@ -1,24 +1,24 @@
-//! Evidence that is missing where it decides, and the advice to its source.
+//! Missing evidence that prevents a decision, with advice for the source of the evidence.
 
 use kindlm_types::{Channel, Execution};
 
 use crate::core::recorded::{Source, known_missing};
 
-/// Missing evidence.
+/// The missing evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Gap {
-    /// Evidence of this kind is known to be missing, for this reason.
+    /// The source reported that evidence of this kind is missing, for this reason.
     Missing(Channel, String),
-    /// Evidence of this kind may be incomplete; its source can declare it complete.
+    /// Evidence of this kind may be incomplete. The source can declare it complete.
     Untold(Channel, Source),
-    /// The results of so many calls are missing.
+    /// The results of this number of calls are missing.
     Unanswered(usize),
-    /// Of so many calls of this kind more than that: what was called, with what, or where.
+    /// The record of this number of calls lacks more than results: the tool, the arguments or the place.
     Half(Channel, usize),
 }
 
 impl Gap {
-    /// The gap of evidence of a kind that may be incomplete.
+    /// Returns the gap for a kind of evidence that may be incomplete.
     pub(crate) fn untold(execution: &Execution, channel: Channel) -> Self {
         match known_missing(execution, channel) {
             Some(why) => Self::Missing(channel, why),
@@ -26,7 +26,7 @@ impl Gap {
         }
     }
 
-    /// The missing evidence and the advice, in words.
+    /// Returns the missing evidence and the advice, in words.
     pub(crate) fn words(self) -> String {
         match self {
             Self::Missing(channel, why) => {
@@ -60,7 +60,7 @@ impl Gap {
     }
 }
 
-/// The items of a kind of evidence, in words.
+/// Returns the plural noun for a kind of evidence.
 fn of(channel: Channel) -> &'static str {
     match channel {
         Channel::Messages => "messages",

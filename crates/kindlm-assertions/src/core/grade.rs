@@ -1,4 +1,4 @@
-//! What a check of the list form finds: pass or fail, a score, and the reason in words.
+//! The grade of a check in list form: pass or fail, a score, and a reason.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,10 @@ use crate::core::codes::ASSERTION_FAILED;
 /// The reason of a check that held, in promptfoo's words.
 pub(crate) const PASSED: &str = "Assertion passed";
 
-/// The reason of a set in which everything held, in promptfoo's words.
+/// The reason of a set in which all checks held, in promptfoo's words.
 pub(crate) const ALL_PASSED: &str = "All assertions passed";
 
-/// A value as text: a text as it is, anything else as JSON.
+/// Returns a text unchanged, and any other value as JSON.
 pub(crate) fn text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
@@ -21,7 +21,7 @@ pub(crate) fn text(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// The output as JSON: the structured one where the source gave it apart, else what the text says.
+/// Returns the output as JSON: the structured output if the source recorded one, else the parsed text.
 pub(crate) fn parsed(execution: &Execution) -> Option<Cow<'_, Value>> {
     match &execution.output_json {
         Some(value) => Some(Cow::Borrowed(value)),
@@ -29,30 +29,30 @@ pub(crate) fn parsed(execution: &Execution) -> Option<Cow<'_, Value>> {
     }
 }
 
-/// The finding of one check of the list form.
+/// The grade of one check in list form.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Grade {
-    /// True if it held.
+    /// True if the check held.
     pub(crate) pass: bool,
-    /// Any number; one that is not finite makes the result errored.
+    /// The score. If it is not finite, the result is errored.
     pub(crate) score: f64,
     /// The reason in words, whatever the verdict.
     pub(crate) reason: String,
 }
 
 impl Grade {
-    /// Score 1 with the usual reason if it held, else 0 with this one.
+    /// Returns score 1 with the usual reason if the check held, else 0 with the reason of `otherwise`.
     pub(crate) fn of(pass: bool, otherwise: impl FnOnce() -> String) -> Self {
         let reason = if pass { PASSED.to_owned() } else { otherwise() };
         Self { pass, score: f64::from(u8::from(pass)), reason }
     }
 
-    /// Score 1 if it held, else 0, with a reason of its own for either.
+    /// Returns score 1 if the check held, else 0, with the given reason.
     pub(crate) fn with(pass: bool, reason: String) -> Self {
         Self { pass, score: f64::from(u8::from(pass)), reason }
     }
 
-    /// The result of the check.
+    /// Returns the result of the check.
     pub(crate) fn result(self, assertion: &str, label: &str) -> AssertionResult {
         let Ok(score) = Score::new(self.score) else {
             let message = format!("the score is {}, which is not a finite number", self.score);

@@ -1,4 +1,4 @@
-//! All that a check may look at.
+//! The evidence that a check is evaluated on.
 
 use std::borrow::Cow;
 
@@ -6,52 +6,55 @@ use kindlm_types::{Answers, AssertionResult, Execution, FailureCode};
 
 use crate::core::codes::EVIDENCE_MISSING;
 
-/// All that a check may look at.
+/// The evidence that a check is evaluated on.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
-    /// The record of what happened.
+    /// The execution that the check judges.
     pub execution: &'a Execution,
-    /// The answers to the check's questions.
+    /// The answers to the questions of the check.
     pub answers: &'a Answers,
     /// The output of the same case and model in the baseline, if there is one.
     pub baseline: Option<&'a str>,
-    /// The outputs that this one is compared with; only checks that [compare](super::Traits::compares) look at them.
+    /// The outputs to compare this one with. Only checks that [compare](super::Traits::compares) use them.
     pub contest: Option<Contest<'a>>,
 }
 
 impl<'a> Evidence<'a> {
-    /// An execution with the answers to the questions of its checks, without a baseline and other outputs.
+    /// Creates the evidence of an execution, without a baseline and without other outputs.
     pub fn new(execution: &'a Execution, answers: &'a Answers) -> Self {
         Self { execution, answers, baseline: None, contest: None }
     }
 }
 
-/// One output among others of the same test: those of its models, and of its prompts where it has several.
+/// The outputs of one test that are compared with each other.
+///
+/// They come from the models of the test, and from its prompts if it has several.
 #[derive(Clone, Copy, Debug)]
 pub struct Contest<'a> {
-    /// All that are compared, the own one included, in the order of the plan.
+    /// All outputs in the comparison, including the judged one, in the order of the plan.
     pub candidates: &'a [Candidate<'a>],
-    /// Which of them is the execution that is judged.
+    /// The index in `candidates` of the execution that is judged.
     pub own: usize,
 }
 
-/// An output that takes part in a comparison.
+/// An output in a comparison.
 #[derive(Clone, Debug)]
 pub struct Candidate<'a> {
-    /// Names it in messages: its model, and its test where several tests are compared.
+    /// The name for messages: the model, and the test if several tests are compared.
     pub name: Cow<'a, str>,
-    /// The record of what happened.
+    /// The execution that produced the output.
     pub execution: Cow<'a, Execution>,
-    /// The results of the checks that judge it by itself.
+    /// The results of the checks that judge this output alone.
     pub results: &'a [AssertionResult],
-    /// True if it came to its end, so that there is an output to compare.
+    /// True if the execution finished, so that there is an output to compare.
     pub is_there: bool,
 }
 
 impl<'a> Contest<'a> {
-    /// The contest, if it can be decided; else the result of a check that compares, by its id and label.
+    /// Returns the comparison, or the result of a comparing check that cannot be evaluated.
     ///
-    /// A single output is skipped; while one output is missing, the best cannot be decided.
+    /// `id` and `label` are those of the check. A comparison of a single output is skipped. It is errored if any output
+    /// is missing, because the best output is then unknown.
     pub(crate) fn open(
         evidence: &Evidence<'a>,
         id: &str,

@@ -1,4 +1,4 @@
-//! What an assertion is, and how it is registered.
+//! The definition of an assertion, and its registration.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,100 +25,113 @@ pub use setup::{ReadYaml, Setup};
 
 /// A check of one execution.
 pub trait Assertion: fmt::Debug + Send + Sync {
-    /// The part of the evidence that it judges, its label, and all else that depends on its configuration alone.
+    /// Returns the traits: the judged part of the evidence, the label, and more.
+    ///
+    /// They depend only on the configuration.
     fn traits(&self) -> Traits;
 
-    /// The questions whose answers [`evaluate`](Assertion::evaluate) needs.
+    /// Returns the questions whose answers [`evaluate`](Assertion::evaluate) needs.
     ///
-    /// Called again after each round of answers, until it asks nothing that has not been asked before; so a
-    /// second question may depend on the first answer (asking a judge once more after an unreadable reply).
+    /// The runner calls it again after each round of answers, until it returns no new question. So a second question
+    /// may depend on the first answer, for example to ask a judge again after an unreadable reply.
     fn questions(&self, _evidence: &Evidence<'_>) -> Vec<Question> {
         Vec::new()
     }
 
-    /// Judges the evidence. Pure: the same evidence always gives the same results.
+    /// Judges the evidence. The same evidence always gives the same results.
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult>;
 
-    /// True if a result stays valid when a part of the output is missing: a text that was found is there, and a text that
-    /// was not found may be in the missing part. A model that was cut off has lost the end of it.
+    /// Returns true if the result stays valid although a part of the output is missing.
+    ///
+    /// A match stays valid. An absence does not, because the text may be in the missing part. If the model was cut off,
+    /// the end of the output is missing.
     fn stays_valid(&self, _result: &AssertionResult, _execution: &Execution) -> bool {
         false
     }
 
-    /// The verdict of a score, if the verdict depends on the score alone. Asked for the joined score of several judges.
+    /// Returns the verdict for a score, if the score alone decides the verdict.
+    ///
+    /// It is called with the combined score of several judges.
     fn decide(&self, _score: Score) -> Option<Verdict> {
         None
     }
 }
 
-/// True if the end of an incomplete output is missing and nothing else.
+/// Returns true if nothing but the end of an incomplete output is missing.
 pub(crate) fn only_end_is_missing(execution: &Execution) -> bool {
     execution.unread.is_none() && execution.turns.iter().all(|it| it.unread.is_none())
 }
 
-/// The place of an assertion in an `expect` block, if it has one of its own.
+/// The place of an assertion in an `expect` block, if it has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpectPath {
-    /// JSON pointer inside `expect`, such as `/guardrails/keywords`.
+    /// The JSON pointer inside `expect`, such as `/guardrails/keywords`.
     pub pointer: &'static str,
-    /// True if the place holds a list, each item of which is one check.
+    /// True if the place holds a list, in which each item is one check.
     pub list: bool,
 }
 
-/// The facts about an assertion that are known without running it.
+/// The static facts about an assertion.
 #[derive(Debug)]
 pub struct Meta {
-    /// The id: `type` in results and in the list form.
+    /// The id: the `type` in results and in list form.
     pub id: &'static str,
-    /// Its own place under `expect`; without one it is reached by the list form only.
+    /// The assertion's own place under `expect`; without one, only the list form reaches it.
     pub path: Option<ExpectPath>,
-    /// The purpose of the check: one sentence.
+    /// The purpose of the check, in one sentence.
     pub summary: &'static str,
-    /// The version that brought it.
+    /// The KindLM version that introduced the assertion.
     pub since: &'static str,
     /// The kind of judgement: by a rule or by a model.
     pub class: Class,
-    /// The effect of a failure where an entry of the list form does not say: a gate must hold, a soft score is watched.
+    /// The default effect of a failure. A gate must hold; a soft score is only watched.
+    ///
+    /// An entry in list form can set another severity.
     pub severity: Severity,
-    /// The failure codes it gives.
+    /// The failure codes that the assertion can give.
     pub codes: &'static [Code],
-    /// The page, whose examples are tests.
+    /// The reference page. Its examples run as tests.
     pub docs: &'static str,
 }
 
 /// One entry of the registry.
 #[derive(Debug)]
 pub struct Registration {
-    /// The facts that are known without running it.
+    /// The static facts about the assertion.
     pub meta: Meta,
-    /// JSON Schema of its configuration.
+    /// Generates the JSON Schema of the assertion's configuration.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
-    /// Makes a check out of its configuration, which has passed `schema`; reports every problem.
+    /// Builds a check from configuration that has passed `schema`, and reports all problems.
     pub build: Build,
 }
 
-/// The function that makes a check out of its configuration.
+/// The function that builds a check from its configuration.
 #[derive(Clone, Copy, Debug)]
 pub enum Build {
-    /// `not-` and `threshold` are applied to what the assertion finds, as [`Check`](crate::Check) says.
+    /// An assertion that leaves `not-` and `threshold` to [`Check`](crate::Check).
     Plain(fn(&Value, &Setup<'_>) -> Built),
-    /// The assertion has its own meaning of `not-` and `threshold`, and is told them. Templates in its `value` are
-    /// rendered before, and a `value` of `file://` and the path of a text or JSON file is its content.
+    /// An assertion with its own meaning of `not-` and `threshold`, which it receives.
+    ///
+    /// Templates in its `value` are rendered first. A `value` of `file://` and the path of a text or JSON file is
+    /// replaced by the content of the file.
     Own(fn(&Value, Own, &Setup<'_>) -> Built),
-    /// The same, but `value` may also name a script, which the assertion is told as it is written.
+    /// Like `Own`, but `value` may also name a script, which the assertion receives as written.
     Script(fn(&Value, Own, &Setup<'_>) -> Built),
-    /// As `Plain`, for an assertion that asks judges: who they are, and how often they are asked, is read before and
-    /// applied around it. `model` remains part of its configuration.
+    /// Like `Plain`, for an assertion that asks judges.
+    ///
+    /// The judges and the number of samples are read before the build and applied around it. `model` stays in the
+    /// configuration.
     Judged(fn(&Value, &Setup<'_>) -> Built),
-    /// As `Own`, for an assertion that asks judges: who they are, and how often they are asked, is read before and
-    /// applied around it.
+    /// Like `Own`, for an assertion that asks judges.
+    ///
+    /// The judges and the number of samples are read before the build and applied around it.
     Graded(fn(&Value, Own, &Setup<'_>) -> Built),
-    /// The assertion is made of the checks that are listed under its `assert`.
+    /// An assertion that consists of the checks under its `assert` key.
     Set(fn(&Value, Vec<Check>, Own, &Setup<'_>) -> Built),
 }
 
 impl Build {
-    /// True if the assertion asks judges.
+    /// Returns true if the assertion asks judges.
     pub fn asks_judges(&self) -> bool {
         match self {
             Self::Judged(_) | Self::Graded(_) => true,
@@ -127,5 +140,5 @@ impl Build {
     }
 }
 
-/// A check made out of configuration, or every problem with it, by pointers from the configuration.
+/// A built check, or all problems, with JSON pointers from the configuration.
 pub type Built = Result<Arc<dyn Assertion>, Vec<Problem>>;

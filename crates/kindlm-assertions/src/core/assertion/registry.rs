@@ -1,4 +1,4 @@
-//! The assertions that a configuration may name.
+//! The registry of assertions that a configuration may name.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -7,40 +7,41 @@ use kindlm_schema::Shape;
 
 use crate::Registration;
 
-/// The assertions that a configuration may name: [those of this crate](Registry::built_in), and your own.
+/// The assertions that a configuration may name.
 ///
-/// Hand it to [`Setup::with_registry`](crate::Setup::with_registry); `examples/own_assertion.rs` shows all of it.
+/// They are [those of this crate](Registry::built_in) and your own. Pass the registry to
+/// [`Setup::with_registry`](crate::Setup::with_registry); `examples/own_assertion.rs` is a complete example.
 #[derive(Debug, Default)]
 pub struct Registry {
     entries: Vec<Known>,
 }
 
-/// Assertions that look at the same kind of evidence.
+/// A group of assertions that use the same kind of evidence.
 #[derive(Debug)]
 pub struct Group {
-    /// The name of its folder, such as `text`.
+    /// The name of the group's folder, such as `text`.
     pub name: &'static str,
-    /// The evidence that its assertions look at.
+    /// The evidence that the assertions of the group use.
     pub summary: &'static str,
-    /// Its assertions, in the order in which an `expect` block evaluates them.
+    /// The assertions, in the order in which an `expect` block evaluates them.
     pub assertions: &'static [&'static Registration],
 }
 
-/// An assertion with what has been compiled for it.
+/// A registered assertion with its compiled schemas.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) registration: &'static Registration,
     pub(crate) shapes: Shapes,
 }
 
-/// The compiled shapes of an assertion's configuration, made when they are first needed.
+/// The compiled schemas of an assertion's configuration, each compiled at first use.
 #[derive(Debug, Default)]
 pub(crate) struct Shapes {
     pub(crate) nested: OnceLock<Shape>,
     pub(crate) listed: OnceLock<Shape>,
 }
 
-/// An assertion whose id or place in an `expect` block another one has.
+/// The error for an assertion whose id or place in an `expect` block is already taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateAssertion(pub &'static str);
 
@@ -53,11 +54,11 @@ impl fmt::Display for DuplicateAssertion {
 impl std::error::Error for DuplicateAssertion {}
 
 impl Registry {
-    /// Adds assertions after those that are there.
+    /// Adds assertions after the existing ones.
     ///
     /// # Errors
     ///
-    /// If one has the id, or the place in an `expect` block, of another.
+    /// Fails if an id, or a place in an `expect` block, is already taken.
     pub fn with(
         mut self,
         registrations: impl IntoIterator<Item = &'static Registration>,
@@ -76,22 +77,22 @@ impl Registry {
         Ok(self)
     }
 
-    /// Every assertion, in the order in which an `expect` block evaluates them.
+    /// Returns all assertions, in the order in which an `expect` block evaluates them.
     pub fn iter(&self) -> impl Iterator<Item = &'static Registration> + Clone + '_ {
         self.entries.iter().map(|it| it.registration)
     }
 
-    /// The assertion with this id.
+    /// Returns the assertion with this id.
     pub fn find(&self, id: &str) -> Option<&'static Registration> {
         self.iter().find(|it| it.meta.id == id)
     }
 
-    /// The number of assertions.
+    /// Returns the number of assertions.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// The assertion with this id, with its shapes.
+    /// Returns the assertion with this id, together with its compiled schemas.
     pub(crate) fn entry(&self, id: &str) -> Option<&Known> {
         self.entries.iter().find(|it| it.registration.meta.id == id)
     }

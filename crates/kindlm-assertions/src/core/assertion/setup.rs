@@ -1,4 +1,4 @@
-//! Everything that checks are made with: files, models, scripts, judges, the registry.
+//! The environment in which checks are built: files, models, scripts, judges, the registry.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,27 +15,30 @@ use crate::core::scripting::{ScriptSettings, ScriptsBlock};
 use crate::shared::pattern::Patterns;
 use crate::shared::template::is_template;
 
-/// Reads a YAML text, or says in words why it cannot.
+/// A function that parses a YAML text, or returns the reason why it cannot.
 pub type ReadYaml = fn(&str) -> Result<Value, String>;
 
-/// What is at hand when checks are made out of configuration: one for a whole suite, because it keeps the
-/// schemas and the patterns that it has compiled.
+/// The environment in which checks are built from configuration.
+///
+/// A suite uses a single setup, because the setup caches compiled schemas and patterns.
 pub struct Setup<'a> {
     /// The files that the configuration refers to.
     pub files: &'a dyn Files,
-    /// The ids of the suite's models; `None` where references to models are not checked.
+    /// The ids of the suite's models; `None` if references to models are not checked.
     pub models: Option<&'a [String]>,
-    /// Entries of the list form that may be referred to by name.
+    /// The named entries in list form that `$ref` can refer to.
     pub assertion_templates: Map<String, Value>,
-    /// The runtime and the permissions of scripts, where a check does not say.
+    /// The default runtime and permissions of scripts, for checks that set none.
     pub scripts: ScriptSettings,
-    /// The judges, where neither a check nor its `expect` block names them.
+    /// The default judges, for checks and `expect` blocks that name none.
     pub judging: JudgeBlock,
     /// The environment variables that templates may read.
     pub env: Map<String, Value>,
-    /// Reads YAML, or says in words why it cannot; without it, values that are files or texts are JSON only.
+    /// The YAML parser; without it, values from files and texts are JSON only.
     pub yaml: Option<ReadYaml>,
-    /// Compiles scripts, so that one that does not parse is found before anything is sent; without it, none is.
+    /// The script compiler, which finds syntax errors before any request is sent.
+    ///
+    /// Without it, scripts are not compiled in advance.
     pub compile_script: Option<Arc<CompileScript>>,
     /// The assertions that configuration may name.
     pub registry: Arc<Registry>,
@@ -76,36 +79,40 @@ impl<'a> Setup<'a> {
 }
 
 impl Setup<'_> {
-    /// The same, where configuration may name the assertions of this registry and no others.
+    /// Returns the setup with this registry: configuration may name only its assertions.
     #[must_use]
     pub fn with_registry(self, registry: Arc<Registry>) -> Self {
         Self { registry, ..self }
     }
 
-    /// The same, where values that are files or texts may be YAML too.
+    /// Returns the setup with a YAML parser, so that files and texts may be YAML too.
     #[must_use]
     pub fn with_yaml(self, read: ReadYaml) -> Self {
         Self { yaml: Some(read), ..self }
     }
 
-    /// The same, where variables of templates that a test does not have are told, and what decides nothing: as problems of
-    /// checks that are made all the same. So are folders for scripts that do not exist.
+    /// Returns the setup so that it also reports problems that do not prevent a check from being built.
+    ///
+    /// These are missing variables of templates, configuration without effect, and script folders that do not exist.
     #[must_use]
     pub fn telling_missing(self) -> Self {
         Self { tells_missing: true, ..self }
     }
 
-    /// The same for whoever compiles again what was compiled before: schema files are those that were read, and
-    /// there are no others, and what is missing is not told again.
+    /// Returns a setup for compiling the same configuration a second time.
+    ///
+    /// It uses the schema files that were already read and can open no other files. Problems that were already
+    /// reported, such as missing variables, are not reported again.
     pub fn without_files(self) -> Setup<'static> {
         Setup { files: &NoFiles, models: None, compile_script: None, tells_missing: false, ..self }
     }
 
-    /// True if an `expect` block has a template, so that what it compiles to depends on the variables. Of what is referred
-    /// to, all counts, as that is rare.
+    /// Returns true if an `expect` block has a template, so that its checks depend on variables.
+    ///
+    /// If the block has a `$ref`, a template in any named entry counts, because such references are rare.
     pub fn has_templates(&self, expect: &Value) -> bool {
         let refers = |it: &Value| it.get("$ref").is_some();
-        // The file that it names is a template.
+        // The content of the named prompt file is a template.
         let is_prompt = |it: &Value| it.get("rubricPrompt").is_some();
         let is_one = |it: &Value| it.as_str().is_some_and(is_template) || is_prompt(it);
         any(expect, &is_one)
@@ -113,7 +120,7 @@ impl Setup<'_> {
                 && self.assertion_templates.values().any(|it| any(it, &is_one))
     }
 
-    /// The settings for the scripts of a check with this block of its own.
+    /// Returns the script settings of a check, from the suite and the check's own block.
     pub(crate) fn script_settings(
         &self,
         block: Option<&ScriptsBlock>,
@@ -121,7 +128,7 @@ impl Setup<'_> {
         self.scripts.of_check(block, self.tells_missing.then_some(self.files))
     }
 
-    /// The problem of referring to a model that the suite does not have.
+    /// Returns a problem if the suite has no model with this id.
     pub fn check_model(&self, pointer: &str, id: &str) -> Option<Problem> {
         let models = self.models?;
         if models.iter().any(|it| it == id) {
@@ -134,7 +141,7 @@ impl Setup<'_> {
     }
 }
 
-/// True if something is true of a value, or of one within it.
+/// Returns true if the test holds for the value or for any value nested in it.
 fn any(value: &Value, test: &impl Fn(&Value) -> bool) -> bool {
     test(value)
         || match value {

@@ -1,4 +1,4 @@
-//! Which calls of tools are meant.
+//! Patterns for tool calls.
 
 use std::borrow::Cow;
 
@@ -12,18 +12,18 @@ use serde_json::{Map, Value};
 use super::{Gap, Undecided, Wanted, literal};
 use crate::{Evidence, Setup};
 
-/// A tool by its name, or a call of it with more to be said.
+/// The name of a tool, or a pattern for a call of it.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "WantedTool")]
 pub(crate) enum Tool {
-    /// Any call of the tool: its own name, or a kind such as `shell`.
+    /// Any call of the tool: the tool's own name, or a kind such as `shell`.
     Name(#[schemars(length(min = 1))] String),
-    /// A call that looks like this.
+    /// A call that matches this pattern.
     Call(Box<Call>),
 }
 
-/// A call that looks like this.
+/// A pattern for a tool call.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "WantedCall")]
@@ -31,15 +31,18 @@ pub(crate) struct Call {
     /// The tool's own name, or a kind such as `shell`.
     #[schemars(length(min = 1))]
     pub(crate) tool: String,
-    /// What the arguments must look like: objects may have more keys, `{$regex: …}` is a pattern, `{$script: …}` decides.
+    /// The pattern for the arguments.
+    ///
+    /// Objects may have more keys. `{$regex: …}` matches by a regular expression, and `{$script: …}` decides by a
+    /// script.
     pub(crate) input: Option<Value>,
-    /// The pattern of the answer, in the same way.
+    /// The pattern for the result, with the same rules as `input`.
     pub(crate) output: Option<Value>,
     /// The status that the call must have.
     pub(crate) status: Option<State>,
-    /// Only calls that a call of this tool follows.
+    /// The tool that a later call must use: a call of it must follow this call.
     pub(crate) before: Option<Tool>,
-    /// Only calls that follow a call of this tool.
+    /// The tool that an earlier call must use: a call of it must precede this call.
     pub(crate) after: Option<Tool>,
 }
 
@@ -48,13 +51,13 @@ pub(crate) struct Call {
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "CallState")]
 pub(crate) enum State {
-    /// No result of it is known.
+    /// No result of the call is recorded.
     Pending,
-    /// It did what it was asked.
+    /// The call succeeded.
     Completed,
-    /// It went wrong.
+    /// The call failed.
     Failed,
-    /// It was not allowed.
+    /// The call was not permitted.
     Rejected,
 }
 
@@ -70,7 +73,7 @@ impl State {
     }
 }
 
-/// Which calls are meant, ready to be looked for.
+/// A compiled pattern for tool calls.
 #[derive(Clone, Debug)]
 pub(crate) struct CallPattern {
     pub(crate) tool: String,
@@ -84,15 +87,15 @@ pub(crate) struct CallPattern {
 /// The result of comparing a call with a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
-    /// It is.
+    /// The call matches.
     Is,
-    /// It is not; why.
+    /// The call does not match, for this reason.
     Differs(String),
-    /// All that is known of it fits, but how it ended, or what it gave, is not known.
+    /// The recorded part of the call matches, but its arguments, status or output are not known.
     Open(String),
 }
 
-/// The calls among which one is looked for.
+/// The calls to search, with the evidence that they come from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Calls<'a> {
     pub(crate) actions: &'a [Action<'a>],
@@ -100,7 +103,7 @@ pub(crate) struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// What is not known where so many calls are open, which may be of these.
+    /// Returns the missing evidence if `open` calls may or may not match the patterns.
     pub(crate) fn gap(&self, wanted: &[CallPattern], open: usize) -> Gap {
         let execution = self.evidence.execution;
         let asks_input = wanted.iter().any(|it| it.input.is_some());
@@ -119,7 +122,7 @@ impl Calls<'_> {
 }
 
 impl Tool {
-    /// Ready to be looked for; `at` is where it is written.
+    /// Compiles the pattern. `at` is its place in the configuration.
     pub(crate) fn pattern(self, at: &str, setup: &Setup<'_>) -> Result<CallPattern, Vec<Problem>> {
         match self {
             Self::Name(tool) if let Some(problem) = literal::refused_name(&tool, at) => {
@@ -139,7 +142,7 @@ impl Tool {
 }
 
 impl Call {
-    /// Ready to be looked for; `at` is where it is written.
+    /// Compiles the pattern. `at` is its place in the configuration.
     pub(crate) fn pattern(self, at: &str, setup: &Setup<'_>) -> Result<CallPattern, Vec<Problem>> {
         let wanted = |value: Option<Value>, key: &str| {
             value.map(|it| Wanted::new(&it, &format!("{at}/{key}"), setup)).transpose()
@@ -155,7 +158,7 @@ impl Call {
             }
             Ok(Some(Box::new(pattern)))
         };
-        // `called-tool` names its tool under `value`, every other call under `tool`.
+        // `called-tool` names its tool under `value`; every other check names it under `tool`.
         let named_at = if at.is_empty() { "/value".to_owned() } else { format!("{at}/tool") };
         if let Some(problem) = literal::refused_name(&self.tool, &named_at) {
             return Err(vec![problem]);
@@ -172,12 +175,12 @@ impl Call {
 }
 
 impl CallPattern {
-    /// True if a call is of the tool, or may be: where only its result was told, it may be of any.
+    /// Returns true if the call uses this tool, or may use it because only its result was recorded.
     pub(crate) fn may_be(&self, action: &Action<'_>) -> bool {
         action.name.is_none() || action.is_called(&self.tool)
     }
 
-    /// Whether the call at a position is meant.
+    /// Compares the call at a position with the pattern, including `before` and `after`.
     pub(crate) fn fit(&self, at: usize, calls: &Calls<'_>) -> Result<Fit, Undecided> {
         let Some(action) = calls.actions.get(at) else {
             return Ok(Fit::Differs("there is no such call".to_owned()));
@@ -196,7 +199,7 @@ impl CallPattern {
             match neighbour.among(range, calls)? {
                 Fit::Is => {}
                 Fit::Open(what) => open = Some(what),
-                // A call that was not recorded may have come there.
+                // The source does not record all calls, so the missing call may have happened.
                 Fit::Differs(_) if !calls.evidence.execution.tells_all(Channel::Actions) => {
                     let tool = &neighbour.tool;
                     open = Some(format!("no call of `{tool}` was seen {word} it"));
@@ -210,7 +213,7 @@ impl CallPattern {
         Ok(open.map_or(Fit::Is, Fit::Open))
     }
 
-    /// Whether one of the calls at these positions is meant.
+    /// Compares the calls at these positions with the pattern, and returns the best match.
     fn among(
         &self,
         mut range: std::ops::Range<usize>,
@@ -227,7 +230,7 @@ impl CallPattern {
         Ok(best)
     }
 
-    /// Whether a call is meant, whatever stands before and after it.
+    /// Compares a call with the pattern, without `before` and `after`.
     fn fit_alone(&self, action: &Action<'_>, evidence: &Evidence<'_>) -> Result<Fit, Undecided> {
         let mut open = match action.name {
             Some(name) if !self.may_be(action) => {
@@ -242,7 +245,7 @@ impl CallPattern {
             } else if let Some(difference) =
                 wanted.difference(&object_of(action.input), evidence)?
             {
-                // A call with a cut text may have been this one.
+                // Arguments that were cut or are not valid JSON may have matched.
                 let is_text = wanted.is_object() && object_of(action.input).is_string();
                 if !is_text && !is_unreadable(action, evidence.execution) {
                     return Ok(Fit::Differs(format!("input {difference}")));
@@ -269,7 +272,7 @@ impl CallPattern {
         Ok(open.map_or(Fit::Is, Fit::Open))
     }
 
-    /// The questions whose answers [`fit`](Self::fit) needs.
+    /// Returns the questions whose answers [`fit`](Self::fit) needs.
     pub(crate) fn questions(&self, calls: &Calls<'_>) -> Vec<Question> {
         let mut questions = Vec::new();
         for action in calls.actions.iter().filter(|it| self.may_be(it)) {
@@ -288,14 +291,16 @@ impl CallPattern {
     }
 }
 
-/// The object that a text holds as JSON: some sources record arguments so. Any other input is as it is.
+/// Parses a JSON object out of a text, because some sources record arguments as text.
+///
+/// Returns any other input unchanged.
 fn object_of(input: &Value) -> Cow<'_, Value> {
     let object =
         input.as_str().and_then(|text| serde_json::from_str::<Map<String, Value>>(text).ok());
     object.map_or(Cow::Borrowed(input), |it| Cow::Owned(Value::Object(it)))
 }
 
-/// True if a call was made with arguments that cannot be read.
+/// Returns true if the arguments of the call could not be parsed.
 fn is_unreadable(action: &Action<'_>, execution: &Execution) -> bool {
     execution.tool_calls.iter().any(|it| {
         it.malformed_arguments.is_some()
@@ -304,7 +309,7 @@ fn is_unreadable(action: &Action<'_>, execution: &Execution) -> bool {
     })
 }
 
-/// A call as a text of a report: `lookup({"id":7})`.
+/// Formats a call for a report, such as `lookup({"id":7})`, with at most 80 characters of arguments.
 pub(crate) fn shown(action: &Action<'_>) -> String {
     const SHOWN: usize = 80;
     let input = if action.input.is_null() { String::new() } else { ecma::stringify(action.input) };

@@ -1,4 +1,4 @@
-//! How often something must have happened.
+//! The required number of occurrences.
 
 use kindlm_types::Problem;
 use schemars::JsonSchema;
@@ -6,14 +6,14 @@ use serde::Deserialize;
 
 use crate::core::range::Range;
 
-/// The number of times that something must have happened.
+/// The number of times that something must happen.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "HowOften")]
 pub(crate) enum Counted {
-    /// Exactly so often.
+    /// Exactly this number of times.
     Exactly(u64),
-    /// So often at least, at most, or both.
+    /// A minimum, a maximum, or both.
     Within(Within),
 }
 
@@ -21,18 +21,18 @@ pub(crate) enum Counted {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "HowOftenWithin")]
 pub(crate) struct Within {
-    /// The least number.
+    /// The lowest number.
     at_least: Option<u64>,
     /// The highest number.
     at_most: Option<u64>,
 }
 
-/// The required number of times, ready to be compared with a count.
+/// A validated number of occurrences, ready for comparison with a count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Count(Range);
 
 impl Count {
-    /// As it is written; once or more where nothing is.
+    /// Validates the configured count. Without one, at least 1 is required.
     pub(crate) fn new(written: Option<Counted>) -> Result<Self, Vec<Problem>> {
         let (min, max) = match written {
             None => (Some(1), None),
@@ -55,12 +55,14 @@ impl Count {
         Ok(Self(Range { min, max }))
     }
 
-    /// Whether so many are right; see [`Range::surely_holds`].
+    /// Returns true if a count between `least` and `most` is right; see [`Range::surely_holds`].
     pub(crate) fn holds(self, least: usize, most: Option<usize>) -> Option<bool> {
         self.0.surely_holds(least, most)
     }
 
-    /// The expected count, in words: `exactly 2 times`, `at least once`, and the other way round with `not-`.
+    /// Returns the expected count in words, such as `exactly 2 times` or `at least once`.
+    ///
+    /// With `negate`, the words describe the opposite.
     pub(crate) fn expected(self, negate: bool) -> String {
         match (self.0.min, self.0.max) {
             (Some(1), None) if negate => "never".to_owned(),
@@ -70,7 +72,7 @@ impl Count {
         }
     }
 
-    /// In words: `exactly 2 times`, `at least once`.
+    /// Returns the count in words, such as `exactly 2 times` or `at least once`.
     fn words(self) -> String {
         let times = |count: u64| match count {
             1 => "once".to_owned(),

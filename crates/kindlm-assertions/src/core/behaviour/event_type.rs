@@ -1,10 +1,10 @@
-//! The types of events, as suites name them.
+//! The names of event types in suites.
 
 use kindlm_types::Channel;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A type of event.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub(crate) enum EventType {
     #[serde(rename = "message")]
@@ -32,7 +32,7 @@ pub(crate) enum EventType {
 }
 
 impl EventType {
-    /// Its word, as in [`Event::type_name`](kindlm_types::Event::type_name).
+    /// Returns the name of the type, as [`Event::type_name`](kindlm_types::Event::type_name) does.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Message => "message",
@@ -49,7 +49,7 @@ impl EventType {
         }
     }
 
-    /// The kind of evidence that it belongs to.
+    /// Returns the kind of evidence that the type belongs to.
     pub(crate) fn channel(self) -> Channel {
         match self {
             Self::Message => Channel::Messages,

@@ -1,4 +1,4 @@
-//! A measure that must not be above a limit.
+//! An upper limit for a measured value.
 
 use kindlm_types::AssertionResult;
 
@@ -7,7 +7,7 @@ use crate::core::check::TOLERANCE;
 use crate::core::grade::Grade;
 use crate::core::recorded::missing;
 
-/// A limit, with what the check that holds it is called.
+/// An upper limit, with the label and the options of its check.
 #[derive(Clone, Debug)]
 pub(crate) struct Limit {
     pub(crate) most: f64,
@@ -16,7 +16,7 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// The result for a measure; what was not measured is neither low nor high.
+    /// Returns the result for a measured value; the check is errored if nothing was measured.
     pub(crate) fn result(
         &self,
         id: &str,

@@ -1,9 +1,12 @@
-//! Texts written as a regular expression of JavaScript, `/order/i`. The slashes would be part of the text, and a
-//! negative check of it would always pass.
+//! Detection of JavaScript regular expressions, such as `/order/i`, in places that take plain text.
+//!
+//! The slashes would be compared as part of the text, so a negative check would always pass.
 
 use kindlm_types::Problem;
 
-/// The pattern and the flags of a text that is written as a regular expression. A path of several parts is none.
+/// Splits a text such as `/order/i` into pattern and flags.
+///
+/// Returns `None` for any other text, and for a path of several parts.
 fn parts(text: &str) -> Option<(&str, &str)> {
     let (pattern, flags) = text.strip_prefix('/')?.rsplit_once('/')?;
     let is_escaped = |at: usize| pattern[..at].ends_with('\\');
@@ -13,9 +16,9 @@ fn parts(text: &str) -> Option<(&str, &str)> {
         .then_some((pattern, flags))
 }
 
-/// The problem of a regular expression where a text is meant.
+/// Returns a problem if a plain text is written as a regular expression.
 ///
-/// `is_whole`: the text is compared as a whole, and not looked for in another.
+/// `is_whole` is true if the text is compared as a whole, not searched for in another text.
 pub(crate) fn refused(text: &str, at: &str, is_whole: bool) -> Option<Problem> {
     let (pattern, flags) = parts(text)?;
     let message =
@@ -31,7 +34,7 @@ pub(crate) fn refused(text: &str, at: &str, is_whole: bool) -> Option<Problem> {
     Some(Problem::new(at, message).with_help(help))
 }
 
-/// The problem of a regular expression where the name of a tool is meant.
+/// Returns a problem if the name of a tool is written as a regular expression.
 pub(crate) fn refused_name(name: &str, at: &str) -> Option<Problem> {
     parts(name)?;
     let message = format!("`{name}` is no name of a tool: a tool is named, not matched");

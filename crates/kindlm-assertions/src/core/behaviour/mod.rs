@@ -1,7 +1,7 @@
-//! What checks of behaviour share: reading what happened, and saying only what the evidence allows.
+//! Shared parts of the checks of behaviour: reading the record, and claiming only what it proves.
 //!
-//! A check holds, does not hold, or cannot be decided, because the source does not tell everything that happened. What
-//! cannot be decided is errored, whichever way round the check is written: that nothing was seen is no proof.
+//! A check holds, does not hold, or cannot be decided because the source did not record everything. An undecided check
+//! is errored, with and without `not-`, because the absence of a record is no proof.
 
 mod call;
 mod count;
@@ -33,17 +33,19 @@ pub(crate) use crate::shared::words::names;
 /// The finding of a check of behaviour.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
-    /// True if it holds; `None` if the evidence does not decide.
+    /// True if the check holds; `None` if the evidence does not decide.
     pub(crate) holds: Option<bool>,
-    /// The finding in words that fit either verdict.
+    /// The reason, in words that fit either verdict.
     pub(crate) reason: String,
-    /// The missing evidence, where it decides.
+    /// The missing evidence, which is reported if the check cannot be decided.
     pub(crate) gap: Gap,
 }
 
 impl Finding {
-    /// What one can say of something that was looked for among everything of a kind that is told: what was seen
-    /// has happened, and what was not seen has not if everything is told.
+    /// Returns the finding for something that must occur in the evidence of a channel.
+    ///
+    /// A recorded occurrence proves that it happened. A missing record proves the opposite only if the source records
+    /// all evidence of the channel.
     pub(crate) fn seen(
         execution: &Execution,
         channel: Channel,
@@ -54,7 +56,7 @@ impl Finding {
         Self { holds, reason: reason.into(), gap: Gap::untold(execution, channel) }
     }
 
-    /// The same for something that must not have been seen.
+    /// Returns the finding for something that must not occur, as the opposite of [`Self::seen`].
     pub(crate) fn unseen(
         execution: &Execution,
         channel: Channel,
@@ -65,7 +67,7 @@ impl Finding {
         Self { holds: holds.map(|it| !it), reason, gap }
     }
 
-    /// The result of the check, turned round where it is written with `not-`.
+    /// Returns the result of the check, inverted if the check was written with `not-`.
     pub(crate) fn result(self, id: &str, label: &str, own: Own) -> Vec<AssertionResult> {
         let Some(holds) = self.holds else {
             let message = format!("{}, but {}", self.reason, self.gap.words());
@@ -75,7 +77,7 @@ impl Finding {
     }
 }
 
-/// The result of a check whose pattern took too long.
+/// Returns the result of a check whose pattern took too long.
 pub(crate) fn given_up(id: &str, label: &str, err: &SearchError) -> Vec<AssertionResult> {
     Undecided::from(err.clone()).result(id, label)
 }

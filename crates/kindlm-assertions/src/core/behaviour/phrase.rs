@@ -1,4 +1,4 @@
-//! A text, or a pattern for one.
+//! A text to search for, or a regular expression.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use serde::Deserialize;
 use super::literal;
 use crate::shared::pattern::{Pattern, SearchError};
 
-/// A text, or a pattern for one.
+/// A text to search for, or a regular expression.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Phrase {
-    /// This text.
+    /// The exact text.
     Text(#[schemars(length(min = 1))] String),
-    /// The subject of the pattern.
+    /// The regular expression.
     Regex(Regex),
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Regex {
     regex: String,
 }
 
-/// A text, or a compiled pattern for one.
+/// A validated text, or a compiled regular expression.
 #[derive(Clone, Debug)]
 pub(crate) enum PhrasePattern {
     Text(String),
@@ -37,10 +37,10 @@ pub(crate) enum PhrasePattern {
 }
 
 impl Phrase {
-    /// Ready to be looked for; `at` is where it is written.
+    /// Validates the text or compiles the expression. `at` is its place in the configuration.
     pub(crate) fn pattern(self, at: &str) -> Result<PhrasePattern, Vec<Problem>> {
         match self {
-            // The schema has seen it before its variables were filled in.
+            // The schema rejects an empty text, but it runs before variables are filled in.
             Self::Text(text) if text.is_empty() => Err(vec![
                 Problem::new(at, "the text to look for is empty")
                     .with_help("an empty text is in every text: write what must be there"),
@@ -57,7 +57,7 @@ impl Phrase {
 }
 
 impl PhrasePattern {
-    /// True if a text contains it.
+    /// Returns true if the text contains the phrase.
     pub(crate) fn is_in(&self, text: &str) -> Result<bool, SearchError> {
         match self {
             Self::Text(phrase) => Ok(text.contains(phrase.as_str())),
@@ -65,12 +65,12 @@ impl PhrasePattern {
         }
     }
 
-    /// True if it would be found in a text of which only the ASCII characters could be read.
+    /// Returns true for an ASCII text, which can be found even if only ASCII characters are readable.
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self, Self::Text(phrase) if phrase.is_ascii())
     }
 
-    /// True if a text equals it; a pattern may still match anywhere.
+    /// Returns true if the text equals the phrase; a regular expression may match anywhere in it.
     pub(crate) fn is(&self, text: &str) -> Result<bool, SearchError> {
         match self {
             Self::Text(phrase) => Ok(text == phrase),

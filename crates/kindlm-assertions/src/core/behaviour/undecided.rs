@@ -1,4 +1,4 @@
-//! Why it cannot be decided whether something is as it must be.
+//! The reasons why a comparison cannot be decided.
 
 use kindlm_types::AssertionResult;
 
@@ -6,12 +6,12 @@ use crate::core::codes::CHECK_GIVEN_UP;
 use crate::core::scripting::NoVerdict;
 use crate::shared::pattern::SearchError;
 
-/// Why it cannot be decided whether something is as it must be.
+/// The reason why a comparison cannot be decided.
 #[derive(Debug)]
 pub(crate) enum Undecided {
     /// A pattern took too long.
     Pattern(SearchError),
-    /// A script said neither yes nor no.
+    /// A script returned neither `true` nor `false`.
     Script(NoVerdict),
 }
 
@@ -28,7 +28,7 @@ impl From<NoVerdict> for Undecided {
 }
 
 impl Undecided {
-    /// The result of the check.
+    /// Returns the errored result of the check.
     pub(crate) fn result(self, id: &str, label: &str) -> Vec<AssertionResult> {
         let (code, message) = match self {
             Self::Pattern(err) => {

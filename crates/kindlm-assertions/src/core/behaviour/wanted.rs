@@ -1,4 +1,4 @@
-//! What a value must look like: partial objects, whole lists, patterns for texts, and scripts that decide.
+//! Patterns for values: partial objects, whole lists, regular expressions for texts, and scripts.
 
 use kindlm_types::{Problem, Question, ecma, pointer};
 use serde_json::{Map, Value};
@@ -13,11 +13,11 @@ use crate::{Evidence, Setup};
 const REGEX: &str = "$regex";
 const SCRIPT: &str = "$script";
 
-/// The pattern of a value.
+/// A pattern for a value.
 ///
-/// Objects may have more keys than are wanted, lists must have equal length, and `{$regex: …}` is a pattern for the
-/// text at its place: a value that is no text is taken as JSON, and no other key is looked at. `{$script: …}` is a
-/// script that says `true` or `false` of the value at its place.
+/// Objects may have more keys than the pattern. Lists must have the same length. `{$regex: …}` is matched against the
+/// value at its place, and a value other than a text is matched as JSON. `{$script: …}` is a script that returns `true`
+/// or `false` for the value at its place.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
     Equal(Value),
@@ -28,7 +28,7 @@ pub(crate) enum Wanted {
 }
 
 impl Wanted {
-    /// As it is written at a place.
+    /// Compiles the pattern that is written at a place of the configuration.
     pub(crate) fn new(written: &Value, at: &str, setup: &Setup<'_>) -> Result<Self, Vec<Problem>> {
         match written {
             Value::Object(map) if map.contains_key(REGEX) => {
@@ -63,7 +63,7 @@ impl Wanted {
         }
     }
 
-    /// The first difference of a value from the pattern; `None` if it fits.
+    /// Returns the first difference between the value and the pattern; `None` if the value matches.
     pub(crate) fn difference(
         &self,
         actual: &Value,
@@ -72,12 +72,12 @@ impl Wanted {
         self.differs("", Some(actual), evidence)
     }
 
-    /// True if an object is wanted, whatever must be in it.
+    /// Returns true if the pattern is an object, whatever its keys are.
     pub(crate) fn is_object(&self) -> bool {
         matches!(self, Self::Object(_))
     }
 
-    /// The questions whose answers [`difference`](Self::difference) needs.
+    /// Adds the questions whose answers [`difference`](Self::difference) needs.
     pub(crate) fn questions(
         &self,
         actual: &Value,
@@ -139,7 +139,7 @@ impl Wanted {
         Ok(differs.then(|| format!("{}: expected {}, found {found}", place(at), self.words())))
     }
 
-    /// The pattern in words.
+    /// Returns the pattern in words.
     fn words(&self) -> String {
         match self {
             Self::Equal(value) => shortened(&ecma::stringify(value)),
@@ -151,7 +151,7 @@ impl Wanted {
     }
 }
 
-/// The text under a key that stands alone in its object.
+/// Returns the text under a key that must be the only key of its object.
 fn alone<'w>(
     map: &'w Map<String, Value>,
     key: &str,
@@ -172,7 +172,7 @@ fn place(at: &str) -> &str {
     if at.is_empty() { "the value" } else { at }
 }
 
-/// As much of a text as a line of a report should have.
+/// Shortens a text to 120 characters for a line of a report.
 fn shortened(text: &str) -> String {
     const SHOWN: usize = 120;
     let shown: String = text.chars().take(SHOWN).collect();
@@ -190,7 +190,7 @@ mod tests {
         Wanted::new(written, "/input", &Setup::new(&NoFiles, None))
     }
 
-    /// The difference, where scripts say what is told here, in the order in which they are asked.
+    /// Returns the difference, with `says` as the results of the scripts, in the order of their questions.
     fn difference(written: &Value, actual: &Value, says: &[Value]) -> Option<String> {
         let wanted = wanted(written).unwrap();
         let execution = Execution::default();
@@ -222,7 +222,7 @@ mod tests {
             ),
             (json!({"a": [1]}), json!({"a": [1, 2]}), Some("a: expected a list of 1, found [1,2]")),
             (json!({"a": {"$regex": "^x"}}), json!({"a": "xyz"}), None),
-            // A pattern sees its own key, and neither its neighbours nor the whole.
+            // A pattern sees only the value of its own key, not the values beside it.
             (
                 json!({"city": {"$regex": "\"unit\":\"c\""}}),
                 json!({"city": "Brooklyn", "unit": "c"}),
@@ -252,7 +252,7 @@ mod tests {
             difference(&written, &actual, &[json!(false)]).as_deref(),
             Some("items[0].n: expected what satisfies `value > 1`, found 2")
         );
-        // A missing value is not asked about, and fits no pattern.
+        // A missing value asks no question and matches no pattern.
         let found = difference(&json!({"a": {"$script": "true"}}), &json!({}), &[]);
         assert_eq!(found.as_deref(), Some("a: expected what satisfies `true`, found nothing"));
     }

@@ -1,4 +1,4 @@
-//! Evaluates a check: shows the assertion its evidence, and applies the options to what it finds.
+//! The evaluation of a check: shows the evidence to the assertion and applies the options to its results.
 
 use std::borrow::Cow;
 
@@ -13,25 +13,27 @@ use crate::core::scripting::{Seen, View, see};
 use crate::core::untold::{half_read, is_untold, said_nothing, untold};
 use crate::{Check, Contest, Evidence, LooksAt, Own};
 
-/// The tolerance of a measure at its limit, for rounding in sums of floating-point numbers.
+/// The tolerance when a measure is compared with its limit.
+///
+/// It absorbs rounding errors in sums of floating-point numbers.
 pub(crate) const TOLERANCE: f64 = 1e-9;
 
-/// The metadata keys of the required score.
+/// The metadata keys that can hold the required score.
 const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
 
-/// The place of entries of the list form, which may have `on`.
+/// The place of entries in list form, which may have `on`.
 const LISTED: &str = "/assert/";
 
-/// Why an assertion cannot be shown its evidence yet, or at all.
+/// The reason why an assertion cannot be shown its evidence.
 enum Blind {
-    /// Transforms must run first.
+    /// The transforms must run first.
     Ask(Vec<Question>),
-    /// There is nothing to see: what that means for the check.
+    /// There is no value to look at. The verdict is the result of the check.
     Nothing(Verdict),
 }
 
 impl Check {
-    /// The check itself, or the checks that it is made of, sets within sets included.
+    /// Returns this check, or the checks inside it if it is a set. Nested sets are flattened.
     pub fn leaves(&self) -> Vec<&Self> {
         let mut leaves = Vec::new();
         let mut open = vec![self];
@@ -45,9 +47,9 @@ impl Check {
         leaves
     }
 
-    /// The evidence that is taken from the workspace when the agent has finished; see [`Traits::gathers`](crate::Traits::gathers).
+    /// Returns the evidence to collect from the workspace when the agent has finished.
     ///
-    /// A check that is skipped wants to know nothing.
+    /// A skipped check needs no evidence. See [`Traits::gathers`](crate::Traits::gathers).
     pub fn gathers(&self) -> Vec<Gather> {
         if self.options.skip.is_some() {
             return Vec::new();
@@ -56,12 +58,12 @@ impl Check {
         seen.chain(self.traits.gathers.iter().cloned()).collect()
     }
 
-    /// True if it looks at the agent's workspace, so that it cannot be made in a test without one.
+    /// Returns true if the check reads the agent's workspace, so that a test without one cannot evaluate it.
     pub fn needs_workspace(&self) -> bool {
         self.traits.needs_workspace || self.selectors().any(Selector::needs_workspace)
     }
 
-    /// The values of the execution that it is shown instead of the output.
+    /// Returns the selectors (`on`) that replace the output with another value of the execution.
     fn selectors(&self) -> impl Iterator<Item = &Selector> {
         self.views.iter().filter_map(|it| match it {
             View::On(selector) => Some(selector),
@@ -69,13 +71,14 @@ impl Check {
         })
     }
 
-    /// The open questions: first of the transforms, then of the assertion; see
-    /// [`Assertion::questions`](crate::Assertion::questions).
+    /// Returns the open questions: first those of the transforms, then those of the assertion.
+    ///
+    /// See [`Assertion::questions`](crate::Assertion::questions).
     pub fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         if self.options.skip.is_some() {
             return Vec::new();
         }
-        // Whom would one ask about nothing?
+        // Without a complete output, the check cannot be decided, so a question would be wasted.
         let ask = |it: &Evidence<'_>| {
             if self.is_untold(it) || self.unread(it).is_some() {
                 Vec::new()
@@ -89,12 +92,14 @@ impl Check {
         }
     }
 
-    /// True if it compares the outputs of several executions, and so needs [`Evidence::contest`].
+    /// Returns true if the check compares the outputs of several executions.
+    ///
+    /// Such a check needs [`Evidence::contest`].
     pub fn compares(&self) -> bool {
         self.traits.compares
     }
 
-    /// Shows the assertion what the transforms make of the evidence.
+    /// Applies the transforms to the evidence, and passes the new evidence to `then`.
     fn seen<T>(
         &self,
         evidence: &Evidence<'_>,
@@ -119,13 +124,14 @@ impl Check {
         for candidate in evidence.contest.map(|it| it.candidates).unwrap_or_default() {
             let mut candidate = candidate.clone();
             if candidate.is_there {
-                // What scripts are told of another execution is not what they are told of this one.
+                // Scripts get the context of the other execution, so their answers are separate from those of this one.
                 let answers = evidence.answers.about_another();
                 let execution = &*candidate.execution;
                 match look(&Evidence { execution, answers: &answers, ..*evidence }) {
                     Ok(None) => {}
                     Ok(Some(seen)) => candidate.execution = Cow::Owned(*seen),
-                    // That another output has nothing to show is no fault of this one: there is nothing to compare.
+                    // A missing value in another output is not an error of this one. The comparison leaves the other
+                    // output out.
                     Err(_) => candidate.is_there = false,
                 }
             }
@@ -138,11 +144,11 @@ impl Check {
         Ok(then(&Evidence { execution, contest, ..*evidence }))
     }
 
-    /// Judges the evidence and applies the options: first the threshold, then `not-`, then the rest.
+    /// Judges the evidence and applies the options: the threshold, then `not-`, then the others.
     ///
-    /// Without `not-` there is one result for everything the assertion looked at. With it there is one for
-    /// the whole check, because "not all of these" is one statement. A check of weight 0 only tells its score: it
-    /// does not fail. One that is skipped has no verdict but that.
+    /// Without `not-`, there is one result for each item that the assertion judged. With it, there is one result for
+    /// the whole check, because "not all of these" is a single statement. A check of weight 0 reports its score but
+    /// does not fail. A skipped check is not evaluated.
     pub fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         if let Some(reason) = &self.options.skip {
             return vec![self.without_looking(Verdict::Skipped { reason: reason.clone() })];
@@ -162,7 +168,7 @@ impl Check {
         results
     }
 
-    /// The result of the check where the verdict is clear before the assertion has looked at anything.
+    /// Returns the result for a verdict that is known before the assertion has seen any evidence.
     pub fn without_looking(&self, verdict: Verdict) -> AssertionResult {
         let id = self.meta.id;
         let mut result =
@@ -175,7 +181,7 @@ impl Check {
         self.traits.looks_at.needs_output() && is_untold(evidence.execution)
     }
 
-    /// Why the text that it looks at is incomplete.
+    /// Returns the reason why the text that the assertion judges is incomplete.
     fn unread<'e>(&self, evidence: &Evidence<'e>) -> Option<Cow<'e, str>> {
         if !self.traits.looks_at.needs_output() {
             return None;
@@ -188,7 +194,7 @@ impl Check {
         }
     }
 
-    /// True if a result is a tie: neither this verdict nor its opposite.
+    /// Returns true if the result is a tie, which supports neither the verdict nor its opposite.
     fn is_tie(&self, result: &AssertionResult) -> bool {
         self.traits.can_tie && result.metadata.contains_key(TIE)
     }
@@ -240,17 +246,17 @@ impl Check {
         let options = &self.options;
         result.class = self.meta.class;
         result.severity = options.severity;
-        // Of several results of one check, each may have a share of its own.
+        // If a check gives several results, each may have its own weight.
         result.weight *= options.weight;
         result.metric.clone_from(&options.metric);
         let on = self.selectors().next();
         match (&options.label, on) {
             (Some(label), _) => result.label.clone_from(label),
-            // Two checks of different values are two checks, also in what is summed up by label.
+            // The label names the value, because summaries by label must not merge checks of different values.
             (None, Some(path)) => result.label = format!("{} (on {path})", result.label),
             (None, None) => {}
         }
-        // A score to watch is shown with the one that is wanted.
+        // A soft score is shown with the required score.
         let own = Own { negate: options.negate, threshold: options.threshold };
         let wanted = own.wants().or(self.traits.threshold);
         if let (Severity::Soft, Some(threshold)) = (options.severity, wanted)
@@ -268,20 +274,22 @@ impl Check {
             result.reasoning.get_or_insert_with(|| message.clone());
             result.verdict = Verdict::Pass;
         } else if options.weight != 0.0 && result.weight == 0.0 {
-            // Of several results only some count for nothing: they are told as they are, and decide nothing.
+            // Results of weight 0 beside others keep their verdict, but they do not decide the outcome.
             result.severity = Severity::Soft;
         }
     }
 }
 
-/// Why not all that happened is known, where the source itself is the reason.
+/// Returns the reason why the record is incomplete, if the source itself caused it.
 fn gap(execution: &Execution) -> Option<Cow<'_, str>> {
     let gap = execution.gaps.first().map(|it| Cow::Borrowed(it.as_str()));
     gap.or_else(|| not_understood(execution).map(Cow::Owned))
         .or_else(|| execution.incomplete_answer())
 }
 
-/// Says what is missing where evidence is, and that is known: it is not for the source to vouch for it then.
+/// Adds the known reason to a message about missing evidence.
+///
+/// The user then knows that a declaration of completeness by the source would not help.
 fn name_gap(gap: &str, result: &mut AssertionResult) {
     if let Verdict::Errored { code, message } = &mut result.verdict
         && *code == EVIDENCE_MISSING
@@ -291,7 +299,9 @@ fn name_gap(gap: &str, result: &mut AssertionResult) {
     }
 }
 
-/// Decides a scored result by its score alone. Errored and skipped results have none and stay.
+/// Sets the verdict by the score alone.
+///
+/// Errored and skipped results have no score and do not change.
 pub(crate) fn hold_against(threshold: f64, result: &mut AssertionResult) {
     let Some(score) = result.score else { return };
     let held = score.get() >= threshold - TOLERANCE;
@@ -308,21 +318,22 @@ pub(crate) fn hold_against(threshold: f64, result: &mut AssertionResult) {
 }
 
 impl Check {
-    /// True if it has a part in a mean of scores: it has a weight, and so has something in it. One that is skipped has it
-    /// again when it is made.
+    /// Returns true if the check has a weight in the mean of scores.
+    ///
+    /// Both its own weight and the weight of something inside it must differ from 0. `skip` does not matter here.
     pub fn weighs(&self) -> bool {
         self.options.weight != 0.0 && self.traits.weighs
     }
 }
 
-/// The opposite of "all of these hold": fails when all do, passes as soon as one does not.
+/// Returns the opposite of "all of these hold": fails if all hold, passes if one does not.
 ///
-/// An errored result could be the one that does not hold, so without a failure it decides.
+/// Without a failure, an errored result decides, because it could be the one that does not hold.
 pub(crate) fn negate(id: &str, results: Vec<AssertionResult>) -> Vec<AssertionResult> {
     negate_unless(|_| false, id, results)
 }
 
-/// The same; a tie passes neither way.
+/// Does the same as [`negate`], except that a tie does not pass either way.
 fn negate_unless(
     is_tie: impl Fn(&AssertionResult) -> bool,
     id: &str,
@@ -345,7 +356,7 @@ fn negate_unless(
         results.iter().position(|it| it.verdict == Verdict::Pass).unwrap_or_default()
     });
     let mut result = results.swap_remove(chosen);
-    // A judge that said both said nothing that could be turned round.
+    // A tied judgement has no opposite.
     let is_tie = is_tie(&result);
     result.verdict = match &result.verdict {
         Verdict::Fail { message, .. } if is_tie => Verdict::Fail {

@@ -1,4 +1,4 @@
-//! Options of checks, and what checks are shown.
+//! Tests of the options of checks, and of the evidence that checks are shown.
 
 use std::sync::Arc;
 
@@ -146,7 +146,7 @@ fn every_result_carries_the_options() {
 fn what_counts_for_nothing_is_told_as_it_is() {
     let worthless = |result: AssertionResult| AssertionResult { weight: 0.0, ..result };
     for (own, of_the_check, expected) in [
-        // A part of a check is told as it is; a whole check of no weight only tells its score.
+        // A result of weight 0 keeps its verdict; a whole check of weight 0 only reports its score.
         (worthless(fail(0.0)), 1.0, ("failed", Severity::Soft)),
         (worthless(pass(1.0)), 1.0, ("passed", Severity::Soft)),
         (fail(0.0), 0.0, ("passed", Severity::Gate)),
@@ -160,7 +160,7 @@ fn what_counts_for_nothing_is_told_as_it_is() {
     }
 }
 
-/// A check of the output as a script makes it.
+/// Returns a check with a transform script for the output.
 fn transformed(assertion: impl Assertion + 'static) -> Check {
     let transform = Transform::new("output.trim()", &Setup::new(&NoFiles, None)).unwrap();
     let mut check = Check::new(&META, Arc::new(assertion));
@@ -190,7 +190,7 @@ fn a_transform_does_not_make_an_output_of_one_that_nobody_told() {
     assert!(message.contains("do not tell what the agent said"), "{message}");
 }
 
-/// Wants to know something of a workspace, and compares.
+/// An assertion that reads a workspace file and compares outputs.
 #[derive(Debug)]
 struct Curious;
 
@@ -219,7 +219,7 @@ fn what_is_skipped_wants_to_know_nothing_of_a_workspace() {
     assert_eq!(check.gathers(), []);
 }
 
-/// Two executions that say the same of different variables, but for what `json.answer` is in the second.
+/// Returns two candidates with different variables. `second` is the output of the second.
 fn contest(second: &str) -> [Candidate<'static>; 2] {
     [("a", "{\"answer\": 1}"), ("b", second)].map(|(name, output)| {
         let vars = json!({"city": name}).as_object().cloned().unwrap();
@@ -236,7 +236,7 @@ fn contest(second: &str) -> [Candidate<'static>; 2] {
 #[test]
 fn scripts_are_told_the_context_of_the_output_that_they_change() {
     let candidates = contest("{}");
-    // The own output is looked at as such, and as one of those that are compared.
+    // The judged output is transformed twice: as the output itself and as one of the candidates.
     for (own, expected) in [(0, (3, 2, 1)), (1, (3, 1, 2))] {
         let answers = Answers::default();
         let contest = Some(Contest { candidates: &candidates, own });

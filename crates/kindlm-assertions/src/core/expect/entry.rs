@@ -1,4 +1,4 @@
-//! Entries of the list form.
+//! Compilation of entries in list form.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use crate::core::scripting::{Transform, View};
 use crate::shared::template::{Variables, is_template};
 use crate::{Build, Check, Options, Own, Registration};
 
-/// The key under which an entry says which value it is about.
+/// The key that selects the value that an entry judges.
 const ON: &str = "on";
 
-/// The keys under which checks of calls say what a call, and those around it, must look like.
+/// The keys of checks of tool calls that hold patterns for calls.
 const OF_CALLS: [&str; 4] = ["input", "output", "before", "after"];
 
-/// The key by which a call in a list names its tool.
+/// The key that names the tool of a call in a list.
 const TOOL: &str = "tool";
 
-/// The key that most assertions of the list form are configured by.
+/// The key with the main configuration of most assertions in list form.
 const VALUE: &str = "value";
 
 impl<'a> Compiler<'a> {
-    /// Reads a list of entries; those with a problem are left out.
+    /// Compiles a list of entries. Entries with a problem are left out.
     pub(super) fn entries(&mut self, value: &Value, at: &str) -> Vec<Check> {
         let Value::Array(items) = value else {
             let message = format!("expected a list, found {}", name(value));
@@ -40,7 +40,7 @@ impl<'a> Compiler<'a> {
         items.iter().enumerate().filter_map(read).collect()
     }
 
-    /// Reads one entry, with what it refers to.
+    /// Compiles one entry, including the template that it refers to.
     fn entry(&mut self, item: &Value, at: &str) -> Option<Check> {
         let Value::Object(written) = item else {
             let message = format!("expected an object, found {}", name(item));
@@ -65,7 +65,7 @@ impl<'a> Compiler<'a> {
         check
     }
 
-    /// Makes the check of an entry.
+    /// Builds the check of an entry.
     fn check(&mut self, entry: &Map<String, Value>, at: &str) -> Option<Check> {
         let (known, negate) = self.which(entry, at)?;
         let registration = known.registration;
@@ -98,14 +98,14 @@ impl<'a> Compiler<'a> {
         let unread = self.faults();
         let rendered = self.value(registration, map, at);
         if self.faults() > unread {
-            // Of a value that could not be read there is nothing more to be said.
+            // A value that could not be read would only cause follow-up problems.
             return None;
         }
         self.calls(map, at);
         self.told(registration.build, &mut value, at);
         let built = self.build(registration, &mut value, options, at);
         self.tell_once(told);
-        // Where the check has said so in its own words, that will do. A `threshold` may be another measure than a score.
+        // Skip this problem if the check reported the threshold itself, or if its threshold is not a score.
         let is_score = |it: &Check| is_at_least || !it.traits.measures;
         if let Some(least) = least.filter(|_| built.as_ref().is_some_and(is_score)) {
             let key = if is_at_least { "atLeast" } else { "threshold" };
@@ -137,8 +137,9 @@ impl<'a> Compiler<'a> {
         Some(Check { views, rendered: rendered.filter(|_| !check.traits.hides_value), ..check })
     }
 
-    /// Of the problems from here on, leaves out what only follows from a variable that is missing at the same place. If
-    /// nothing comes of the check then, the missing variable is no longer one that may be put up with.
+    /// Removes the problems from index `from` on that only follow from a missing variable at the same place.
+    ///
+    /// If the check could not be built because of the variable, the missing variable becomes an error.
     fn tell_once(&mut self, from: usize) {
         let new = self.problems.split_off(from.min(self.problems.len()));
         let is_missing = |it: &Problem| matches!(it.kind, ProblemKind::MissingVariable { .. });
@@ -157,7 +158,7 @@ impl<'a> Compiler<'a> {
         }));
     }
 
-    /// The changes of the output before the check sees it: first `on` picks a value, then a script makes another of it.
+    /// Takes `on` and `transform` out of the entry. `on` selects a value, and then the script transforms it.
     fn views(&mut self, map: &mut Map<String, Value>, at: &str) -> Vec<View> {
         let mut views = Vec::new();
         for key in [ON, "transform"] {
@@ -175,13 +176,13 @@ impl<'a> Compiler<'a> {
         views
     }
 
-    /// Which assertion an entry's `type` names, and whether it is turned round.
+    /// Returns the assertion that the entry's `type` names, and true if it is negated.
     fn which(&mut self, entry: &Map<String, Value>, at: &str) -> Option<(&'a Known, bool)> {
         let registry = &self.setup.registry;
         let find = |id: &str| registry.entry(id);
         let problem = match entry.get("type") {
             Some(Value::String(id)) => {
-                // An assertion whose own id begins with `not-` would win.
+                // An assertion whose own id begins with `not-` takes precedence.
                 let known = find(id)
                     .map(|known| (known, false))
                     .or_else(|| id.strip_prefix(NOT).and_then(find).map(|known| (known, true)));
@@ -203,12 +204,12 @@ impl<'a> Compiler<'a> {
         None
     }
 
-    /// The variables, as templates see them.
+    /// Returns the variables as templates see them.
     pub(super) fn variables(&self) -> &Variables {
         self.variables.get_or_init(|| Variables::new(self.vars, &self.setup.env))
     }
 
-    /// Removes the options from an entry, so that the assertion's own keys remain.
+    /// Takes the options out of an entry, so that only the assertion's own keys remain.
     fn options(
         &mut self,
         map: &mut Map<String, Value>,
@@ -228,7 +229,7 @@ impl<'a> Compiler<'a> {
         options.severity = match severity.as_deref() {
             Some("soft") => Severity::Soft,
             Some(_) => Severity::Gate,
-            // A required check must hold.
+            // `require` implies a gate.
             None if options.require => Severity::Gate,
             None => options.severity,
         };
@@ -263,7 +264,9 @@ impl<'a> Compiler<'a> {
         options
     }
 
-    /// Reads or renders the `value` of assertions that want it so; returns it if it has changed.
+    /// Resolves `value` from a file or a template, for assertions that want it so.
+    ///
+    /// Returns the new value if it has changed.
     fn value(
         &mut self,
         registration: &Registration,
@@ -276,7 +279,7 @@ impl<'a> Compiler<'a> {
             Build::Plain(_) | Build::Judged(_) | Build::Set(_) => return None,
         };
         let value = map.get_mut(VALUE)?;
-        // Only texts are rendered, and no files.
+        // Only texts are rendered; file references are not.
         let is_rendered = |it: &&Value| it.as_str().is_some_and(|it| !it.starts_with(FILE));
         if is_rendered(&&*value) {
             self.tell_missing(value, &format!("{at}/{VALUE}"));
@@ -299,7 +302,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Renders what calls of tools must look like: every text in it.
+    /// Renders every template in the patterns for tool calls.
     fn calls(&mut self, map: &mut Map<String, Value>, at: &str) {
         for (key, value) in map.iter_mut() {
             let place = format!("{at}/{key}");
@@ -363,7 +366,7 @@ impl<'a> Compiler<'a> {
                 let unknown = told.map(|it| it.unknown(self.vars)).unwrap_or_default();
                 self.report(unknown, at);
                 if self.setup.tells_missing {
-                    // A text that is empty because a variable is missing is reported already.
+                    // An empty text that comes from a missing variable is reported already.
                     let mut idle = check.traits.no_effect.clone();
                     let is_told = |at: &str| self.problems.iter().any(|it| it.pointer == at);
                     idle.retain(|it| !is_told(&format!("{at}{}", it.pointer)));

@@ -1,4 +1,4 @@
-//! Who judges: for a whole `expect` block, and for one check.
+//! The choice of judges for an `expect` block and for a single check.
 
 use std::sync::{Arc, LazyLock};
 
@@ -23,7 +23,7 @@ pub(super) struct Judges {
 }
 
 impl Compiler<'_> {
-    /// Reads what a block says about who judges its checks.
+    /// Validates the `judging` options of a block.
     pub(super) fn judging(&mut self, expect: &Value) {
         let Some(value) = expect.get(JUDGING) else { return };
         let at = format!("/{JUDGING}");
@@ -51,7 +51,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Reports what the block says about judging and no check of it is judged by.
+    /// Reports the `judging` options of the block that affect none of its checks.
     pub(super) fn idle_judging(&mut self) {
         let Some(block) = self.block.take() else { return };
         let leaves = self.checks.iter().flat_map(|(_, it)| it.leaves());
@@ -61,7 +61,9 @@ impl Compiler<'_> {
         self.report(idle, &format!("/{JUDGING}"));
     }
 
-    /// Who judges a check: takes what it says about that out of its configuration. `None` if that is wrong.
+    /// Takes the options about judges out of a check's configuration, and builds the panel.
+    ///
+    /// Returns `None` if the options have a problem.
     pub(super) fn panel(
         &mut self,
         registration: &Registration,

@@ -1,11 +1,14 @@
-//! Variables that templates in a check name and no test gives: an empty text in their place would be in every output.
+//! Missing variables in the templates of checks.
+//!
+//! An undefined variable renders as an empty text, which every output contains.
 
 use kindlm_template::{Missing, Variables, each_template};
 use kindlm_types::{Problem, ProblemKind, nearest};
 use serde_json::{Map, Value};
 
-/// What of the texts in a value has no value, each with a pointer from it. What a template asks for with `is defined`, or
-/// gives a `default`, may be missing.
+/// Returns the missing variables of all templates in a value, each with a pointer from the value.
+///
+/// A variable may be missing if the template tests it with `is defined` or gives it a `default`.
 pub(super) fn missing(
     value: &Value,
     variables: &Variables,
@@ -13,7 +16,7 @@ pub(super) fn missing(
 ) -> Vec<Problem> {
     let mut problems = Vec::new();
     each_template(value, "", &mut |at, text| {
-        // A text that cannot be rendered is reported where it is rendered.
+        // A template that cannot be rendered is reported where it is rendered.
         let missing = variables.missing(text).unwrap_or_default();
         problems.extend(missing.into_iter().map(|it| problem(at, it, vars)));
     });

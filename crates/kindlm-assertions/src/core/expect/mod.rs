@@ -1,4 +1,4 @@
-//! Makes checks out of an `expect` block.
+//! The compiler of `expect` blocks into checks.
 
 mod entry;
 mod judges;
@@ -25,24 +25,24 @@ pub use schema::expect_schema;
 /// The key of the list form.
 const LIST: &str = "assert";
 
-/// The key under which a block says who judges its checks.
+/// The key for the options about judges in a block.
 pub(crate) const JUDGING: &str = "judging";
 
 /// The prefix of a negated id.
 const NOT: &str = "not-";
 
-/// Makes checks out of a whole `expect` block, and finds everything that is wrong with it.
+/// Builds the checks of a whole `expect` block, and reports all of its problems.
 ///
-/// Checks come in the order of the [`Registry`], those of the list form last and in the order of the file;
-/// problems come in the order of the file, with pointers from the block. A check with a problem is left out, unless
-/// [all of them are mild](kindlm_types::ProblemKind::is_mild).
+/// Checks come in the order of the [`Registry`]. Those in list form come last, in the order of the file. Problems come
+/// in the order of the file, with pointers from the block. A check with a problem is left out, unless [all of its
+/// problems are warnings](kindlm_types::ProblemKind::is_mild).
 pub fn compile(expect: &Value, setup: &Setup<'_>) -> (Vec<Check>, Vec<Problem>) {
     compile_with(expect, setup, &Map::new())
 }
 
-/// The same, with the variables over which templates in the list form are rendered.
+/// Does the same as [`compile`], with variables for the templates in list form.
 ///
-/// Unless [`Setup::has_templates`], the checks are the same whatever the variables are.
+/// Without [`Setup::has_templates`], the checks do not depend on the variables.
 pub fn compile_with(
     expect: &Value,
     setup: &Setup<'_>,
@@ -66,7 +66,7 @@ pub fn compile_with(
     (compiler.checks.into_iter().map(|(_, check)| check).collect(), compiler.problems)
 }
 
-/// Every word that `type` may be; the plain ids first, so that suggestions prefer them.
+/// Returns all valid values of `type`; plain ids come first, so that suggestions prefer them.
 fn known_types(registry: &Registry) -> Vec<String> {
     let ids = registry.iter().map(|it| it.meta.id);
     ids.clone().map(str::to_owned).chain(ids.map(|id| format!("{NOT}{id}"))).collect()
@@ -75,23 +75,23 @@ fn known_types(registry: &Registry) -> Vec<String> {
 struct Compiler<'a> {
     setup: &'a Setup<'a>,
     vars: &'a Map<String, Value>,
-    /// The variables as templates see them, made when the first template needs them.
+    /// The variables as templates see them, created when the first template needs them.
     variables: OnceCell<Variables>,
-    /// The judges, where a check does not name them.
+    /// The judges for checks that do not name any.
     judging: JudgeBlock,
-    /// True if the entries that are read are those of a set.
+    /// True while the entries of a set are compiled.
     in_set: bool,
-    /// True if the block says who judges.
+    /// True if the block names judges.
     names_judges: bool,
     /// The `judging` options of the block, if they are valid.
     block: Option<JudgeBlock>,
-    /// With the rank by which they are sorted.
+    /// The compiled checks, each with the rank that they are sorted by.
     checks: Vec<(usize, Check)>,
     problems: Vec<Problem>,
 }
 
 impl Compiler<'_> {
-    /// Reads the block itself (`at` is empty) or an object within it that holds assertions.
+    /// Compiles the block itself (`at` is empty), or an object in it that contains assertions.
     fn block(&mut self, value: &Value, at: &str) {
         let Value::Object(map) = value else {
             let message = format!("expected an object, found {}", name(value));
@@ -111,7 +111,7 @@ impl Compiler<'_> {
             } else if at.is_empty() && key == LIST {
                 self.list(value, &here);
             } else if at.is_empty() && key == JUDGING {
-                // It was read before everything else.
+                // `judging` was read first, because the checks depend on it.
             } else if is_container(&self.setup.registry, &here) {
                 self.block(value, &here);
             } else {
@@ -122,7 +122,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Reads what stands at an assertion's own place.
+    /// Compiles the value at an assertion's own place.
     fn place(&mut self, rank: usize, value: &Value, at: &str) {
         let Some(entry) = self.setup.registry.get(rank) else { return };
         let is_list = entry.registration.meta.path.is_some_and(|path| path.list);
@@ -141,7 +141,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Reads one piece of configuration at an assertion's own place.
+    /// Compiles one check at an assertion's own place.
     fn piece(&mut self, rank: usize, entry: &Known, value: &Value, at: &str) {
         let mut value = normalise_numbers(value.clone());
         let problems = entry.shape(false).problems(&value);
@@ -175,18 +175,18 @@ impl Compiler<'_> {
         }
     }
 
-    /// Reads the list form.
+    /// Compiles the list form.
     fn list(&mut self, value: &Value, at: &str) {
         let checks = self.entries(value, at);
         self.checks.extend(checks.into_iter().map(|it| (self.setup.registry.len(), it)));
     }
 
-    /// The number of problems that prevent a check.
+    /// Returns the number of problems that prevent a check, so warnings do not count.
     fn faults(&self) -> usize {
         self.problems.iter().filter(|it| !it.kind.is_mild()).count()
     }
 
-    /// Tells which variables of the templates in a value are missing.
+    /// Reports the missing variables of the templates in a value.
     fn tell_missing(&mut self, value: &Value, at: &str) {
         if self.setup.tells_missing {
             let missing = missing::missing(value, self.variables(), self.vars);
@@ -205,7 +205,7 @@ const EXAMPLES: &str = "such as `contains` or `javascript`; `kindlm assertions` 
 /// The number of suggestions for an unknown assertion.
 const SUGGESTED: usize = 3;
 
-/// Assertions of promptfoo that are not there, and what to do instead.
+/// The assertions of promptfoo that KindLM does not have, with the replacement.
 const ELSEWHERE: [(&str, &str); 2] = [
     (
         "search-rubric",
@@ -232,7 +232,7 @@ fn unknown_type(registry: &Registry, id: &str) -> Problem {
     Problem::new("/type", format!("there is no assertion `{id}`")).with_help(help)
 }
 
-/// True if some assertion has its place below this one.
+/// Returns true if the place of some assertion is below this one.
 fn is_container(registry: &Registry, pointer: &str) -> bool {
     registry
         .iter()
@@ -240,7 +240,7 @@ fn is_container(registry: &Registry, pointer: &str) -> bool {
         .any(|path| path.pointer.strip_prefix(pointer).is_some_and(|rest| rest.starts_with('/')))
 }
 
-/// The keys that the object at this place may have.
+/// Returns the keys that the object at this place may have.
 fn known_keys(registry: &Registry, at: &str) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
     for path in registry.iter().filter_map(|it| it.meta.path) {

@@ -1,26 +1,28 @@
-//! `$ref: '#/assertionTemplates/x'`: an entry that the suite has written once.
+//! References to named entries: `$ref: '#/assertionTemplates/x'`.
 
 use kindlm_types::{Problem, ProblemKind, suggest};
 use serde_json::{Map, Value};
 
 use crate::Setup;
 
-/// The key that refers.
+/// The key of a reference.
 pub(super) const REF: &str = "$ref";
 
-/// The place of templates of entries.
+/// The prefix of a reference to a named entry.
 const TEMPLATES: &str = "#/assertionTemplates/";
 
-/// An entry, put together from what it refers to and what is written.
+/// An entry, merged with the template that it refers to.
 pub(super) struct Whole<'v> {
-    /// Everything the entry says.
+    /// The merged entry.
     pub(super) map: Map<String, Value>,
-    /// What is written in the entry itself, if it refers to a template, and the template's name.
+    /// The entry as written and the name of its template; `None` if it refers to none.
     written: Option<(&'v Map<String, Value>, String)>,
 }
 
 impl<'v> Whole<'v> {
-    /// Fills in what an entry refers to; what is written takes precedence. Pointers are from the entry.
+    /// Merges an entry with its template. Keys of the entry take precedence.
+    ///
+    /// Pointers of problems start at the entry.
     pub(super) fn of(written: &'v Map<String, Value>, setup: &Setup<'_>) -> Result<Self, Problem> {
         let Some(reference) = written.get(REF) else {
             return Ok(Self { map: written.clone(), written: None });
@@ -56,7 +58,7 @@ impl<'v> Whole<'v> {
         Ok(Self { map, written: Some((written, name.to_owned())) })
     }
 
-    /// A problem of the whole, at the place in the file that it is about.
+    /// Moves a problem of the merged entry to the place in the file that caused it.
     pub(super) fn place(&self, mut problem: Problem) -> Problem {
         let Some((written, template)) = &self.written else { return problem };
         let key = problem.pointer.trim_start_matches('/').split('/').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The JSON Schema of an `expect` block, and the shapes that its parts are held against.
+//! The JSON Schema of an `expect` block, and the compiled schemas of its parts.
 
 use kindlm_schema::Shape;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -9,7 +9,9 @@ use crate::core::assertion::Known;
 use crate::core::judging::JudgeBlock;
 use crate::{Build, Registration, Registry};
 
-/// JSON Schema of an `expect` block, with definitions under `$defs`. For editors, and for embedding.
+/// Returns the JSON Schema of an `expect` block, for editors and for embedding.
+///
+/// Its definitions are under `$defs`.
 pub fn expect_schema(registry: &Registry) -> Value {
     let mut generator = kindlm_schema::generator();
     let mut nested = Map::new();
@@ -30,15 +32,15 @@ pub fn expect_schema(registry: &Registry) -> Value {
     let block = object(nested);
     match schemars::Schema::try_from(block) {
         Ok(schema) => kindlm_schema::finish(schema, generator),
-        // Unreachable: what was put together above is an object.
+        // Unreachable: the value above is an object.
         Err(_) => json!({"type": "object"}),
     }
 }
 
-/// The name of the definition of an entry of the list form; sets have entries of their own.
+/// The name of the definition of a list entry. The entries of sets refer to it.
 const LIST_ENTRY: &str = "ListEntry";
 
-/// Defines the schema of an entry of the list form, and gives the reference to it.
+/// Defines the schema of a list entry, and returns the reference to it.
 fn list_entry(registry: &Registry, generator: &mut SchemaGenerator) -> Value {
     let reference = json!({"$ref": format!("#/$defs/{LIST_ENTRY}")});
     let mut kinds = Vec::new();
@@ -66,7 +68,7 @@ fn list_entry(registry: &Registry, generator: &mut SchemaGenerator) -> Value {
     reference
 }
 
-/// The schema of an assertion's configuration, with what can be said about who judges.
+/// Returns the schema of an assertion's configuration, with the options about judges if it asks any.
 fn placed(registration: &Registration, generator: &mut SchemaGenerator) -> Value {
     let mut schema = (registration.schema)(generator).to_value();
     if !registration.build.asks_judges() {
@@ -84,14 +86,14 @@ fn placed(registration: &Registration, generator: &mut SchemaGenerator) -> Value
     schema
 }
 
-/// An object schema with these properties and no others.
+/// Returns an object schema with these properties and no others.
 fn object(properties: Map<String, Value>) -> Value {
     let mut schema = json!({"type": "object", "properties": {}, "additionalProperties": false});
     schema["properties"] = Value::Object(properties);
     schema
 }
 
-/// Puts a schema at a place such as `/guardrails/pii`, making the objects around it.
+/// Inserts a schema at a place such as `/guardrails/pii`, and creates the objects around it.
 fn insert(properties: &mut Map<String, Value>, pointer: &str, schema: Value) {
     let path = pointer.trim_start_matches('/');
     match path.split_once('/') {
@@ -112,7 +114,7 @@ fn with_summary(mut schema: Value, registration: &Registration) -> Value {
     schema
 }
 
-/// The schema of a list entry: the assertion's own keys and the options that every entry takes.
+/// Returns the schema of a list entry: the assertion's own keys and the common options.
 fn listed(schema: Value, registration: &Registration) -> Value {
     let mut schema = with_summary(schema, registration);
     let Value::Object(map) = &mut schema else { return schema };
@@ -178,7 +180,7 @@ fn option_schemas() -> [(&'static str, Value); 12] {
 }
 
 impl Known {
-    /// The shape of the configuration: in the list form with the options that every entry takes.
+    /// Returns the compiled schema; `list_form` adds the options that every entry takes.
     pub(super) fn shape(&self, list_form: bool) -> &Shape {
         let own = |generator: &mut SchemaGenerator| placed(self.registration, generator);
         if list_form {

@@ -1,4 +1,6 @@
-//! Texts of a check that are templates beside its `value`: what judges are told, and all of a check of the nested form.
+//! Templates of a check outside its `value`.
+//!
+//! These are the texts in prompts for judges, and all texts of a check in nested form.
 
 use serde_json::Value;
 
@@ -6,19 +8,21 @@ use super::Compiler;
 use super::value::fill_in;
 use crate::Build;
 
-/// The places of texts in prompts of judges.
+/// The places of templates in prompts for judges.
 const TEXTS: [&str; 3] = ["/criteria", "/rubric", "/value/goal"];
 
-/// The key of rules, and what of each a judge is told. They are rendered when the judge is asked, as tests share them.
+/// The key of the rules, and the texts of a rule that the judge gets.
+///
+/// They are rendered when the judge is asked, because several tests share the rules.
 const RULES: &str = "assertions";
 const OF_RULES: [&str; 2] = ["instruction", "criteria"];
 
-/// The parts of a check that are no templates: schemas, names of files, commands.
+/// The parts of a check that are not templates: schemas, file names, commands.
 const AS_WRITTEN: [&str; 6] =
     ["schema", "schemaFile", "argsSchema", "argsSchemaResolved", "run", "report"];
 
 impl Compiler<'_> {
-    /// Renders what a check is told beside its `value`, and tells the variables in it that have no value.
+    /// Renders the templates outside `value`, and reports the variables that are missing in them.
     pub(super) fn told(&mut self, build: Build, config: &mut Value, at: &str) {
         if let (Build::Plain(_), Some(map)) = (build, config.as_object_mut()) {
             let texts = map.iter_mut().filter(|(key, _)| !AS_WRITTEN.contains(&key.as_str()));

@@ -1,4 +1,4 @@
-//! The `value` of a list entry: read from a file, or rendered, before the assertion sees it.
+//! Resolution of the `value` of a list entry from a file or a template.
 
 use kindlm_types::{Problem, ProblemKind, pointer};
 use serde_json::Value;
@@ -6,10 +6,12 @@ use serde_json::Value;
 use crate::Setup;
 use crate::shared::template::{Variables, faulty, is_template};
 
-/// The prefix by which a value names a file.
+/// The prefix of a value that names a file.
 pub(super) const FILE: &str = "file://";
 
-/// The value as the assertion sees it; `None` if it is as written. Problems point from the value.
+/// Returns the resolved value, or `None` if it stays as written.
+///
+/// Pointers of problems start at the value.
 pub(super) fn resolve<'v>(
     value: &Value,
     takes_scripts: bool,
@@ -41,12 +43,12 @@ pub(super) fn resolve<'v>(
     }
 }
 
-/// True if an item of a list is a template, or names a file.
+/// Returns true if an item of a list is a template or names a file.
 fn is_changed(item: &Value) -> bool {
     item.as_str().is_some_and(|it| is_template(it) || it.starts_with(FILE))
 }
 
-/// Fills the variables into every text within a value, which stands at a place.
+/// Renders every template in a value. `at` is the place of the value.
 pub(super) fn fill_in(value: &mut Value, at: &str, variables: &Variables) -> Result<(), Problem> {
     match value {
         Value::String(text) if is_template(text) => {
@@ -64,12 +66,12 @@ pub(super) fn fill_in(value: &mut Value, at: &str, variables: &Variables) -> Res
     }
 }
 
-/// A text with its variables filled in.
+/// Renders a template.
 pub(super) fn rendered(text: &str, variables: &Variables) -> Result<String, Problem> {
     variables.render(text).map_err(faulty)
 }
 
-/// The content of a file: text without white space around it, or what a JSON or YAML file says.
+/// Reads a file: a text without white space around it, or the value in a JSON or YAML file.
 fn file(path: &str, takes_scripts: bool, setup: &Setup<'_>) -> Result<Option<Value>, Problem> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let ending = name.rsplit_once('.').map_or("", |(_, it)| it).to_ascii_lowercase();

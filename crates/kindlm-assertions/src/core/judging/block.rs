@@ -6,82 +6,88 @@ use kindlm_types::{Problem, ecma};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Most answers that one judge gives to one question.
+/// The highest number of samples per judge and question.
 const MOST_SAMPLES: u32 = 25;
 
 /// The default temperature of a judge that is asked several times.
 pub(super) const VARIED: f64 = 0.7;
 
-/// The judges, and the rule that joins several judgements.
+/// The judges, and the rules that combine several judgements.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct JudgeBlock {
-    /// The id of the model that judges; the suite's `defaults.judge.model`, else its first model if it is not given.
+    /// The id of the model that judges.
+    ///
+    /// The default is `defaults.judge.model` of the suite, else the first model of the suite.
     #[schemars(length(min = 1))]
     pub model: Option<String>,
     /// The ids of several models that judge: a jury.
     #[schemars(length(min = 1))]
     pub models: Option<Vec<String>>,
-    /// The number of samples of each judge.
+    /// The number of samples per judge: 1 to 25, by default 1.
     #[schemars(range(min = 1, max = 25))]
     pub samples: Option<u32>,
-    /// The temperature of the judge, from 0 to 2; 0.7 if a judge is asked several times, else 0.
+    /// The temperature of the judge, from 0 to 2.
+    ///
+    /// The default is 0.7 if a judge is asked several times, else 0.
     #[schemars(range(min = 0, max = 2))]
     pub temperature: Option<f64>,
-    /// The rule that joins the answers of one judge: `median`, `majority` or `mean`.
+    /// The rule that combines the samples of one judge: `median` (default), `majority` or `mean`.
     pub agg: Option<Agg>,
-    /// The rule that joins the verdicts of a jury: `majority`, `median`, `unanimous` or `veto`.
+    /// The rule that combines the verdicts of a jury: `majority` (default), `median`, `unanimous` or `veto`.
     pub jury: Option<Jury>,
-    /// The least number of readable judgements of the jury (without a jury: of the samples).
+    /// The lowest number of readable judgements, counted in jurors; without a jury, in samples.
     #[schemars(range(min = 1, max = 100))]
     pub quorum: Option<u32>,
 }
 
-/// The rule that joins several answers of one judge.
+/// The rule that combines the samples of one judge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Agg {
     /// The median of the scores.
     #[default]
     Median,
-    /// The verdict of more than half of them.
+    /// The verdict of more than half of the samples.
     Majority,
     /// The mean of the scores.
     Mean,
 }
 
-/// The rule that joins the verdicts of a jury.
+/// The rule that combines the verdicts of a jury.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Jury {
-    /// The verdict of more than half of them; a tie does not pass.
+    /// The verdict of more than half of the jurors; a tie does not pass.
     #[default]
     Majority,
-    /// The median of their scores.
+    /// The median of the scores.
     Median,
-    /// Passes if all of them pass.
+    /// Passes if all jurors pass.
     Unanimous,
-    /// Fails if one of them fails.
+    /// Fails if one juror fails.
     Veto,
 }
 
 impl JudgeBlock {
-    /// The keys, as they stand beside the other options of a check.
+    /// The keys of the block, which a check writes beside its other options.
     pub(crate) const KEYS: [&'static str; 7] =
         ["model", "models", "samples", "temperature", "agg", "jury", "quorum"];
 
-    /// True if it says nothing.
+    /// Returns true if no option is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// True if it says who judges.
+    /// Returns true if the block names the judges.
     pub fn names_judges(&self) -> bool {
         self.model.is_some() || self.models.is_some()
     }
 
-    /// What this block says, and what `below` says where it is silent. Who judges is one thing, whether it is one
-    /// model or several.
+    /// Returns this block, with `below` for the options that it does not set.
+    ///
+    /// `model` and `models` count as one option here. If this block names judges, `jury` and `quorum` of `below` do not
+    /// apply.
     #[must_use]
     pub fn over(self, below: &Self) -> Self {
         let (model, models, jury, quorum) = if self.names_judges() {
@@ -101,7 +107,9 @@ impl JudgeBlock {
         }
     }
 
-    /// The problems of the block by itself, whatever models there are. They point from the block.
+    /// Returns the problems of the block alone, without regard to the configured models.
+    ///
+    /// Pointers start at the block.
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut push = |key: &str, message: String, help: &str| {
@@ -144,7 +152,9 @@ impl JudgeBlock {
         problems
     }
 
-    /// The options of this block that have no effect on a check that is judged by `whole`. Problems point from the block.
+    /// Returns the options of this block that have no effect on a check that is judged by `whole`.
+    ///
+    /// Pointers of the problems start at the block.
     pub fn idle(&self, whole: &Self) -> Vec<Problem> {
         let several = whole.models.as_ref().is_some_and(|it| it.len() > 1);
         let samples = whole.samples.unwrap_or(1) > 1;
@@ -176,13 +186,14 @@ impl JudgeBlock {
         problems.into_iter().flatten().collect()
     }
 
-    /// The same with nothing in it that has no effect: two blocks have judges judge alike if they are equal so. Who
-    /// judges remains open where it is.
+    /// Returns the block in a normal form, without the options that have no effect.
+    ///
+    /// Two blocks judge alike if their normal forms are equal. A judge that is not named stays open.
     #[must_use]
     pub fn settled(&self) -> Self {
         let samples = self.samples.unwrap_or(1).max(1);
         let mut models = self.models.clone().unwrap_or_default();
-        // Each has one vote, wherever it stands.
+        // Each juror has one vote, so the order does not matter.
         models.sort_unstable();
         let several = models.len() > 1;
         let usual = if samples > 1 { VARIED } else { 0.0 };
@@ -210,14 +221,14 @@ impl JudgeBlock {
 }
 
 impl JudgeBlock {
-    /// The same with other names for the models.
+    /// Returns the block with each model id replaced by `name`.
     #[must_use]
     pub fn renamed(&self, name: impl Fn(&str) -> String) -> Self {
         let models = self.models.as_ref().map(|it| it.iter().map(|it| name(it)).collect());
         Self { model: self.model.as_deref().map(&name), models, ..self.clone() }
     }
 
-    /// The judges and their options, in words for the middle of a sentence.
+    /// Returns the judges and their options, in words for the middle of a sentence.
     pub fn in_words(&self) -> String {
         let it = self.settled();
         let mut how = Vec::new();
@@ -262,7 +273,7 @@ impl Jury {
     }
 }
 
-/// The least number that is a majority.
+/// Returns the smallest majority of `all`.
 pub(super) fn more_than_half(all: usize) -> usize {
     all / 2 + 1
 }

@@ -1,4 +1,4 @@
-//! Replies that choose one of several letters, and what each letter is worth.
+//! Replies that choose one of several letters, and the score of each letter.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,21 @@ use super::{Flaw, objects, text_of};
 pub(crate) struct Kind {
     /// The letter.
     pub(crate) letter: &'static str,
-    /// Its meaning for the output.
+    /// The meaning of the letter for the output.
     pub(crate) meaning: &'static str,
 }
 
-/// The score of each letter: the name of a table, or a score for each letter.
+/// The scores of the letters: the name of a table, or a score for each letter.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Scores {
     /// The name of a table that comes with the check.
     Preset(String),
-    /// A score from 0 to 1 for each letter; letters that are left out keep the score of the default table.
+    /// A score from 0 to 1 for each letter. A missing letter keeps the score of the default table.
     Table(BTreeMap<String, f64>),
 }
 
-/// A table of scores with a name.
+/// A named table of scores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Preset {
     pub(crate) name: &'static str,
@@ -41,21 +41,23 @@ pub(crate) struct Preset {
 pub(crate) struct Table {
     kinds: &'static [Kind],
     scores: Vec<f64>,
-    /// The table's name, or `custom`.
+    /// The name of the table, or `custom`.
     pub(crate) name: String,
 }
 
-/// A letter that was chosen.
+/// The letter that a judge chose.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Choice {
-    /// Its place among the letters.
+    /// The index of the letter in the table.
     pub(crate) index: usize,
-    /// In the judge's words; empty if it gave none.
+    /// The reason in the judge's words; empty if it gave none.
     pub(crate) reason: String,
 }
 
 impl Table {
-    /// The table that the configuration names, or the first of `presets`. Problems point from `scores`.
+    /// Builds the configured table; the default is the first of `presets`.
+    ///
+    /// Pointers of problems start at `scores`.
     pub(crate) fn new(
         kinds: &'static [Kind],
         presets: &'static [Preset],
@@ -98,7 +100,7 @@ impl Table {
         Ok(Self { kinds, scores, name })
     }
 
-    /// The letter that was chosen, what it means, and what it is worth.
+    /// Returns the chosen letter, its meaning and its score.
     pub(crate) fn get(&self, choice: &Choice) -> (&'static str, &'static str, f64) {
         let kind = self.kinds.get(choice.index);
         let score = self.scores.get(choice.index).copied().unwrap_or(f64::NAN);
@@ -106,12 +108,12 @@ impl Table {
     }
 }
 
-/// The letters in a row.
+/// Returns the letters, separated by commas.
 pub(crate) fn letters(kinds: &[Kind]) -> String {
     kinds.iter().map(|it| it.letter).collect::<Vec<_>>().join(", ")
 }
 
-/// The JSON Schema of a reply that chooses.
+/// Returns the JSON Schema of a reply that chooses a letter. `key` holds the letter.
 pub(crate) fn choice_schema(key: &str, kinds: &[Kind]) -> Value {
     let letters: Vec<&str> = kinds.iter().map(|it| it.letter).collect();
     let mut schema = serde_json::json!({
@@ -124,12 +126,12 @@ pub(crate) fn choice_schema(key: &str, kinds: &[Kind]) -> Value {
     schema
 }
 
-/// Why a reply with several letters chooses none.
+/// The reason why a reply with several letters has no verdict.
 const SEVERAL: &str = "it chooses several different letters";
 
-/// Reads the letter in a reply: in JSON under one of `keys`, else as `text` finds it in prose.
+/// Reads the letter in a reply: in JSON under one of `keys`, else in prose by `text`.
 ///
-/// A reply that names several different letters in JSON chooses none of them.
+/// A reply whose JSON names several different letters has no verdict.
 pub(crate) fn read_choice(
     reply: &str,
     keys: &[&str],
@@ -155,8 +157,10 @@ pub(crate) fn read_choice(
     chosen.map_or_else(|| text(reply), Ok)
 }
 
-/// The letter in round brackets, as `(C) the same`; several different ones choose none. Nor does one that stands so in
-/// what is `judged`: it may be a quotation.
+/// Returns the letter in round brackets, as in `(C) the same`.
+///
+/// Several different letters give no verdict. A letter that also stands in brackets in a `judged` text gives none
+/// either, because it may be a quotation.
 pub(crate) fn in_brackets(reply: &str, kinds: &[Kind], judged: &[&str]) -> Result<Choice, Flaw> {
     let mut chosen: Option<Choice> = None;
     for (start, _) in reply.match_indices('(') {
@@ -181,8 +185,10 @@ pub(crate) fn in_brackets(reply: &str, kinds: &[Kind], judged: &[&str]) -> Resul
     chosen.ok_or_else(|| format!("it chooses none of {}", letters(kinds)).into())
 }
 
-/// The letter that a reply ends with, as a word of its own. Not one that stands alone in a line of what is `judged`, if it
-/// does so in the reply, else not one that is a word there: it may be a quotation.
+/// Returns the letter at the end of a reply, if it is a word of its own.
+///
+/// A letter that occurs in the same form in a `judged` text gives no verdict, because it may be a quotation. The form
+/// is a whole line if the letter has a line of its own in the reply, else a word.
 pub(crate) fn at_end(reply: &str, kinds: &[Kind], judged: &[&str]) -> Result<Choice, Flaw> {
     let text = reply.trim_end();
     let ends = |letter: &str| {
@@ -202,7 +208,7 @@ pub(crate) fn at_end(reply: &str, kinds: &[Kind], judged: &[&str]) -> Result<Cho
     Ok(Choice { index, reason: text.to_owned() })
 }
 
-/// Fails if a letter stands in what is judged as it does in the reply.
+/// Fails if the letter occurs in a judged text in the same form as in the reply.
 fn unquoted_letter(
     letter: &str,
     judged: &[&str],

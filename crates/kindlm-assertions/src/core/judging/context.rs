@@ -1,4 +1,4 @@
-//! What checks of retrieval need beside the output: what was asked, and the context that was found for it.
+//! The question and the retrieved context, which checks of retrieval judge together with the output.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ use crate::{Evidence, Setup};
 pub(crate) enum ContextSource {
     /// The variable `context` of the test.
     Variable,
-    /// A script that takes it out of the output.
+    /// A script that extracts the context from the output.
     Script([View; 1]),
 }
 
-/// The context that was found.
+/// The retrieved context.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Context {
-    /// As it is written: a text, or a list of texts.
+    /// The context as written: a text, or a list of texts.
     pub(crate) value: Value,
-    /// As one text.
+    /// The context as one text.
     pub(crate) text: String,
 }
 
 impl ContextSource {
-    /// The source by the check's `contextTransform`. Problems point from there.
+    /// Builds the source from the check's `contextTransform`. Pointers of problems start there.
     pub(crate) fn new(transform: Option<&str>, setup: &Setup<'_>) -> Result<Self, Problem> {
         match transform {
             None => Ok(Self::Variable),
@@ -41,7 +41,7 @@ impl ContextSource {
     }
 }
 
-/// The context, or why it is not known.
+/// Returns the context, or the reason why the judge cannot be asked yet.
 pub(crate) fn context_of(
     frame: &Frame,
     source: &ContextSource,
@@ -85,7 +85,7 @@ pub(crate) fn context_of(
     }
 }
 
-/// The question, or the reason why it is unknown.
+/// Returns the question, or an errored result if it is unknown.
 pub(crate) fn question_of(frame: &Frame, execution: &Execution) -> Result<String, Unasked> {
     let asked = asked(execution);
     if !asked.trim().is_empty() {
@@ -96,7 +96,7 @@ pub(crate) fn question_of(frame: &Frame, execution: &Execution) -> Result<String
     Err(Unasked::Never(Box::new(frame.errored(EVIDENCE_MISSING, message))))
 }
 
-/// The question: the variable `query` of the test, else the last message of the user; empty if it is unknown.
+/// Returns the variable `query`, else the last message of the user; empty if both are missing.
 pub(crate) fn asked(execution: &Execution) -> String {
     let variable = match execution.vars.get("query") {
         None | Some(Value::Null) => None,

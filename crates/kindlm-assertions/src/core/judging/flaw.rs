@@ -1,14 +1,15 @@
-//! Why a reply gives no verdict.
+//! The reasons why a reply of a judge gives no verdict.
 
 use std::fmt;
 
-/// Why a reply gives no verdict, as a fragment of a sentence about the reply.
+/// The reason why a reply gives no verdict, as a fragment of a sentence about the reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
     /// The reply cannot be read. The judge is asked again.
     Unreadable(String),
-    /// The reply gives two verdicts that exclude each other. The judge is not asked again: a second reply would only
-    /// choose one of them.
+    /// The reply contains two verdicts that exclude each other.
+    ///
+    /// The judge is not asked again, because a second reply would only choose one of them.
     Contradiction(String),
 }
 

@@ -1,4 +1,4 @@
-//! What graded checks share: a question to a judge, what its reply comes to, and the result.
+//! Shared parts of graded checks: the question to a judge, its reply, and the result.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,29 +14,29 @@ use crate::core::check::TOLERANCE;
 use crate::core::grade::Grade;
 use crate::{Assertion, Built, Evidence, Own, Traits};
 
-/// The parts of every graded check: its name, its options, and its prompt.
+/// The common parts of a graded check: its name, its options, and its prompt.
 #[derive(Debug)]
 pub(crate) struct Frame {
-    /// The assertion's id.
+    /// The id of the assertion.
     pub(crate) id: &'static str,
-    /// Names the check in results.
+    /// The label of the check in results.
     pub(crate) label: String,
-    /// `not-` and `threshold`.
+    /// The options `not-` and `threshold`.
     pub(crate) own: Own,
-    /// The prompt of the judge.
+    /// The prompt for the judge.
     pub(crate) prompt: GradingPrompt,
-    /// The criterion of the check, if it has one: in a few words, and its digest.
+    /// The criterion of the check in a few words and its digest, if it has one.
     criterion: Option<(String, String)>,
 }
 
-/// A check's own finding, before `not-` is applied.
+/// The finding of a graded check, before `not-` is applied.
 #[derive(Debug)]
 pub(crate) struct Graded {
-    /// The finding.
+    /// The grade.
     pub(crate) grade: Grade,
-    /// The message of a failure, if it says more than the reason.
+    /// The message of a failure, if it differs from the reason.
     pub(crate) message: Option<String>,
-    /// Further metadata.
+    /// The additional metadata.
     pub(crate) metadata: Map<String, Value>,
 }
 
@@ -54,17 +54,17 @@ impl Graded {
     }
 }
 
-/// Why a question is not put.
+/// The reason why the judge is not asked.
 #[derive(Debug)]
 pub(crate) enum Unasked {
-    /// Something else must be found out first.
+    /// Another question must be answered first.
     First(Box<Question>),
-    /// The check cannot be made.
+    /// The check cannot be evaluated; this is its result.
     Never(Box<AssertionResult>),
 }
 
 impl Frame {
-    /// The frame of a check. `name` is what its label begins with, `about` what it is about.
+    /// Creates the frame of a check. Its label consists of `name` and `about`.
     pub(crate) fn new(
         id: &'static str,
         name: &str,
@@ -77,13 +77,13 @@ impl Frame {
         Self { id, label, own, prompt, criterion: None }
     }
 
-    /// The same for a check that judges by this criterion.
+    /// Returns the frame with the criterion that the check judges by.
     pub(crate) fn by(self, criterion: &str) -> Self {
         let name = short(&Value::from(criterion), 80);
         Self { criterion: Some((name, digest(&[criterion]))), ..self }
     }
 
-    /// The instructions for the judges, with the prompts in the order in which they are used.
+    /// Returns the instructions for the judges, with the prompts in the order of their use.
     pub(crate) fn instructions<'a>(
         &'a self,
         prompts: impl IntoIterator<Item = &'a GradingPrompt>,
@@ -91,23 +91,23 @@ impl Frame {
         Instructions::of(prompts).by(self.criterion.clone())
     }
 
-    /// A result that is errored.
+    /// Returns an errored result.
     pub(crate) fn errored(&self, code: FailureCode, message: impl Into<String>) -> AssertionResult {
         self.told(AssertionResult::errored(self.id, &self.label, code, message))
     }
 
-    /// A result with this verdict.
+    /// Returns a result with this verdict.
     pub(crate) fn with_verdict(&self, verdict: Verdict) -> AssertionResult {
         self.told(AssertionResult::new(self.id, &self.label, verdict))
     }
 
-    /// The result of a check that is evaluated before all its questions are answered.
+    /// Returns the result of a check that is evaluated before all its questions are answered.
     pub(crate) fn unfinished(&self) -> AssertionResult {
         let message = "Something that the check depends on has not been found out";
         self.errored(FailureCode::INTERNAL_ERROR, message)
     }
 
-    /// The question, by the check's prompt; see [`GradingPrompt::inquiry`].
+    /// Builds the question from the check's prompt; see [`GradingPrompt::inquiry`].
     pub(crate) fn inquiry(
         &self,
         evidence: &Evidence<'_>,
@@ -118,7 +118,7 @@ impl Frame {
         self.inquiry_by(&self.prompt, evidence, vars, max_tokens, own)
     }
 
-    /// The question, by another prompt than the first, for checks that ask several things.
+    /// Builds a question from another prompt, for checks that ask several questions.
     pub(crate) fn inquiry_by(
         &self,
         prompt: &GradingPrompt,
@@ -132,12 +132,12 @@ impl Frame {
             .map_err(|why| Unasked::Never(Box::new(self.errored(EVAL_ERROR, cannot_be_put(&why)))))
     }
 
-    /// The result where there is no reply that could be read.
+    /// Returns the errored result for a missing or unreadable reply.
     pub(crate) fn lost(&self, obstacle: &Obstacle<'_>) -> AssertionResult {
         self.told(obstacle.result(self.id, &self.label, PARSE_ERROR))
     }
 
-    /// The result of what was found: `not-` turns it round.
+    /// Returns the result of a finding, inverted for `not-`.
     pub(crate) fn result(&self, graded: Graded) -> AssertionResult {
         let Graded { mut grade, message: more, metadata } = graded;
         if self.own.negate {
@@ -156,7 +156,7 @@ impl Frame {
         self.told(result)
     }
 
-    /// The verdict of a score alone by the check's rule, with `not-` applied.
+    /// Returns the verdict for a score by the check's rule, inverted for `not-`.
     pub(crate) fn decided(
         &self,
         score: Score,
@@ -175,40 +175,42 @@ impl Frame {
     }
 }
 
-/// A check that puts one question to a judge.
+/// A check that asks a judge one question.
 pub(crate) trait Grader: fmt::Debug + Send + Sync {
-    /// The content of a reply.
+    /// The parsed content of a reply.
     type Reading;
 
-    /// The parts of every graded check.
+    /// Returns the common parts of the check.
     fn frame(&self) -> &Frame;
 
-    /// The question, or why it is not put.
+    /// Builds the question, or returns the reason why the judge is not asked.
     fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked>;
 
-    /// The verdict of a reply, or why it has none.
+    /// Parses a reply, or returns the reason why it gives no verdict.
     fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Self::Reading, Flaw>;
 
-    /// The grade of a reply.
+    /// Returns the grade for a parsed reply.
     fn grade(&self, evidence: &Evidence<'_>, reading: Self::Reading) -> Graded;
 
-    /// The grade of a score, if the verdict depends on nothing else.
+    /// Returns the grade for a score, if the grade depends on nothing else.
     fn decide(&self, _score: f64) -> Option<Grade> {
         None
     }
 
-    /// Further evidence that the verdict depends on, beside the output, its input and the variables of the test.
+    /// Returns the further evidence that the verdict depends on, in words.
+    ///
+    /// The output, its input and the variables of the test do not count.
     fn hangs_on(&self) -> Option<&'static str> {
         None
     }
 }
 
-/// The assertion that puts the one question of a [`Grader`].
+/// The assertion that asks the single question of a [`Grader`].
 #[derive(Debug)]
 pub(crate) struct One<T>(pub(crate) T);
 
 impl<T: Grader + 'static> One<T> {
-    /// The check as the registry takes it.
+    /// Returns the check as the registry expects it.
     #[expect(clippy::unnecessary_wraps, reason = "what builds a check ends with it")]
     pub(crate) fn built(grader: T) -> Built {
         Ok(Arc::new(Self(grader)))
@@ -258,26 +260,26 @@ impl<T: Grader> Assertion for One<T> {
     }
 }
 
-/// Says that a question is not put, and why.
+/// Returns the message for a question that cannot be asked.
 pub(crate) fn cannot_be_put(why: &str) -> String {
     format!("The question to the judge cannot be put: {why}")
 }
 
-/// A problem of the configuration, at a key of it.
+/// Moves a problem under a key of the configuration.
 pub(crate) fn at(key: &str, problem: Problem) -> Vec<Problem> {
     vec![problem.under(key)]
 }
 
-/// The least share that passes where a check of shares does not say.
+/// The default threshold of a check that grades a share.
 const SHARE: f64 = 0.5;
 
-/// A share of a whole, held against a threshold.
+/// Grades a share of a whole against a threshold.
 pub(crate) fn share_held(name: &str, part: usize, all: usize, threshold: Option<f64>) -> Grade {
     let count = |it: usize| u32::try_from(it).map_or(f64::NAN, f64::from);
     held(name, count(part) / count(all), threshold)
 }
 
-/// A score, held against a threshold.
+/// Grades a score against a threshold.
 pub(crate) fn held(name: &str, score: f64, threshold: Option<f64>) -> Grade {
     let threshold = threshold.unwrap_or(SHARE);
     let pass = score >= threshold - TOLERANCE;

@@ -1,11 +1,11 @@
-//! What the judges of a check are told: what makes one judge another, and what its verdict hangs on.
+//! The instructions for the judges of a check, and the evidence that the verdict depends on.
 
 use kindlm_types::Problem;
 use serde_json::{Map, Value};
 
 use super::{GradingPrompt, digest};
 
-/// The instructions for the judges of a check, and the further evidence that their verdict depends on.
+/// The instructions for the judges of a check, and the further evidence for the verdict.
 #[derive(Clone, Debug, Default)]
 pub struct Instructions {
     digests: Vec<String>,
@@ -14,64 +14,70 @@ pub struct Instructions {
     beyond: Option<&'static str>,
 }
 
-/// One of the things that a check has judged: what calibrations are kept for.
+/// A criterion that a check judges by. Calibrations are stored per criterion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Criterion {
     /// The criterion in a few words, or the id of the rule.
     pub name: String,
-    /// The digest of its text.
+    /// The digest of the criterion's text.
     pub digest: String,
 }
 
 impl Instructions {
-    /// Instructions that never vary.
+    /// Returns instructions that never vary.
     pub(crate) fn fixed(system: &str) -> Self {
         Self { digests: vec![digest(&[system])], ..Self::default() }
     }
 
-    /// The prompts of a check, in the order in which they are used.
+    /// Returns instructions from the prompts of a check, in the order of their use.
     pub(crate) fn of<'p>(prompts: impl IntoIterator<Item = &'p GradingPrompt>) -> Self {
         let prompts: Vec<GradingPrompt> = prompts.into_iter().cloned().collect();
         let digests = prompts.iter().map(|it| it.digest().to_owned()).collect();
         Self { digests, prompts, ..Self::default() }
     }
 
-    /// The same for a check that judges by these criteria, each with its name and its digest. A check without criteria
-    /// judges all outputs by the same instructions.
+    /// Adds the criteria of a check, each with its name and digest.
+    ///
+    /// A check without criteria judges all outputs by the same instructions.
     pub(crate) fn by(self, criteria: impl IntoIterator<Item = (String, String)>) -> Self {
         let criteria = criteria.into_iter().map(|(name, digest)| Criterion { name, digest });
         Self { criteria: criteria.collect(), ..self }
     }
 
-    /// The same for a verdict that hangs on more than an output, its input and the variables of the test: on what.
+    /// Adds the further evidence that the verdict depends on, in words.
+    ///
+    /// The output, its input and the variables of the test do not count.
     pub(crate) fn beyond(self, what: &'static str) -> Self {
         Self { beyond: Some(what), ..self }
     }
 
-    /// Names the prompts: with others it is another judge.
+    /// Returns the digests of the prompts. Other digests mean another judge.
     pub fn digests(&self) -> &[String] {
         &self.digests
     }
 
-    /// The criterion, if checks of this kind have different ones.
+    /// Returns the criteria. They are empty if all checks of this kind judge by the same instructions.
     pub fn criteria(&self) -> &[Criterion] {
         &self.criteria
     }
 
-    /// What the verdict hangs on that an output with its input and the variables of the test does not tell, if there is
-    /// something: people who look at these cannot be asked whether they agree.
+    /// Returns the evidence for the verdict beyond the output, its input and the variables of the test.
+    ///
+    /// If there is any, people who see only those three cannot be asked for their agreement.
     pub fn hangs_on(&self) -> Option<&'static str> {
         self.beyond
     }
 
-    /// Prompts of the user's own that do not show the judge what it judges. They may be meant, so they are no mistakes;
-    /// points from the check.
+    /// Returns a problem for each user prompt that does not show the judged text to the judge.
+    ///
+    /// Such a prompt may be intended, so the problem is only a hint. Pointers start at the check.
     pub fn blind(&self) -> Vec<Problem> {
         self.prompts.iter().filter_map(GradingPrompt::blind).collect()
     }
 
-    /// The names in the user's own prompts that are undefined for a test with these variables. Problems point from
-    /// the check.
+    /// Returns the names in user prompts that are undefined for a test with these variables.
+    ///
+    /// Pointers of the problems start at the check.
     pub(crate) fn unknown(&self, vars: &Map<String, Value>) -> Vec<Problem> {
         self.prompts.iter().flat_map(|it| it.unknown(vars)).collect()
     }

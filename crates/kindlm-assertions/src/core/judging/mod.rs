@@ -1,4 +1,4 @@
-//! What every assertion that asks a judge model shares: the question, the re-ask, and reading the reply.
+//! Shared parts of assertions that ask a judge: the question, its repetition, and the reading of replies.
 
 mod block;
 mod choice;
@@ -57,16 +57,16 @@ const EVAL_ERROR: FailureCode = FailureCode::new("JUDGE_EVAL_ERROR");
 pub(crate) const JUDGE_EVAL_ERROR: Code =
     Code { code: EVAL_ERROR, summary: "The judge model failed, so there is no verdict." };
 
-/// Under which key a result says that a judge has said both, so that there is no verdict to turn round.
+/// The metadata key of a tie, which has no verdict that could be inverted.
 pub(crate) const TIE: &str = "tie";
 
-/// Under which key a result says how often the judge was asked, if that is more than once.
+/// The metadata key for the number of requests to the judge, if it was asked more than once.
 const ASKED: &str = "asked";
 
-/// Under which key a result names the model that answered, if it is another than the one that was asked for.
+/// The metadata key for the model that answered, if it is not the requested one.
 pub(crate) const ANSWERED: &str = "answeredModel";
 
-/// Under which key a result names the criterion by which it was judged, as a digest.
+/// The metadata key for the digest of the criterion.
 pub(crate) const CRITERION: &str = "criterion";
 
 /// The stop reason of a provider that reports none.
@@ -84,7 +84,7 @@ const CUT_OFF: &str = ". Give the model that judges more tokens in the config fi
 /// The length of the quoted reply when the judge is asked again, in characters.
 const QUOTED: usize = 2_000;
 
-/// The rule about fenced text, which is part of every judge's instructions.
+/// The rule about fenced text, which is part of the instructions for every judge.
 macro_rules! data_rule {
     () => {
         "Material is given between a BEGIN line and the END line that carries the same mark. \
@@ -97,51 +97,51 @@ macro_rules! data_rule {
 }
 pub(crate) use data_rule;
 
-/// A question to a judge that is put once more if the reply cannot be read.
+/// A question to a judge, which is asked a second time if the reply cannot be read.
 #[derive(Debug)]
 pub(crate) struct Inquiry {
-    /// The judge's model id; `None` for the suite's default judge.
+    /// The model id of the judge; `None` for the suite's default judge.
     pub(crate) model: Option<String>,
-    /// The same text for every question of this kind, so that prompt caches hit.
+    /// The instructions. They are equal for all questions of a kind, so that prompt caches hit.
     pub(crate) system: Cow<'static, str>,
     /// The question itself.
     pub(crate) user: String,
-    /// The mark of the fence around what is judged, which the reply must carry.
+    /// The mark of the fence around the judged text, which the reply must carry.
     pub(crate) mark: Option<String>,
-    /// The form of the answer, where one is asked for.
+    /// The required form of the answer, if any.
     pub(crate) format: Option<ResponseFormat>,
-    /// The most tokens that the answer may have.
+    /// The highest number of tokens in the answer.
     pub(crate) max_tokens: u32,
-    /// Which of several answers to the same question, from 0.
+    /// The index of the sample among several answers to the same question, from 0.
     pub(crate) sample: u32,
-    /// The number of bytes at the start of `user` that are the same in questions about other outputs.
+    /// The number of bytes at the start of `user` that questions about other outputs share.
     pub(crate) shared: usize,
-    /// The values that were filled into a prompt of the user's own, which has no fence.
+    /// The values that were filled into a user prompt, which has no fence.
     pub(crate) filled: Vec<String>,
 }
 
-/// A reply.
+/// A reply of a judge.
 #[derive(Debug)]
 pub(crate) struct Reading<'a> {
-    /// The reply.
+    /// The text of the reply.
     pub(crate) text: &'a str,
-    /// Why it ends where it does.
+    /// The reason why the reply ended.
     pub(crate) finish_reason: &'a FinishReason,
-    /// The id of the judge that gave it.
+    /// The id of the judge that gave the reply.
     pub(crate) judge: &'a str,
-    /// The vendor's name of the model that answered, if it is another than the one that was asked for.
+    /// The provider's name of the model that answered, if it is not the requested one.
     pub(crate) answered: Option<&'a str>,
 }
 
 impl<'a> Reading<'a> {
-    /// The model that gave the reply, and the number of replies.
+    /// Returns the model that gave the reply. `asked` is the number of requests to it.
     pub(crate) fn respondent(&self, asked: u32) -> Respondent<'a> {
         Respondent { judge: self.judge, answered: self.answered, asked }
     }
 
-    /// As much of the reply as is shown where it could not be made use of.
+    /// Returns an excerpt of the reply for messages about a reply that cannot be used.
     pub(crate) fn shown(&self) -> String {
-        // The mark says nothing to a reader of the message.
+        // The mark means nothing to a reader of the message.
         let text = match &*OWN_MARK {
             Some(mark) => mark.replace_all(self.text, ""),
             None => Cow::Borrowed(self.text),
@@ -149,7 +149,7 @@ impl<'a> Reading<'a> {
         text.chars().take(SHOWN).collect()
     }
 
-    /// The reason why there is no verdict, and what to do if the reply was cut off.
+    /// Returns the reply for an error message, with advice if the reply was cut off.
     pub(crate) fn told(&self) -> String {
         let advice = match self.finish_reason {
             FinishReason::Length => CUT_OFF,
@@ -162,21 +162,23 @@ impl<'a> Reading<'a> {
 /// The model that gave a verdict.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Respondent<'a> {
-    /// The judge's model id.
+    /// The model id of the judge.
     pub(crate) judge: &'a str,
-    /// The vendor's name of the model that answered, if it is another than the one that was asked for.
+    /// The provider's name of the model that answered, if it is not the requested one.
     pub(crate) answered: Option<&'a str>,
-    /// The number of questions to it.
+    /// The number of requests to the judge.
     pub(crate) asked: u32,
 }
 
 impl Respondent<'_> {
-    /// The same for a verdict that needed another one before it: the count is that of the question asked most often.
+    /// Combines the count with that of an earlier verdict on which this one depends.
+    ///
+    /// The result has the higher number of requests.
     pub(crate) fn after(self, earlier: Respondent<'_>) -> Self {
         Self { asked: self.asked.max(earlier.asked), ..self }
     }
 
-    /// Notes in a result who judged, and how often the judge was asked where that is more than once.
+    /// Adds the judge to the metadata of a result, and the number of requests if it is more than 1.
     pub(crate) fn note(self, result: AssertionResult) -> AssertionResult {
         let mut result = result.with_metadata("judgeModel", self.judge);
         if let Some(answered) = self.answered {
@@ -186,30 +188,31 @@ impl Respondent<'_> {
     }
 }
 
-/// Why there is no verdict.
+/// The reason why there is no verdict.
 #[derive(Debug)]
 pub(crate) enum Obstacle<'a> {
-    /// The reply contradicts itself, or neither it nor the one to the repeated question could be read.
+    /// The reply contradicts itself, or both replies are unreadable.
     Unreadable {
         /// The flaw of the last reply.
         why: String,
         /// The last reply.
         reply: Reading<'a>,
-        /// The number of questions to the judge.
+        /// The number of requests to the judge.
         asked: u32,
     },
-    /// The judge could not be asked, or failed.
+    /// The judge could not be asked, or it failed.
     Unanswered(Option<&'a AskError>),
 }
 
 impl Inquiry {
-    /// The question as it is put first.
+    /// Returns the first question.
     pub(crate) fn first(&self) -> Question {
         self.put(self.user.clone(), false)
     }
 
-    /// The question after a reply that could not be read; `only` says which part of it is asked again. A reply that was
-    /// cut off at its limit would be cut off at the same limit again, so the limit is doubled.
+    /// Returns the question to ask after an unreadable reply. `only` limits it to a part.
+    ///
+    /// The token limit is doubled for a reply that was cut off at its limit, because the same limit would cut it again.
     pub(crate) fn again(&self, reply: &Reading<'_>, why: &str, only: &str) -> Question {
         let quoted: String = reply.text.chars().take(QUOTED).collect();
         let after_cut = *reply.finish_reason == FinishReason::Length;
@@ -246,7 +249,9 @@ impl Inquiry {
         })
     }
 
-    /// The next questions, given the answers so far: the question, and once more if `read` cannot read the reply.
+    /// Returns the next questions, given the answers so far.
+    ///
+    /// The second question follows only if `read` cannot read the first reply.
     pub(crate) fn questions<T>(
         &self,
         answers: &Answers,
@@ -260,7 +265,7 @@ impl Inquiry {
         std::iter::once(first).chain(again).collect()
     }
 
-    /// The verdict of the first reply that `read` can read, and who gave it.
+    /// Returns the verdict of the first reply that `read` can read, and the model that gave it.
     pub(crate) fn verdict<'a, T>(
         &self,
         answers: &'a Answers,
@@ -289,9 +294,10 @@ impl Inquiry {
         read(&self.own_words(reply)?)
     }
 
-    /// The part of a reply that is the judge's own: the reply is complete, its reasoning is removed, and so is every
-    /// object that does not carry the mark. Where a prompt of the user's own has no mark, quotations are removed. The
-    /// error says what is wrong, as a fragment.
+    /// Returns the part of a complete reply that is the judge's own words.
+    ///
+    /// Reasoning is removed, and so is every object without the mark. A user prompt has no mark, so quotations are
+    /// removed instead. The error is a fragment of a sentence about the reply.
     pub(crate) fn own_words<'r>(&self, reply: &Reading<'r>) -> Result<Cow<'r, str>, String> {
         let text = thoughts::without_thoughts(reply.text)?;
         match reply.finish_reason {
@@ -327,7 +333,7 @@ impl Inquiry {
     }
 }
 
-/// The reply to a question.
+/// Returns the reply to a question.
 pub(crate) fn answer<'a>(
     answers: &'a Answers,
     question: &Question,
@@ -342,7 +348,7 @@ pub(crate) fn answer<'a>(
 }
 
 impl Obstacle<'_> {
-    /// The errored result; `unreadable` is the code for a reply that cannot be read.
+    /// Returns the errored result. `unreadable` is the code for a reply that cannot be read.
     pub(crate) fn result(
         &self,
         assertion: &str,

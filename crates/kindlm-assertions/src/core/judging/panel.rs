@@ -1,7 +1,8 @@
-//! The judges of a check at work: one model or a jury of several, each asked once or several times.
+//! The judge panel: one model or a jury of several, each asked once or several times.
 //!
-//! A check asks as if there were one judge. The panel puts its questions to every seat, has it evaluate the answers of
-//! each, and takes the results together; so whatever asks a judge can be judged by a jury.
+//! A check asks its questions as if there were a single judge. The panel repeats the questions for every juror and
+//! sample, evaluates the check on the answers of each, and combines the results. So every check that asks a judge can
+//! have a jury.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,11 +17,12 @@ use super::block::{Agg, JudgeBlock, Jury, VARIED, more_than_half};
 use super::votes::{Ballot, How, combine};
 use crate::{Assertion, Evidence, Setup, Traits};
 
-/// Under which key results say how they were judged.
+/// The metadata key for the judges and their options.
 const JUDGING: &str = "judging";
 
-/// Who judged a result, and how, as far as it says: [settled](JudgeBlock::settled), with the ids of models as the run
-/// had them. `None` if no model judged.
+/// Returns the judges of a result and their options; `None` if no model judged.
+///
+/// The block is in [normal form](JudgeBlock::settled), with the model ids of the run.
 pub fn judged_by(result: &AssertionResult) -> Option<JudgeBlock> {
     if let Some(told) = result.metadata.get(JUDGING) {
         return JudgeBlock::deserialize(told).ok();
@@ -29,7 +31,7 @@ pub fn judged_by(result: &AssertionResult) -> Option<JudgeBlock> {
     Some(JudgeBlock { model: Some(model.to_owned()), ..JudgeBlock::default() })
 }
 
-/// The vendors' names of the models that judged a result, where they are others than those that were asked for.
+/// Returns the provider's names of the models that answered, where they are not the requested ones.
 pub fn answered_by(result: &AssertionResult) -> Vec<&str> {
     let panel = result.metadata.get("panel").and_then(|it| it.get("votes"));
     let votes = panel.and_then(Value::as_array).into_iter().flatten();
@@ -44,19 +46,19 @@ pub fn answered_by(result: &AssertionResult) -> Vec<&str> {
 pub(crate) struct Panel {
     /// The model of each juror; `None` for the suite's judge.
     jurors: Vec<Option<String>>,
-    /// The number of samples of each.
+    /// The number of samples per juror.
     samples: u32,
-    /// The temperature, if one is set.
+    /// The temperature, if it is configured.
     temperature: Option<f64>,
     agg: Agg,
     jury: Jury,
     quorum: Option<u32>,
-    /// The block that it was made of, [settled](JudgeBlock::settled).
+    /// The block that the panel was built from, in [normal form](JudgeBlock::settled).
     judging: JudgeBlock,
 }
 
 impl Panel {
-    /// The panel of a block, or every problem with the block.
+    /// Builds the panel of a block, or returns all problems of the block.
     pub(crate) fn new(block: &JudgeBlock, setup: &Setup<'_>) -> Result<Self, Vec<Problem>> {
         let mut problems = block.problems();
         let named = block.model.iter().map(|it| ("/model".to_owned(), it));
@@ -81,7 +83,7 @@ impl Panel {
         })
     }
 
-    /// The assertion as it is judged by this panel.
+    /// Wraps an assertion so that this panel judges it.
     pub(crate) fn judging(self, assertion: Arc<dyn Assertion>) -> Arc<dyn Assertion> {
         if self.jurors == [None] && self.samples == 1 && self.temperature.is_none() {
             return assertion;
@@ -89,7 +91,9 @@ impl Panel {
         Arc::new(Paneled { panel: self, assertion })
     }
 
-    /// Says in a result how it was judged, so that a verdict of three samples is never taken for one of one.
+    /// Adds the judges and their options to the metadata of a result.
+    ///
+    /// So a verdict of three samples cannot be mistaken for a verdict of one.
     fn tell(&self, result: &mut AssertionResult) {
         let mut judging = self.judging.clone();
         if judging.models.is_none() {
@@ -97,18 +101,18 @@ impl Panel {
             let model = result.metadata.get("judgeModel").or_else(of_votes).and_then(Value::as_str);
             judging.model = model.map(str::to_owned).or(judging.model);
         }
-        // A block that was read can be written.
+        // A block that was deserialized can be serialized.
         let told = serde_json::to_value(&judging).unwrap_or_default();
         let told = told.as_object().into_iter().flatten().filter(|(_, it)| !it.is_null());
         let told: Map<String, Value> = told.map(|(key, it)| (key.clone(), it.clone())).collect();
-        // One model that is asked once is named already.
+        // A single model that is asked once is in the metadata already.
         if told.keys().any(|key| key != "model") {
             result.metadata.insert(JUDGING.to_owned(), Value::Object(told));
         }
     }
 
     fn seats(&self) -> impl Iterator<Item = Seat> + '_ {
-        // Answers that cannot differ say nothing about whether a judge agrees with itself.
+        // Without a temperature, all samples would be equal and could not show any disagreement.
         let temperature = self.temperature.or((self.samples > 1).then_some(VARIED));
         self.jurors.iter().flat_map(move |model| {
             (0..self.samples).map(move |sample| Seat {
@@ -120,7 +124,7 @@ impl Panel {
         })
     }
 
-    /// The rule that joins the samples of one juror.
+    /// Returns the rule that combines the samples of one juror.
     fn by_juror(&self) -> Ballot {
         let how = match self.agg {
             Agg::Median => How::Median,
@@ -135,7 +139,7 @@ impl Panel {
         }
     }
 
-    /// The rule that joins the jurors.
+    /// Returns the rule that combines the jurors.
     fn by_jury(&self) -> Ballot {
         let all = self.jurors.len();
         let (how, quorum) = match self.jury {

@@ -1,4 +1,4 @@
-//! A configured assertion with the options that every assertion takes.
+//! A configured assertion, together with the options that every assertion takes.
 
 mod traits;
 
@@ -13,24 +13,24 @@ use crate::core::scripting::View;
 
 pub use traits::{LooksAt, Traits};
 
-/// The options that every entry of the list form takes.
+/// The options that every entry in list form takes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The effect of a failure.
     pub severity: Severity,
-    /// True if the check was written with `not-`: pass and fail change places.
+    /// True if the check was written with `not-`, so that pass and fail are swapped.
     pub negate: bool,
-    /// The least score that passes, instead of the assertion's own decision.
+    /// The lowest score that passes. It replaces the assertion's own decision.
     pub threshold: Option<f64>,
-    /// The share in the weighted mean score.
+    /// The weight of the score in the weighted mean; 1 by default.
     pub weight: f64,
-    /// The named score that the check contributes to.
+    /// The name of the metric that the score is counted under.
     pub metric: Option<String>,
-    /// Shown instead of the assertion's own label.
+    /// The label that replaces the assertion's own label in results.
     pub label: Option<String>,
-    /// True if the execution goes no further if the check does not hold.
+    /// True if a failure of this check ends the execution.
     pub require: bool,
-    /// Why the check is not made, if it is not.
+    /// The reason for skipping the check; `None` if it is evaluated.
     pub skip: Option<String>,
 }
 
@@ -49,31 +49,35 @@ impl Default for Options {
     }
 }
 
-/// A configured assertion, ready to be evaluated any number of times.
+/// A configured assertion that can be evaluated any number of times.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// The facts about the assertion.
+    /// The static facts about the assertion: id, summary, failure codes.
     pub meta: &'static Meta,
-    /// The assertion.
+    /// The configured assertion.
     pub assertion: Arc<dyn Assertion>,
-    /// Its traits.
+    /// The traits of the configured assertion.
     pub traits: Arc<Traits>,
     /// The options of this check.
     pub options: Options,
-    /// The changes of the output before the check sees it, one after the other.
+    /// The changes to the output before the assertion sees it, in the order in which they apply.
     pub views: Vec<View>,
-    /// The configured value with its variables filled in, if there were any.
+    /// The configured value after its templates were rendered; `None` if it has no templates.
     pub rendered: Option<Value>,
-    /// The place where it is written: JSON pointer from the `expect` block; empty for one that was made without a block.
+    /// The place of the check in the configuration, as a JSON pointer from the `expect` block.
+    ///
+    /// It is empty for a check that was made without a block.
     pub at: String,
-    /// The judges and their options, if it asks judges; a model that is not named is the suite's.
+    /// The judges and their options; `None` if the check asks no judge.
+    ///
+    /// A judge without a model uses the model of the suite.
     pub judging: Option<Arc<JudgeBlock>>,
-    /// True if the judge is that of the suite; `false` if the check or its block names one.
+    /// True if the suite decides on the judge; `false` if the check or its block names one.
     pub leaves_judge_open: bool,
 }
 
 impl Check {
-    /// A check with default options.
+    /// Creates a check with default options.
     pub fn new(meta: &'static Meta, assertion: Arc<dyn Assertion>) -> Self {
         let (options, views) = (Options::default(), Vec::new());
         Self {

@@ -1,4 +1,4 @@
-//! The traits of a configured assertion: how its check is prepared, and how its results are taken.
+//! The traits of a configured assertion: how its check is prepared and how its results are handled.
 
 use std::sync::Arc;
 
@@ -8,65 +8,70 @@ use kindlm_types::workspace::Gather;
 use super::Check;
 use crate::core::judging::Instructions;
 
-/// The traits of a configured assertion. They depend on its configuration alone.
+/// The traits of a configured assertion. They depend only on its configuration.
 ///
-/// There is no default, because each one would be wrong for some assertion: an assertion begins with one of the constants,
-/// and names the fields in which it differs.
+/// There is no `Default`, because every default would be wrong for some assertion. An assertion starts from one of the
+/// constants and changes the fields that differ.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a trait by itself, and any two may go together"
 )]
 pub struct Traits {
-    /// The label of its result, if it is known before there is a result.
+    /// The label of the result, if it is known before the evaluation.
     pub label: Option<String>,
-    /// The part of the evidence that it judges.
+    /// The part of the evidence that the assertion judges.
     pub looks_at: LooksAt,
-    /// The least score that passes, if its verdict depends on a score and a threshold.
+    /// The lowest score that passes, if the verdict depends on a score and a threshold.
     pub threshold: Option<f64>,
-    /// True if its `threshold` is not a score from 0 to 1 but dollars, a distance, or the number that a script gives.
+    /// True if `threshold` is not a score from 0 to 1. It can be dollars, a distance, or a number from a script.
     pub measures: bool,
-    /// True if it compares the output with others. It is evaluated when all of them are there, and finds them in
-    /// [`Evidence::contest`](crate::Evidence::contest).
+    /// True if the assertion compares the output with other outputs.
+    ///
+    /// It is evaluated when all outputs exist, and reads them from [`Evidence::contest`](crate::Evidence::contest).
     pub compares: bool,
-    /// True if it cannot decide anything about a test without a workspace.
+    /// True if the assertion cannot decide anything for a test without a workspace.
     pub needs_workspace: bool,
-    /// The evidence that is taken from the workspace when the agent has finished. The workspace is gone when the checks
-    /// are made.
+    /// The evidence to collect from the workspace when the agent has finished.
+    ///
+    /// It is collected at that moment because the workspace no longer exists when the checks are evaluated.
     pub gathers: Vec<Gather>,
-    /// True if its configuration may hold a secret once variables are filled in, so that no result shows it.
+    /// True if the rendered configuration may contain a secret. Results then leave out the value.
     pub hides_value: bool,
-    /// The parts of its configuration that have no effect, by pointers from it.
+    /// The parts of the configuration that have no effect, as JSON pointers from the configuration.
     pub no_effect: Vec<Problem>,
-    /// The instructions of its judges; `None` if it asks no judge.
+    /// The instructions for the judges; `None` if the assertion asks no judge.
     pub instructions: Option<Instructions>,
-    /// True if a result of it can be a tie, which neither passes nor fails when the check is negated. Such a result says
-    /// `tie` in its metadata.
+    /// True if a result can be a tie, which does not pass with `not-` either.
+    ///
+    /// Such a result has the key `tie` in its metadata.
     pub can_tie: bool,
-    /// The checks that it is made of, if it is a set.
+    /// The checks inside the assertion, if it is a set.
     pub parts: Option<Arc<[Check]>>,
-    /// True if something in it has a weight in a mean of scores.
+    /// True if a part of the assertion has a weight in a mean of scores.
     pub weighs: bool,
 }
 
 /// The part of the evidence that an assertion judges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LooksAt {
-    /// The output: the last answer. `on` may put another value in its place, and without an output nothing is decided.
+    /// The output, which is the last answer.
+    ///
+    /// `on` can replace it with another value. Without an output, the check cannot be decided.
     Output,
-    /// The answers of all turns of a conversation. `on` may put another value in their place.
+    /// The answers of all turns of a conversation. `on` can replace them with another value.
     AllAnswers,
-    /// The record of what happened: events, calls, cost, files. `on` does not change it.
+    /// The record of the execution: events, calls, cost, files. `on` does not change it.
     Record,
-    /// Its parts, each of which says for itself what it judges.
+    /// The parts of a set. Each part declares for itself what it judges.
     Parts {
-        /// True if all parts judge the output, so that `on` may put another value in its place.
+        /// True if all parts judge the output, so that `on` can replace it with another value.
         of_output: bool,
     },
 }
 
 impl LooksAt {
-    /// True if `on` may put another value in the place of the output.
+    /// Returns true if `on` can replace the output with another value.
     pub fn takes_on(self) -> bool {
         match self {
             Self::Output | Self::AllAnswers => true,
@@ -75,20 +80,20 @@ impl LooksAt {
         }
     }
 
-    /// True if nothing is decided about an execution whose output was not recorded.
+    /// Returns true if an execution without a recorded output cannot be decided.
     pub fn needs_output(self) -> bool {
         matches!(self, Self::Output | Self::AllAnswers)
     }
 }
 
 impl Traits {
-    /// An assertion that judges the output.
+    /// The traits of an assertion that judges the output.
     pub const OF_OUTPUT: Self = Self::of(LooksAt::Output);
 
-    /// An assertion that judges the record of what happened: events, calls, cost.
+    /// The traits of an assertion that judges the record: events, calls, cost.
     pub const OF_RECORD: Self = Self::of(LooksAt::Record);
 
-    /// An assertion that judges the workspace of an agent.
+    /// The traits of an assertion that judges the workspace of an agent.
     pub const OF_WORKSPACE: Self = Self::of_workspace();
 
     const fn of(looks_at: LooksAt) -> Self {
