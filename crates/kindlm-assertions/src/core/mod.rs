@@ -1,4 +1,4 @@
-//! An assertion, its options, its evidence, and how it is made out of configuration.
+//! The core: assertions, their options, their evidence, and their compilation from configuration.
 
 pub(crate) mod assertion;
 pub(crate) mod behaviour;

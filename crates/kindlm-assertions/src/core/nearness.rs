@@ -1,4 +1,4 @@
-//! How near two texts are by their embeddings, and what the checks of it share.
+//! The similarity of two texts by their embeddings, and the shared parts of its checks.
 
 use std::sync::Arc;
 
@@ -12,28 +12,28 @@ use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::{Assertion, Evidence, Own, Setup, Traits};
 
-/// The code of a check whose texts could not be embedded, or whose embeddings cannot be compared.
+/// The texts could not be embedded, or their embeddings cannot be compared.
 pub(crate) const EMBEDDING_FAILED: FailureCode = FailureCode::new("EMBEDDING_FAILED");
 
 /// The measure that compares two vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Metric {
-    /// The cosine of their angle.
+    /// The cosine of the angle between the vectors.
     Cosine,
-    /// Their dot product.
+    /// The dot product of the vectors.
     Dot,
-    /// The distance between their ends.
+    /// The Euclidean distance of the vectors.
     Euclidean,
 }
 
-/// Which texts the output must be near to.
+/// The texts that the output must be similar to.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "SimilarConfig")]
 pub(crate) struct Config {
-    /// A text, or several of which one is enough.
+    /// A text, or a list of texts of which one must be similar to the output.
     value: Texts,
-    /// The id of the model that embeds; the suite's default if it is not given.
+    /// The id of the embedding model; the suite's default model if it is not given.
     #[serde(default)]
     model: Option<String>,
 }
@@ -42,16 +42,16 @@ pub(crate) struct Config {
 #[serde(untagged)]
 #[schemars(rename = "SimilarTexts")]
 enum Texts {
-    /// This one.
+    /// A single text.
     One(String),
-    /// One of these.
+    /// Several texts, of which one must be similar to the output.
     Several(#[schemars(length(min = 1))] Vec<String>),
 }
 
-/// The least similarity that passes, or the longest distance, where the check does not say.
+/// The default threshold: the lowest similarity, or the highest distance.
 const THRESHOLD: f64 = 0.75;
 
-/// A check of the output's nearness to texts.
+/// A check of the similarity of the output to texts.
 #[derive(Debug)]
 pub(crate) struct Similar {
     id: &'static str,
@@ -63,7 +63,7 @@ pub(crate) struct Similar {
 }
 
 impl Similar {
-    /// Makes the check out of its configuration.
+    /// Builds the check from its configuration.
     pub(crate) fn build(
         id: &'static str,
         metric: Metric,
@@ -101,7 +101,7 @@ impl Similar {
         Box::new(AssertionResult::errored(self.id, self.label(), EMBEDDING_FAILED, message))
     }
 
-    /// The embedding of a text, or the result of a check that cannot be made without it.
+    /// Returns the embedding of a text, or the errored result of the check.
     fn vector<'a>(
         &self,
         evidence: &Evidence<'a>,
@@ -121,7 +121,7 @@ impl Similar {
         }
     }
 
-    /// The similarity of the output to one text.
+    /// Returns the grade for the similarity of the output to one text.
     fn grade(&self, evidence: &Evidence<'_>, text: &str) -> Result<Grade, Box<AssertionResult>> {
         let wanted = self.vector(evidence, text)?;
         let output = self.vector(evidence, &evidence.execution.output)?;
@@ -129,7 +129,7 @@ impl Similar {
         let shown = ecma::to_fixed(measure, 2);
         let threshold = ecma::number(self.threshold);
         Ok(if self.metric == Metric::Euclidean {
-            // Both hold at the threshold, as promptfoo has it.
+            // At the threshold itself, both the check and its negation hold, as in promptfoo.
             let (near, far) = (
                 measure <= self.threshold + f64::EPSILON,
                 measure >= self.threshold - f64::EPSILON,
@@ -151,12 +151,12 @@ impl Similar {
         })
     }
 
-    /// The first text that decides, else what is said of all of them.
+    /// Returns the grade for the first text that decides, else the best grade of all texts.
     fn of_all(&self, evidence: &Evidence<'_>) -> Result<Grade, Box<AssertionResult>> {
         let mut decided: Option<Grade> = None;
         for text in &self.texts {
             let grade = self.grade(evidence, text)?;
-            // One near text is enough; with `not-` one near text is too many.
+            // One similar text is enough. With `not-`, one similar text is too many.
             if grade.pass != self.negate || self.texts.len() == 1 {
                 return Ok(grade);
             }
@@ -178,8 +178,9 @@ impl Similar {
 }
 
 impl Metric {
-    /// How near two vectors are, or why they cannot be compared, in words. A vector of zeros has no direction, and so
-    /// no angle to another one.
+    /// Returns the measure of two vectors, or the reason why they cannot be compared.
+    ///
+    /// A vector of zeros has no direction, so it has no angle to another vector.
     pub(crate) fn measure(self, a: &[f64], b: &[f64]) -> Result<f64, String> {
         if a.len() != b.len() {
             let (a, b) = (a.len(), b.len());

@@ -1,4 +1,4 @@
-//! Texts that are looked for in the output: what the six checks of this kind share.
+//! The shared parts of the six checks that search for texts in the output.
 
 use std::borrow::Cow;
 
@@ -10,23 +10,23 @@ use serde_json::{Number, Value};
 use crate::core::grade::{Grade, text};
 use crate::{Assertion, Evidence, Own, Traits};
 
-/// One text to look for.
+/// One text to search for.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum One {
     /// The text itself.
     Text(String),
-    /// A number, as it is written.
+    /// A number, which is searched for as written.
     Number(Number),
 }
 
-/// Several texts to look for.
+/// Several texts to search for.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Several {
-    /// One in each item.
+    /// A list with one text per item.
     List(Vec<Value>),
-    /// Separated by commas; one that holds a comma stands in double quotes.
+    /// A comma-separated list. A text with a comma in it stands in double quotes.
     Separated(String),
 }
 
@@ -38,7 +38,7 @@ enum Wanted {
     All,
 }
 
-/// Looks for texts in the output.
+/// A check that searches for texts in the output.
 #[derive(Debug)]
 pub(crate) struct Needles {
     id: &'static str,
@@ -50,7 +50,7 @@ pub(crate) struct Needles {
 }
 
 impl Needles {
-    /// A check of one text.
+    /// Builds a check for a single text.
     pub(crate) fn one(
         id: &'static str,
         value: One,
@@ -75,7 +75,7 @@ impl Needles {
         })
     }
 
-    /// A check of which one text must be there.
+    /// Builds a check for several texts, of which one must occur.
     pub(crate) fn any(
         id: &'static str,
         value: Several,
@@ -86,7 +86,7 @@ impl Needles {
         Ok(Self { id, label, texts, wanted: Wanted::Any, ignore_case, negate: own.negate })
     }
 
-    /// A check of which every text must be there.
+    /// Builds a check for several texts, all of which must occur.
     pub(crate) fn all(
         id: &'static str,
         value: Several,
@@ -150,7 +150,7 @@ impl Assertion for Needles {
         vec![self.grade(&evidence.execution.output).result(self.id, &self.label)]
     }
 
-    /// A text that was found is there.
+    /// A match stays valid, whatever the missing part of the output contains.
     fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
         (result.verdict == Verdict::Pass) != self.negate
     }
@@ -159,7 +159,7 @@ impl Assertion for Needles {
 /// The length of a text in a label, in characters.
 const SHOWN: usize = 60;
 
-/// A text in quotes, cut where it is long.
+/// Returns a text in quotes, cut after [`SHOWN`] characters.
 pub(crate) fn quoted(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("\"{}…\"", &text[..end]),
@@ -175,7 +175,7 @@ fn nothing_to_look_for(at: &str, message: &str) -> Problem {
     )
 }
 
-/// The problems of the empty texts in a list of texts to look for.
+/// Returns a problem for each empty text in a list.
 pub(crate) fn empty_texts(key: &str, texts: &[String]) -> Vec<Problem> {
     let empty = texts.iter().enumerate().filter(|(_, it)| it.is_empty());
     let problem =
@@ -196,9 +196,9 @@ fn several(value: Several) -> Result<Vec<String>, Vec<Problem>> {
     }
 }
 
-/// The fields of a line of comma-separated texts: trimmed, without the empty ones.
+/// Splits a comma-separated line into trimmed, non-empty fields.
 ///
-/// A field in double quotes keeps its commas and spaces; `""` and `\"` are a quote in it, `\\` a backslash.
+/// A field in double quotes keeps its commas and spaces. In it, `""` and `\"` mean a quote, and `\\` means a backslash.
 fn split(list: &str) -> Result<Vec<String>, &'static str> {
     let mut fields = Vec::new();
     let mut rest = list.trim_start();
@@ -217,7 +217,7 @@ fn split(list: &str) -> Result<Vec<String>, &'static str> {
     Ok(fields)
 }
 
-/// A field whose opening quote was read, and what follows it from the comma on.
+/// Returns the field after an opening quote, and the rest of the line from the comma on.
 fn quoted_field(inside: &str) -> Result<(String, &str), &'static str> {
     let mut field = String::new();
     let mut chars = inside.char_indices().peekable();

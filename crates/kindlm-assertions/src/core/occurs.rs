@@ -1,4 +1,4 @@
-//! Whether a text, or a match of a pattern, is in the value that a check sees.
+//! The check that a text, or a match of a pattern, occurs in a value.
 
 use kindlm_types::{AssertionResult, Execution, Verdict};
 
@@ -8,15 +8,15 @@ use crate::core::on::{seen, shown};
 use crate::shared::comments::without_comments;
 use crate::{Assertion, Evidence, Traits};
 
-/// The check that a phrase is in a value, or is not.
+/// A check that a phrase occurs in a value, or that it does not.
 #[derive(Debug)]
 pub(crate) struct Occurs {
     pub(crate) id: &'static str,
     pub(crate) phrase: PhrasePattern,
     pub(crate) label: String,
-    /// True if it must be in the value, or must not.
+    /// True if the phrase must occur in the value; false if it must not.
     pub(crate) wanted: bool,
-    /// True if comments in the value do not count.
+    /// True if comments in the value are ignored.
     pub(crate) strip_comments: bool,
 }
 
@@ -43,7 +43,7 @@ impl Assertion for Occurs {
         vec![Grade::with(found == self.wanted, reason).result(self.id, &self.label)]
     }
 
-    /// A text that was found is there; whether a pattern still matches hangs on what stands around it.
+    /// A found text stays valid. A match of a pattern may depend on the missing text around it.
     fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
         let is_found = (result.verdict == Verdict::Pass) == self.wanted;
         let is_text = matches!(self.phrase, PhrasePattern::Text(_)) && !self.strip_comments;

@@ -3,11 +3,12 @@
 use kindlm_types::{Execution, Message, Role, ecma};
 use serde_json::{Value, json};
 
-/// The output as scripts see it: a text, the value that a source with structured output gave, or the calls of a model that
-/// wrote no text.
+/// Returns the output as scripts see it.
+///
+/// It is a text, the structured output of the source, or the tool calls of a model that wrote no text.
 pub(crate) fn output_value(execution: &Execution) -> Value {
     match &execution.output_json {
-        // A command may declare structured output beside a text of its own; the text is what it said.
+        // A command may declare structured output that differs from its text. The text is then the output.
         Some(value) if execution.output.is_empty() || is_text_of(value, &execution.output) => {
             value.clone()
         }
@@ -30,12 +31,12 @@ pub(crate) fn output_value(execution: &Execution) -> Value {
     }
 }
 
-/// True if a text is nothing but this value as JSON.
+/// Returns true if a text is this value as JSON and nothing else.
 fn is_text_of(value: &Value, text: &str) -> bool {
     serde_json::from_str::<Value>(text).is_ok_and(|it| it == *value)
 }
 
-/// The prompt as text: what the user said, or all messages as JSON if there is more than that.
+/// Returns the prompt as text: a single user message, else all messages as JSON.
 pub(crate) fn prompt(input: &[Message]) -> Option<Value> {
     match input {
         [] => None,

@@ -10,12 +10,12 @@ pub struct Own {
 }
 
 impl Own {
-    /// The least score that is wanted, if it is told: of a check that is turned round, what is missing to 1.
+    /// Returns the lowest score that passes, if a threshold is set; with `not-`, 1 minus the threshold.
     pub(crate) fn wants(&self) -> Option<f64> {
         self.threshold.map(|it| if self.negate { 1.0 - it } else { it })
     }
 
-    /// The label of the check's result: the assertion's name, marked where it is turned round.
+    /// Returns the label of the result: the assertion's name, with `Not:` before it if negated.
     pub(crate) fn label(&self, name: &str) -> String {
         if self.negate { format!("Not: {name}") } else { name.to_owned() }
     }

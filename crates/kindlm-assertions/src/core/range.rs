@@ -1,8 +1,8 @@
-//! How many of something there may be.
+//! Ranges for counts.
 
 use kindlm_types::Problem;
 
-/// From how many to how many; what is `None` is not limited.
+/// A range of counts. `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) min: Option<u64>,
@@ -10,7 +10,7 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// A range as it is configured at a place; one that nothing can be in is a problem.
+    /// Validates a configured range. A range that no count can match is a problem.
     pub(crate) fn new(min: Option<u64>, max: Option<u64>, at: &str) -> Result<Self, Vec<Problem>> {
         match (min, max) {
             (Some(min), Some(max)) if max < min => {
@@ -28,8 +28,10 @@ impl Range {
         self.missed(count).is_none()
     }
 
-    /// Whether so many are right: there were `least` for certain, and no more than `most`, if that is known. `None`
-    /// where it depends on how many there were.
+    /// Returns true if the count is certainly in the range, and false if it is certainly not.
+    ///
+    /// The count is at least `least`, and at most `most` if that is known. Returns `None` if the exact count would
+    /// decide.
     pub(crate) fn surely_holds(self, least: usize, most: Option<usize>) -> Option<bool> {
         let Self { min, max } = self;
         let least = u64::try_from(least).unwrap_or(u64::MAX);
@@ -44,7 +46,7 @@ impl Range {
         (enough && not_too_many).then_some(true)
     }
 
-    /// The expected range in words: `at least 3`.
+    /// Returns the missed limit in words, such as `at least 3`; `None` if the count is in the range.
     pub(crate) fn missed(self, count: usize) -> Option<String> {
         let count = u64::try_from(count).unwrap_or(u64::MAX);
         match self {
@@ -54,7 +56,7 @@ impl Range {
         }
     }
 
-    /// The whole range in words; `None` if everything is in it.
+    /// Returns the whole range in words; `None` if it has no limits.
     pub(crate) fn expected(self) -> Option<String> {
         match (self.min, self.max) {
             (Some(min), Some(max)) => Some(format!("{min}-{max}")),

@@ -1,6 +1,6 @@
-//! What checks look for in an execution beside its text, wherever the source has put it.
+//! Access to the recorded facts of an execution, wherever the source stored them.
 //!
-//! KindLM's own fields come first; then `metadata`; then the provider's own account, which has promptfoo's keys.
+//! KindLM's own fields come first, then `metadata`, then the provider's own response, which has promptfoo's keys.
 
 use std::borrow::Cow;
 
@@ -9,13 +9,14 @@ use serde_json::{Map, Value};
 
 use crate::core::codes::EVIDENCE_MISSING;
 
-/// The result of a check that cannot be made: what is not known, and what to do.
+/// Returns the errored result of a check without evidence. `message` includes the advice.
 pub(crate) fn missing(assertion: &str, label: &str, message: &str) -> Vec<AssertionResult> {
     vec![AssertionResult::errored(assertion, label, EVIDENCE_MISSING, message)]
 }
 
-/// Everything that the agent wrote for the user, in order, each with the label of its turn if that has one: the texts beside
-/// tool calls, the answers, and structured output.
+/// Returns all texts that the agent wrote for the user, in order, each with the label of its turn.
+///
+/// These are the texts beside tool calls, the answers, and structured output.
 pub(crate) fn written_texts(execution: &Execution) -> Vec<(Option<&str>, Cow<'_, str>)> {
     let turns = &execution.turns;
     let mut texts: Vec<(Option<&str>, Cow<'_, str>)> = Vec::new();
@@ -25,7 +26,7 @@ pub(crate) fn written_texts(execution: &Execution) -> Vec<(Option<&str>, Cow<'_,
             texts.push((turn.map(|it| it.label.as_str()), Cow::Borrowed(text)));
         }
     }
-    // An answer that came in pieces is searched as a whole, too.
+    // An answer that was recorded in several pieces is also searched as a whole.
     let answers = turns.iter().map(|it| (Some(it.label.as_str()), &it.text, &it.output_json));
     let last = (None, &execution.output, &execution.output_json);
     for (label, text, value) in answers.chain([last]) {
@@ -39,18 +40,18 @@ pub(crate) fn written_texts(execution: &Execution) -> Vec<(Option<&str>, Cow<'_,
     texts
 }
 
-/// The value of a key in the provider's own response, unless it is `null`.
+/// Returns the value of a key in the provider's own response, unless it is `null`.
 pub(crate) fn reported<'a>(execution: &'a Execution, key: &str) -> Option<&'a Value> {
     execution.provider_response.as_ref()?.get(key).filter(|it| !it.is_null())
 }
 
-/// The value of a metadata key, unless it is `null`.
+/// Returns the value of a metadata key, unless it is `null`.
 pub(crate) fn metadata<'a>(execution: &'a Execution, key: &str) -> Option<&'a Value> {
     let own = execution.metadata.get(key).filter(|it| !it.is_null());
     own.or_else(|| reported(execution, "metadata")?.get(key).filter(|it| !it.is_null()))
 }
 
-/// The logarithms of the probabilities of the answer's tokens; an empty list says nothing.
+/// Returns the log probabilities of the answer's tokens; an empty list counts as missing.
 pub(crate) fn log_probs(execution: &Execution) -> Option<Cow<'_, [f64]>> {
     let own = execution.log_probs.as_deref().map(Cow::Borrowed);
     let probs = own.or_else(|| {
@@ -60,11 +61,11 @@ pub(crate) fn log_probs(execution: &Execution) -> Option<Cow<'_, [f64]>> {
     probs.filter(|it| !it.is_empty())
 }
 
-/// Why a check of probabilities cannot be made.
+/// The reason why a check of probabilities cannot be decided.
 pub(crate) const NO_LOG_PROBS: &str = "The probabilities of the answer's tokens are not known: \
     set `logprobs: true` for the provider, or give `log_probs` in the record";
 
-/// The trace of an execution, if all of its spans came; else why a check of spans cannot be made.
+/// Returns the trace of an execution, or the errored result if the trace is incomplete.
 pub(crate) fn whole_trace<'a>(
     execution: &'a Execution,
     assertion: &str,
@@ -77,8 +78,9 @@ pub(crate) fn whole_trace<'a>(
     }
 }
 
-/// The first unsupported part of the evidence, which makes all of it incomplete: a part of a transcript or a trace by its
-/// type, with its place where that is known, or a line of an agent.
+/// Describes the first unsupported part of the evidence, which makes all evidence incomplete.
+///
+/// It is a part of a transcript or a trace, named by its type and place, or an output line of an agent.
 pub(crate) fn not_understood(execution: &Execution) -> Option<String> {
     let parts = execution.metadata.get("partsNotUnderstood");
     let lines = execution.metadata.get("agent").and_then(|it| it.get("unknownLines"));
@@ -90,14 +92,16 @@ pub(crate) fn not_understood(execution: &Execution) -> Option<String> {
     ))
 }
 
-/// Why evidence of a kind is known to be missing, in words. No declaration helps then.
+/// Returns the reason why evidence of a kind is known to be missing.
+///
+/// A declaration of completeness does not help then.
 pub(crate) fn known_missing(execution: &Execution, channel: Channel) -> Option<String> {
     let why = execution.known_missing(channel)?;
     let unsupported = not_understood(execution).filter(|_| execution.gaps.is_empty());
     Some(unsupported.unwrap_or_else(|| why.into_owned()))
 }
 
-/// Why not all of a kind is told, as the end of a sentence: what is known to be missing, or who must vouch for it.
+/// Returns the end of a sentence: the reason for missing evidence, or the advice to declare it complete.
 pub(crate) fn untold_of(execution: &Execution, channel: Channel) -> String {
     if let Some(why) = known_missing(execution, channel) {
         return format!(": {why}");
@@ -108,11 +112,11 @@ pub(crate) fn untold_of(execution: &Execution, channel: Channel) -> String {
 /// The source of the evidence. It decides who can declare the evidence complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A program that a test runs, which speaks the protocol of `command`.
+    /// A program that a test runs, which uses the protocol of `command`.
     Program,
     /// A record that was made elsewhere.
     Record,
-    /// Spans.
+    /// Spans of a trace.
     Spans,
     /// A model behind a provider, or an agent.
     Asked,
@@ -128,7 +132,7 @@ impl Source {
         }
     }
 
-    /// The way to declare that all evidence of a kind is recorded.
+    /// Returns the advice how to declare all evidence of a kind recorded.
     pub(crate) fn declares(self, channel: Channel) -> String {
         let word = channel.as_str();
         match self {
@@ -148,30 +152,34 @@ impl Source {
     }
 }
 
-/// Why a check of spans cannot be made.
+/// The reason why a check of spans cannot be decided.
 const NO_TRACE: &str =
     "The execution has no trace: give `trace` in the record, or test the agent with `kindlm trace`";
 
-/// e to the power of minus the mean of the logarithms.
+/// Returns the perplexity: e to the power of the negated mean log probability.
 pub(crate) fn perplexity(log_probs: &[f64]) -> f64 {
     let count = u32::try_from(log_probs.len()).map_or(f64::INFINITY, f64::from);
     (-(log_probs.iter().sum::<f64>() / count)).exp()
 }
 
-/// True if the tool calls of an execution are known: it has some, or it is one that would have told.
+/// Returns true if the tool calls of an execution are known.
+///
+/// It has some, or it comes from a source that would have recorded them.
 pub(crate) fn knows_tool_calls(execution: &Execution) -> bool {
     !execution.tool_calls.is_empty() || execution.requests > 0 || execution.exit_code.is_some()
 }
 
-/// The output as a value, where the source gave nothing but a value; `None` if it is a text.
+/// Returns the structured output if it is the whole output; `None` if the output is a text.
 pub(crate) fn structured(execution: &Execution) -> Option<&Value> {
     let value = execution.output_json.as_ref()?;
-    // A command may declare structured output beside a text of its own; the text is what it said.
+    // A command may declare structured output that differs from its text. The text is then the output.
     let is_all = execution.output.is_empty() || execution.output == ecma::stringify(value);
     (is_all && !value.is_string()).then_some(value)
 }
 
-/// The result of the provider's own filter: `flagged`, `flaggedInput`, `flaggedOutput`, `reason`.
+/// Returns the result of the provider's own filter.
+///
+/// Its keys are `flagged`, `flaggedInput`, `flaggedOutput` and `reason`.
 pub(crate) fn guardrails(execution: &Execution) -> Option<&Map<String, Value>> {
     metadata(execution, "guardrails")
         .or_else(|| reported(execution, "guardrails"))

@@ -1,4 +1,6 @@
-//! JSON Schemas of checks: each file read and compiled once for a suite, and what checks nothing refused.
+//! The JSON Schemas of checks, each read and compiled once per suite.
+//!
+//! Schemas with unknown keywords are rejected, because such keywords check nothing.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,14 +9,14 @@ use kindlm_schema::{Lint, Schema};
 use kindlm_types::{FileError, Files, Place, Problem, ProblemKind};
 use serde_json::Value;
 
-/// A compiled schema, or why there is none.
+/// A compiled schema, or its problems.
 type Compiled = Result<Arc<Schema>, Vec<Fault>>;
 
-/// The schema files that were already asked for, by path.
+/// The schema files loaded so far, by path.
 #[derive(Debug, Default)]
 pub(crate) struct SchemaFiles(Mutex<HashMap<String, Compiled>>);
 
-/// The problem of a schema, and the advice.
+/// A problem of a schema, with the advice.
 #[derive(Clone, Debug)]
 struct Fault {
     message: String,
@@ -22,18 +24,18 @@ struct Fault {
     outside: bool,
 }
 
-/// Most keywords and formats of one schema that are told.
+/// The highest number of unknown keywords and formats that are reported per schema.
 const TOLD: usize = 5;
 
 impl SchemaFiles {
-    /// Reads and compiles the schema at `path`; `pointer` is where the path is written.
+    /// Reads and compiles the schema at `path`. `pointer` is the place of the path.
     pub(crate) fn load(
         &self,
         files: &dyn Files,
         path: &str,
         pointer: &str,
     ) -> Result<Arc<Schema>, Vec<Problem>> {
-        // The map is whole even if a panic elsewhere poisoned the lock.
+        // The map is consistent even if a panic elsewhere poisoned the lock.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let compiled = known.entry(path.to_owned()).or_insert_with(|| read(files, path));
         compiled
@@ -42,7 +44,7 @@ impl SchemaFiles {
     }
 }
 
-/// Compiles a schema that is written in the configuration itself; `pointer` is where it stands.
+/// Compiles a schema in the configuration itself. `pointer` is its place.
 pub(crate) fn inline(schema: &Value, pointer: &str) -> Result<Arc<Schema>, Vec<Problem>> {
     let compiled = Schema::compile(schema)
         .map_err(|err| vec![Problem::new(format!("{pointer}{}", err.pointer), err.message)])?;
@@ -55,8 +57,9 @@ pub(crate) fn inline(schema: &Value, pointer: &str) -> Result<Arc<Schema>, Vec<P
     if problems.is_empty() { Ok(Arc::new(compiled)) } else { Err(problems) }
 }
 
-/// What of a schema nobody knows, as Ajv in its strict mode refuses it: a misspelt keyword checks nothing, so that
-/// everything conforms. Where it is, and what to do.
+/// Returns the unknown keywords and formats of a schema, with their place and the advice.
+///
+/// Ajv rejects them too in its strict mode. An unknown keyword checks nothing, so every value would conform.
 fn idle(schema: &Value) -> impl Iterator<Item = (Lint, Place, &'static str)> {
     kindlm_schema::lint(schema).into_iter().take(TOLD).map(|lint| {
         let is_format = lint.pointer.ends_with("/format")
@@ -87,7 +90,7 @@ fn read(files: &dyn Files, path: &str) -> Compiled {
             outside: matches!(err, FileError::Outside { .. }),
         }]
     })?;
-    // Editors put a byte order mark in front of files; JSON has none.
+    // Editors may put a byte order mark at the start of files, which is not valid JSON.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let schema: Value = serde_json::from_str(text)
         .map_err(|err| fault(format!("`{path}` is not valid JSON: {err}")))?;

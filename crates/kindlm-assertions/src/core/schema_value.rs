@@ -1,4 +1,4 @@
-//! A JSON Schema as the value of a check, and what does not conform to it.
+//! A JSON Schema as the value of a check, and the validation against it.
 
 use std::sync::Arc;
 
@@ -11,29 +11,29 @@ use serde_json::{Map, Value};
 use crate::Setup;
 use crate::core::schema_file;
 
-/// A JSON Schema in one of the ways of writing it.
+/// A JSON Schema in one of its notations.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum SchemaValue {
     /// The schema itself.
     Inline(Map<String, Value>),
-    /// The schema as a text of JSON or YAML, or `file://` and the path of one.
+    /// The schema as JSON or YAML text, or `file://` and the path of a schema file.
     Text(String),
 }
 
-/// A schema that values are held against.
+/// A compiled schema that values are validated against.
 #[derive(Debug)]
 pub(crate) struct Conforming(Arc<Schema>);
 
 impl SchemaValue {
-    /// Compiles the schema, which stands under `value`. What a file held stands there in its place.
+    /// Compiles the schema under `value`, in which file references are already resolved.
     pub(crate) fn compile(self, setup: &Setup<'_>) -> Result<Conforming, Vec<Problem>> {
         const AT: &str = "/value";
         let compiled = match self {
             Self::Inline(schema) => schema_file::inline(&Value::Object(schema), AT),
             Self::Text(text) => {
                 let schema = written(&text, setup).map_err(|problem| vec![problem])?;
-                // Inside a text there are no places to point at.
+                // A problem inside a text has no pointer of its own.
                 let within = |problem: Problem| Problem {
                     pointer: AT.to_owned(),
                     place: Place::Value,
@@ -47,12 +47,12 @@ impl SchemaValue {
     }
 }
 
-/// The schema in a text of JSON, or of YAML.
+/// Parses the schema in a text of JSON or YAML.
 fn written(text: &str, setup: &Setup<'_>) -> Result<Value, Problem> {
     let help = "write the schema as an object, or name its file as `file://path`";
     let read = serde_json::from_str(text).or_else(|err| {
         let yaml = setup.yaml.and_then(|read| read(text).ok());
-        // A text that is no JSON is hardly ever meant as a YAML scalar.
+        // A YAML scalar is hardly ever meant, so report the JSON error instead.
         yaml.filter(Value::is_object).ok_or(err)
     });
     match read {
@@ -66,7 +66,7 @@ fn written(text: &str, setup: &Setup<'_>) -> Result<Value, Problem> {
 }
 
 impl Conforming {
-    /// The violation of a value; `None` if it conforms.
+    /// Returns the first violation of a value; `None` if it conforms.
     pub(crate) fn fault(&self, value: &Value) -> Option<String> {
         let first = self.0.first_as_ajv(value)?;
         Some(format!("JSON does not conform to the provided schema. Errors: {first}"))

@@ -1,4 +1,4 @@
-//! What checks share that ask a service over HTTP: its host, and the request.
+//! The shared parts of checks that call a service over HTTP: its host and the request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,10 @@ use crate::core::scripting::ScriptSettings;
 /// The default time limit of a service.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Sends the request. It runs in the sandbox, so it reaches the hosts that are permitted and nothing else, by our own
-/// client; the only key it knows is that of a variable which is permitted.
+/// The script that sends the request.
+///
+/// It runs in the sandbox with our own HTTP client, so it reaches only permitted hosts. The only key that it can read
+/// is in a permitted environment variable.
 const SEND: &str = "const headers = { 'content-type': 'application/json' }; \
      if (key) { \
        const value = process.env[key.variable]; \
@@ -25,16 +27,16 @@ const SEND: &str = "const headers = { 'content-type': 'application/json' }; \
      const answer = await fetch(url, { method: 'POST', headers, body }); \
      return { status: answer.status, body: await answer.text() }";
 
-/// A key that the service wants to see.
+/// The key that the service requires.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
-    /// The header that carries it.
+    /// The header that carries the key.
     pub(crate) header: &'static str,
-    /// The environment variable that holds it.
+    /// The environment variable that holds the key.
     pub(crate) variable: String,
 }
 
-/// The host of a URL, with its port; the rest may hold a secret.
+/// Returns the host of a URL, with its port. The rest of the URL may contain a secret.
 pub(crate) fn host(url: &str) -> Option<&str> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
     let authority = rest.split(['/', '?', '#', '\\']).next()?;
@@ -42,13 +44,15 @@ pub(crate) fn host(url: &str) -> Option<&str> {
     (!host.is_empty()).then_some(host)
 }
 
-/// The problem of a check that may not reach its service. It points from the check.
+/// Returns the problem of a check that may not reach its service.
+///
+/// Its pointer starts at the check.
 pub(crate) fn not_permitted(at: &str, host: &str) -> Problem {
     Problem::new(at, "the network is not permitted to this check")
         .with_help(format!("add `scripts: {{ net: [\"{host}\"] }}` to the suite or to the check"))
 }
 
-/// The question that posts `body` to a service.
+/// Returns the question that posts `body` to a service.
 pub(crate) fn question(
     url: &str,
     body: &Value,
@@ -71,7 +75,7 @@ pub(crate) fn question(
     })
 }
 
-/// The body of a service's answer; the error says what was wrong, after the name of the service.
+/// Returns the body of a service's answer. The error continues a sentence after the service's name.
 pub(crate) fn body(outcome: &ScriptOutcome) -> Result<String, String> {
     let answer = match outcome {
         ScriptOutcome::Returned(ScriptValue::Json(answer)) => answer,
@@ -91,12 +95,14 @@ pub(crate) fn body(outcome: &ScriptOutcome) -> Result<String, String> {
 /// The length of an unusable reply in messages, in characters.
 const SHOWN: usize = 200;
 
-/// The beginning of a reply, as it is shown where it could not be made use of.
+/// Returns an excerpt of a reply for messages about a reply that cannot be used.
 pub(crate) fn shown(body: &str) -> String {
     body.chars().take(SHOWN).collect()
 }
 
-/// The score that a service gives, from 0 to 1; the error says what is wrong with it, after the name of the service.
+/// Returns the score of a service, from 0 to 1.
+///
+/// The error continues a sentence after the service's name.
 pub(crate) fn score(value: &Value) -> Result<f64, String> {
     let told = || ecma::stringify(value);
     let score =

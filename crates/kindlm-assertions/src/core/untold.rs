@@ -1,8 +1,8 @@
-//! Checks of an output that was not recorded.
+//! Handling of outputs that were not recorded.
 //!
-//! The output of an execution is what the agent said, and empty if it said nothing. But a source may not tell what was
-//! said: a record may have tool calls only, and instrumentations record texts only if they are asked to. Then an empty
-//! output proves nothing, either way.
+//! The output of an execution is the agent's answer, and it is empty if the agent gave none. But a source may not
+//! record the answer. A record may have tool calls only, and instrumentations record texts only on request. Then an
+//! empty output proves nothing.
 
 use kindlm_types::{AssertionResult, Channel, Event, Execution, Speaker, ToolCall, Verdict};
 use serde_json::Value;
@@ -11,14 +11,16 @@ use crate::core::codes::EVIDENCE_MISSING;
 use crate::core::gap::Gap;
 use crate::core::recorded::Source;
 
-/// Why an output is not known, and what to do.
+/// Returns the reason why an output is not known, and the advice.
 pub(crate) fn no_output(execution: &Execution) -> String {
     let advice = Source::of(execution).declares(Channel::Messages);
     format!("the source recorded no output, and does not say that there is none; {advice}")
 }
 
-/// True if nobody has told the output of an execution: there is none, and the source does not say that it tells all that
-/// was said; or more has happened, and the last words may have been in that.
+/// Returns true if the output of an execution was not recorded.
+///
+/// The output is empty and the source does not record all messages, or the record has gaps that may contain the last
+/// message.
 pub(crate) fn is_untold(execution: &Execution) -> bool {
     !execution.gaps.is_empty()
         || (execution.output.is_empty()
@@ -26,8 +28,9 @@ pub(crate) fn is_untold(execution: &Execution) -> bool {
             && !execution.tells_all(Channel::Messages))
 }
 
-/// Why calls of tools may have been left out, and what to do so that it is known; `None` if all are told. That none was
-/// seen is no proof otherwise.
+/// Returns the reason why tool calls may be missing, and the advice; `None` if all are recorded.
+///
+/// Without a complete record, the absence of a call proves nothing.
 pub(crate) fn untold_calls(execution: &Execution) -> Option<String> {
     if execution.tells_all(Channel::Actions) {
         return None;
@@ -39,13 +42,14 @@ pub(crate) fn untold_calls(execution: &Execution) -> Option<String> {
     })
 }
 
-/// True if spans show that a tool was called, but not with which arguments, where events have this input: there are no
-/// arguments of instrumentations that are not told to record them.
+/// Returns true if spans show a tool call without its arguments.
+///
+/// `input` is the input of the call's event. Instrumentations record arguments only if they are configured to.
 pub(crate) fn inputs_are_untold(execution: &Execution, input: &Value) -> bool {
     execution.trace.is_some() && input.is_null()
 }
 
-/// The same for a call of a conversation, whose arguments are an empty object then.
+/// Returns true if the arguments of a conversation's call are unknown, although they are an empty object.
 pub(crate) fn arguments_are_untold(execution: &Execution, call: &ToolCall) -> bool {
     let is_it = |it: &Event| {
         matches!(it, Event::ActionCalled { call_id, name, input, .. }
@@ -56,7 +60,9 @@ pub(crate) fn arguments_are_untold(execution: &Execution, call: &ToolCall) -> bo
             || execution.recorded_events.iter().any(is_it))
 }
 
-/// The result of a check of an output that was not recorded. The check may name another value with `on`.
+/// Returns the result of a check whose output was not recorded.
+///
+/// `takes_on` is true if the check could judge another value by `on`.
 pub(crate) fn untold(
     id: &str,
     label: Option<&str>,
@@ -88,8 +94,9 @@ pub(crate) fn untold(
     vec![AssertionResult::errored(id, label.unwrap_or(id), EVIDENCE_MISSING, message)]
 }
 
-/// True if nothing was recorded that a program or agent did: no output, no call, no other event. What the user said, and
-/// tokens, are nothing that it did.
+/// Returns true if no act of a program or agent was recorded: no output, no call, no other event.
+///
+/// User messages and token counts are not acts.
 pub(crate) fn did_nothing(execution: &Execution) -> bool {
     let is_act = |it: &Event| {
         !matches!(it, Event::Message { role: Speaker::User, .. } | Event::Usage { .. })
@@ -100,8 +107,9 @@ pub(crate) fn did_nothing(execution: &Execution) -> bool {
         && !execution.recorded_events.iter().any(is_act)
 }
 
-/// Why no check of its output passes: a program ended and did nothing that was recorded. Its exit code is no answer, and every
-/// negative check would hold.
+/// Returns the reason why no check of the output can pass: a program ended without any act.
+///
+/// Without this, every negative check would hold. The exit code is not an output.
 pub(crate) fn said_nothing(execution: &Execution) -> Option<String> {
     let code = execution.exit_code.filter(|_| did_nothing(execution))?;
     let last = execution.stderr.trim().lines().next_back().unwrap_or_default();
@@ -113,7 +121,7 @@ pub(crate) fn said_nothing(execution: &Execution) -> Option<String> {
     ))
 }
 
-/// Makes a result errored that the missing rest of an incomplete answer could change.
+/// Makes a result errored, because the missing rest of an incomplete answer could change it.
 pub(crate) fn half_read(why: &str, result: &mut AssertionResult) {
     let message = format!("The answer is incomplete, and the rest of it may decide: {why}");
     (result.score, result.reasoning) = (None, None);

@@ -40,9 +40,9 @@ pub(crate) struct Call {
     pub(crate) output: Option<Value>,
     /// The status that the call must have.
     pub(crate) status: Option<State>,
-    /// The tool that a later call must use: a call of it must follow this call.
+    /// The tool of a later call: this call must come before a call of that tool.
     pub(crate) before: Option<Tool>,
-    /// The tool that an earlier call must use: a call of it must precede this call.
+    /// The tool of an earlier call: this call must come after a call of that tool.
     pub(crate) after: Option<Tool>,
 }
 

@@ -1,8 +1,8 @@
-//! What a reply shows of the text that was judged: a verdict that stands there is none of the judge's.
+//! Detection of quotations: a verdict that a reply quotes from the judged text is not the judge's.
 //!
-//! A judge that answers in prose may show what it found: "it asks for `{\"pass\": true}`, which …". An object in prose is
-//! therefore the judge's own only if it says something that is not in the data, a key or a value, however the data writes
-//! it. A reply that is one object and nothing else is the judge's own, whatever the data says.
+//! A judge that answers in prose may quote the text: "it asks for `{\"pass\": true}`, which …". An object in prose
+//! counts as the judge's own only if a key or value of it is not in the data, in any notation. A reply that is a single
+//! object and nothing else always counts as the judge's own.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -14,16 +14,18 @@ use serde_json::Value;
 
 use super::reply::find;
 
-/// A reply without what it quotes.
+/// A reply without its quotations.
 #[derive(Debug, PartialEq)]
 pub(super) struct Unquoted {
-    /// The rest.
+    /// The remaining text.
     pub(super) text: String,
-    /// True if an object is left.
+    /// True if an object remains.
     pub(super) has_object: bool,
 }
 
-/// The reply without the objects that it quotes from `data`; `None` if it quotes none, or cannot be taken apart.
+/// Removes the objects that the reply quotes from `data`.
+///
+/// Returns `None` if it quotes none, or if its objects cannot be found.
 pub(super) fn unquoted<'a>(reply: &str, data: impl FnOnce() -> Vec<&'a str>) -> Option<Unquoted> {
     let objects = find(reply).ok()?;
     if objects.is_empty() || is_alone(reply, &objects[0].0) {
@@ -44,12 +46,12 @@ pub(super) fn unquoted<'a>(reply: &str, data: impl FnOnce() -> Vec<&'a str>) -> 
     (left < objects.len()).then_some(Unquoted { text, has_object: left > 0 })
 }
 
-/// True if a reply is one whole object, and nothing else is said.
+/// Returns true if a reply is one complete object and nothing else.
 pub(super) fn is_one_object(reply: &str) -> bool {
     find(reply).is_ok_and(|it| it.first().is_some_and(|(place, _)| is_alone(reply, place)))
 }
 
-/// True if there is nothing around an object but what code fences and lists are made of.
+/// Returns true if an object has only the marks of code fences or lists around it.
 fn is_alone(reply: &str, place: &Range<usize>) -> bool {
     let around = [&reply[..place.start], &reply[place.end..]];
     let mut words = around.iter().flat_map(|it| it.split(|it: char| !it.is_alphanumeric()));
@@ -57,10 +59,10 @@ fn is_alone(reply: &str, place: &Range<usize>) -> bool {
         && words.all(|it| it.is_empty() || it.eq_ignore_ascii_case("json"))
 }
 
-/// The most words between a key and its value.
+/// The highest number of words between a key and its value.
 const NEAR: usize = 2;
 
-/// The words of the judged text: as they are written, and without escapes.
+/// The words of the judged text, as written and with escapes decoded.
 struct Data(Vec<String>);
 
 impl Data {
@@ -68,7 +70,7 @@ impl Data {
         Self(texts.into_iter().flat_map(|it| [words(it), words(&unescaped(it))]).collect())
     }
 
-    /// True if all that a value says is there: each key with its value, in whatever order.
+    /// Returns true if the data contains each key of the value with its value, in any order.
     fn tells(&self, value: &Value) -> bool {
         match value {
             Value::Object(entries) => entries.iter().all(|(key, value)| {
@@ -87,7 +89,7 @@ impl Data {
         self.0.iter().any(|it| it.contains(words))
     }
 
-    /// True if a key stands before its value, with no more between them than `is` or `of`.
+    /// Returns true if a value follows its key, with at most [`NEAR`] words between, such as `is` or `of`.
     fn has_pair(&self, key: &str, value: &str) -> bool {
         let follows = |behind: &str| {
             let mut starts = behind.match_indices(' ').take(NEAR + 1);
@@ -108,9 +110,9 @@ fn has_parts(value: &Value) -> bool {
     }
 }
 
-/// The words, numbers and brackets of a text, with a blank before and behind each.
+/// Returns the words, numbers and brackets of a text, with a blank before and after each.
 fn words(text: &str) -> String {
-    // An escaped line break is one letter more than a line break.
+    // Without this, the letter of the escape sequence would become part of a word.
     let text = text.replace("\\n", " ").replace("\\r", " ").replace("\\t", " ");
     let text = plain(&text).to_lowercase();
     let mut words = " ".to_owned();
@@ -127,20 +129,20 @@ fn words(text: &str) -> String {
     words
 }
 
-/// A text with its characters normalized, and without invisible ones.
+/// Normalizes the characters of a text (NFKC) and removes invisible ones.
 pub(super) fn plain(text: &str) -> String {
     let text = ComposingNormalizerBorrowed::new_nfkc().normalize(text);
     text.chars().filter(|it| !is_invisible(*it)).collect()
 }
 
-/// True if a character has no width: joiners, marks of direction, soft hyphens, tags.
+/// Returns true if a character has no width: joiners, direction marks, soft hyphens, tags.
 fn is_invisible(it: char) -> bool {
     matches!(it,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Characters that are written by their numbers, as JSON, HTML and addresses have them.
+/// The characters that are written by their numbers, as in JSON, HTML and URLs.
 static ESCAPES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?i)\\u([0-9a-f]{4})|\\x([0-9a-f]{2})|&#x([0-9a-f]{1,6});|%([0-9a-f]{2})|&#([0-9]{1,7});",
@@ -182,15 +184,15 @@ mod tests {
                 Some(("It says ```json\n…\n```", false)),
             ),
             (r#"It says {"best": 0} and {"flags": []}"#, Some(("It says … and …", false))),
-            // In another order, in part, and put together.
+            // Quoted in another order, in part, or in another structure.
             (r#"It wants {"score": 1.0, "pass": true}."#, Some(("It wants ….", false))),
             (r#"It wants {"pass": true}."#, Some(("It wants ….", false))),
             (r#"It wants {"best": [{"pass": true}]}."#, Some(("It wants ….", false))),
-            // The judge's own, as nothing else is said.
+            // A single object with nothing else in the reply is the judge's own.
             (r#"{"pass": true, "score": 1}"#, None),
             ("```json\n{\"pass\": true, \"score\": 1}\n```", None),
             (r#"[{"pass": true, "score": 1}]"#, None),
-            // Something that the data does not say.
+            // Replies that contain something that is not in the data.
             (r#"I say {"pass": true, "score": 1, "reason": "polite"}"#, None),
             (r#"I say {"pass": true, "score": 0.5}"#, None),
             ("nothing", None),

@@ -1,4 +1,4 @@
-//! Reading what judges reply: JSON objects wherever they stand, and the score in them.
+//! The parser of judge replies: JSON objects at any place, and the score in them.
 
 use std::ops::Range;
 
@@ -7,26 +7,25 @@ use serde_json::{Map, Value};
 
 use super::Flaw;
 
-/// The most braces of a reply that are tried as the beginning of an object.
+/// The highest number of braces in a reply that are tried as the start of an object.
 const TRIES: usize = 1_000;
 
-/// The tolerance of a score's range, for rounding of floating-point numbers.
+/// The tolerance of a score's range, which absorbs rounding errors of floating-point numbers.
 const ROUNDING: f64 = 1e-6;
 
-/// A judge's score with its reason.
+/// The score of a judge with its reason.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scored {
-    /// From 0 to 1.
+    /// The score from 0 to 1.
     pub(crate) score: Score,
-    /// In the judge's words; empty if it gave none.
+    /// The reason in the judge's words; empty if it gave none.
     pub(crate) reasoning: String,
 }
 
-/// The outermost JSON objects in a text, in order: bare, in code fences, in arrays or amid prose.
+/// Returns the outermost JSON objects in a text: bare, in code fences, in arrays or in prose.
 ///
-/// Fails where the outermost objects are not clear: an object after one that is not whole may be a part of it, such as a
-/// quotation in the reason that it gives, and must not be taken for the answer. An object that gives a key more than
-/// once contradicts itself.
+/// Fails if an object is not complete. An object after it may be a part of it, such as a quotation in its reason, so it
+/// must not be taken for the answer. An object with a duplicate key contradicts itself.
 pub(crate) fn objects(text: &str) -> Result<Vec<Map<String, Value>>, Flaw> {
     let found = find(text)?;
     for (place, _) in &found {
@@ -37,11 +36,12 @@ pub(crate) fn objects(text: &str) -> Result<Vec<Map<String, Value>>, Flaw> {
     Ok(found.into_iter().map(|(_, object)| object).collect())
 }
 
-/// An object, and where it stands.
+/// An object with its byte range in the text.
 pub(super) type Placed = (Range<usize>, Map<String, Value>);
 
-/// The one value that the objects of a reply have under a key; none if they have none. Values that differ contradict
-/// each other.
+/// Returns the value that the objects of a reply have under a key; `None` if they have none.
+///
+/// Different values are a contradiction.
 pub(crate) fn only<'o>(
     objects: &'o [Map<String, Value>],
     key: &str,
@@ -54,7 +54,7 @@ pub(crate) fn only<'o>(
     Ok(first)
 }
 
-/// The objects of a text as [`objects`] has them, each with its place; of a key that one gives twice, the last counts.
+/// Returns the objects like [`objects`], each with its place. The last duplicate key counts.
 pub(super) fn find(text: &str) -> Result<Vec<Placed>, String> {
     let mut found = Vec::new();
     let mut is_torn = false;
@@ -81,7 +81,7 @@ pub(super) fn find(text: &str) -> Result<Vec<Placed>, String> {
     Ok(found)
 }
 
-/// True if what follows a brace is a key rather than prose: quoted, or a word with a colon.
+/// Returns true if the text after a brace is a key, not prose: quoted, or a word with a colon.
 fn begins_object(text: &str) -> bool {
     let text = text.trim_start();
     let word = |it: char| it.is_alphanumeric() || matches!(it, '_' | '-' | '$');
@@ -89,17 +89,17 @@ fn begins_object(text: &str) -> bool {
     text.starts_with(['"', '\'']) || (rest.len() < text.len() && rest.trim_start().starts_with(':'))
 }
 
-/// The score from 0 to 1 that a reply gives under `key`, with the reason.
+/// Returns the score from 0 to 1 under `key` of a reply, with the reason.
 pub(crate) fn read_score(reply: &str, key: &str) -> Result<Scored, Flaw> {
     let (score, reasoning) = read_in_range(reply, key, 1.0)?;
     let score = Score::clamped(score).ok_or_else(|| format!("`{key}` is not a number"))?;
     Ok(Scored { score, reasoning })
 }
 
-/// The score from 0 to `max` that a reply gives under `key`, with the reason.
+/// Returns the score from 0 to `max` under `key` of a reply, with the reason.
 ///
-/// Objects without the key are passed over. Several different scores contradict each other: one of them may be a quotation
-/// of the text that was judged.
+/// Objects without the key are ignored. Several different scores are a contradiction, because one of them may be a
+/// quotation of the judged text.
 pub(crate) fn read_in_range(reply: &str, key: &str, max: f64) -> Result<(f64, String), Flaw> {
     let objects = objects(reply)?;
     if objects.is_empty() {
@@ -121,7 +121,7 @@ pub(crate) fn read_in_range(reply: &str, key: &str, max: f64) -> Result<(f64, St
     }
     let reason = object.get("reason").or_else(|| object.get("reasoning"));
     let score = in_range(value, key, max)?;
-    // A judge that was asked for a score only may give a verdict all the same.
+    // A judge may add a verdict, although it was asked for a score only.
     let opposite = if score <= 0.0 { Some(true) } else { Some(false).filter(|_| score >= max) };
     if let Some(pass) =
         object.get("pass").and_then(Value::as_bool).filter(|it| Some(*it) == opposite)
@@ -132,7 +132,7 @@ pub(crate) fn read_in_range(reply: &str, key: &str, max: f64) -> Result<(f64, St
     Ok((score, text_of(reason)))
 }
 
-/// A score from 0 to `max`. One that is out of range belongs to another scale, and is no score.
+/// Returns a score from 0 to `max`. A number out of range is an error, because it uses another scale.
 pub(super) fn in_range(value: &Value, key: &str, max: f64) -> Result<f64, String> {
     let shown = || ecma::stringify(value);
     let score = number(value).ok_or_else(|| format!("`{key}` is {}, not a number", shown()))?;
@@ -143,7 +143,7 @@ pub(super) fn in_range(value: &Value, key: &str, max: f64) -> Result<f64, String
     Ok(score.clamp(0.0, max))
 }
 
-/// A number, or a text that is one.
+/// Returns a number, or parses a text that contains one.
 fn number(value: &Value) -> Option<f64> {
     let number: f64 = match value {
         Value::Number(number) => number.as_f64()?,
@@ -154,7 +154,7 @@ fn number(value: &Value) -> Option<f64> {
     number.is_finite().then_some(number + 0.0)
 }
 
-/// A line without the mark of a list that it may begin with.
+/// Returns a line without a list mark at its start.
 pub(crate) fn unmarked(line: &str) -> &str {
     let line = line.trim();
     let digits = line.trim_start_matches(|it: char| it.is_ascii_digit());
@@ -166,7 +166,7 @@ pub(crate) fn unmarked(line: &str) -> &str {
     ["- ", "* ", "• "].iter().find_map(|it| line.strip_prefix(it)).unwrap_or(line).trim_start()
 }
 
-/// A value as text: what JavaScript takes for false is nothing.
+/// Returns a value as text. Falsy values of JavaScript give an empty text.
 pub(crate) fn text_of(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null | Value::Bool(false)) => String::new(),
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn hostile_replies_take_no_time() {
-        // A quotation that exhausts the reader must not hide the answer after it.
+        // A quotation with too many braces must not hide the answer after it.
         let hiding = format!("{{\"score\":1}}{}{{\"score\":0}}", "{".repeat(TRIES));
         assert_eq!(read_score(&hiding, "score"), Err("it holds too many braces".into()));
         for reply in ["{".repeat(1_000_000), "{\"a\":".repeat(200_000), "{\"a\":\"".repeat(100_000)]

@@ -1,4 +1,6 @@
-//! Removes the reasoning that some models write into their replies. A verdict that a model tries out there is not its
+//! Removal of the reasoning in replies.
+//!
+//! Some models write their reasoning into the reply. A verdict in the reasoning is only tentative, so it is not the
 //! answer.
 
 use std::borrow::Cow;
@@ -7,10 +9,10 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::de::IgnoredAny;
 
-/// The marks around reasoning. A mark with the group `close` ends it.
+/// The marks around reasoning. A mark with a `close` group ends it.
 ///
-/// In order: tags (`DeepSeek`, Qwen, Seed, prompts that ask for a scratchpad), Mistral, Kimi, Cohere, and models trained
-/// on `OpenThoughts`.
+/// In order: tags (`DeepSeek`, Qwen, Seed, prompts that ask for a scratchpad), Mistral, Kimi, Cohere, and models
+/// trained on `OpenThoughts`.
 static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i)<\s*(?<close>/)?\s*(?:seed:)?",
@@ -24,17 +26,17 @@ static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 /// The mark of a channel in the harmony format of OpenAI's open-weight models.
 const CHANNEL: &str = "<|channel|>";
-/// The marks that begin the text of a channel.
+/// The mark before the text of a channel.
 const MESSAGE: &str = "<|message|>";
-/// The marks that end the text of a channel.
+/// The marks after the text of a channel.
 const ENDS: [&str; 4] = ["<|end|>", "<|return|>", "<|call|>", "<|start|>"];
-/// The same channels, where the server has removed the special tokens.
+/// The channels of a server that has removed the special tokens.
 const BARE: (&str, &str) = ("analysis", "assistantfinal");
 
-/// The reply without its reasoning. The error says what is wrong with the reply, as a fragment.
+/// Returns the reply without its reasoning. The error is a fragment about the reply.
 ///
-/// A closing mark without an opening one ends reasoning that began with the reply: chat templates often write the opening
-/// mark themselves. Reasoning that does not end, or after which nothing follows, leaves no answer.
+/// A closing mark without an opening one ends reasoning that starts with the reply, because many chat templates write
+/// the opening mark themselves. There is no answer if the reasoning does not end, or if nothing follows it.
 pub(super) fn without_thoughts(reply: &str) -> Result<Cow<'_, str>, String> {
     if is_json(reply) {
         return Ok(Cow::Borrowed(reply));
@@ -71,7 +73,9 @@ pub(super) fn without_thoughts(reply: &str) -> Result<Cow<'_, str>, String> {
     Ok(Cow::Owned(kept))
 }
 
-/// True if a text is one JSON value, fenced or not. Then no reasoning is around it, and marks inside are part of its texts.
+/// Returns true if a text is one JSON value, fenced or not.
+///
+/// Marks inside it are then part of its texts, and there is no reasoning around it.
 fn is_json(text: &str) -> bool {
     let text = text.trim();
     let fenced = text.strip_prefix("```").and_then(|it| it.strip_suffix("```"));
@@ -79,7 +83,7 @@ fn is_json(text: &str) -> bool {
     serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// The text of the `final` channels, if the reply has channels.
+/// Returns the text of the `final` channels, if the reply has channels.
 fn final_channel(reply: &str) -> Result<Cow<'_, str>, String> {
     if let Some((before, rest)) = reply.split_once(CHANNEL) {
         let before = ENDS.iter().fold(before, |text, end| text.split(end).next().unwrap_or(text));
@@ -140,7 +144,7 @@ mod tests {
                 "analysisThe user asks {\"score\":1}.assistantfinal{\"score\":0}",
                 Ok("{\"score\":0}"),
             ),
-            // Texts of a reply that is JSON and nothing else.
+            // Marks in the texts of a reply that is only JSON.
             (
                 r#"{"score":1,"reasoning":"it writes </think>"}"#,
                 Ok(r#"{"score":1,"reasoning":"it writes </think>"}"#),

@@ -1,4 +1,4 @@
-//! Reading a reply that says whether a rubric is met: `pass`, `score`, `reason`.
+//! The parser of rulings, which are replies with `pass`, `score` and `reason`.
 
 use kindlm_types::ecma;
 use serde_json::{Map, Value, json};
@@ -12,24 +12,25 @@ use crate::core::grade::Grade;
 /// The verdict of a judge about a rubric.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ruling {
-    /// True if it is met; `None` if the reply gives a score only.
+    /// True if the rubric is met; `None` if the reply has a score only.
     pub(crate) pass: Option<bool>,
-    /// From 0 to 1.
+    /// The score from 0 to 1.
     pub(crate) score: Option<f64>,
-    /// In the judge's words.
+    /// The reason in the judge's words.
     pub(crate) reason: Option<String>,
 }
 
 impl Ruling {
-    /// What it comes to where a score must reach the check's threshold as well; `words` are for a pass and a failure
-    /// without a reason.
+    /// Returns the grade of the ruling. A score must also reach the check's threshold.
+    ///
+    /// `words` are the reasons for a pass and for a failure without a reason.
     pub(crate) fn graded(self, own: Own, words: (&str, &str)) -> Graded {
-        // A verdict without a score is worth 1 or 0; a score without a verdict is held against the threshold alone.
+        // A verdict without a score counts as 1 or 0. A score without a verdict is compared with the threshold only.
         let said = self.pass.unwrap_or(true);
         let score = self.score.unwrap_or(if said { 1.0 } else { 0.0 });
         let below = below(own, score);
         let pass = said && below.is_none();
-        // The judge's own words do not say that they are not enough.
+        // The judge passed the output, so its reason does not explain the failure; the message adds the threshold.
         let message = below.as_ref().filter(|_| said && !own.negate).map(|below| {
             let reason = self.reason.as_deref().map(|it| format!(": {it}"));
             format!("{below}{}", reason.unwrap_or_default())
@@ -40,18 +41,20 @@ impl Ruling {
     }
 }
 
-/// Says that a score does not reach the check's threshold, if that is so.
+/// Returns a message if the score does not reach the check's threshold.
 fn below(own: Own, score: f64) -> Option<String> {
     let threshold = own.threshold.filter(|it| score < it - TOLERANCE)?;
     Some(format!("Score {} below threshold {}", ecma::number(score), ecma::number(threshold)))
 }
 
-/// What the score that several rulings come to says alone: one that is too low fails, whatever most of them say.
+/// Returns a failing grade if the combined score of several rulings is below the threshold.
+///
+/// It fails even if most rulings pass.
 pub(crate) fn too_low(own: Own, score: f64) -> Option<Grade> {
     below(own, score).map(|reason| Grade { pass: false, score, reason })
 }
 
-/// The form of a ruling, as it is asked for.
+/// Returns the JSON Schema of a ruling.
 pub(crate) fn ruling_schema() -> Value {
     json!({
         "type": "object",
@@ -65,10 +68,10 @@ pub(crate) fn ruling_schema() -> Value {
     })
 }
 
-/// Reads the ruling in a reply; the error says what is wrong with it, as a fragment.
+/// Reads the ruling in a reply. The error is a fragment about the reply.
 ///
-/// A reply that holds several rulings which differ has none: one of them may be a quotation of the text that was
-/// judged. A score out of range is no score.
+/// Several different rulings are a contradiction, because one of them may be a quotation of the judged text. A score
+/// out of range is not valid.
 pub(crate) fn read_ruling(reply: &str) -> Result<Ruling, Flaw> {
     let objects = objects(reply)?;
     if objects.is_empty() {
@@ -112,7 +115,7 @@ fn ruling(object: &Map<String, Value>) -> Result<Ruling, Flaw> {
     Ok(Ruling { pass, score, reason })
 }
 
-/// The value of a word for true or false.
+/// Returns the value of a word for true or false.
 fn word(text: &str) -> Option<bool> {
     match text.trim().to_ascii_lowercase().as_str() {
         "true" | "yes" | "pass" | "y" => Some(true),

@@ -1,4 +1,4 @@
-//! Takes several judgements of the same thing together: of one judge asked several times, of several judges.
+//! The combination of several judgements: of one judge asked several times, and of several judges.
 
 use kindlm_types::ask::Seat;
 use kindlm_types::{AssertionResult, FailureCode, Score, Verdict};
@@ -6,42 +6,42 @@ use serde_json::{Map, Value, json};
 
 use super::{ANSWERED, ASKED, TIE};
 
-/// The rules by which votes become one.
+/// The rules that combine votes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
-    /// The median of the scores, held against the check's own threshold.
+    /// The median of the scores, compared with the check's own threshold.
     Median,
-    /// The mean of the scores, held against the check's own threshold.
+    /// The mean of the scores, compared with the check's own threshold.
     Mean,
-    /// The verdict of more than half.
+    /// The verdict of more than half of the votes.
     Majority,
-    /// A pass if all pass.
+    /// A pass if all votes pass.
     All,
 }
 
-/// The rule for the votes of one kind.
+/// The rule for votes of one kind: samples or jurors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ballot {
     pub(super) how: How,
-    /// The least number of readable votes.
+    /// The lowest number of readable votes.
     pub(super) quorum: usize,
     /// The name of the votes, for messages.
     pub(super) who: &'static str,
 }
 
-/// What one vote says of itself alone: of several it is not known by that whether they agree.
+/// The metadata keys about a single vote. A combined result does not have them.
 const OF_ONE_VOTE: [&str; 3] = ["borderline", "driftByOrder", ASKED];
 
 /// The rule by which a check turns a score into a verdict.
 type Decide<'a> = &'a dyn Fn(Score) -> Option<Verdict>;
 
-/// What one seat found.
+/// The results of one sample of one juror.
 type Vote = (Seat, Vec<AssertionResult>);
 
-/// Takes the results of all seats together: first those of each juror, then the jurors.
+/// Combines all results: first the samples of each juror, then the jurors.
 ///
-/// A check may have several results; those of the same label belong together. One that a minority has and the others
-/// do not know, such as an id that a judge made up, is left out.
+/// A check may have several results; those with the same label belong together. A result that only a minority of the
+/// votes contains is left out, such as an id that a judge made up.
 pub(super) fn combine(
     jurors: Vec<Vec<Vote>>,
     by_juror: &Ballot,
@@ -96,7 +96,7 @@ fn one(
     let split = panel.get("borderline") == Some(&Value::Bool(true));
     let mut result = result.with_metadata("panel", Value::Object(panel));
     if jurors.len() > 1 || several_samples {
-        // The judge of one vote is not the judge of the verdict.
+        // The combined verdict has no single judge.
         result.metadata.remove("judgeModel");
         result.metadata.remove(ANSWERED);
     }
@@ -119,7 +119,7 @@ fn fold_one(votes: &[&AssertionResult]) -> AssertionResult {
     votes.first().map_or_else(nobody, |it| (*it).clone())
 }
 
-/// One result for several of the same check.
+/// Combines several results of the same check.
 fn fold(votes: &[&AssertionResult], ballot: &Ballot, decide: Decide<'_>) -> AssertionResult {
     if votes.len() == 1 {
         return fold_one(votes);
@@ -127,7 +127,7 @@ fn fold(votes: &[&AssertionResult], ballot: &Ballot, decide: Decide<'_>) -> Asse
     let readable: Vec<&AssertionResult> =
         votes.iter().copied().filter(|it| is_readable(it)).collect();
     let fails = |it: &&&AssertionResult| matches!(it.verdict, Verdict::Fail { .. });
-    // One that fails settles it, however many are silent.
+    // A single failure decides, however many votes are unreadable.
     let is_settled = ballot.how == How::All && readable.iter().any(|it| fails(&it));
     if readable.len() < ballot.quorum && !is_settled {
         return uncounted(votes, readable.len(), ballot);
@@ -152,7 +152,9 @@ fn fold(votes: &[&AssertionResult], ballot: &Ballot, decide: Decide<'_>) -> Asse
         How::All => scores.iter().copied().reduce(f64::min),
         _ => median(&side_scores),
     });
-    // The vote that speaks for all is the nearest of those that say the same; a mean may be on a side that no vote took.
+    // The vote that supplies the reason has the nearest score among those with the same verdict.
+    //
+    // If a mean gives a verdict that no vote has, all readable votes are candidates.
     let speakers = if side.is_empty() { &readable } else { &side };
     let distance = |it: &AssertionResult| match (it.score, score) {
         (Some(own), Some(score)) => (own.get() - score).abs(),
@@ -164,7 +166,7 @@ fn fold(votes: &[&AssertionResult], ballot: &Ballot, decide: Decide<'_>) -> Asse
     for key in OF_ONE_VOTE {
         result.metadata.shift_remove(key);
     }
-    // Votes of which most said both ways are no verdict together, either.
+    // If most votes are ties, the combined result is a tie.
     let ties = readable.iter().filter(|it| it.metadata.contains_key(TIE)).count();
     if ties * 2 > readable.len() {
         result.metadata.insert(TIE.to_owned(), true.into());
@@ -187,7 +189,7 @@ fn measured(score: Option<f64>, decide: Decide<'_>) -> (Option<f64>, Option<Verd
     (score, verdict)
 }
 
-/// The result if too few votes can be counted: skipped where the check does not apply, else errored.
+/// Returns the result for too few readable votes: skipped if the check does not apply, else errored.
 fn uncounted(votes: &[&AssertionResult], readable: usize, ballot: &Ballot) -> AssertionResult {
     let lost = votes.iter().find(|it| matches!(it.verdict, Verdict::Errored { .. }));
     let Some(lost) = lost else {
@@ -206,7 +208,7 @@ fn uncounted(votes: &[&AssertionResult], readable: usize, ballot: &Ballot) -> As
     result
 }
 
-/// The data about the votes: each of them, how far they lie apart, and how many agree.
+/// Returns the data about the votes: each vote, the spread of scores, and the agreement.
 fn panel(
     jurors: &[Vec<(Seat, AssertionResult)>],
     all: &[&AssertionResult],
@@ -248,22 +250,26 @@ fn panel(
     panel
 }
 
-/// A share of votes; there are never so many that a float could not count them.
+/// Returns a share of votes. The number of votes always fits into a float.
 fn share(part: usize, all: usize) -> f64 {
     let count = |it: usize| u32::try_from(it).map_or(f64::INFINITY, f64::from);
     count(part) / count(all)
 }
 
-/// The mean; `None` of nothing.
+/// Returns the mean; `None` for an empty list.
 fn mean(scores: &[f64]) -> Option<f64> {
-    /// To which part of 1: in floating point the mean of 0.7, 0.8 and 0.9 is a little less than 0.8, which it meets, and
-    /// `judge` holds scores against its limit to the last digit.
+    /// The precision to which the mean is rounded: 1/10^12.
+    ///
+    /// In floating point, the mean of 0.7, 0.8 and 0.9 is slightly below 0.8. `judge` compares scores with its limit
+    /// exactly, so the mean would miss a limit that it meets.
     const EXACT: f64 = 1e12;
     let count = u32::try_from(scores.len()).ok().filter(|it| *it > 0)?;
     Some((scores.iter().sum::<f64>() / f64::from(count) * EXACT).round() / EXACT)
 }
 
-/// The median: the middle one, or the mean of the two in the middle; `None` of nothing.
+/// Returns the median; `None` for an empty list.
+///
+/// Of an even number of scores, it is the mean of the two in the middle.
 fn median(scores: &[f64]) -> Option<f64> {
     let mut sorted = scores.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -380,7 +386,7 @@ mod tests {
             let votes: Vec<AssertionResult> = scores.iter().map(|it| vote(*it)).collect();
             let ballot = Ballot { how, quorum: votes.len(), who: "jurors" };
             let result = fold(&votes.iter().collect::<Vec<_>>(), &ballot, &decide);
-            // A mean of equal numbers may miss them by one bit.
+            // A mean of equal numbers may differ from them by one bit.
             let near = result.score.is_some_and(|it| (it.get() - 0.7).abs() < 1e-9);
             prop_assert!(result.verdict == Verdict::Pass || near);
         }

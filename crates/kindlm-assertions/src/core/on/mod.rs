@@ -1,4 +1,4 @@
-//! `on`: which value of the execution a check sees, in the place of the output.
+//! `on`: selects a value of the execution that a check judges instead of the output.
 
 mod path;
 
@@ -18,7 +18,7 @@ use crate::core::untold::{inputs_are_untold, is_untold, no_output};
 use crate::core::workspace::stays_inside;
 use path::{Step, follow, place, read, unknown};
 
-/// The roots of paths.
+/// The first words of paths.
 const ROOTS: [&str; 18] = [
     "output",
     "json",
@@ -40,14 +40,14 @@ const ROOTS: [&str; 18] = [
     "files",
 ];
 
-/// The keys of tokens.
+/// The keys of `usage`.
 const USAGE: [&str; 4] = ["inputTokens", "outputTokens", "totalTokens", "cachedInputTokens"];
 /// The keys of a tool call.
 const CALL: [&str; 5] = ["id", "name", "input", "output", "status"];
 /// The keys of a message.
 const MESSAGE: [&str; 2] = ["role", "text"];
 
-/// A value of an execution, by its path.
+/// A path that selects a value of an execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selector {
     root: &'static str,
@@ -57,11 +57,11 @@ pub struct Selector {
 /// The value of an execution at a path.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Selected {
-    /// This value.
+    /// The selected value.
     Value(Value),
-    /// Nothing, and that is certain: the check does not hold. Why.
+    /// The value certainly does not exist, for this reason. The check fails.
     Absent(String),
-    /// It is not known what. Why, and what to do.
+    /// The value is not known. The text has the reason and the advice.
     Unknown(String),
 }
 
@@ -75,7 +75,7 @@ impl fmt::Display for Selector {
 }
 
 impl Selector {
-    /// Reads a path, such as `json.order.id`; problems point from its text.
+    /// Parses a path such as `json.order.id`. Pointers of problems start at its text.
     pub fn new(written: &str) -> Result<Self, Problem> {
         let (word, steps) = read(written)?;
         let Some(root) = ROOTS.into_iter().find(|it| *it == word) else {
@@ -116,12 +116,12 @@ impl Selector {
         Ok(Self { root, steps })
     }
 
-    /// True if it names the output, or a part of it.
+    /// Returns true if the path names the output, or a part of it.
     pub(crate) fn is_of_output(&self) -> bool {
         matches!(self.root, "output" | "json" | "stdout")
     }
 
-    /// The file of the workspace that it names.
+    /// Returns the workspace file that the path names.
     fn file(&self) -> Option<&str> {
         match (self.root, self.steps.as_slice()) {
             ("files", [Step::Key(path)]) => Some(path),
@@ -129,19 +129,19 @@ impl Selector {
         }
     }
 
-    /// The part of the workspace that it looks at when the agent has finished.
+    /// Returns the evidence that the path needs from the workspace when the agent has finished.
     pub(crate) fn gathers(&self) -> Option<Gather> {
-        // A path was read already, so it can be read again.
+        // The path was parsed before, so this cannot fail.
         let path = stays_inside(self.file()?, "").ok()?;
         Some(Gather::File { path })
     }
 
-    /// True if it names something of the agent's workspace.
+    /// Returns true if the path names a part of the agent's workspace.
     pub(crate) fn needs_workspace(&self) -> bool {
         matches!(self.root, "diff" | "files")
     }
 
-    /// The value that an execution has there.
+    /// Returns the value of an execution at the path.
     pub(crate) fn find(&self, execution: &Execution) -> Selected {
         if self.needs_workspace() {
             return self.in_workspace(execution);
@@ -160,12 +160,12 @@ impl Selector {
         }
     }
 
-    /// True if the value is what the agent answered, or a part of it.
+    /// Returns true if the value is the agent's answer, or a part of it.
     pub(crate) fn is_of_the_output(&self) -> bool {
         matches!(self.root, "output" | "json")
     }
 
-    /// The diff, or a file as the agent left it.
+    /// Returns the diff, or a file in the state that the agent left.
     fn in_workspace(&self, execution: &Execution) -> Selected {
         let Some(workspace) = &execution.workspace else {
             return Unknown("the agent had no workspace: give the test a `workspace`".to_owned());
@@ -181,13 +181,16 @@ impl Selector {
         }
     }
 
-    /// True if what is not in the value does not exist. Of what others tell it is not known whether they would tell it.
+    /// Returns true if the agent itself provides the value, so that a missing part does not exist.
+    ///
+    /// Other sources may leave out a part that exists.
     fn is_told_by_the_agent(&self) -> bool {
         matches!(self.root, "output" | "json" | "messages" | "toolCalls" | "events")
     }
 
-    /// Why it is not known what is there, if it is, or holds, what nobody told of a call: the tool where only the result
-    /// was told, and arguments that spans do not show.
+    /// Returns the reason why the selected value contains unrecorded facts of a call.
+    ///
+    /// The tool is unknown if only the result was recorded. The arguments are unknown if spans do not show them.
     fn untold(&self, execution: &Execution) -> Option<String> {
         let events = execution.events();
         let of_calls = match self.root {
@@ -207,7 +210,7 @@ impl Selector {
         Some(untold.why().to_owned())
     }
 
-    /// True if the path leads to the output of a call whose result was not recorded.
+    /// Returns true if the path leads to the output of a call whose result was not recorded.
     fn is_pending(&self, calls: &Value) -> bool {
         let (Some(call), Some(Step::Key(key))) = (self.steps.first(), self.steps.get(1)) else {
             return false;
@@ -218,7 +221,7 @@ impl Selector {
             && call.is_some_and(|it| it.get("output").is_none())
     }
 
-    /// The value that the path begins with.
+    /// Returns the value of the first word of the path.
     fn root<'e>(&self, execution: &'e Execution) -> Result<Cow<'e, Value>, Selected> {
         let needs = |channel: Channel| {
             if execution.tells_all(channel) {
@@ -254,7 +257,7 @@ impl Selector {
             }
             "usage" => {
                 let told_usage = told_usage(execution).filter(|it| {
-                    // A partly known object is not known as a whole. Many sources do not report cached tokens.
+                    // An incomplete `usage` object is unknown as a whole. Many sources do not report cached tokens.
                     !self.steps.is_empty() || it.contains_key(USAGE[0])
                 });
                 told(
@@ -286,7 +289,7 @@ impl Selector {
             }
             "vars" => Ok(Cow::Owned(Value::Object(execution.vars.clone()))),
             "metadata" => Ok(Cow::Owned(Value::Object(execution.metadata.clone()))),
-            // The roots are a closed list, of which this is the last.
+            // The list of roots is closed, so this is `trace`.
             _ => match (&execution.trace, execution.gaps.first()) {
                 (Some(_), Some(gap)) => Err(Unknown(format!("the trace is not complete: {gap}"))),
                 (trace, _) => told(
@@ -298,7 +301,7 @@ impl Selector {
     }
 }
 
-/// The counts of tokens that are known.
+/// Returns the known token counts.
 fn told_usage(execution: &Execution) -> Option<Map<String, Value>> {
     let usage = execution.usage;
     let is_told = usage.is_whole() && execution.tells_all(Channel::Usage);
@@ -314,7 +317,7 @@ fn told_usage(execution: &Execution) -> Option<Map<String, Value>> {
     is_told.then(|| counts.map(|(key, count)| (key.to_owned(), count.into())).collect())
 }
 
-/// True if the output is known: an empty one may be one that was not recorded.
+/// Fails if the output is unknown. An empty output may be one that was not recorded.
 fn said(execution: &Execution) -> Result<(), Selected> {
     if !is_untold(execution) {
         return Ok(());
@@ -322,7 +325,9 @@ fn said(execution: &Execution) -> Result<(), Selected> {
     Err(Unknown(no_output(execution)))
 }
 
-/// The value that a check sees: the output, or what `on` names. Where it is not known, the result of the check.
+/// Returns the value that a check judges: the output, or the value that `on` names.
+///
+/// If it is unknown, the error is the result of the check.
 pub(crate) fn seen(
     execution: &Execution,
     id: &str,
@@ -336,7 +341,7 @@ pub(crate) fn seen(
     }
 }
 
-/// As much of a value as a line of a report should have.
+/// Returns a value as JSON, cut to 120 characters for a line of a report.
 pub(crate) fn shown(value: &Value) -> String {
     const SHOWN: usize = 120;
     let text = ecma::stringify(value);
@@ -344,22 +349,22 @@ pub(crate) fn shown(value: &Value) -> String {
     if short.len() < text.len() { format!("{short}…") } else { short }
 }
 
-/// The output as a value: structured, or a text.
+/// Returns the output as a structured value or a text.
 fn of_output(execution: &Execution) -> Value {
     if execution.output.is_empty() && execution.output_json.is_none() {
-        // A model that called tools and said nothing has said nothing.
+        // A model that only called tools has an empty output; its calls are not the output.
         return json!("");
     }
     output_value(execution)
 }
 
-/// The execution that a check of a value sees: this value as the output, without other texts or calls.
+/// Returns the execution with this value as its output, without other texts or calls.
 pub(crate) fn in_place_of_the_output(before: &Execution, value: Value) -> Execution {
     let (output, output_json) = match value {
         Value::String(text) => (text, None),
         value => (ecma::stringify(&value), Some(value)),
     };
-    // The value is there, whatever the source does not tell beside it.
+    // The value is known, so gaps in the rest of the record do not matter.
     let (coverage, gaps) = (Coverage::Complete, Vec::new());
     let (tool_calls, turns, unread, finish_reason) = (Vec::new(), Vec::new(), None, None);
     let before = before.clone();
@@ -379,14 +384,14 @@ pub(crate) fn in_place_of_the_output(before: &Execution, value: Value) -> Execut
 /// The facts of a call that were not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Untold {
-    /// Which tool it was of, and with which arguments.
+    /// The tool and the arguments.
     Call,
-    /// With which arguments.
+    /// The arguments only.
     Arguments,
 }
 
 impl Untold {
-    /// True if a key of a call leads to it; a call as a whole has it.
+    /// Returns true if the key of a call leads to the unrecorded fact, as does the whole call.
     fn is_at(self, key: Option<&Step>) -> bool {
         match key {
             Some(Step::Key(key)) => key == "input" || (self == Self::Call && key == "name"),
@@ -404,7 +409,7 @@ impl Untold {
     }
 }
 
-/// The unknown parts of a list, by places, and its length.
+/// The unrecorded facts of a list by their indices, and the length of the list.
 struct Gaps {
     untold: Vec<(usize, Untold)>,
     len: usize,
@@ -449,7 +454,7 @@ pub(crate) fn calls(events: &[Event]) -> Value {
         call.insert("id".to_owned(), json!(it.call_id));
         call.insert("name".to_owned(), json!(it.name));
         call.insert("input".to_owned(), it.input.clone());
-        // `null` is an answer; no answer is none.
+        // `null` is a recorded output, unlike a missing output.
         if let (Some(output), ActionState::Ended(_)) = (it.output, it.state) {
             call.insert("output".to_owned(), output.clone());
         }

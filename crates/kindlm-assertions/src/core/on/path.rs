@@ -1,16 +1,16 @@
-//! How the values of an execution are named: `json.order.items[0].id`.
+//! Paths to values of an execution, such as `json.order.items[0].id`.
 
 use std::fmt;
 
 use kindlm_types::{Problem, suggest};
 use serde_json::Value;
 
-/// A step from a value to one within it.
+/// A step of a path, from a value to one inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// The value under a key of an object.
     Key(String),
-    /// An item of a list; below 0 counted from its end.
+    /// An item of a list. Negative indices count from the end.
     Item(i64),
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// Splits a path into the word that it begins with and the steps from there.
+/// Splits a path into its first word and the steps after it.
 pub(super) fn read(written: &str) -> Result<(&str, Vec<Step>), Problem> {
     let end = written.find(['.', '[']).unwrap_or(written.len());
     let (root, mut rest) = written.split_at(end);
@@ -57,7 +57,7 @@ pub(super) fn read(written: &str) -> Result<(&str, Vec<Step>), Problem> {
     Ok((root, steps))
 }
 
-/// The content of brackets, and the rest.
+/// Parses the content of brackets, and returns it with the rest of the path.
 fn bracket(after: &str) -> Result<(Step, &str), &'static str> {
     if after.starts_with('"') {
         let mut texts = serde_json::Deserializer::from_str(after).into_iter::<String>();
@@ -71,7 +71,7 @@ fn bracket(after: &str) -> Result<(Step, &str), &'static str> {
     Ok((Step::Item(index), rest))
 }
 
-/// The value that steps lead to, or how far they lead: what was reached, and what is not in it.
+/// Returns the value at the end of the steps. The error names the step that leads nowhere.
 pub(super) fn follow<'v>(from: &'v Value, root: &str, steps: &[Step]) -> Result<&'v Value, String> {
     let mut value = from;
     let mut place = root.to_owned();
@@ -91,13 +91,13 @@ fn item(items: &[Value], index: i64) -> Option<&Value> {
     items.get(place(index, items.len())?)
 }
 
-/// The place in a list of so many items that an index means; it may be behind the last one.
+/// Returns the position of an index in a list of `len` items; it may be behind the last item.
 pub(super) fn place(index: i64, len: usize) -> Option<usize> {
     let from_end = || len.checked_sub(usize::try_from(index.unsigned_abs()).ok()?);
     if index < 0 { from_end() } else { usize::try_from(index).ok() }
 }
 
-/// What a value is, where a step does not lead on from it.
+/// Describes the value from which a step leads nowhere.
 fn lacks(value: &Value, step: &Step) -> String {
     match (value, step) {
         (Value::Object(map), Step::Key(key)) => {
@@ -114,7 +114,7 @@ fn lacks(value: &Value, step: &Step) -> String {
     }
 }
 
-/// The type of a value in words.
+/// Returns the type of a value in words.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -126,7 +126,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// The problem of a word that names nothing here.
+/// Returns the problem of an unknown first word.
 pub(super) fn unknown(written: &str, word: &str, known: &[&str]) -> Problem {
     let message = format!("`{written}` names no value of an execution: there is no `{word}`");
     Problem::new("", message).with_help(suggest(word, "values", known.iter().copied()))

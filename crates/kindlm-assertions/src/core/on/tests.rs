@@ -1,4 +1,4 @@
-//! Values of an execution by their paths.
+//! Tests of paths to values of an execution.
 
 use super::*;
 use kindlm_types::{Coverage, FinishReason, Message, Role, ToolCall, Usage};
@@ -144,7 +144,7 @@ fn what_nobody_told_of_a_call_is_unknown_wherever_it_is_looked_at() {
     ] {
         assert_eq!(find(written, &traced), Selected::Value(value), "{written}");
     }
-    // An agent that tells its own calls tells that there are no arguments.
+    // An agent that reports its own calls also reports that a call has no arguments.
     let told = Execution { trace: None, ..traced };
     assert_eq!(find("toolCalls[1].input", &told), Selected::Value(json!(null)));
 }

@@ -1,9 +1,9 @@
-//! The code of an inline script, made into the body of a function by promptfoo's rules.
+//! Conversion of an inline script to a function body, by promptfoo's rules.
 //!
-//! Code of several lines is a body as it is, with its own `return`. One line is an expression; if it begins with
-//! a declaration, what comes after its last semicolon is returned.
+//! Code of several lines is a complete body with its own `return`. A single line is an expression. If it starts with a
+//! declaration, the code after its last semicolon is returned.
 
-/// The body of the function that a text is.
+/// Returns the function body for a script.
 pub(crate) fn body(code: &str) -> String {
     let code = code.trim_end_matches(is_space);
     if code.contains('\n') {
@@ -22,7 +22,7 @@ pub(crate) fn body(code: &str) -> String {
     }
 }
 
-/// White space of JavaScript.
+/// Returns true for white space of JavaScript.
 fn is_space(it: char) -> bool {
     it.is_whitespace() || it == '\u{feff}'
 }
@@ -34,8 +34,9 @@ fn begins_with_declaration(code: &str) -> bool {
         .any(|rest| rest.starts_with(is_space))
 }
 
-/// The last semicolon that is not in a text. Comments and regular expressions are not understood, as they are not
-/// there either.
+/// Returns the position of the last semicolon outside texts.
+///
+/// Comments and regular expressions are not recognized, as in promptfoo.
 fn last_semicolon(code: &str) -> Option<usize> {
     let mut quote = None;
     let mut last = None;

@@ -1,4 +1,4 @@
-//! Finds scripts that do not parse before they are run.
+//! Detection of syntax errors in scripts before they run.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use kindlm_types::script::{ScriptErrorKind, ScriptQuestion, ScriptRuntime, Scrip
 use super::ScriptSettings;
 use crate::Setup;
 
-/// Compiles a script, and runs nothing of it.
+/// Compiles a script without running it.
 ///
-/// Only what the script itself is to blame for is a problem: that an interpreter is missing is seen when it is needed.
+/// Only errors of the script itself are problems. A missing interpreter is reported when the script runs.
 pub(crate) fn compiled(
     setup: &Setup<'_>,
     runtime: ScriptRuntime,

@@ -1,4 +1,4 @@
-//! What scripts are told: the output, and the context that it came from.
+//! The arguments of scripts: the output and its context.
 
 use std::sync::Arc;
 
@@ -9,16 +9,18 @@ use serde_json::{Map, Value, json};
 use crate::Evidence;
 use crate::core::output::{output_value, prompt};
 
-/// The `output` of a script, as JSON: a text, or the value that a source with structured output gave.
+/// Returns the `output` of a script, as JSON.
 ///
-/// A model that called tools and said nothing gives its calls, in the form in which OpenAI's API has them. Text that
-/// looks like JSON stays a text.
+/// It is a text, the structured output of the source, or the tool calls of a model that wrote no text. The calls have
+/// the form of OpenAI's API. A text that looks like JSON stays a text.
 pub(crate) fn output(evidence: &Evidence<'_>) -> Arc<str> {
     let text = ecma::stringify(&output_value(evidence.execution));
     evidence.answers.shared("output", &text, || text.as_str().into())
 }
 
-/// The `context` of a script, as JSON. Keys in promptfoo's order; `config` is the check's own.
+/// Returns the `context` of a script, as JSON, with the keys in promptfoo's order.
+///
+/// `config` is the configuration of the check.
 pub(crate) fn context(evidence: &Evidence<'_>, config: Option<&Value>) -> Arc<str> {
     match config {
         None => evidence.answers.shared("context", "", || text(evidence.execution, None)),
@@ -38,7 +40,7 @@ fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
         }
     };
     let vars = Value::Object(execution.vars.clone());
-    // A key that promptfoo always has is there even if its value is unknown.
+    // A key that promptfoo always sets is present even if its value is unknown.
     let unknown = || json!({"$undefined": true});
     let written = execution.written.as_deref();
     let is_chat = written.is_some_and(|it| it.is_chat);
@@ -62,7 +64,7 @@ fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
     }
     put("test", Some(test));
     put("logProbs", Some(execution.log_probs.as_ref().map_or_else(unknown, |it| json!(it))));
-    // Its `id` is a function in JavaScript, and a text elsewhere.
+    // `id` is a function in JavaScript and a text in other languages.
     let provider =
         || json!({"id": {"$returns": execution.model}, "config": provider_config(execution)});
     put("provider", Some(if execution.model.is_empty() { unknown() } else { provider() }));
@@ -70,7 +72,7 @@ fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
     put("config", config.cloned());
     put("metadata", some_map(&execution.metadata));
     let events = execution.events();
-    // A list that may lack something would pass every check of what must not be in it.
+    // An incomplete list would pass every check that something is absent, so it is left out.
     put(
         "toolCalls",
         execution.tells_all(Channel::Actions).then(|| crate::core::on::calls(&events)),
@@ -82,18 +84,20 @@ fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
     context
 }
 
-/// The workspace after the agent: its changes, and all of them as one diff where it was stored.
+/// Returns the workspace after the agent: its changes, and their diff if it was stored.
 fn workspace(workspace: &Workspace) -> Value {
     json!({"changes": workspace.changes, "diff": workspace.diff().ok()})
 }
 
-/// The list of checks as it is written.
+/// Returns the list of checks as written in the configuration.
 fn listed(written: &Written) -> Option<Value> {
     let mut expect: Value = serde_json::from_str(written.expect.as_deref()?).ok()?;
     expect.get_mut("assert").map(Value::take)
 }
 
-/// With what the model was asked, in the words of OpenAI's API, which promptfoo's users write for most providers.
+/// Returns the request parameters under the names of OpenAI's API.
+///
+/// Users of promptfoo write those names for most providers.
 fn provider_config(execution: &Execution) -> Value {
     let mut config = Map::new();
     let params = execution.written.as_deref().map(|it| &it.params);
@@ -115,7 +119,7 @@ fn provider_config(execution: &Execution) -> Value {
     Value::Object(config)
 }
 
-/// The same of a prompt that may be written as messages: then it is JSON as programs are given it, as in promptfoo.
+/// Returns the prompt, as indented JSON if it was written as messages, as in promptfoo.
 fn prompt_of(input: &[Message], is_chat: bool) -> Option<Value> {
     if !is_chat || input.is_empty() {
         return prompt(input);
@@ -125,7 +129,7 @@ fn prompt_of(input: &[Message], is_chat: bool) -> Option<Value> {
     Some(json!(ecma::stringify_indented(&messages, 2)))
 }
 
-/// The provider's own account, or as much of one as is known.
+/// Returns the provider's own response, or one built from the known facts.
 pub(super) fn provider_response(execution: &Execution) -> Value {
     if let Some(response) = &execution.provider_response {
         return response.clone();
@@ -154,7 +158,7 @@ pub(super) fn provider_response(execution: &Execution) -> Value {
     response
 }
 
-/// Why the model stopped, in OpenAI's words, which promptfoo uses for all.
+/// Returns the stop reason in OpenAI's words, which promptfoo uses for all providers.
 fn word(reason: &FinishReason) -> &str {
     match reason {
         FinishReason::Stop => "stop",

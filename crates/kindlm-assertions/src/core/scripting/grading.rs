@@ -1,21 +1,21 @@
-//! The grading result that a script gives as an object: promptfoo's `GradingResult`.
+//! The grading result that a script returns as an object: promptfoo's `GradingResult`.
 
 use kindlm_types::{AssertionResult, FailureCode, NamedScore, Score, Verdict, ecma};
 use serde_json::{Map, Value};
 
 use crate::core::codes::ASSERTION_FAILED;
 
-/// The code of a script that threw, cannot be read, or returned what is no verdict.
+/// The script threw, could not be loaded, or returned no valid verdict.
 pub(crate) const SCRIPT_THREW: FailureCode = FailureCode::SCRIPT_THREW;
 
-/// The message about a component of a wrong shape.
+/// The message about a component that is not a grading result.
 const NO_RESULT: &str = "is not a grading result: it needs a boolean `pass`";
 
-/// The keys of a grading result that have a place of their own in a result.
+/// The keys of a grading result that map to fields of a result.
 const OWN_KEYS: [&str; 7] =
     ["pass", "score", "reason", "namedScores", "namedScoreWeights", "componentResults", "metadata"];
 
-/// True if an object is a verdict: promptfoo's rules.
+/// Returns true if an object is a grading result, by promptfoo's rules.
 pub(crate) fn is_grading(object: &Map<String, Value>) -> bool {
     let is_object = |it: &Value| it.is_object() || it.is_array() || it.is_null();
     let all = |keys: &[&str], test: &dyn Fn(&Value) -> bool| {
@@ -30,7 +30,7 @@ pub(crate) fn is_grading(object: &Map<String, Value>) -> bool {
         && all(&["comment"], &Value::is_string)
 }
 
-/// Adds what a grading result says beside verdict, score and reason.
+/// Adds the other fields of a grading result, besides verdict, score and reason.
 pub(crate) fn with_rest(
     id: &str,
     mut result: AssertionResult,
@@ -56,7 +56,7 @@ pub(crate) fn with_rest(
     result
 }
 
-/// The named scores, and the names of those that are no finite numbers.
+/// Returns the named scores, and the names of those that are not finite numbers.
 fn named_scores(object: &Map<String, Value>) -> (Vec<NamedScore>, Vec<String>) {
     let (mut named, mut ignored) = (Vec::new(), Vec::new());
     let weights = object.get("namedScoreWeights");
@@ -72,7 +72,9 @@ fn named_scores(object: &Map<String, Value>) -> (Vec<NamedScore>, Vec<String>) {
     (named, ignored)
 }
 
-/// One of several results that a script gives. Its verdict is told, not counted: the script has weighed it.
+/// Returns one component of a grading result.
+///
+/// Its verdict is shown but does not count, because the script has already weighed it.
 fn component(id: &str, part: &Value, index: usize) -> AssertionResult {
     let label = format!("Part {}", index + 1);
     let Some((object, pass)) =
@@ -96,7 +98,7 @@ fn component(id: &str, part: &Value, index: usize) -> AssertionResult {
     with_rest(id, result, object)
 }
 
-/// A number, or what stands for one that JSON does not have.
+/// Returns a number, also one in the notation for `NaN` and infinities, which JSON does not have.
 pub(crate) fn number_of(value: &Value) -> Option<f64> {
     match value.get("$num").and_then(Value::as_str) {
         Some("NaN") => Some(f64::NAN),
@@ -106,7 +108,7 @@ pub(crate) fn number_of(value: &Value) -> Option<f64> {
     }
 }
 
-/// The value as `JSON.stringify` has it: what is no finite number is null.
+/// Returns the value as `JSON.stringify` writes it: numbers that are not finite become `null`.
 pub(crate) fn plain(value: &Value) -> Value {
     match value {
         Value::Object(map) if map.len() == 1 && map.contains_key("$num") => Value::Null,

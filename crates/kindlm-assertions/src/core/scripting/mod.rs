@@ -1,4 +1,4 @@
-//! What everything that runs users' scripts shares: who runs them, what they see, and how they are named.
+//! The shared parts of user scripts: their runtimes, their arguments, and their names.
 
 mod body;
 mod compiled;

@@ -1,4 +1,4 @@
-//! Scripts that say yes or no of a value.
+//! Scripts that return `true` or `false` for a value.
 
 use std::sync::Arc;
 
@@ -13,29 +13,31 @@ use super::grading::SCRIPT_THREW;
 use super::{JAVASCRIPT, ScriptSettings, compiled, context, script_file, told};
 use crate::{Evidence, Setup};
 
-/// A script that says yes or no of a value.
+/// A script that returns `true` or `false` for a value.
 ///
-/// It must say `true` or `false`: whatever else comes of it is no verdict, in neither direction.
+/// Any other return value gives no verdict, with and without `not-`.
 #[derive(Clone, Debug)]
 pub(crate) struct Predicate {
-    /// As it is written.
+    /// The code as written.
     pub(crate) code: String,
     source: ScriptSource,
     settings: ScriptSettings,
 }
 
-/// Why a script says neither yes nor no.
+/// The reason why a script gives no verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NoVerdict {
-    /// The failure code of the check, which is errored.
+    /// The failure code of the errored check.
     pub(crate) code: FailureCode,
     /// The reason in words.
     pub(crate) message: String,
 }
 
 impl Predicate {
-    /// Reads a script as it is written: one line is an expression of `param` and `context`, or a function of the two,
-    /// several lines are the body of one with its own `return`, `file://` names a file. Problems point from the text.
+    /// Parses a script. Pointers of problems start at its text.
+    ///
+    /// One line is an expression of `param` and `context`, or a function of the two. Several lines are a function body
+    /// with its own `return`. `file://` names a file.
     pub(crate) fn new(
         written: &str,
         param: &str,
@@ -47,7 +49,7 @@ impl Predicate {
             ScriptSource::File { path: file.path, function: file.function }
         } else {
             let params = vec![param.to_owned(), "context".to_owned()];
-            // Places are counted in what is written.
+            // Compile the code alone first, so that positions in errors refer to the code as written.
             let alone = ScriptSource::Body { params: params.clone(), code: body(written).into() };
             compiled(setup, settings.runtime, &settings, &alone)?;
             ScriptSource::Body { params, code: called(written, param).into() }
@@ -56,7 +58,7 @@ impl Predicate {
         Ok(Self { code: written.to_owned(), source, settings })
     }
 
-    /// The question that runs the script on a value.
+    /// Returns the question that runs the script on a value.
     pub(crate) fn question(&self, value: &Value, evidence: &Evidence<'_>) -> Question {
         Question::Script(ScriptQuestion {
             runtime: self.settings.runtime,
@@ -67,7 +69,7 @@ impl Predicate {
         })
     }
 
-    /// The script's verdict on a value.
+    /// Returns the script's verdict on a value.
     pub(crate) fn holds(&self, value: &Value, evidence: &Evidence<'_>) -> Result<bool, NoVerdict> {
         match evidence.answers.get(&self.question(value, evidence)) {
             Some(Ok(Answer::Script(answer))) => said(answer),
@@ -88,7 +90,7 @@ impl Predicate {
         }
     }
 
-    /// A result with what the script wrote to its console, and with a mark if it ran outside the sandbox.
+    /// Adds the script's console output, and a mark if it ran outside the sandbox, to a result.
     pub(crate) fn told(
         &self,
         result: AssertionResult,
@@ -103,7 +105,7 @@ impl Predicate {
         told(result, self.settings.runtime, console)
     }
 
-    /// The script as a text of a report: its first line.
+    /// Returns the first line of the script, cut to 60 characters for a report.
     pub(crate) fn shown(&self) -> String {
         const SHOWN: usize = 60;
         let first = self.code.trim().lines().next().unwrap_or_default();
@@ -113,7 +115,7 @@ impl Predicate {
     }
 }
 
-/// A script's verdict on a value.
+/// Returns the verdict in a script's outcome.
 fn said(answer: &ScriptAnswer) -> Result<bool, NoVerdict> {
     let no_verdict = |what: String| {
         let message = format!("The script {what}: it must say `true` or `false`");
@@ -141,10 +143,11 @@ fn said(answer: &ScriptAnswer) -> Result<bool, NoVerdict> {
     }
 }
 
-/// The body of a function that gives what the code says: read as the `javascript` assertion reads it, and called with the
-/// value if it is a function.
+/// Returns a function body that evaluates the code, and calls the value if it is a function.
+///
+/// The code follows the rules of the `javascript` assertion.
 fn called(code: &str, param: &str) -> String {
-    // The code stands on its own lines, so that places in it are its own.
+    // The code has its own lines, so that positions in errors refer to it.
     let code = body(code);
     format!(
         "const said = await (async () => {{{code}\n}})();\n\

@@ -1,9 +1,9 @@
-//! How a script is called in reports, and what is told beside its verdict.
+//! The label of a script in reports, and the notes beside its verdict.
 
 use kindlm_types::AssertionResult;
 use kindlm_types::script::ScriptRuntime;
 
-/// The first line of the code, or as much of it as fits into a line of a report.
+/// Returns the first line of the code, cut to 60 characters.
 pub(crate) fn label(language: &str, code: &str) -> String {
     const SHOWN: usize = 60;
     let mut lines = code.trim().lines();
@@ -13,7 +13,7 @@ pub(crate) fn label(language: &str, code: &str) -> String {
     format!("{language}: {shown}{more}")
 }
 
-/// The result with what the script wrote to its console, and with a mark if it ran outside the sandbox.
+/// Adds the script's console output, and a mark if it ran outside the sandbox, to a result.
 pub(crate) fn told(
     result: AssertionResult,
     runtime: ScriptRuntime,

@@ -1,4 +1,4 @@
-//! Who runs scripts, and what they may do.
+//! The runtimes of scripts, and their permissions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +9,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The `scripts` block, of the config file or of one check: who runs scripts, and what they may do.
+/// The runtime of scripts and their permissions, in the config file or in one check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ScriptsBlock {
-    /// The runtime of JavaScript: `quickjs` is built in and a sandbox, `node` is the installed Node.js and no sandbox.
+    /// The runtime of JavaScript.
+    ///
+    /// `quickjs` is built in and runs in a sandbox. `node` is the installed Node.js, without a sandbox.
     pub runtime: Option<Runtime>,
     /// Hosts that `fetch` may reach, such as `example.com`, `*.example.com` or `localhost:8080`. None by default.
     #[schemars(inner(length(min = 1)))]
@@ -30,7 +32,7 @@ pub struct ScriptsBlock {
 }
 
 impl ScriptsBlock {
-    /// The entries of it that mean nothing, by pointers from the block.
+    /// Returns the problems of invalid hosts and variable names, with pointers from the block.
     pub fn problems(&self) -> Vec<Problem> {
         let hosts = self.net.iter().flatten().enumerate();
         let hosts = hosts.filter_map(|(at, it)| {
@@ -40,7 +42,7 @@ impl ScriptsBlock {
         hosts.chain(names.filter_map(|(at, it)| unnamed(it, &format!("/env/{at}")))).collect()
     }
 
-    /// The folders of it that scripts may not read, as they do not exist or are outside, by pointers from the block.
+    /// Returns a problem for each folder that is missing or outside, with pointers from the block.
     pub fn unreadable_folders(&self, files: &dyn Files) -> Vec<Problem> {
         let folders = self.read.iter().flatten().enumerate();
         let problem = |at: usize, err: &FileError, outside: bool, help: &str| {
@@ -63,7 +65,7 @@ impl ScriptsBlock {
     }
 }
 
-/// Says that no variable of the environment has a name.
+/// Returns a problem if a text cannot be the name of an environment variable.
 fn unnamed(name: &str, at: &str) -> Option<Problem> {
     let is_part = |it: char| it.is_alphanumeric() || "_.-()".contains(it);
     if name.chars().all(is_part) {
@@ -82,13 +84,13 @@ fn unnamed(name: &str, at: &str) -> Option<Problem> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Runtime {
-    /// The engine that is built in, in a sandbox.
+    /// The built-in engine, in a sandbox.
     QuickJs,
     /// The installed Node.js. Not a sandbox.
     Node,
 }
 
-/// The runtime of scripts, and their permissions: by default, they may only compute.
+/// The runtime of scripts and their permissions. By default, scripts may only compute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScriptSettings {
     /// The runtime of JavaScript.
@@ -100,8 +102,9 @@ pub struct ScriptSettings {
 }
 
 impl ScriptSettings {
-    /// The settings of a check with a block of its own, which stands under `scripts`. The folders of the block are looked
-    /// for in `files`, if they are given.
+    /// Returns the settings of a check, from the suite and the check's own `scripts` block.
+    ///
+    /// If `files` is given, missing folders of the block are problems.
     pub(crate) fn of_check(
         &self,
         block: Option<&ScriptsBlock>,
@@ -118,7 +121,9 @@ impl ScriptSettings {
         Err(problems.into_iter().map(|it| it.under("/scripts")).collect())
     }
 
-    /// The settings that can change results of scripts; nothing if scripts only compute in the sandbox.
+    /// Returns the settings that can change the results of scripts.
+    ///
+    /// Returns `None` if scripts only compute in the sandbox.
     pub fn deciding(&self) -> Option<Value> {
         let Self { runtime, permissions, timeout: _ } = self;
         if *runtime == ScriptRuntime::default() && **permissions == ScriptPermissions::default() {
@@ -132,7 +137,7 @@ impl ScriptSettings {
         Some(json!({"runtime": runtime, "net": net, "read": read, "env": env}))
     }
 
-    /// These settings, with what a block says in their place. A list takes the place of the whole list.
+    /// Returns these settings, overridden by a block. A list replaces the whole list.
     #[must_use]
     pub fn with(&self, block: &ScriptsBlock) -> Self {
         let mut permissions = (*self.permissions).clone();

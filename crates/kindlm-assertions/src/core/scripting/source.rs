@@ -1,4 +1,4 @@
-//! Scripts that are named rather than written: `file://check.js`, `file://check.js:function`.
+//! References to script files: `file://check.js`, `file://check.js:function`.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use kindlm_types::Problem;
 
 use crate::Setup;
 
-/// The endings of files that hold JavaScript or TypeScript.
+/// The extensions of files with JavaScript or TypeScript.
 pub(crate) const JAVASCRIPT: [&str; 6] = [".js", ".cjs", ".mjs", ".ts", ".cts", ".mts"];
 
-/// The prefix of a script file's name.
+/// The prefix of a reference to a script file.
 const FILE: &str = "file://";
 
-/// A script file, as it is named.
+/// A script file that a text refers to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ScriptFile {
-    /// Relative to the folder of the config file.
+    /// The path, relative to the folder of the config file.
     pub(crate) path: String,
     /// The exported function; the default export if absent.
     pub(crate) function: Option<String>,
@@ -23,9 +23,9 @@ pub(crate) struct ScriptFile {
     pub(crate) text: Arc<str>,
 }
 
-/// The script file that a text names, `None` if it names none.
+/// Returns the script file that a text refers to; `None` if it refers to none.
 ///
-/// The function comes after the file's ending, which must be one of `endings`; so a colon before that belongs to the
+/// The file extension must be one of `endings`. The function follows the extension, so an earlier colon belongs to the
 /// path. A file that cannot be read is a problem.
 pub(crate) fn script_file(
     text: &str,

@@ -1,4 +1,4 @@
-//! `transform`: a script that makes what a check sees as the output.
+//! `transform`: a script that changes the output before the check judges it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::context::provider_response;
 use super::{JAVASCRIPT, ScriptSettings, compiled, context, output, script_file};
 use crate::{Evidence, Setup};
 
-/// A script that makes what a check sees as the output out of what it was.
+/// A script that turns the output into the value that a check judges.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transform {
     source: ScriptSource,
@@ -20,8 +20,10 @@ pub struct Transform {
 }
 
 impl Transform {
-    /// Reads a transform as it is written: one line is an expression, several are the body of a function of `output`
-    /// and `context`, `file://` names a file. Problems point from the text.
+    /// Parses a transform. Pointers of problems start at its text.
+    ///
+    /// One line is an expression; several lines are the body of a function of `output` and `context`. `file://` names a
+    /// file.
     pub fn new(text: &str, setup: &Setup<'_>) -> Result<Self, Problem> {
         let source = if let Some(file) = script_file(text, &JAVASCRIPT, setup) {
             let file = file?;
@@ -35,7 +37,7 @@ impl Transform {
         Ok(Self { source, settings: setup.scripts.clone() })
     }
 
-    /// The question that runs the script on an output.
+    /// Returns the question that runs the script on an output.
     pub(crate) fn question(&self, evidence: &Evidence<'_>) -> Question {
         Question::Script(ScriptQuestion {
             runtime: self.settings.runtime,
@@ -47,7 +49,7 @@ impl Transform {
     }
 }
 
-/// The execution with the output that a script made.
+/// Returns the execution with the output that a script returned.
 pub(super) fn changed(before: &Execution, answer: &ScriptAnswer) -> Result<Execution, String> {
     let value = match &answer.outcome {
         ScriptOutcome::Returned(ScriptValue::Json(Value::Null) | ScriptValue::Undefined) => {
@@ -71,7 +73,7 @@ pub(super) fn changed(before: &Execution, answer: &ScriptAnswer) -> Result<Execu
         Value::String(text) => (text, None),
         value => (ecma::stringify(&value), Some(value)),
     };
-    // Scripts are told what the provider gave, not what was made of it.
+    // Later scripts get the provider's original response, not the transformed output.
     let provider_response = Some(provider_response(before));
     Ok(Execution { output, output_json, provider_response, ..before.clone() })
 }

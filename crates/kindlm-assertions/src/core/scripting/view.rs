@@ -1,4 +1,4 @@
-//! What a check sees as the output: what a script makes of it, or another value of the execution.
+//! The views of a check: changes to the output before the check judges it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,28 +13,28 @@ use crate::core::codes::{EVIDENCE_MISSING, VALUE_MISSING};
 use crate::core::on::{Selected, Selector, in_place_of_the_output};
 use crate::core::untold::is_untold;
 
-/// A change of the output before a check sees it.
+/// A change to the output before a check judges it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum View {
-    /// A script, out of what the output was.
+    /// A script that transforms the output.
     Script(Arc<Transform>),
-    /// Nothing: it is another value of the execution.
+    /// A selector that replaces the output with another value of the execution.
     On(Selector),
 }
 
 /// The execution after the views of a check.
 pub(crate) enum Seen {
-    /// The execution, as it was.
+    /// The original execution.
     Unchanged,
     /// The execution with another output.
     Changed(Box<Execution>),
     /// A script must run first.
     Ask(Box<Question>),
-    /// There is nothing to see: what that means for the check.
+    /// There is no value to judge. The verdict is the result of the check.
     Nothing(Verdict),
 }
 
-/// Applies these views, one after the other.
+/// Applies the views in order.
 pub(crate) fn see(views: &[View], evidence: &Evidence<'_>) -> Seen {
     let mut seen: Option<Box<Execution>> = None;
     for view in views {
@@ -48,7 +48,7 @@ pub(crate) fn see(views: &[View], evidence: &Evidence<'_>) -> Seen {
                 match evidence.answers.get(&question) {
                     None => return Seen::Ask(Box::new(question)),
                     Some(answer) => made(execution, answer).map(|made| {
-                        // The result of the script on the whole answer is unknown, too.
+                        // If the answer is incomplete, so is the value that the script made from it.
                         let incomplete = execution.incomplete_output().map(Cow::into_owned);
                         Execution { unread: incomplete, ..made }
                     }),
@@ -63,7 +63,7 @@ pub(crate) fn see(views: &[View], evidence: &Evidence<'_>) -> Seen {
     seen.map_or(Seen::Unchanged, Seen::Changed)
 }
 
-/// The execution with what a script made of its output.
+/// Returns the execution with the output that a script made.
 fn made(before: &Execution, answer: &Result<Answer, AskError>) -> Result<Execution, Verdict> {
     let errored = |code, message| Err(Verdict::Errored { code, message });
     match answer {
@@ -80,12 +80,13 @@ fn made(before: &Execution, answer: &Result<Answer, AskError>) -> Result<Executi
     }
 }
 
-/// The execution with the value at a path as its output. What is certainly not there fails a check, whichever way round
-/// it is written; missing evidence leaves it errored.
+/// Returns the execution with the value at a path as its output.
+///
+/// A value that certainly does not exist fails the check, with and without `not-`. An unknown value makes it errored.
 fn at(selector: &Selector, before: &Execution) -> Result<Execution, Verdict> {
     match selector.find(before) {
         Selected::Value(value) => {
-            // Scripts are told what the provider gave, not what is looked at.
+            // Scripts get the provider's original response, not the selected value.
             let provider_response = Some(provider_response(before));
             let seen = Execution { provider_response, ..in_place_of_the_output(before, value) };
             let incomplete = before.incomplete_output().filter(|_| selector.is_of_the_output());

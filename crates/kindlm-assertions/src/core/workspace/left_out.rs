@@ -1,26 +1,28 @@
-//! Globs that mean what is never looked at, such as `.git`: a check of them would hold whatever happens.
+//! Detection of globs for excluded folders such as `.git`.
+//!
+//! A check of these folders would always hold, because they are never read.
 
 use std::ffi::OsStr;
 
 use globset::GlobBuilder;
 use kindlm_types::FileTree;
 
-/// The most alternatives that are written out; what is left in braces then is looked at as it is.
+/// The highest number of alternatives that are expanded. Further braces stay as they are.
 const ALTERNATIVES: usize = 1000;
 
-/// Names that a glob for all sorts of names matches.
+/// Names that match a glob for arbitrary names.
 const NEUTRAL: [&str; 3] = ["x", ".x", "a.b"];
 
-/// The part of a path or a glob that names a folder that is never looked at.
+/// The part of a path or a glob that names an excluded folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LeftOut {
-    /// This part is the name.
+    /// This part is the name of the folder.
     Is(String),
-    /// A part is a glob for it.
+    /// A part is a glob that matches the folder.
     MayBe,
 }
 
-/// What of a glob means what is never looked at, in whichever way it is written.
+/// Returns the part of a glob that names an excluded folder, in any notation.
 pub(super) fn left_out(glob: &str) -> Option<LeftOut> {
     let alternatives = alternatives(glob);
     let mut parts = alternatives.iter().flat_map(|it| it.split('/'));
@@ -32,7 +34,9 @@ pub(super) fn left_out(glob: &str) -> Option<LeftOut> {
     })
 }
 
-/// True if a part can hardly mean another name: `.gi?` and `*git` do not, `.*` and `*` are all sorts of names.
+/// Returns true if a part is a glob for hardly any other name than an excluded folder's.
+///
+/// `.gi?` and `*git` are such globs. `.*` and `*` match arbitrary names, so they are not.
 fn means_it(part: &str) -> bool {
     let letters = part.chars().filter(|it| !"*?[]{},\\".contains(*it)).count();
     let glob = GlobBuilder::new(part).literal_separator(true).build().ok().filter(|_| letters > 1);
@@ -43,7 +47,7 @@ fn means_it(part: &str) -> bool {
     })
 }
 
-/// The globs without braces that a glob stands for: `a{b,c}` is `ab` and `ac`.
+/// Expands the braces of a glob: `a{b,c}` gives `ab` and `ac`.
 pub(super) fn alternatives(glob: &str) -> Vec<String> {
     let (mut open, mut done) = (vec![glob.to_owned()], Vec::new());
     while let Some(glob) = open.pop() {
@@ -57,7 +61,7 @@ pub(super) fn alternatives(glob: &str) -> Vec<String> {
     done
 }
 
-/// The first braces of a glob: what stands before them, what in them between commas, and what behind.
+/// Returns the first braces of a glob: the text before them, the alternatives, and the text after them.
 fn braces(glob: &str) -> Option<(&str, Vec<&str>, &str)> {
     let (mut depth, mut start, mut option) = (0_usize, 0, 0);
     let mut options = Vec::new();
@@ -66,7 +70,7 @@ fn braces(glob: &str) -> Option<(&str, Vec<&str>, &str)> {
         match letter {
             '\\' => _ = letters.next(),
             '[' => {
-                // A bracket that closes nothing yet is one of the letters.
+                // A bracket at the first position does not close the class; it is a member of it.
                 letters.next_if(|it| matches!(it.1, '!' | '^'));
                 letters.next_if(|it| it.1 == ']');
                 letters.find(|it| it.1 == ']')?;

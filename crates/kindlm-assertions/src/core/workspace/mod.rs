@@ -1,4 +1,4 @@
-//! What checks of workspaces share: finding the evidence, and saying which files are meant.
+//! The shared parts of checks of workspaces: the evidence, and the patterns for files.
 
 mod left_out;
 
@@ -13,7 +13,7 @@ use crate::shared::words::names;
 use crate::{Evidence, Own};
 use left_out::{LeftOut, alternatives, left_out};
 
-/// The workspace after the agent; without it no check is decided, negated or not.
+/// Returns the workspace after the agent. Without it, no check is decided, negated or not.
 pub(crate) fn workspace<'e>(
     evidence: &Evidence<'e>,
     id: &str,
@@ -24,25 +24,27 @@ pub(crate) fn workspace<'e>(
     })
 }
 
-/// The result of a check whose evidence is not there.
+/// Returns the errored result of a check without evidence.
 pub(crate) fn missing(id: &str, label: &str, why: impl Into<String>) -> Vec<AssertionResult> {
     vec![AssertionResult::errored(id, label, EVIDENCE_MISSING, why)]
 }
 
-/// A path, or a glob for paths. What is a path letter by letter is meant, even if it looks like a glob. What is, or may
-/// be, a folder means everything in it.
+/// A path, or a glob for paths.
+///
+/// A path that is equal to the text matches even if the text looks like a glob. If it is or may be a folder, everything
+/// inside it matches.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
     written: String,
-    /// True if it can be a folder only.
+    /// True if it can only be a folder.
     is_folder: bool,
     glob: GlobMatcher,
-    /// The files in it, if it is a folder.
+    /// The matcher of the files inside the folder.
     inside: GlobMatcher,
 }
 
 impl Paths {
-    /// As it is written at a place.
+    /// Parses a path that is written at a place of the configuration.
     pub(crate) fn new(written: &str, at: &str) -> Result<Self, Vec<Problem>> {
         let help = "write it from the top of the workspace, with `/` between parts: `src/cart.ts`, \
                     `src/**/*.ts`, or `src/` for all that is in it";
@@ -61,7 +63,7 @@ impl Paths {
         Ok(Self { is_folder, glob: glob(&plain)?, inside: glob(&inside)?, written: plain })
     }
 
-    /// That changes of these files would have been told. Of what is ignored nothing is known.
+    /// Fails if changes of these files would not have been recorded, because they are ignored.
     pub(crate) fn are_told(
         &self,
         workspace: &Workspace,
@@ -77,7 +79,7 @@ impl Paths {
         Err(missing(id, label, message))
     }
 
-    /// True if all of these files are what a glob means: this path, everything in this folder, or the same glob.
+    /// Returns true if a glob covers all of these files: this path, everything in this folder, or the same glob.
     fn is_within(&self, glob: &str) -> bool {
         let Ok(matcher) = GlobBuilder::new(glob).literal_separator(true).build() else {
             return false;
@@ -86,7 +88,7 @@ impl Paths {
         matcher.is_match(&self.written) || matcher.is_match(format!("{self}/x"))
     }
 
-    /// Globs that together mean the same.
+    /// Returns globs that together match the same files.
     pub(crate) fn globs(&self) -> Vec<String> {
         let plain = globset::escape(&self.written);
         let mut globs = vec![format!("{plain}/**"), self.inside.glob().glob().to_owned()];
@@ -96,7 +98,7 @@ impl Paths {
         globs
     }
 
-    /// True if a path is meant.
+    /// Returns true if a path matches.
     pub(crate) fn is_meant(&self, path: &str) -> bool {
         let is_it = || path == self.written || self.glob.is_match(path);
         let below = path.strip_prefix(&self.written).is_some_and(|it| it.starts_with('/'));
@@ -104,14 +106,14 @@ impl Paths {
     }
 }
 
-/// Normalizes a path: from the top of the workspace, without `.` and empty parts.
+/// Normalizes a path: relative to the workspace, without `.` and empty parts.
 fn plain(written: &str, at: &str, help: &str) -> Result<String, Vec<Problem>> {
     let parts = written.split('/').filter(|it| !it.is_empty() && *it != ".");
     let plain = parts.collect::<Vec<_>>().join("/");
     let drive = written.get(1..3).is_some_and(|it| it == ":/" || it == ":\\");
     let leads_out = written.starts_with('/')
         || alternatives(&plain).iter().any(|it| it.split('/').any(|it| it == ".."));
-    // Before a letter or a digit a backslash means nothing in a glob, so this is a path of Windows.
+    // In a glob, a backslash before a letter or digit has no meaning, so this is a Windows path.
     let mut after = written.split('\\').skip(1);
     let is_windows = after.any(|it| it.starts_with(|it: char| it.is_alphanumeric()));
     if plain.is_empty() || leads_out || drive || is_windows {
@@ -132,7 +134,7 @@ fn plain(written: &str, at: &str, help: &str) -> Result<String, Vec<Problem>> {
     Ok(plain)
 }
 
-/// The path of a file that stays inside the workspace, as evidence has paths.
+/// Returns the normalized path of a file inside the workspace, as evidence has it.
 pub(crate) fn stays_inside(written: &str, at: &str) -> Result<String, Vec<Problem>> {
     if written.ends_with('/') {
         let message = format!("`{written}` is a folder, not a file");
@@ -148,13 +150,13 @@ impl fmt::Display for Paths {
     }
 }
 
-/// The changes in words: `Changed: +new.ts, src/cart.ts, -old.ts`.
+/// Returns the changes in words, such as `Changed: +new.ts, src/cart.ts, -old.ts`.
 pub(crate) fn changed(changes: &[FileChange]) -> String {
     let marked: Vec<String> = changes.iter().map(FileChange::marked).collect();
     format!("Changed: {}", names(marked.iter().map(String::as_str)))
 }
 
-/// The result of a check that is decided.
+/// Returns the result of a decided check.
 pub(crate) fn decided(
     id: &str,
     label: &str,
@@ -180,7 +182,7 @@ mod tests {
             ("src/**/*.ts", "src/a/cart.ts", true),
             ("**/*.ts", "cart.ts", true),
             ("app/[id]/page.tsx", "app/[id]/page.tsx", true),
-            // A folder means what is in it, however it is written.
+            // A folder matches everything inside it, in any notation.
             ("migrations", "migrations/1.sql", true),
             ("migrations/", "migrations/old/1.sql", true),
             ("./migrations/", "migrations/1.sql", true),

@@ -1,4 +1,4 @@
-//! The prompt of a graded check: KindLM's own, or what the user puts in its place.
+//! The prompt of a graded check: KindLM's own, or one of the user.
 
 mod replaced;
 
@@ -16,28 +16,28 @@ use crate::shared::template::Env;
 use crate::{Evidence, Setup};
 use replaced::Said;
 
-/// Replaces the prompt that the judge is given; `file://` and a path is the content of a file.
+/// A replacement for the prompt of the judge. `file://` and a path means the content of a file.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum RubricPrompt {
-    /// The user message, or messages as JSON.
+    /// The user message, or a list of messages as JSON.
     Text(#[schemars(length(min = 1))] String),
     /// The messages of a chat.
     Messages(#[schemars(length(min = 1))] Vec<RubricMessage>),
 }
 
-/// One message of a replaced prompt.
+/// One message of a replacement prompt.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RubricMessage {
-    /// Who says it; what is not `system` is put as the question.
+    /// The role of the message: `system`, or else the message is a part of the question.
     role: Role,
-    /// A template over the variables of the test and those that the check gives.
+    /// A template that can use the variables of the test and those of the check.
     #[schemars(length(min = 1))]
     content: String,
 }
 
-/// The names in prompts of the judged texts; the other names are those of the criteria.
+/// The names of the judged texts in prompts. All other names belong to criteria.
 const JUDGED: [&str; 8] = [
     "output",
     "outputs",
@@ -49,35 +49,35 @@ const JUDGED: [&str; 8] = [
     "context",
 ];
 
-/// The place where a prompt of a check is replaced, and the names that a prompt there may use.
+/// The place where a check takes a replacement prompt, and the names that the prompt may use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
-    /// JSON pointer from the check.
+    /// The JSON pointer from the check.
     at: &'static str,
-    /// The names of what the check tells it beside the variables of the test.
+    /// The names of the variables that the check adds to those of the test.
     gives: &'static [&'static str],
 }
 
 impl Slot {
-    /// The slot at this pointer, with these names.
+    /// Creates a slot at this pointer, with these names.
     pub(crate) const fn new(at: &'static str, gives: &'static [&'static str]) -> Self {
         Self { at, gives }
     }
 
-    /// The slot of checks that ask with one prompt: `rubricPrompt`.
+    /// Creates the slot `rubricPrompt`, for checks with a single prompt.
     pub(crate) const fn rubric(gives: &'static [&'static str]) -> Self {
         Self::new("/rubricPrompt", gives)
     }
 }
 
-/// The prompt of a check: KindLM's, or the user's in its place.
+/// The prompt of a check: KindLM's own, or a replacement of the user.
 #[derive(Clone, Debug)]
 pub(crate) struct GradingPrompt {
-    /// KindLM's instructions. They never vary, so that prompt caches hit.
+    /// KindLM's instructions, which never vary, so that prompt caches hit.
     system: &'static str,
     slot: Slot,
     replaced: Option<Arc<Replaced>>,
-    /// Names the prompt in reports, so that two runs can be told apart by what was asked.
+    /// The digest of the prompt for reports. A different digest shows that the question changed.
     digest: String,
 }
 
@@ -87,18 +87,18 @@ struct Replaced {
     env: Env,
 }
 
-/// A question in KindLM's own words.
+/// A question from KindLM's own prompt.
 pub(crate) struct OwnWords {
     /// The question without the instructions.
     pub(crate) user: String,
-    /// The mark of the fence in it; none if nothing in it is data.
+    /// The mark of the fence in the question; `None` if the question has no data.
     pub(crate) mark: Option<String>,
-    /// The name of the form of the answer, and its JSON Schema.
+    /// The name of the answer's form, and its JSON Schema.
     pub(crate) format: Option<(&'static str, Value)>,
 }
 
 impl OwnWords {
-    /// A question about fenced data, with what stands before it.
+    /// Builds a question about fenced data, with a text before it.
     pub(crate) fn about(before: &str, data: Fenced, format: (&'static str, Value)) -> Self {
         let gap = if before.is_empty() { "" } else { "\n\n" };
         let user = format!("{before}{gap}{}", data.text);
@@ -107,7 +107,9 @@ impl OwnWords {
 }
 
 impl GradingPrompt {
-    /// The prompt with these instructions, unless the user gives another. Problems point from the check.
+    /// Builds the prompt from these instructions, or from the user's replacement.
+    ///
+    /// Pointers of problems start at the check.
     pub(crate) fn new(
         system: &'static str,
         replaced: Option<RubricPrompt>,
@@ -125,8 +127,9 @@ impl GradingPrompt {
         Ok(Self { system, slot, replaced, digest })
     }
 
-    /// The names in the prompt that neither the check nor a test with these variables defines. Problems point
-    /// from the check.
+    /// Returns the names in the prompt that are undefined for a test with these variables.
+    ///
+    /// Pointers of the problems start at the check.
     pub(crate) fn unknown(&self, vars: &Map<String, Value>) -> Vec<Problem> {
         let messages = self.replaced.iter().flat_map(|it| &it.messages);
         let known: Vec<&str> =
@@ -134,7 +137,9 @@ impl GradingPrompt {
         messages.filter_map(|it| it.unknown(&known)).map(|it| it.under(self.slot.at)).collect()
     }
 
-    /// The problem of a prompt that does not show the judge the judged text. Points from the check.
+    /// Returns a problem if the prompt does not show the judged text to the judge.
+    ///
+    /// Its pointer starts at the check.
     pub(crate) fn blind(&self) -> Option<Problem> {
         let replaced = self.replaced.as_ref()?;
         let shows: Vec<&str> =
@@ -148,14 +153,15 @@ impl GradingPrompt {
         Some(Problem::new(self.slot.at, message).with_help(help))
     }
 
-    /// Names the prompt in reports.
+    /// Returns the digest of the prompt.
     pub(crate) fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// The question: in KindLM's own words, or by the user's template over the variables of the test and `vars`.
+    /// Builds the question from KindLM's prompt, or from the user's template.
     ///
-    /// Fails with the reason, in words, where the template cannot be rendered.
+    /// The template can use the variables of the test and `vars`. If it cannot be rendered, the error is the reason in
+    /// words.
     pub(crate) fn inquiry(
         &self,
         evidence: &Evidence<'_>,
@@ -193,7 +199,7 @@ impl GradingPrompt {
             system: Cow::Owned(system.join("\n\n")),
             user: user.join("\n\n"),
             mark: None,
-            // Which form it wants is the user's to say.
+            // The user's prompt describes the form of the answer itself.
             format: None,
             max_tokens,
             sample: 0,
@@ -203,7 +209,7 @@ impl GradingPrompt {
     }
 }
 
-/// An output as templates see it: what its JSON says, else its text.
+/// Returns the output as templates see it: a JSON object or list, else the text.
 pub(crate) fn output_for_templates(output: &str) -> Value {
     match serde_json::from_str(output) {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => value,
@@ -211,7 +217,7 @@ pub(crate) fn output_for_templates(output: &str) -> Value {
     }
 }
 
-/// A value as one line for labels, cut after `max` characters.
+/// Returns a value as one line for labels, cut after `max` characters.
 pub(crate) fn short(value: &Value, max: usize) -> String {
     let text = match value {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! A prompt that stands in the place of KindLM's: where its messages come from, and what they refer to.
+//! A prompt of the user: the source of its messages, and the names that it uses.
 
 use kindlm_template::read;
 use kindlm_types::{Problem, ProblemKind, Role, nearest};
@@ -8,21 +8,23 @@ use serde_json::Value;
 use super::{RubricMessage, RubricPrompt};
 use crate::Setup;
 
-/// The prefix by which a prompt names a file.
+/// The prefix of a prompt that names a file.
 const FILE: &str = "file://";
 
-/// One message, and where it is written.
+/// One message with its place.
 #[derive(Clone, Debug)]
 pub(super) struct Said {
     pub(super) role: Role,
     pub(super) content: String,
-    /// JSON pointer from the place of the prompt.
+    /// The JSON pointer from the place of the prompt.
     at: String,
-    /// What a problem of it begins with: the file and the message, where the pointer does not lead there.
+    /// The start of the message of a problem: the file and the index of the message.
+    ///
+    /// It is empty if the pointer leads to the message.
     within: String,
-    /// The names that the template refers to and does not set itself.
+    /// The names that the template needs and does not set itself.
     refers: Vec<String>,
-    /// The same with what it only asks for.
+    /// The same names, and those that the template only tests with `is defined`.
     names: Vec<String>,
 }
 
@@ -30,7 +32,7 @@ impl Said {
     fn new(message: RubricMessage, at: String, within: String) -> Result<Self, Problem> {
         let RubricMessage { role, content } = message;
         match read(&content) {
-            // What a template asks for before it uses it may be missing.
+            // A name that the template tests before it uses it may be undefined.
             Ok(read) => {
                 let refers = read.needed.into_iter().collect();
                 let names = read.undeclared.into_iter().collect();
@@ -42,12 +44,12 @@ impl Said {
         }
     }
 
-    /// True if it refers to one of these.
+    /// Returns true if the message uses one of these names.
     pub(super) fn tells(&self, names: &[&str]) -> bool {
         self.names.iter().any(|it| names.contains(&it.as_str()))
     }
 
-    /// The first name that it refers to and that is not known.
+    /// Returns a problem for the first name that is not known.
     pub(super) fn unknown(&self, known: &[&str]) -> Option<Problem> {
         let name = self.refers.iter().find(|it| *it != "env" && !known.contains(&it.as_str()))?;
         let message = format!("{}there is no variable `{name}` for this prompt", self.within);
@@ -62,7 +64,7 @@ impl Said {
     }
 }
 
-/// The messages of a prompt. Problems point from its place.
+/// Returns the messages of a prompt. Pointers of problems start at its place.
 pub(super) fn messages(prompt: RubricPrompt, setup: &Setup<'_>) -> Result<Vec<Said>, Problem> {
     let text = match prompt {
         RubricPrompt::Messages(messages) => {
@@ -94,9 +96,11 @@ pub(super) fn messages(prompt: RubricPrompt, setup: &Setup<'_>) -> Result<Vec<Sa
     in_value(value, path)
 }
 
-/// A text as what the user says, or as the messages that it holds as JSON; `path` is its file, if it comes from one.
+/// Returns the messages in a text: one user message, or a JSON list of messages.
+///
+/// `path` is the file of the text; it is empty if the text is in the configuration.
 fn in_text(text: String, path: &str) -> Result<Vec<Said>, Problem> {
-    // A list of objects with roles is not what one says to a judge.
+    // A text that is a list of objects with roles is a chat, not a single message.
     if text.trim_start().starts_with('[') && text.contains("\"role\"") {
         return match serde_json::from_str(&text) {
             Ok(value) => in_value(value, path),
@@ -114,7 +118,7 @@ fn in_text(text: String, path: &str) -> Result<Vec<Said>, Problem> {
     Ok(vec![Said::new(message, String::new(), within)?])
 }
 
-/// The messages that a value is; `path` is its file, if it comes from one.
+/// Returns the messages in a value. `path` is its file, if it comes from one.
 fn in_value(value: Value, path: &str) -> Result<Vec<Said>, Problem> {
     let whose = if path.is_empty() { String::new() } else { format!("in `{path}`, ") };
     let items = match value {
@@ -169,7 +173,7 @@ mod tests {
 
     fn said(name: &'static str, content: &'static str, prompt: &str) -> Vec<String> {
         let files = One(name, content);
-        // JSON is YAML.
+        // The JSON parser replaces the YAML parser, because JSON is valid YAML.
         let yaml = |text: &str| serde_json::from_str(text).map_err(|err| err.to_string());
         let setup = Setup::new(&files, None).with_yaml(yaml);
         match messages(RubricPrompt::Text(prompt.to_owned()), &setup) {

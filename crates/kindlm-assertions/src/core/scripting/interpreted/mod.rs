@@ -1,4 +1,4 @@
-//! What `python` and `ruby` share: a script in another language, run by the installed interpreter.
+//! The shared parts of `python` and `ruby`: scripts that an installed interpreter runs.
 
 mod verdict;
 
@@ -21,25 +21,27 @@ use crate::{Assertion, Evidence, Own, Setup, Traits};
 /// A language whose scripts an installed interpreter runs.
 #[derive(Debug)]
 pub(crate) struct Language {
-    /// The id of its assertion.
+    /// The id of the language's assertion.
     pub(crate) id: &'static str,
-    /// Its name, as promptfoo's reasons have it.
+    /// The name of the language, as in promptfoo's reasons.
     pub(crate) name: &'static str,
-    /// The endings of its files.
+    /// The file extensions of its scripts.
     pub(crate) endings: &'static [&'static str],
     /// The interpreter.
     pub(crate) runtime: ScriptRuntime,
 }
 
-/// A script in the language of an installed interpreter.
+/// A script for an installed interpreter.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "InterpretedScript")]
 pub(crate) struct Script {
-    /// An expression, the body of a function of `output` and `context`, or `file://` and a file, with `:function` if it
-    /// is not `get_assert`.
+    /// The script: code, or `file://` and the path of a file.
+    ///
+    /// One line is an expression of `output` and `context`; several lines are the body of a function of the two.
+    /// `:function` after the path names a function; the default is `get_assert`.
     value: String,
-    /// Anything that the script finds under `config` in its context.
+    /// Any value, which the script gets as `config` in its context.
     #[serde(default)]
     config: Option<Value>,
     /// The permissions of the script, if they differ from those of the suite.
@@ -47,12 +49,14 @@ pub(crate) struct Script {
     scripts: Option<Block>,
 }
 
-/// What a script outside the sandbox gets: nothing that it could take by itself is named here.
+/// The options of a script that runs outside the sandbox.
+///
+/// Only options that the script could not set itself are here.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "InterpretedScripts")]
 struct Block {
-    /// Environment variables that the script finds in its environment, beside `PATH`, `HOME` and the like.
+    /// The environment variables that the script gets, besides `PATH`, `HOME` and the like.
     #[schemars(inner(length(min = 1)))]
     #[serde(default)]
     env: Option<Vec<String>>,
@@ -62,11 +66,11 @@ struct Block {
     timeout_ms: Option<u64>,
 }
 
-/// A check by such a script.
+/// A check by a script in an interpreted language.
 #[derive(Debug)]
 pub(crate) struct Interpreted {
     language: &'static Language,
-    /// As written, with variables filled in; part of reasons.
+    /// The code with its variables filled in, which is part of reasons.
     code: String,
     label: String,
     source: ScriptSource,
@@ -76,7 +80,7 @@ pub(crate) struct Interpreted {
 }
 
 impl Interpreted {
-    /// Makes the check out of its configuration.
+    /// Builds the check from its configuration.
     pub(crate) fn build(
         language: &'static Language,
         config: &Value,
@@ -118,7 +122,7 @@ impl Interpreted {
         })
     }
 
-    /// The verdict of the script's end.
+    /// Returns the result for the outcome of the script.
     fn grade(&self, outcome: &ScriptOutcome) -> AssertionResult {
         match outcome {
             ScriptOutcome::Returned(value) => self.verdict(value),
@@ -128,7 +132,9 @@ impl Interpreted {
         }
     }
 
-    /// An exception, in promptfoo's words. Neither it nor what is no verdict is turned round by `not-`.
+    /// Returns the failure for an exception, in promptfoo's words.
+    ///
+    /// `not-` inverts neither exceptions nor invalid verdicts.
     fn raised(&self, what: &str) -> AssertionResult {
         let said = format!("Error running {} script: {what}", self.language.name);
         match self.source {
@@ -155,7 +161,7 @@ impl Interpreted {
     }
 }
 
-/// The script that a text is: one line is an expression, several are the body of a function.
+/// Returns the script of a text: one line is an expression, several lines are a function body.
 fn body(code: &str) -> ScriptSource {
     let code = if code.contains('\n') { code.to_owned() } else { format!("return {code}") };
     let params = vec!["output".to_owned(), "context".to_owned()];
@@ -177,7 +183,7 @@ impl Assertion for Interpreted {
             Some(Ok(Answer::Script(answer))) => {
                 (self.grade(&answer.outcome), answer.console.as_slice())
             }
-            // What cannot be read is the script's fault, as what it raises is.
+            // A script that cannot be loaded fails the check, as an exception does.
             Some(Err(AskError::Script(err))) if err.kind == ScriptErrorKind::Load => {
                 (self.raised(&err.message), err.console.as_slice())
             }

@@ -1,4 +1,6 @@
-//! What a script's answer means: a boolean, a number, a text that says one of them, or a grading result.
+//! The verdict in a script's return value.
+//!
+//! It is a boolean, a number, a text with one of them, or a grading result.
 
 use kindlm_types::script::ScriptValue;
 use kindlm_types::{AssertionResult, ecma};
@@ -8,7 +10,7 @@ use super::Interpreted;
 use crate::core::grade::{Grade, PASSED};
 use crate::core::scripting::grading::{is_grading, number_of, plain, with_rest};
 
-/// Keys of a grading result as these languages write them, and as they are.
+/// The keys of a grading result in snake case, with the keys that KindLM uses.
 const SNAKE: [(&str, &str); 5] = [
     ("pass_", "pass"),
     ("named_scores", "namedScores"),
@@ -17,7 +19,7 @@ const SNAKE: [(&str, &str); 5] = [
     ("tokens_used", "tokensUsed"),
 ];
 
-/// Grading results may hold others; deeper ones than this are left as they are.
+/// The deepest level of nested grading results whose keys are converted.
 const DEEPEST: usize = 64;
 
 impl Interpreted {
@@ -41,7 +43,7 @@ impl Interpreted {
         self.result(grade)
     }
 
-    /// A number passes from the threshold on; without one, above 0.
+    /// Returns the result for a number. It passes from the threshold on; without one, above 0.
     fn number(&self, number: f64) -> AssertionResult {
         let held = self.own.threshold.map_or(number > 0.0, |threshold| number >= threshold);
         let pass = held != self.own.negate;
@@ -49,7 +51,7 @@ impl Interpreted {
         self.result(Grade { pass, score: number, reason })
     }
 
-    /// A text says a boolean, a grading result as JSON, or a number.
+    /// Returns the result for a text: a boolean, a grading result as JSON, or a number.
     fn text(&self, text: &str) -> AssertionResult {
         match text.to_ascii_lowercase().as_str() {
             "true" => return self.boolean(true),
@@ -101,7 +103,7 @@ impl Interpreted {
         with_rest(self.language.id, result, object)
     }
 
-    /// The reason of a script that said no.
+    /// Returns the reason of a script that returned a failing value.
     fn returned(&self, what: bool) -> String {
         format!("{} code returned {what}\n{}", self.language.name, self.code)
     }
@@ -114,7 +116,7 @@ impl Interpreted {
     }
 }
 
-/// A grading result with the keys that it should have; names of scores stay as they are.
+/// Converts the keys of a grading result to camel case; names of scores do not change.
 fn in_camel_case(value: &Value, depth: usize) -> Value {
     let Value::Object(map) = value else { return value.clone() };
     if depth > DEEPEST {
@@ -135,7 +137,7 @@ fn in_camel_case(value: &Value, depth: usize) -> Value {
     Value::Object(out)
 }
 
-/// The number that a text begins with, as JavaScript's `parseFloat` finds it.
+/// Returns the number at the start of a text, as JavaScript's `parseFloat` does.
 fn leading_number(text: &str) -> Option<f64> {
     let text = text.trim_start();
     let (sign, digits) = match text.strip_prefix('-') {
