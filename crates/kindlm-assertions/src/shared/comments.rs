@@ -1,9 +1,9 @@
-//! Source code without its comments.
+//! Removal of comments from source code.
 
-/// A source without its `//` and `/* … */` comments, as C, JavaScript, TypeScript, Java, Go and Rust have them.
+/// Removes `//` and `/* … */` comments from source code.
 ///
-/// A comment mark in a text between quotes is part of the text, so that addresses stay. Line breaks stay, and a
-/// comment between two words leaves a space.
+/// These are the comments of C, JavaScript, TypeScript, Java, Go and Rust. A comment mark between quotes stays, so that
+/// URLs stay intact. Line breaks stay, and a comment between two words leaves a space.
 pub(crate) fn without_comments(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
@@ -32,7 +32,9 @@ pub(crate) fn without_comments(source: &str) -> String {
     out
 }
 
-/// How long the text is that begins here with a quote. One without an end before the line ends is an apostrophe.
+/// Returns the length of the quoted text at the start of `rest`, in bytes.
+///
+/// A quote without an end on the same line is an apostrophe of length 1.
 fn quoted(rest: &str, quote: char) -> usize {
     let mut chars = rest.char_indices().skip(1);
     while let Some((at, c)) = chars.next() {

@@ -1,8 +1,8 @@
-//! Equality of JSON values as people see it: numbers by value, objects whatever the order of their keys.
+//! Comparison of JSON values: numbers by value, objects without regard to the order of keys.
 
 use serde_json::{Number, Value};
 
-/// True if two values are equal, in depth.
+/// Returns true if two values are equal, including all nested values.
 pub(crate) fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => same_number(left, right),
@@ -17,8 +17,9 @@ pub(crate) fn equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// True if a value has everything that is expected of it: objects may have more keys, lists may not have
-/// more items, everything else is equal.
+/// Returns true if a value contains everything that is expected.
+///
+/// Objects may have more keys. Lists must have the same length. All other values must be equal.
 pub(crate) fn contains(actual: &Value, expected: &Value) -> bool {
     match (actual, expected) {
         (Value::Object(actual), Value::Object(expected)) => expected
@@ -32,7 +33,9 @@ pub(crate) fn contains(actual: &Value, expected: &Value) -> bool {
     }
 }
 
-/// `1`, `1.0` and `1e0` are one number. Integers that do not fit a float are compared exactly.
+/// Returns true if two numbers have the same value, such as `1`, `1.0` and `1e0`.
+///
+/// Integers that do not fit a float are compared exactly.
 fn same_number(left: &Number, right: &Number) -> bool {
     left == right || (left.is_f64() || right.is_f64()) && left.as_f64() == right.as_f64()
 }

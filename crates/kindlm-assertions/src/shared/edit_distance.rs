@@ -1,23 +1,26 @@
-//! How many letters must be changed to turn one text into another.
+//! The edit distance of two texts: the number of letters to change.
 
 use rapidfuzz::HashableChar;
 use rapidfuzz::distance::levenshtein::{Args, distance_with_args};
 
-/// The most work of one comparison, in cells of the table of distances that are not cut off: about a third of a
-/// second. Two texts of 100,000 letters need as much.
+/// The highest cost of one comparison, in computed cells of the distance table.
+///
+/// It takes about a third of a second. Two texts of 100,000 letters need as much.
 const MOST_CELLS: u64 = 10_000_000_000;
 
-/// The distance, as far as it was computed.
+/// The result of a comparison.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Distance {
     Exactly(usize),
-    /// More than what was asked about, and not measured.
+    /// The distance is above this limit. It was not computed exactly.
     MoreThan(usize),
-    /// Too much work to find out.
+    /// The computation would take too long.
     Unknown,
 }
 
-/// The distance of two texts, exactly if that does not take too long, else only whether it is greater than `limit`.
+/// Returns the distance of two texts.
+///
+/// If the exact distance would take too long, only the comparison with `limit` is computed.
 pub(crate) fn distance<T: HashableChar + Copy + PartialEq>(
     left: &[T],
     right: &[T],
@@ -26,7 +29,7 @@ pub(crate) fn distance<T: HashableChar + Copy + PartialEq>(
     within(left, right, limit, MOST_CELLS)
 }
 
-/// The same with so many cells at most.
+/// Does the same as [`distance`], with at most this number of cells.
 fn within<T: HashableChar + Copy + PartialEq>(
     left: &[T],
     right: &[T],

@@ -1,19 +1,19 @@
-//! Texts as people read them: what looks like a letter is that letter, and what cannot be seen is not there.
+//! Folding of texts to the form that people see: look-alike letters become plain ones, invisible ones vanish.
 
 use std::ops::Range;
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 
-/// A text with full-width and decomposed letters as plain ones, without characters that have no width.
+/// A text with plain letters instead of full-width and decomposed ones, without invisible characters.
 #[derive(Debug)]
 pub(crate) struct Folded {
     pub(crate) text: String,
-    /// For each byte, the part of the original that stands for it.
+    /// For each byte of the folded text, the range of the original that it comes from.
     from: Vec<Range<usize>>,
 }
 
 impl Folded {
-    /// Folds a text; `None` if it stays as it is.
+    /// Folds a text; returns `None` if the text does not change.
     pub(crate) fn new(original: &str) -> Option<Self> {
         if original.is_ascii() {
             return None;
@@ -26,7 +26,7 @@ impl Folded {
             letter.clear();
             letter.push(first);
             let mut end = start + first.len_utf8();
-            // Marks that are drawn over or under the letter before them, and parts of a Korean syllable.
+            // Combining marks over or under the letter, and parts of a Korean syllable.
             while let Some((at, next)) = chars.next_if(|(_, it)| belongs_to_letter(*it)) {
                 letter.push(next);
                 end = at + next.len_utf8();
@@ -38,7 +38,7 @@ impl Folded {
         (folded.text != original).then_some(folded)
     }
 
-    /// Maps a range of the folded text back to the original.
+    /// Maps a range of the folded text to the original.
     pub(crate) fn place(&self, range: &Range<usize>) -> Range<usize> {
         match (self.from.get(range.start), self.from.get(range.end.saturating_sub(1))) {
             (Some(first), Some(last)) if !range.is_empty() => first.start..last.end,
@@ -47,7 +47,9 @@ impl Folded {
     }
 }
 
-/// Cannot be seen: zero-width characters, soft hyphens, marks of direction, selectors of variants, tags.
+/// Returns true for invisible characters.
+///
+/// These are zero-width characters, soft hyphens, direction marks, variation selectors and tags.
 fn is_invisible(it: char) -> bool {
     matches!(it,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
@@ -56,7 +58,7 @@ fn is_invisible(it: char) -> bool {
         | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Is part of the letter before it.
+/// Returns true if a character is a part of the letter before it.
 fn belongs_to_letter(it: char) -> bool {
     matches!(it,
         '\u{300}'..='\u{36f}' | '\u{483}'..='\u{487}' | '\u{591}'..='\u{5bd}' | '\u{64b}'..='\u{65f}'

@@ -1,11 +1,13 @@
-//! Patterns for names: `*` is any text, `?` is one character, case does not matter, the whole name must match.
+//! Patterns for names: `*` is any text, `?` is one character. Case is ignored; the whole name must match.
 
-/// True if a name matches a pattern. Takes at most time proportional to the product of their lengths.
+/// Returns true if a name matches a pattern.
+///
+/// The time is at most proportional to the product of their lengths.
 pub(crate) fn matches(name: &str, pattern: &str) -> bool {
     let name: Vec<char> = name.chars().flat_map(char::to_lowercase).collect();
     let pattern: Vec<char> = pattern.chars().flat_map(char::to_lowercase).collect();
     let (mut at, mut next) = (0, 0);
-    // Where to go on if what follows the last `*` does not match: one character further on in the name.
+    // The last `*` of the pattern and its position in the name, to retry one character further on.
     let mut star: Option<(usize, usize)> = None;
     while at < name.len() {
         match pattern.get(next) {
@@ -27,7 +29,7 @@ pub(crate) fn matches(name: &str, pattern: &str) -> bool {
     pattern[next..].iter().all(|it| *it == '*')
 }
 
-/// The characters that `.` of JavaScript's expressions does not match.
+/// Returns true for the characters that `.` in JavaScript's expressions does not match.
 fn is_line_end(it: char) -> bool {
     matches!(it, '\n' | '\r' | '\u{2028}' | '\u{2029}')
 }

@@ -1,12 +1,13 @@
-//! Tags and text of HTML, as the tokeniser of the standard reads them: what the checks of HTML share.
+//! The tags and texts of HTML, as the tokenizer of the standard reads them.
 
 use std::collections::HashMap;
 
 use html5gum::emitters::default::DefaultEmitter;
 use html5gum::{Token, Tokenizer};
 
-/// The elements of HTML, the obsolete ones that browsers still know included, and the roots of SVG and MathML.
-/// HTML Standard, "Index of elements", and section 16.2.
+/// The elements of HTML, including obsolete ones that browsers support, and the roots of SVG and MathML.
+///
+/// Source: HTML Standard, "Index of elements", and section 16.2.
 const ELEMENTS: &[&str] = &[
     "a",
     "abbr",
@@ -144,29 +145,29 @@ const ELEMENTS: &[&str] = &[
     "xmp",
 ];
 
-/// Elements that have no content and no end tag. HTML Standard, section 13.1.2.
+/// The elements without content and without an end tag. HTML Standard, section 13.1.2.
 const VOID: &[&str] = &[
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source",
     "track", "wbr",
 ];
 
-/// True if the name is that of an element of HTML, or may be that of a custom one.
+/// Returns true if the name is that of an HTML element, or may be that of a custom element.
 pub(crate) fn is_known(name: &str) -> bool {
     ELEMENTS.contains(&name) || is_custom(name)
 }
 
-/// True if the name has the hyphen that the names of custom elements have.
+/// Returns true if the name has a hyphen, as all names of custom elements have.
 fn is_custom(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase()) && name.contains('-')
 }
 
-/// The content of a text that is read as HTML.
+/// The parts of HTML that a text contains.
 #[derive(Debug, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one sign, and they are independent")]
 pub(crate) struct Seen {
-    /// True if there is an element of HTML, or a custom one.
+    /// True if there is an HTML element or a custom element.
     pub(crate) known_element: bool,
-    /// True if words stand outside all elements.
+    /// True if text stands outside all elements.
     pub(crate) bare_text: bool,
     /// True if there is a start tag that is not self-closing.
     pub(crate) start_tag: bool,
@@ -182,15 +183,15 @@ pub(crate) struct Seen {
     pub(crate) doctype: bool,
 }
 
-/// Reads a text as HTML.
+/// Parses a text as HTML.
 ///
-/// An end tag closes the innermost open element of its name, and one that closes nothing is ignored: the places
-/// of misnested tags are not repaired as browsers do it.
+/// An end tag closes the innermost open element of its name; without such an element, it is ignored. Misnested tags are
+/// not repaired as browsers do it.
 pub(crate) fn read(text: &str) -> Seen {
     let mut seen = Seen::default();
     let mut open = OpenElements::default();
     let mut emitter = DefaultEmitter::default();
-    // In `script`, `style`, `title` and the like, tags are text.
+    // In `script`, `style`, `title` and similar elements, tags are text.
     emitter.naively_switch_states(true);
     for token in Tokenizer::new_with_emitter(text, emitter).flatten() {
         match token {
@@ -223,7 +224,7 @@ pub(crate) fn read(text: &str) -> Seen {
     seen
 }
 
-/// The open elements; counted by name, so that an end tag that closes nothing costs nothing.
+/// The open elements. The count per name makes an end tag without a start tag cheap.
 #[derive(Default)]
 struct OpenElements {
     names: Vec<String>,

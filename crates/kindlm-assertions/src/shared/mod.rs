@@ -1,4 +1,4 @@
-//! Helpers that know nothing of assertions: text, markup, SQL, patterns.
+//! Helpers without knowledge of assertions: text, markup, SQL, patterns.
 
 pub(crate) mod comments;
 pub(crate) mod compare;

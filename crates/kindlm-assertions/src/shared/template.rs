@@ -1,4 +1,4 @@
-//! Templates in what checks are told: what makes an `expect` block depend on the variables of its test.
+//! Templates in checks, which make an `expect` block depend on the variables of its test.
 
 use std::fmt;
 
@@ -6,37 +6,37 @@ pub use kindlm_template::{Variables, is_template};
 use kindlm_types::Problem;
 use serde_json::{Map, Value};
 
-/// The environment variables that templates may read, for templates that are rendered when a judge is asked.
+/// The environment variables that a template may read when a judge is asked.
 #[derive(Clone, Default)]
 pub(crate) struct Env(Map<String, Value>);
 
 impl Env {
-    /// Those of a suite.
+    /// Creates the environment from the variables of a suite.
     pub(crate) fn new(variables: Map<String, Value>) -> Self {
         Self(variables)
     }
 
-    /// The variables with those of the environment.
+    /// Returns the variables of a test together with the environment.
     pub(crate) fn with(&self, vars: &Map<String, Value>) -> Variables {
         Variables::new(vars, &self.0)
     }
 }
 
-/// Without the values, which may be secrets.
+/// Hides the values, because they may be secrets.
 impl fmt::Debug for Env {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Env").finish_non_exhaustive()
     }
 }
 
-/// The problem of a text that is rendered later, if there is one.
+/// Returns the problem of a text whose template is rendered later, if it has one.
 pub(crate) fn fault(text: &str) -> Option<Problem> {
     let fault =
         Some(text).filter(|it| is_template(it)).and_then(|it| kindlm_template::read(it).err())?;
     Some(faulty(format!("the template cannot be read: {fault}")))
 }
 
-/// The problem of a template that cannot be read or rendered.
+/// Returns the problem of a template that cannot be parsed or rendered.
 pub(crate) fn faulty(message: String) -> Problem {
     Problem::new("", message).with_help(
         "a text with `{{`, `{%` or `{#` is a template; `{% raw %}…{% endraw %}` keeps it as it is",

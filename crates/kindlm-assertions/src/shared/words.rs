@@ -1,15 +1,15 @@
-//! Words and runs of words: what the checks share that compare texts word by word.
+//! Words and n-grams for the checks that compare texts word by word.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// The words of a text: what white space separates. White space is that of JavaScript's `\s`.
+/// Splits a text into words at white space, as defined by JavaScript's `\s`.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     let space = |c: char| c == '\u{feff}' || c.is_whitespace() && c != '\u{85}';
     text.split(space).filter(|word| !word.is_empty())
 }
 
-/// The count of each run of `length` words, and the number of runs.
+/// Returns the count of each n-gram of `length` words, and the number of n-grams.
 pub(crate) fn runs<T: Eq + Hash>(words: &[T], length: usize) -> (HashMap<&[T], usize>, usize) {
     let mut counts = HashMap::new();
     for run in words.windows(length) {
@@ -18,28 +18,28 @@ pub(crate) fn runs<T: Eq + Hash>(words: &[T], length: usize) -> (HashMap<&[T], u
     (counts, (words.len() + 1).saturating_sub(length))
 }
 
-/// The number of occurrences that two counts have in common.
+/// Returns the number of occurrences that two counts have in common.
 pub(crate) fn common<K: Eq + Hash>(left: &HashMap<K, usize>, right: &HashMap<K, usize>) -> usize {
     left.iter().map(|(run, &count)| count.min(right.get(run).copied().unwrap_or(0))).sum()
 }
 
-/// One part of a whole; 0 of nothing.
+/// Returns the share of a part in a whole; 0 if the whole is 0.
 #[expect(clippy::cast_precision_loss, reason = "no text has 2^53 words")]
 pub(crate) fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Words as GLEU and METEOR compare them: in lower case, without full stops at their end.
+/// Returns the words as GLEU and METEOR compare them: in lower case, without final full stops.
 pub(crate) fn plain_words(text: &str) -> Vec<String> {
     words(text).map(|word| word.to_lowercase().trim_end_matches('.').to_owned()).collect()
 }
 
-/// Words as BLEU compares them: in lower case, with everything that is attached to them.
+/// Returns the words as BLEU compares them: in lower case, with their punctuation.
 pub(crate) fn lower_words(text: &str) -> Vec<String> {
     words(text).map(str::to_lowercase).collect()
 }
 
-/// A list of names as a text of a report, cut where it gets long; `(none)` if it is empty.
+/// Returns a list of up to 20 names for a report; `(none)` if it is empty.
 pub(crate) fn names<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     const SHOWN: usize = 20;
     let mut names = names.into_iter();

@@ -1,4 +1,4 @@
-//! XML documents and the elements that they must have: what the two checks of XML share.
+//! The shared parts of the checks of XML: the parser, and the required elements.
 
 use kindlm_types::Problem;
 use roxmltree::{Document, Error, Node, ParsingOptions};
@@ -7,13 +7,17 @@ use serde::Deserialize;
 
 use crate::core::grade::Grade;
 
-/// The most attributes of one element. The parser compares each with all before it.
+/// The highest number of attributes of one element.
+///
+/// The parser compares each attribute with all attributes before it.
 const MOST_ATTRIBUTES: usize = 10_000;
 
-/// The most declarations of namespaces. The parser copies those of the elements around.
+/// The highest number of namespace declarations.
+///
+/// The parser copies the declarations of all surrounding elements.
 const MOST_NAMESPACES: usize = 1_000;
 
-/// Reads a text as XML; `None` if that would take too long.
+/// Parses a text as XML; returns `None` if that would take too long.
 pub(crate) fn parse(text: &str) -> Option<Result<Document<'_>, Error>> {
     let readable = text.matches("xmlns").nth(MOST_NAMESPACES).is_none()
         && text.split('<').all(|tag| attributes(tag) <= MOST_ATTRIBUTES);
@@ -21,7 +25,7 @@ pub(crate) fn parse(text: &str) -> Option<Result<Document<'_>, Error>> {
     readable.then(|| Document::parse_with_options(text, options))
 }
 
-/// The number of quoted values of a tag.
+/// Returns the number of quoted values in a tag.
 fn attributes(tag: &str) -> usize {
     let (mut quote, mut count) = (None, 0);
     for c in tag.chars() {
@@ -38,33 +42,33 @@ fn attributes(tag: &str) -> usize {
     count
 }
 
-/// The message about XML that would take too long to read.
+/// The message for XML that would take too long to parse.
 pub(crate) const TOO_INVOLVED: &str = "the XML has too many attributes or namespaces to be read in \
     reasonable time; write an assertion of type `regex` or `javascript` for such output";
 
-/// Paths of elements, in one of the ways of writing them.
+/// The paths of required elements, in one of three notations.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum RequiredElements {
-    /// Paths separated by commas.
+    /// A comma-separated list of paths.
     Separated(String),
-    /// A path in each item.
+    /// A list of paths.
     List(Vec<String>),
-    /// The same under a name.
+    /// A list of paths under `requiredElements`.
     Named(Named),
 }
 
-/// The paths, under a name.
+/// A list of paths under a key.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "RequiredElementsConfig")]
 pub(crate) struct Named {
-    /// A path in each item.
+    /// The paths of the required elements.
     required_elements: Vec<String>,
 }
 
 impl RequiredElements {
-    /// The paths: names separated by full stops.
+    /// Returns the paths, which are names separated by full stops.
     pub(crate) fn paths(self) -> Result<Vec<String>, Vec<Problem>> {
         let paths: Vec<String> = match self {
             Self::Separated(paths) => paths.split(',').map(|it| it.trim().to_owned()).collect(),
@@ -82,9 +86,9 @@ impl RequiredElements {
     }
 }
 
-/// Those of the paths that lead to no element below any of these roots.
+/// Returns the paths that lead to no element below any of these roots.
 ///
-/// An element that occurs several times in its parent is addressed by name and place: `items.item.1`.
+/// An element that occurs several times in its parent is addressed by name and index: `items.item.1`.
 fn missing<'p>(paths: &'p [String], roots: &[Node<'_, '_>]) -> Vec<&'p str> {
     paths.iter().map(String::as_str).filter(|path| !leads_somewhere(path, roots)).collect()
 }
@@ -109,7 +113,7 @@ fn leads_somewhere(path: &str, roots: &[Node<'_, '_>]) -> bool {
     !found.is_empty()
 }
 
-/// The name of an element as it is written, with its prefix; empty for texts and comments.
+/// Returns the name of an element as written, with its prefix; empty for texts and comments.
 fn written_name<'t>(node: &Node<'_, 't>) -> &'t str {
     if !node.is_element() {
         return "";
@@ -120,7 +124,7 @@ fn written_name<'t>(node: &Node<'_, 't>) -> &'t str {
     &tag[..end.unwrap_or(tag.len())]
 }
 
-/// The message about well-formed XML.
+/// Returns the grade for well-formed XML.
 pub(crate) fn grade(paths: &[String], roots: &[Node<'_, '_>], negate: bool) -> Grade {
     let missing = missing(paths, roots);
     Grade::of(missing.is_empty() != negate, || {

@@ -1,10 +1,12 @@
-//! Sets of characters, and what "ignoring case" means to ECMAScript.
+//! Sets of characters, and the case-insensitive comparison of ECMAScript.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-/// A set of Unicode scalar values (and, harmlessly, surrogates) as sorted, disjoint ranges.
+/// A set of Unicode scalar values as sorted, disjoint ranges.
+///
+/// It may also contain surrogates, which have no effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CharSet(Vec<(u32, u32)>);
 
@@ -26,7 +28,7 @@ const SPACE: &[(u32, u32)] = &[
 ];
 
 impl CharSet {
-    /// The set of `\d`, `\w`, `\s` or, in upper case, of everything else.
+    /// Returns the set of `\d`, `\w` or `\s`; an upper-case letter gives the complement.
     pub(super) fn named(letter: char) -> Option<Self> {
         let ranges = match letter.to_ascii_lowercase() {
             'd' => DIGIT,
@@ -38,12 +40,12 @@ impl CharSet {
         Some(if letter.is_ascii_uppercase() { set.complement() } else { set })
     }
 
-    /// The characters that end a line: `\n`, `\r`, and the Unicode line and paragraph separators.
+    /// Returns the characters that end a line: `\n`, `\r`, U+2028 and U+2029.
     pub(super) fn line_ends() -> Self {
         Self(LINE_END.to_vec())
     }
 
-    /// Every character.
+    /// Returns the set of all characters.
     pub(super) fn all() -> Self {
         Self(vec![(0, LAST)])
     }
@@ -52,10 +54,10 @@ impl CharSet {
         Self(vec![(code, code)])
     }
 
-    /// Every character that ECMAScript takes for equal to this one when it ignores case.
+    /// Returns all characters that ECMAScript treats as equal to this one when it ignores case.
     pub(super) fn equal_ignoring_case(code: u32) -> Self {
         match char::from_u32(code) {
-            // No character outside of ASCII is equal to one inside, so the table can wait.
+            // No character outside ASCII is equal to one inside, so ASCII letters do not need the table.
             Some(c) if c.is_ascii_alphabetic() => {
                 let [upper, lower] =
                     [c.to_ascii_uppercase(), c.to_ascii_lowercase()].map(u32::from);
@@ -113,7 +115,7 @@ impl CharSet {
         after > 0 && self.0[after - 1].1 >= code
     }
 
-    /// The set with every character that ECMAScript takes for equal when it ignores case.
+    /// Adds all characters that ECMAScript treats as equal when it ignores case.
     pub(super) fn ignoring_case(mut self) -> Self {
         let letters = ('a'..='z').map(u32::from).map(|lower| (lower - 32, lower));
         let ascii = letters.flat_map(|(upper, lower)| {
@@ -138,13 +140,13 @@ impl CharSet {
         self
     }
 
-    /// Writes the set as a bracket expression that both Rust engines read alike.
+    /// Writes the set as a bracket expression with the same meaning in both Rust engines.
     pub(super) fn write(&self, out: &mut String) {
         out.push('[');
         let scalars: Vec<(u32, u32)> =
             self.0.iter().copied().flat_map(without_surrogates).collect();
         if scalars.is_empty() {
-            // Nothing: the complement of everything.
+            // The empty set is the complement of all characters.
             out.push_str(r"^\x{0}-\x{10FFFF}");
         }
         for (first, last) in scalars {
@@ -155,16 +157,16 @@ impl CharSet {
     }
 }
 
-/// The parts of a range that are characters: no engine for UTF-8 can match half a surrogate pair.
+/// Returns the parts of a range without surrogates, which no engine for UTF-8 can match.
 fn without_surrogates((first, last): (u32, u32)) -> impl Iterator<Item = (u32, u32)> {
     [(first, last.min(0xD7FF)), (first.max(0xE000), last)].into_iter().filter(|(a, b)| a <= b)
 }
 
-/// Characters outside of ASCII that ECMAScript takes for equal under the flag `i` without `u`, by their
-/// canonical form; only forms that several characters share.
+/// The non-ASCII characters that ECMAScript treats as equal with flag `i` and without `u`.
 ///
-/// Derived from the `Canonicalize` operation of ECMA-262, 22.2.2.7.3. Takes a millisecond or two to make, so
-/// patterns that stay within ASCII do without it.
+/// They are grouped by their canonical form, without groups of a single character. Derived from the `Canonicalize`
+/// operation of ECMA-262, 22.2.2.7.3. The table takes 1 to 2 milliseconds to build, so pure ASCII patterns do not use
+/// it.
 static SAME_IGNORING_CASE: LazyLock<BTreeMap<u32, Vec<u32>>> = LazyLock::new(|| {
     let mut classes: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for c in '\u{80}'..='\u{FFFF}' {
@@ -180,8 +182,10 @@ static SAME_IGNORING_CASE: LazyLock<BTreeMap<u32, Vec<u32>>> = LazyLock::new(|| 
     classes
 });
 
-/// The canonical form of a character: its upper case, if that is one UTF-16 unit and does not turn a
-/// non-ASCII character into an ASCII one.
+/// Returns the canonical form of a character, which is its upper case.
+///
+/// The character itself is returned if its upper case is not a single UTF-16 unit, or is ASCII while the character is
+/// not.
 fn canonical(c: char) -> char {
     if c.is_ascii() {
         return c.to_ascii_uppercase();

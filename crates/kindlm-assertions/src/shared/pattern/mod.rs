@@ -1,12 +1,14 @@
-//! Regular expressions as users write them: ECMAScript syntax and meaning, on engines that cannot hang.
+//! Regular expressions in ECMAScript syntax, on engines that cannot hang.
 //!
-//! A pattern is valid if JavaScript accepts it (without the flag `u`, as the original does) and then means
-//! what it means there: `\d`, `\w` and `\b` are ASCII, `.` stops at every line separator, a reference to a
-//! group that has not matched is empty. It is translated and runs in linear time; only look-around and
-//! back-references need a backtracking engine, which gives up after [`STEP_LIMIT`] steps.
+//! A pattern is valid if JavaScript accepts it without the flag `u`, as the original does. It has the same meaning as
+//! there: `\d`, `\w` and `\b` are ASCII, and `.` stops at every line separator. A reference to a group that has not
+//! matched is empty.
 //!
-//! Two things differ from JavaScript, both because text here is Unicode, not UTF-16: a character outside the
-//! basic plane counts as one, and half a surrogate pair (`\uD83D` alone) matches nothing.
+//! Patterns are translated and run in linear time. Only look-around and back-references need a backtracking engine,
+//! which stops after [`STEP_LIMIT`] steps.
+//!
+//! Two things differ from JavaScript, because text here is Unicode, not UTF-16. A character outside the basic plane
+//! counts as one, and half a surrogate pair (`\uD83D` alone) matches nothing.
 
 mod class;
 mod scanner;
@@ -20,19 +22,19 @@ use kindlm_types::Problem;
 
 use translate::{Engine, translate};
 
-/// The most backtracking steps before the engine gives up on a text.
+/// The highest number of backtracking steps before the engine stops.
 pub const STEP_LIMIT: usize = 1_000_000;
 
 /// The flags of a pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
-    /// JavaScript's flag `i`.
+    /// True for JavaScript's flag `i`.
     pub ignore_case: bool,
 }
 
 /// A compiled regular expression.
 ///
-/// Clones share one program, and with it the memory that the engines work in.
+/// Clones share one program and the working memory of the engines.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     source: Arc<str>,
@@ -45,10 +47,10 @@ enum Program {
     Backtracking(fancy_regex::Regex),
 }
 
-/// Why a pattern cannot be used.
+/// The reason why a pattern cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// JavaScript would not accept it.
+    /// JavaScript would not accept the pattern.
     #[error("`{source_text}` is not a valid regular expression: {reason}")]
     Syntax {
         /// The pattern.
@@ -58,17 +60,17 @@ pub enum PatternError {
         /// The advice.
         help: Option<String>,
     },
-    /// It is valid, but needs too much memory or has a form that the engines do not know.
+    /// The pattern is valid, but it needs too much memory or a feature that the engines lack.
     #[error("the regular expression `{source_text}` cannot be used: {reason}")]
     Unusable {
         /// The pattern.
         source_text: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// The backtracking engine gave up: the pattern needs too many steps on this text.
+/// The backtracking engine stopped, because the pattern needs too many steps on this text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the regular expression `{source_text}` was given up after {STEP_LIMIT} steps")]
 pub struct SearchError {
@@ -77,7 +79,7 @@ pub struct SearchError {
 }
 
 impl PatternError {
-    /// The problem to report where the pattern is written.
+    /// Returns the problem for the place where the pattern is written.
     pub fn problem(&self, pointer: impl Into<String>) -> Problem {
         let problem = Problem::new(pointer, self.to_string());
         match self {
@@ -91,7 +93,7 @@ impl PatternError {
 }
 
 impl Pattern {
-    /// Compiles a pattern that minds case.
+    /// Compiles a case-sensitive pattern.
     pub fn compile(source: &str) -> Result<Self, PatternError> {
         Self::new(source, Flags::default())
     }
@@ -119,12 +121,12 @@ impl Pattern {
         Ok(Self { source: source.into(), program: Arc::new(program) })
     }
 
-    /// The pattern as it was written.
+    /// Returns the pattern as written.
     pub fn as_str(&self) -> &str {
         &self.source
     }
 
-    /// True if the pattern matches anywhere in a text.
+    /// Returns true if the pattern matches anywhere in a text.
     pub fn is_match(&self, text: &str) -> Result<bool, SearchError> {
         match &*self.program {
             Program::Linear(regex) => Ok(regex.is_match(text)),
@@ -132,8 +134,10 @@ impl Pattern {
         }
     }
 
-    /// True if a text has a match that stays one, whatever text follows it. One that ends before the last character does
-    /// (`\b` and `$` look at the next one), unless the pattern looks further ahead.
+    /// Returns true if a text has a match that stays valid whatever text follows.
+    ///
+    /// A match that ends before the last character is such a match, because `\b` and `$` see only the next character.
+    /// Patterns with look-around never have one.
     pub fn matches_whatever_follows(&self, text: &str) -> bool {
         match &*self.program {
             Program::Linear(regex) => {
@@ -143,9 +147,9 @@ impl Pattern {
         }
     }
 
-    /// The matches in a text as byte ranges, as JavaScript's `match` with the flag `g` finds them.
+    /// Returns the matches in a text as byte ranges, like JavaScript's `match` with the flag `g`.
     ///
-    /// Ends after the first error. An empty match moves on by one character.
+    /// The iterator ends after the first error. After an empty match, it moves on by one character.
     pub fn find_iter<'p, 't>(&'p self, text: &'t str) -> Matches<'p, 't> {
         Matches { pattern: self, text, at: Some(0) }
     }
@@ -165,17 +169,17 @@ impl Pattern {
     }
 }
 
-/// How many patterns are remembered: more than a suite has, but a stream of records may have any number.
+/// The size of the pattern cache. A suite has fewer patterns, but a stream of records may have any number.
 const REMEMBERED: usize = 1_024;
 
-/// Patterns that ignore case and were already asked for, each compiled once for a suite.
+/// A cache of case-insensitive patterns, each compiled once per suite.
 #[derive(Debug, Default)]
 pub(crate) struct Patterns(Mutex<HashMap<String, Result<Pattern, PatternError>>>);
 
 impl Patterns {
-    /// The pattern, compiled now or before.
+    /// Returns the pattern from the cache, or compiles it.
     pub(crate) fn ignoring_case(&self, source: &str) -> Result<Pattern, PatternError> {
-        // The map is whole even if a panic elsewhere poisoned the lock.
+        // The map is consistent even if a panic elsewhere poisoned the lock.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pattern) = known.get(source) {
             return pattern.clone();
@@ -207,7 +211,7 @@ impl Program {
     }
 }
 
-/// The matches of a pattern in a text; see [`Pattern::find_iter`].
+/// An iterator over the matches of a pattern in a text; see [`Pattern::find_iter`].
 #[derive(Clone, Debug)]
 pub struct Matches<'p, 't> {
     pattern: &'p Pattern,
@@ -239,7 +243,7 @@ fn lower_first(text: &str) -> String {
     chars.next().map(|c| c.to_lowercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// The letters of an inline flag group such as `(?i)`, which JavaScript does not know.
+/// Returns the letters of an inline flag group such as `(?i)`, which JavaScript does not have.
 fn inline_flags(source: &str) -> Option<&str> {
     source.match_indices("(?").find_map(|(at, open)| {
         let rest = &source[at + open.len()..];

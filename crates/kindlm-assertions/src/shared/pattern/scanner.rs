@@ -1,6 +1,6 @@
-//! Reading a regular expression character by character, escapes included.
+//! A scanner that reads a regular expression character by character, including escapes.
 
-/// A place in a pattern.
+/// A scanner at a position of a pattern.
 pub(super) struct Scanner {
     chars: Vec<char>,
     at: usize,
@@ -11,7 +11,7 @@ impl Scanner {
         Self { chars: source.chars().collect(), at: 0 }
     }
 
-    /// The rest that was not read yet.
+    /// Returns the characters that were not read yet.
     pub(super) fn rest(&self) -> &[char] {
         self.chars.get(self.at..).unwrap_or_default()
     }
@@ -26,7 +26,7 @@ impl Scanner {
         Some(c)
     }
 
-    /// Reads this text if it comes next.
+    /// Skips this text if it comes next, and returns true if it did.
     pub(super) fn skip(&mut self, text: &str) -> bool {
         let mut rest = self.rest().iter();
         let found = text.chars().all(|c| rest.next() == Some(&c));
@@ -36,8 +36,9 @@ impl Scanner {
         found
     }
 
-    /// The number whose first digit has just been read, if it is at most `most`; nothing more is read if it
-    /// is not.
+    /// Reads the number whose first digit was just read, if it is at most `most`.
+    ///
+    /// If it is larger, nothing more is read.
     pub(super) fn number_up_to(&mut self, most: usize) -> Option<usize> {
         let start = self.at.checked_sub(1)?;
         let digits: String =
@@ -47,14 +48,14 @@ impl Scanner {
         Some(number)
     }
 
-    /// All up to a character, which is read but left out.
+    /// Reads up to a character, which is skipped.
     pub(super) fn until(&mut self, end: char) -> String {
         let text: String = self.rest().iter().take_while(|&&c| c != end).collect();
         self.at += text.chars().count() + 1;
         text
     }
 
-    /// What stands in the braces that have just been opened, if that makes them a repetition.
+    /// Reads the content of the braces that were just opened, if it is the bounds of a repetition.
     pub(super) fn bounds(&mut self) -> Option<String> {
         let bounds = self.bounds_at(self.at)?;
         self.at += bounds.len() + 1;
@@ -71,7 +72,7 @@ impl Scanner {
         (!low.is_empty() && is_number(low) && is_number(high)).then(|| bounds.iter().collect())
     }
 
-    /// True if what comes next repeats what came before.
+    /// Returns true if a repetition comes next.
     pub(super) fn repetition_follows(&self) -> bool {
         match self.peek() {
             Some('*' | '+' | '?') => true,
@@ -80,7 +81,7 @@ impl Scanner {
         }
     }
 
-    /// The character behind a backslash. `c` has been read.
+    /// Reads the character escape after a backslash. `c` has been read.
     pub(super) fn character_escape(&mut self, c: char, in_class: bool) -> u32 {
         match c {
             't' => 0x9,
@@ -106,7 +107,7 @@ impl Scanner {
         u32::from_str_radix(&text, 16).ok()
     }
 
-    /// `\uXXXX`; two that are the halves of a surrogate pair are one character.
+    /// Reads `\uXXXX`. Two escapes that form a surrogate pair are one character.
     fn unicode(&mut self) -> u32 {
         let Some(high) = self.hex(4) else { return u32::from('u') };
         let back = self.at;
@@ -119,7 +120,7 @@ impl Scanner {
         high
     }
 
-    /// `\cX`; where `X` does not fit, the backslash stands for itself (Annex B).
+    /// Reads `\cX`. If `X` is not valid, the backslash is a literal (Annex B).
     fn control(&mut self, in_class: bool) -> u32 {
         match self.peek() {
             Some(c) if c.is_ascii_alphabetic() || in_class && (c.is_ascii_digit() || c == '_') => {
@@ -133,7 +134,7 @@ impl Scanner {
         }
     }
 
-    /// Up to three octal digits, at most 377 (Annex B). The first has been read.
+    /// Reads up to three octal digits, at most 377 (Annex B). The first digit has been read.
     fn octal(&mut self) -> u32 {
         self.at -= 1;
         let mut value = 0;

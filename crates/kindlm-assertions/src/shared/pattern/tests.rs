@@ -1,4 +1,4 @@
-//! What patterns match, held against Node.js 20; the table was written by running it there.
+//! Tests of matches against a table of results from Node.js 20.
 
 use proptest::prelude::*;
 

@@ -1,7 +1,7 @@
-//! ECMAScript regular expressions, rewritten so that Rust's engines give them the same meaning.
+//! Translation of ECMAScript regular expressions to the syntax of Rust's engines, with the same meaning.
 //!
-//! Characters and classes are written out as explicit sets, so no engine's own idea of case or of `\w`
-//! plays a part. One pass without recursion: nesting cannot exhaust the stack.
+//! Characters and classes become explicit sets, so the engines' own rules for case and `\w` do not matter. The
+//! translation is a single pass without recursion, so nesting cannot exhaust the stack.
 
 use std::fmt::Write as _;
 
@@ -9,25 +9,27 @@ use super::Flags;
 use super::class::CharSet;
 use super::scanner::Scanner;
 
-/// Which engine's syntax to write.
+/// The engine whose syntax is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Engine {
-    /// `regex`: linear time; no look-around, no back-references.
+    /// `regex`: linear time, without look-around and back-references.
     Linear,
-    /// `fancy-regex`: everything, with a step limit.
+    /// `fancy-regex`: all features, with a step limit.
     Backtracking,
 }
 
-/// A rewritten pattern.
+/// A translated pattern.
 #[derive(Debug)]
 pub(super) struct Translated {
-    /// The pattern in the engine's syntax; of no use to [`Engine::Linear`] if `needs_backtracking`.
+    /// The pattern in the engine's syntax.
+    ///
+    /// For [`Engine::Linear`], it is not usable if `needs_backtracking` is set.
     pub(super) text: String,
-    /// True if the pattern has look-around, back-references or the like.
+    /// True if the pattern has look-around, back-references or similar features.
     pub(super) needs_backtracking: bool,
 }
 
-/// Rewrites a pattern that is known to be valid.
+/// Translates a valid pattern.
 pub(super) fn translate(source: &str, flags: Flags, engine: Engine) -> Result<Translated, String> {
     let scan = Scanner::new(source);
     let groups = group_names(scan.rest());
@@ -54,11 +56,11 @@ struct Mode {
 
 struct Translator {
     scan: Scanner,
-    /// The names of the capturing groups, in order; `None` for those without.
+    /// The names of the capturing groups, in order; `None` for unnamed groups.
     groups: Vec<Option<String>>,
     engine: Engine,
     mode: Mode,
-    /// The modes to go back to at each closing parenthesis.
+    /// The modes to restore at each closing parenthesis.
     outer: Vec<Mode>,
     out: String,
     needs_backtracking: bool,
@@ -96,7 +98,7 @@ impl Translator {
         Ok(())
     }
 
-    /// Writes what only the backtracking engine understands.
+    /// Writes syntax that only the backtracking engine supports.
     fn hard(&mut self, text: &str) {
         self.needs_backtracking = true;
         self.out.push_str(text);
@@ -121,7 +123,7 @@ impl Translator {
         }
     }
 
-    /// `{` begins a repetition, or is a brace where it cannot (Annex B).
+    /// Writes a repetition, or a literal `{` where a repetition is not possible (Annex B).
     fn repetition(&mut self) {
         match self.scan.bounds() {
             Some(bounds) => {
@@ -151,12 +153,12 @@ impl Translator {
             self.out.push_str("(?:");
             return Ok(());
         }
-        // Only back-references need to know what a group matched.
+        // Only back-references need the match of a group.
         self.out.push_str(if self.engine == Engine::Linear { "(?:" } else { "(" });
         Ok(())
     }
 
-    /// The flags of `(?i-s:…)`.
+    /// Reads the flags of `(?i-s:…)`.
     fn modifiers(&mut self) -> Result<(), String> {
         let mut on = true;
         loop {
@@ -203,13 +205,13 @@ impl Translator {
         let numbers: Vec<usize> = (1..=self.groups.len())
             .filter(|number| self.groups[number - 1].as_deref() == Some(&name))
             .collect();
-        // Of several groups of the same name at most one has matched.
+        // At most one of several groups with the same name has matched.
         for number in numbers {
             self.reference(number);
         }
     }
 
-    /// The match of the group, or nothing.
+    /// Writes a reference to the match of a group, which is empty if the group has not matched.
     fn reference(&mut self, number: usize) {
         let flag = if self.mode.ignore_case { "i" } else { "" };
         self.hard(&format!("(?({number})(?{flag}:\\{number})|)"));
@@ -233,7 +235,7 @@ impl Translator {
             if let (Atom::One(first), Atom::One(last)) = (&first, &last) {
                 set.add(*first, *last);
             } else {
-                // A class is no end of a range: all three stand for themselves (Annex B).
+                // A class cannot be the end of a range, so all three parts are literals (Annex B).
                 first.add_to(&mut set);
                 Atom::One(u32::from('-')).add_to(&mut set);
                 last.add_to(&mut set);
@@ -270,7 +272,7 @@ impl Atom {
     }
 }
 
-/// The capturing groups in order of their opening parentheses, with their names.
+/// Returns the names of the capturing groups, in the order of their opening parentheses.
 fn group_names(chars: &[char]) -> Vec<Option<String>> {
     let mut groups = Vec::new();
     let mut in_class = false;

@@ -1,4 +1,6 @@
-//! Which tables and columns statements touch, and how: `select::database::table`, `update::table::column`.
+//! The tables and columns that SQL statements touch, with the action on each.
+//!
+//! The notation is `select::database::table` and `update::table::column`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -9,20 +11,22 @@ use sqlparser::ast::{
     Visitor,
 };
 
-/// Stands for a database or a table that is not named.
+/// The placeholder for a database or a table that is not named.
 const UNNAMED: &str = "null";
 
-/// Stands for all columns, or for tables that are not known.
+/// The placeholder for all columns, or for unknown tables.
 const ALL: &str = "(.*)";
 
-/// The tables and columns that the statements touch; sorted, each once.
+/// The tables and columns that the statements touch, sorted and without duplicates.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Touched {
     pub(super) tables: Vec<String>,
     pub(super) columns: Vec<String>,
 }
 
-/// Everything that the statements touch. What cannot be told is listed, too, rather than left out.
+/// Returns everything that the statements touch.
+///
+/// Names that cannot be resolved are included, so that they are not allowed by mistake.
 pub(super) fn touched(statements: &[Statement]) -> Touched {
     let (mut tables, mut columns) = (BTreeSet::new(), BTreeSet::new());
     for statement in statements {
@@ -42,7 +46,7 @@ pub(super) fn touched(statements: &[Statement]) -> Touched {
 
 const SELECT: &str = "select";
 
-/// The action of a statement, in lower case.
+/// Returns the action of a statement, in lower case.
 fn action(statement: &Statement) -> String {
     match statement {
         Statement::Query(_) => SELECT.to_owned(),
@@ -55,37 +59,37 @@ fn action(statement: &Statement) -> String {
     }
 }
 
-/// The tables that the `WITH` of a query defines, and which of those around it are not defined yet.
+/// The tables that the `WITH` of a query defines, and those around it that are not visible yet.
 #[derive(Debug, Default)]
 struct Scope {
     defines: BTreeSet<String>,
     hides: BTreeSet<String>,
 }
 
-/// Collects what one statement touches.
+/// A visitor that collects the tables and columns that one statement touches.
 #[derive(Debug, Default)]
 struct Reader {
     action: String,
-    /// One for each query around the place that is visited.
+    /// The scopes of the queries around the visited place, outermost first.
     scopes: Vec<Scope>,
-    /// What a query that is yet to be visited does not see, by its address.
+    /// The tables that are hidden from a query that comes later, by the address of the query.
     hides: BTreeMap<usize, BTreeSet<String>>,
-    /// The number of `ORDER BY` around the visited place.
+    /// The number of `ORDER BY` clauses around the visited place.
     ordering: usize,
-    /// Names of results, which `ORDER BY` may use.
+    /// The aliases of result columns, which `ORDER BY` may use.
     results: BTreeSet<String>,
-    /// Action, database, table.
+    /// The touched tables: action, database, table.
     tables: BTreeSet<(String, String, String)>,
-    /// The table behind each name: itself, or the one that it is an alias of.
+    /// The tables behind each name, which is a table's own name or an alias.
     names: BTreeMap<String, BTreeSet<String>>,
-    /// Names of subqueries, whose columns are results of what is visited within.
+    /// The names of subqueries. Their columns are collected inside the subqueries.
     derived: BTreeSet<String>,
-    /// Action, name of the table, column.
+    /// The touched columns: action, table name, column.
     columns: BTreeSet<(String, Option<String>, String)>,
 }
 
 impl Reader {
-    /// True if a name is that of a `WITH` around this place.
+    /// Returns true if a `WITH` around this place defines the name.
     fn is_defined(&self, name: &str) -> bool {
         let mut hidden = &BTreeSet::new();
         for scope in self.scopes.iter().rev() {
@@ -102,7 +106,7 @@ impl Reader {
         self.columns.insert((action.to_owned(), table, column.to_owned()));
     }
 
-    /// The columns that a statement writes.
+    /// Adds the columns that a statement writes.
     fn changed(&mut self, statement: &Statement) {
         let targets: Vec<&ObjectName> = match statement {
             Statement::Update(update) => update.assignments.iter().flat_map(assigned).collect(),
@@ -123,7 +127,7 @@ impl Reader {
         }
     }
 
-    /// The columns, with the names of tables in the place of their aliases.
+    /// Returns the columns, with table names instead of aliases.
     fn named_columns(&self) -> Vec<String> {
         let mut named = Vec::new();
         for (action, table, column) in &self.columns {
@@ -143,7 +147,7 @@ impl Reader {
     }
 }
 
-/// The columns that an assignment writes.
+/// Returns the columns that an assignment writes.
 fn assigned(assignment: &Assignment) -> &[ObjectName] {
     match &assignment.target {
         AssignmentTarget::ColumnName(name) => std::slice::from_ref(name),
@@ -151,7 +155,7 @@ fn assigned(assignment: &Assignment) -> &[ObjectName] {
     }
 }
 
-/// The last part of a name.
+/// Returns the last part of a name.
 fn last(name: &ObjectName) -> String {
     let last = name.0.last();
     last.and_then(|it| it.as_ident()).map_or_else(|| name.to_string(), |it| it.value.clone())

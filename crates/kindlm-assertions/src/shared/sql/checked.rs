@@ -1,4 +1,4 @@
-//! Reads SQL with a parser of its dialect.
+//! The parser of SQL in the dialect of a database.
 
 use kindlm_types::{Problem, suggest};
 use sqlparser::ast::Statement;
@@ -13,7 +13,7 @@ use sqlparser::tokenizer::{Token, Tokenizer, Word};
 use super::{Fault, SqlValue, authority, nesting};
 use crate::shared::pattern::{Flags, Pattern};
 
-/// A database, whose dialect is that of one or the union of many.
+/// A database, whose dialect is its own or the union of many dialects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Database {
     MySQL,
@@ -32,7 +32,7 @@ enum Database {
     Trino,
 }
 
-/// Every database, by name.
+/// All databases.
 const DATABASES: [Database; 14] = [
     Database::MySQL,
     Database::MariaDB,
@@ -51,7 +51,7 @@ const DATABASES: [Database; 14] = [
 ];
 
 impl Database {
-    /// The database with this name, in whatever case.
+    /// Returns the database with this name, ignoring case.
     fn named(name: &str) -> Result<Self, Problem> {
         let found = DATABASES.into_iter().find(|it| it.name().eq_ignore_ascii_case(name));
         found.ok_or_else(|| {
@@ -83,7 +83,7 @@ impl Database {
     }
 }
 
-/// A list of what may be touched, under its key.
+/// A list of allowed tables or columns, with its configuration key.
 #[derive(Debug)]
 struct Allowed {
     key: &'static str,
@@ -120,7 +120,7 @@ fn allowed(key: &'static str, list: Option<Vec<String>>) -> Result<Option<Allowe
             continue;
         }
         let whole = format!("^(?:{written})$");
-        // By itself first, so that a message shows what was written.
+        // Compile the pattern as written first, so that an error shows what the user wrote.
         let pattern = Pattern::compile(written)
             .and_then(|_| Pattern::new(&whole, Flags { ignore_case: true }));
         match pattern {
@@ -132,9 +132,9 @@ fn allowed(key: &'static str, list: Option<Vec<String>>) -> Result<Option<Allowe
 }
 
 impl Allowed {
-    /// Why something touched is not allowed; `None` if everything is.
+    /// Returns the reason why a touched name is not allowed; `None` if all are allowed.
     fn fault(&self, touched: &[String]) -> Option<String> {
-        // A pattern that is given up does not allow anything.
+        // A pattern that exceeds its step limit allows nothing.
         let is_allowed = |it: &&String| {
             self.patterns.iter().any(|pattern| pattern.is_match(it).unwrap_or(false))
         };
@@ -148,7 +148,7 @@ impl Allowed {
 }
 
 impl Sql {
-    /// Why a text is not SQL as it must be; `None` if it is.
+    /// Returns the reason why a text is not acceptable SQL; `None` if it is.
     pub(crate) fn fault(&self, text: &str) -> Option<Fault> {
         let dialect = self.database.dialect();
         let tokens = Tokenizer::new(&*dialect, text).tokenize().unwrap_or_default();
@@ -170,7 +170,7 @@ impl Sql {
         (!faults.is_empty()).then(|| Fault::Wrong(faults.join(" ")))
     }
 
-    /// The statements of a text; `None` if there is none, or something else.
+    /// Parses the statements of a text; returns `None` if there are none, or other text as well.
     fn parse(&self, dialect: &dyn Dialect, tokens: Vec<Token>) -> Option<Vec<Statement>> {
         if lacks_comma(&tokens) || self.calls_unknown(&tokens) {
             return None;
@@ -180,7 +180,9 @@ impl Sql {
         (!statements.is_empty() && !prose).then_some(statements)
     }
 
-    /// True if a function is called that every model knows from PostgreSQL and MySQL does not have.
+    /// Returns true if MySQL SQL calls a function that only PostgreSQL has.
+    ///
+    /// Models often make this mistake.
     fn calls_unknown(&self, tokens: &[Token]) -> bool {
         let names = |token: &Token| matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case("generate_series"));
         matches!(self.database, Database::MySQL | Database::MariaDB)
@@ -188,13 +190,14 @@ impl Sql {
     }
 }
 
-/// True if the statement is one of those that ordinary sentences can be: "Show me the tables".
+/// Returns true if the statement may be an ordinary sentence, such as "Show me the tables".
 fn is_prose(statement: &Statement) -> bool {
     matches!(statement, Statement::ShowVariable { variable } if variable.len() > 2)
 }
 
-/// True if a whole list of columns is two names without a comma, as in `SELECT a b FROM t`. It is valid SQL, but what
-/// was meant is `a, b`; an alias is written with `AS`.
+/// Returns true if a column list consists of two names without a comma, as in `SELECT a b FROM t`.
+///
+/// This is valid SQL with an alias, but `a, b` was probably meant. An intended alias is written with `AS`.
 fn lacks_comma(tokens: &[Token]) -> bool {
     let tokens: Vec<&Token> =
         tokens.iter().filter(|it| !matches!(it, Token::Whitespace(_))).collect();

@@ -1,15 +1,15 @@
-//! A build without the parser of SQL.
+//! The replacement of the SQL parser in a build without it.
 
 use kindlm_types::Problem;
 
 use super::{Fault, SqlValue};
 
-/// Cannot be made.
+/// A type without values, because this build cannot check SQL.
 #[derive(Debug)]
 pub(crate) enum Sql {}
 
 impl SqlValue {
-    /// The problem that this build reads no SQL.
+    /// Returns the problem that this build cannot parse SQL.
     #[expect(clippy::unused_self, reason = "the parser needs it")]
     pub(crate) fn compile(self) -> Result<Sql, Vec<Problem>> {
         Err(vec![Problem::new("", "this build of KindLM cannot read SQL").with_help(

@@ -1,4 +1,4 @@
-//! SQL and what it may touch: what the checks of SQL share.
+//! The shared parts of the checks of SQL: the parser, and the allowed tables and columns.
 
 #[cfg(feature = "sql")]
 mod authority;
@@ -17,13 +17,13 @@ pub(crate) use checked::Sql;
 #[cfg(not(feature = "sql"))]
 pub(crate) use missing::Sql;
 
-/// The dialect of SQL, and what statements may touch.
+/// The SQL dialect, and the tables and columns that statements may touch.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "SqlConfig")]
 #[cfg_attr(not(feature = "sql"), expect(dead_code, reason = "only the parser reads them"))]
 pub(crate) struct SqlValue {
-    /// The database whose dialect it must be, such as `PostgreSQL`; `MySQL` by default.
+    /// The database whose dialect the SQL must have, such as `PostgreSQL`; `MySQL` by default.
     #[serde(default = "mysql")]
     database_type: String,
     /// The only tables that may be touched, as `select::database::table`; each part may be a pattern.
@@ -49,8 +49,8 @@ pub(crate) const TOO_DEEP: &str = "the SQL is nested too deeply to be read (more
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(not(feature = "sql"), expect(dead_code, reason = "only the parser finds faults"))]
 pub(crate) enum Fault {
-    /// It is not what it must be.
+    /// The text is not acceptable SQL, for this reason.
     Wrong(String),
-    /// It is nested too deeply to tell.
+    /// The text is nested too deeply to be parsed.
     TooDeep,
 }

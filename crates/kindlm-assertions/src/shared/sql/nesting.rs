@@ -1,15 +1,19 @@
-//! How deep SQL is nested. The parser, and the code that walks its tree call themselves for each level, and a stack is finite.
+//! A limit for the nesting of SQL.
+//!
+//! The parser and the visitor of its tree recurse for each level, so deep nesting would exhaust the stack.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::Token;
 
-/// The most brackets, `CASE`s and prefixes around one place.
+/// The highest number of brackets, `CASE`s and prefixes around one place.
 const DEEPEST: usize = 16;
 
-/// The most tokens in one chain, such as `a = 1 OR a = 2 OR …`: each operator is a level of the tree.
+/// The highest number of tokens in one chain, such as `a = 1 OR a = 2 OR …`.
+///
+/// Each operator of a chain is a level of the tree.
 const LONGEST: usize = 300;
 
-/// Words after which an expression or a statement begins anew, one level deeper.
+/// The keywords after which a new expression or statement begins, one level deeper.
 const PREFIXES: &[Keyword] = &[
     Keyword::ALL,
     Keyword::ANALYZE,
@@ -31,7 +35,7 @@ const PREFIXES: &[Keyword] = &[
     Keyword::TABLE,
 ];
 
-/// Words after which another chain begins, beside the one before.
+/// The keywords after which a new chain begins on the same level.
 const BREAKS: &[Keyword] = &[
     Keyword::FROM,
     Keyword::GROUP,
@@ -42,21 +46,21 @@ const BREAKS: &[Keyword] = &[
     Keyword::WHERE,
 ];
 
-/// Words that chain whole queries.
+/// The keywords that chain whole queries.
 const UNIONS: &[Keyword] = &[Keyword::UNION, Keyword::INTERSECT, Keyword::EXCEPT, Keyword::MINUS];
 
-/// The content of a pair of brackets.
+/// The state of a pair of brackets.
 #[derive(Clone, Copy, Default)]
 struct Level {
-    /// Tokens since the last comma, and what else begins a chain.
+    /// The number of tokens since the start of the current chain, such as the last comma.
     chain: usize,
-    /// Queries that were chained.
+    /// The number of chained queries.
     unions: usize,
 }
 
-/// True if the statements are nested too deeply to be read safely.
+/// Returns true if the statements are nested too deeply to be parsed safely.
 pub(super) fn is_too_deep(tokens: &[Token]) -> bool {
-    // The outermost level stands at the beginning, and is never closed.
+    // The outermost level is never closed.
     let mut levels = vec![Level::default()];
     let mut prefixes = 0;
     for token in tokens {
@@ -139,7 +143,9 @@ mod tests {
         assert!(!is_too_deep(&tokens(&rows)));
     }
 
-    /// Without optimisation the parser needs most of the stack of a thread for less; it asks for more then.
+    /// Checks that SQL within the limits can be parsed without a stack overflow.
+    ///
+    /// A build without optimization needs most of a thread's stack for even less, so the parser then asks for more.
     #[test]
     fn what_is_let_through_can_be_read() {
         for (before, open, middle, close) in [
