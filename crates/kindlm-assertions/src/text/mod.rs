@@ -1,4 +1,4 @@
-//! The words of the output.
+//! The assertions about the words of the output.
 
 mod contains;
 mod contains_all;

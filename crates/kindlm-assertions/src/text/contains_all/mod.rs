@@ -33,11 +33,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// The texts to look for.
+/// The texts to search for.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// A list of texts, or texts separated by commas, all of which must be in the output.
+    /// A list of texts, or comma-separated texts, all of which must be in the output.
     value: Several,
 }
 

@@ -1,4 +1,4 @@
-//! `equals`: the output is exactly this text, or this value.
+//! `equals`: the output is exactly this text or this value.
 
 use std::sync::Arc;
 
@@ -31,11 +31,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What the output must be.
+/// The expected output.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// A text (or number, or boolean) that the output must be, or an object or list that it must be as JSON.
+    /// The expected text, number or boolean; or the object or list that the output must be as JSON.
     value: Value,
 }
 

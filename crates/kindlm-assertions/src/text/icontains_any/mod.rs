@@ -30,11 +30,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// The texts to look for.
+/// The texts to search for.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// A list of texts, or texts separated by commas, of which one must be in the output.
+    /// A list of texts, or comma-separated texts, of which one must be in the output.
     value: Several,
 }
 

@@ -37,13 +37,13 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What must be in the value.
+/// The text that must be in the value.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The text, or a pattern for it. A value that is no text is taken as JSON.
+    /// The text, or a pattern for it. A value other than a text is searched as JSON.
     value: Phrase,
-    /// True if `//` and `/* … */` comments in the value do not count: for a value that is source code.
+    /// True to ignore `//` and `/* … */` comments, for a value that is source code.
     #[serde(default)]
     strip_comments: bool,
 }

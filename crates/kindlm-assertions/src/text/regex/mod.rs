@@ -33,11 +33,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What to search the output for.
+/// The pattern to search for.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The pattern as in JavaScript, without `/` around it and without flags; it may match anywhere.
+    /// The pattern as in JavaScript, without `/` around it and without flags. It may match anywhere.
     value: String,
 }
 
@@ -80,7 +80,7 @@ impl Assertion for Regex {
         vec![grade.result(ID, &self.label)]
     }
 
-    /// A match stays one, whatever follows.
+    /// A match stays valid if it does not depend on the text that follows.
     fn stays_valid(&self, result: &AssertionResult, execution: &Execution) -> bool {
         let is_found = (result.verdict == Verdict::Pass) != self.negate;
         is_found

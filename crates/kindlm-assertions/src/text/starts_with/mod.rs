@@ -32,7 +32,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// The beginning of the output.
+/// The expected beginning of the output.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
@@ -73,7 +73,7 @@ impl Assertion for StartsWith {
         vec![grade.result(ID, &self.label)]
     }
 
-    /// A beginning stays one, whatever follows.
+    /// The result stays valid if the recorded part already decides it.
     fn stays_valid(&self, _: &AssertionResult, execution: &Execution) -> bool {
         let output = execution.output.as_str();
         only_end_is_missing(execution)

@@ -1,4 +1,4 @@
-//! `word-count`: how many words the output has.
+//! `word-count`: the number of words in the output.
 
 use std::sync::Arc;
 
@@ -31,34 +31,34 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// How many words the output has.
+/// The allowed number of words in the output.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "WordCountConfig")]
 struct Config {
-    /// The number of words, or the least and the most.
+    /// The exact number of words, or the lowest and the highest number.
     value: Words,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Words {
-    /// The number of words.
+    /// The exact number of words.
     Number(f64),
-    /// The number of words, as a text.
+    /// The exact number of words, as a text.
     Text(String),
-    /// The least and the most.
+    /// The lowest and the highest number of words.
     Range(Range),
 }
 
-/// The least and the most words; one of the two may be left out.
+/// The lowest and the highest number of words; one of the two may be left out.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "WordRange")]
 struct Range {
-    /// The least number of words.
+    /// The lowest number of words.
     min: Option<f64>,
-    /// The greatest number of words.
+    /// The highest number of words.
     max: Option<f64>,
 }
 
