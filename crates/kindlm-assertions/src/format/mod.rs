@@ -1,4 +1,4 @@
-//! The form of the output: JSON, XML, HTML, SQL.
+//! The assertions about the form of the output: JSON, XML, HTML, SQL.
 
 mod contains_html;
 mod contains_json;

@@ -1,4 +1,4 @@
-//! `contains-html`: HTML stands somewhere in the output.
+//! `contains-html`: the output contains HTML.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// Nothing to configure.
+/// The options of `contains-html`; there are none.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {}
@@ -50,10 +50,10 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
     Ok(Arc::new(ContainsHtml { label: own.label("Contains HTML"), negate: own.negate }))
 }
 
-/// How many kinds of signs of HTML there must be: one alone may be anything.
+/// The required number of different signs of HTML, because a single sign may be chance.
 const ENOUGH: usize = 2;
 
-/// How many kinds of signs of HTML a text has.
+/// Returns the number of different signs of HTML in a text.
 fn signs(text: &str) -> usize {
     let seen = read(text);
     let signs = [
@@ -69,7 +69,7 @@ fn signs(text: &str) -> usize {
     signs.into_iter().filter(|it| *it).count()
 }
 
-/// True if there is a character reference such as `&amp;` or `&#39;`.
+/// Returns true if there is a character reference such as `&amp;` or `&#39;`.
 fn has_reference(text: &str) -> bool {
     text.split('&').skip(1).any(|rest| {
         let name: &str =

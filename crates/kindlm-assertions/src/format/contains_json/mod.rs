@@ -1,4 +1,4 @@
-//! `contains-json`: a JSON object stands somewhere in the output, and conforms to a schema.
+//! `contains-json`: the output contains a JSON object that conforms to a schema.
 
 mod objects;
 mod relaxed;
@@ -37,11 +37,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What must stand in the output.
+/// The JSON object that the output must contain.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The JSON Schema that an object in the output must conform to; any object without one.
+    /// The JSON Schema that an object in the output must conform to. Without a schema, any object is accepted.
     value: Option<SchemaValue>,
 }
 
@@ -59,7 +59,7 @@ fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
 }
 
 impl ContainsJson {
-    /// What a text with these objects lacks; `None` if one of them will do.
+    /// Returns the problem if none of these objects is accepted; `None` if one is.
     fn fault(&self, objects: &[Value]) -> Option<String> {
         let mut fault = "Expected output to contain valid JSON".to_owned();
         for object in objects {

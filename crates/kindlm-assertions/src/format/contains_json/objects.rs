@@ -1,28 +1,29 @@
-//! The JSON objects in a text, read generously: what a program would still make sense of.
+//! The search for JSON objects in a text, with a tolerant parser.
 
 use serde_json::{Deserializer, Value};
 
 use super::relaxed::object;
 
-/// How much of an object that is not plain JSON is looked at, in bytes.
+/// The highest length of an object in relaxed JSON, in bytes.
 const LONGEST: usize = 100_000;
 
-/// How much work one text may make, in bytes that are read: braces in a long text need not mean objects, and each
-/// of them may be the beginning of one.
+/// The highest cost of one text, in bytes that are parsed.
+///
+/// Every brace in a text may be the start of an object, but most braces in a long text are not.
 const MOST_WORK: usize = 4_000_000;
 
-/// What it costs to find that something is not plain JSON: at most the 128 levels that its reader goes down.
+/// The cost of finding that a text is not plain JSON. The parser goes down at most 128 levels.
 const FAILURE: usize = 400;
 
-/// How deep an object may be nested that is read generously.
+/// The deepest nesting of an object in relaxed JSON.
 const DEEPEST: usize = 64;
 
 /// The objects in a text.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// In order. One within another that was found does not count by itself.
+    /// The objects, in order, without those inside another one.
     pub(super) objects: Vec<Value>,
-    /// True if the text was given up before its end.
+    /// True if the search stopped before the end of the text.
     pub(super) given_up: bool,
 }
 
@@ -47,12 +48,12 @@ pub(super) fn find(text: &str) -> Found {
     found
 }
 
-/// The text makes too much work.
+/// The error for a text that costs too much.
 struct GivenUp;
 
-/// Where each opening brace of a text stands, and where the text ends that its closing brace ends.
+/// Returns the position of each opening brace, and the position after its closing brace.
 ///
-/// Braces in texts count, too: in prose there is no way to know which of them are quoted.
+/// Braces in quoted texts count too, because quotes cannot be recognized in prose.
 fn ends(text: &str) -> Vec<(usize, Option<usize>)> {
     let mut braces = Vec::new();
     let mut open = Vec::new();
@@ -73,7 +74,7 @@ fn ends(text: &str) -> Vec<(usize, Option<usize>)> {
     braces
 }
 
-/// The object at the beginning of a text, and how long it is.
+/// Returns the object at the start of a text, and its length.
 fn read(
     text: &str,
     end: Option<usize>,
@@ -103,7 +104,7 @@ fn read(
     Ok(value.map(|value| (value, length)))
 }
 
-/// How many braces and brackets are open at once.
+/// Returns the deepest nesting of braces and brackets.
 fn depth(text: &str) -> usize {
     let (mut open, mut deepest) = (0_usize, 0);
     for c in text.bytes() {
@@ -117,7 +118,7 @@ fn depth(text: &str) -> usize {
     deepest
 }
 
-/// The text with the brackets and braces closed that are open at its end, and a quote.
+/// Returns the text with its open quote, brackets and braces closed at the end.
 fn closed(text: &str) -> String {
     let (mut open, mut quoted, mut escaped) = (Vec::new(), false, false);
     for c in text.chars() {

@@ -1,14 +1,16 @@
-//! JSON as people and models write it: keys and texts without quotes or in single ones, comments, a comma too many,
-//! keys without values. What promptfoo reads with a parser of YAML, in braces.
+//! A parser of relaxed JSON, as people and models write it.
+//!
+//! It accepts keys and texts without quotes or in single quotes, comments, trailing commas, and keys without values.
+//! promptfoo accepts the same with a YAML parser.
 
 use serde_json::{Map, Value};
 
-/// Characters that end a text without quotes.
+/// The characters that end a text without quotes.
 const ENDS: &[char] = &[',', '{', '}', '[', ']'];
 
-/// The object that a text is from its first character to its last; `None` if it is something else.
+/// Parses a text that is a single object; returns `None` for any other text.
 ///
-/// Calls itself for each level, so the caller bounds the levels.
+/// It recurses for each level, so the caller must limit the nesting.
 pub(super) fn object(text: &str) -> Option<Value> {
     let mut reader = Reader { rest: text };
     let object = reader.object()?;
@@ -20,7 +22,7 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// Passes over white space and comments.
+    /// Skips white space and comments.
     fn skip(&mut self) {
         loop {
             self.rest = self.rest.trim_start();
@@ -31,7 +33,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes this character, after white space and comments.
+    /// Consumes this character after white space and comments, and returns true if it was there.
     fn take(&mut self, wanted: char) -> bool {
         self.skip();
         let rest = self.rest.strip_prefix(wanted);
@@ -83,7 +85,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A text in double or single quotes.
+    /// Reads a text in double or single quotes.
     fn quoted(&mut self) -> Option<String> {
         let quote = self.rest.chars().next().filter(|it| matches!(it, '"' | '\''))?;
         let mut escaped = false;
@@ -97,7 +99,9 @@ impl Reader<'_> {
         Some(serde_json::from_str(whole).unwrap_or_else(|_| whole[1..end].to_owned()))
     }
 
-    /// A text without quotes. A key ends at a colon, a value only at one before white space.
+    /// Reads a text without quotes.
+    ///
+    /// A key ends at a colon. A value ends at a colon only if white space follows.
     fn plain(&mut self, key: bool) -> Option<String> {
         let mut before = ' ';
         let mut end = self.rest.len();

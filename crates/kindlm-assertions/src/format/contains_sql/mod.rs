@@ -1,4 +1,4 @@
-//! `contains-sql`: SQL stands in the output, and touches nothing that it must not.
+//! `contains-sql`: the output contains SQL that touches only allowed tables and columns.
 
 use std::sync::Arc;
 
@@ -34,11 +34,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What must stand in the output.
+/// The SQL that the output must contain.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The dialect, and what may be touched; MySQL that touches anything by default.
+    /// The dialect, and the allowed tables and columns. By default, MySQL without limits.
     #[serde(default)]
     value: SqlValue,
 }
@@ -57,7 +57,9 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl ContainsSql {
-    /// Why nothing in the output will do; `None` if something does. Without blocks of SQL, the whole output counts.
+    /// Returns the problem if no SQL in the output is accepted; `None` if some is.
+    ///
+    /// Without SQL code blocks, the whole output is checked.
     fn fault(&self, output: &str) -> Option<Fault> {
         let blocks = blocks(output);
         let texts = if blocks.is_empty() { vec![output.to_owned()] } else { blocks };
@@ -70,10 +72,10 @@ impl ContainsSql {
     }
 }
 
-/// What marks the beginning and the end of a block of code.
+/// The mark at the start and the end of a code block.
 const FENCE: &str = "```";
 
-/// The blocks of code that are marked as SQL, or not marked.
+/// Returns the code blocks that are marked as SQL, or not marked.
 fn blocks(output: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut open: Option<(bool, String)> = None;

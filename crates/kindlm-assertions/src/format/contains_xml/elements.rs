@@ -1,4 +1,4 @@
-//! The elements in a text whose tags match.
+//! The search for elements with matching tags in a text.
 
 use std::collections::HashMap;
 
@@ -6,16 +6,16 @@ use std::collections::HashMap;
 struct Open<'t> {
     name: &'t str,
     start: usize,
-    /// True if something in it is not closed, or closes nothing.
+    /// True if a tag inside the element has no match.
     broken: bool,
-    /// How many elements were found before it.
+    /// The number of elements that were found before this one.
     before: usize,
 }
 
-/// The outermost elements with matching tags, as they stand in the text. An element in which a tag does not match
-/// is none, but those within it may be.
+/// Returns the outermost elements with matching tags, as written in the text.
 ///
-/// Whether each is well-formed is left to a parser; this finds where to begin and to end, in one pass.
+/// An element that contains a tag without a match is left out, but elements inside it may be found. This only finds the
+/// start and the end of elements, in a single pass. A parser checks later that they are well-formed.
 pub(super) fn find(text: &str) -> Vec<&str> {
     let mut found: Vec<(usize, usize)> = Vec::new();
     let mut open: Vec<Open<'_>> = Vec::new();
@@ -47,7 +47,7 @@ pub(super) fn find(text: &str) -> Vec<&str> {
     found.into_iter().filter_map(|(start, end)| text.get(start..end)).collect()
 }
 
-/// Ends the innermost open element with this name.
+/// Closes the innermost open element with this name.
 fn close<'t>(
     name: &str,
     end: usize,
@@ -62,7 +62,7 @@ fn close<'t>(
         }
         broken |= element.broken;
         if element.name != name {
-            // It was never closed, and so breaks those around it.
+            // An element that was never closed makes the elements around it invalid.
             broken = true;
             continue;
         }
@@ -76,11 +76,12 @@ fn close<'t>(
     }
 }
 
-/// What is not looked into, and how it ends.
+/// The starts and ends of markup whose content is skipped.
 const SKIPPED: [(&str, &str); 3] = [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>")];
 
-/// How long a comment, a CDATA section or a processing instruction is that begins here. One that never ends is
-/// taken for its first characters, and `endless` keeps that there is no such end from here on.
+/// Returns the length of a comment, CDATA section or processing instruction at the start of `rest`.
+///
+/// Without an end, only its first characters are skipped. `endless` remembers that no such end follows.
 fn skipped(rest: &str, endless: &mut [bool; 3]) -> Option<usize> {
     let (known, (begin, end)) =
         endless.iter_mut().zip(SKIPPED).find(|(_, (begin, _))| rest.starts_with(begin))?;
@@ -97,7 +98,7 @@ struct Tag<'t> {
 }
 
 impl<'t> Tag<'t> {
-    /// The tag that begins here, up to its `>` outside quotes.
+    /// Reads the tag at the start of `rest`, up to its `>` outside quotes.
     fn read(rest: &'t str) -> Option<Self> {
         let inside = rest.strip_prefix('<')?;
         let closing = inside.starts_with('/');

@@ -1,4 +1,4 @@
-//! `contains-xml`: well-formed XML stands somewhere in the output, and has certain elements.
+//! `contains-xml`: the output contains well-formed XML with certain elements.
 
 mod elements;
 
@@ -37,11 +37,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What must stand in the output.
+/// The XML that the output must contain.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// Paths of elements that must be there, such as `order.items`; none by default.
+    /// The paths of required elements, such as `order.items`; none by default.
     value: Option<RequiredElements>,
 }
 

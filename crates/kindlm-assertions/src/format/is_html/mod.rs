@@ -34,7 +34,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// Nothing to configure.
+/// The options of `is-html`; there are none.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {}
@@ -50,7 +50,7 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
     Ok(Arc::new(IsHtml { label: own.label("Is HTML"), negate: own.negate }))
 }
 
-/// Why a text is not HTML; `None` if it is.
+/// Returns the reason why a text is not HTML; `None` if it is.
 fn fault(text: &str) -> Option<&'static str> {
     let text = text.trim();
     if text.is_empty() {

@@ -1,4 +1,4 @@
-//! `is-json`: the output is JSON, and conforms to a schema.
+//! `is-json`: the output is JSON that conforms to a schema.
 
 use std::sync::Arc;
 
@@ -34,11 +34,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What the output must be.
+/// The expected form of the output.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The JSON Schema that the output must conform to; any JSON without one.
+    /// The JSON Schema that the output must conform to. Without a schema, any JSON is accepted.
     value: Option<SchemaValue>,
 }
 

@@ -1,4 +1,4 @@
-//! `is-sql`: the output is SQL, and touches nothing that it must not.
+//! `is-sql`: the output is SQL that touches only allowed tables and columns.
 
 use std::sync::Arc;
 
@@ -34,11 +34,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What the output must be.
+/// The expected form of the output.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The dialect, and what may be touched; MySQL that touches anything by default.
+    /// The dialect, and the allowed tables and columns. By default, MySQL without limits.
     #[serde(default)]
     value: SqlValue,
 }

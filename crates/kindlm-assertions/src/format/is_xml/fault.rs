@@ -1,10 +1,10 @@
-//! Why a text is not XML, in the words that promptfoo's parser has for it, at the place where it notices.
+//! The error message for a text that is not XML, with the words and the place of promptfoo's parser.
 
 use std::fmt::Write as _;
 
 use roxmltree::{Error, TextPos};
 
-/// `line:column: what is wrong.`; the column is that of the last character that was read.
+/// Returns `line:column: message.`; the column is that of the last character that was read.
 pub(super) fn describe(text: &str, error: &Error) -> String {
     let end = |pos: &TextPos, until: char| end(text, *pos, until);
     let (pos, message) = match error {
@@ -30,7 +30,7 @@ pub(super) fn describe(text: &str, error: &Error) -> String {
     said
 }
 
-/// Something that stands before or after the root element.
+/// Describes text or a tag outside the root element.
 fn outside(text: &str, pos: TextPos) -> (TextPos, String) {
     if rest(text, pos).starts_with('<') {
         (end(text, pos, '>'), "documents may contain only one root".to_owned())
@@ -39,7 +39,7 @@ fn outside(text: &str, pos: TextPos) -> (TextPos, String) {
     }
 }
 
-/// What the parser says, without the place that it puts at the end.
+/// Returns the parser's message without the place at its end.
 fn own_words(error: &Error) -> String {
     let said = error.to_string();
     match said.rsplit_once(" at ") {
@@ -48,7 +48,7 @@ fn own_words(error: &Error) -> String {
     }
 }
 
-/// The text from a place on.
+/// Returns the text from a place on.
 fn rest(text: &str, pos: TextPos) -> &str {
     let line_start = match pos.row {
         0 | 1 => 0,
@@ -60,14 +60,14 @@ fn rest(text: &str, pos: TextPos) -> &str {
     &line[start..]
 }
 
-/// The place of the next such character from `pos` on, or of the last character of the text.
+/// Returns the place of the next such character from `pos` on, or of the text's last character.
 fn end(text: &str, pos: TextPos, until: char) -> TextPos {
     let rest = rest(text, pos);
     let length = rest.find(until).map_or(rest.len(), |at| at + until.len_utf8());
     last(&text[..text.len() - rest.len() + length])
 }
 
-/// The place of the last character of a text.
+/// Returns the place of the last character of a text.
 fn last(text: &str) -> TextPos {
     let line = text.rsplit('\n').next().unwrap_or_default();
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! `is-xml`: the output is well-formed XML, and has certain elements.
+//! `is-xml`: the output is well-formed XML with certain elements.
 
 mod fault;
 
@@ -36,11 +36,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What the output must be.
+/// The expected form of the output.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// Paths of elements that must be there, such as `order.items`; none by default.
+    /// The paths of required elements, such as `order.items`; none by default.
     value: Option<RequiredElements>,
 }
 

@@ -38,11 +38,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What the value must conform to.
+/// The schema that the value must conform to.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The schema, or `file://` and the path of one.
+    /// The schema, or `file://` and the path of a schema file.
     value: SchemaValue,
 }
 
@@ -74,7 +74,7 @@ impl Assertion for Matches {
         let is_json = || value.as_str().is_some_and(|it| serde_json::from_str::<Value>(it).is_ok());
         let reason = match fault {
             None => "The value conforms to the schema".to_owned(),
-            // The commonest reason, and the least visible one.
+            // The most frequent reason is that the value is JSON as text, which is hard to see.
             Some(fault) if is_json() => {
                 format!("{fault}. The value is a text; `on: json` is what the output says as JSON")
             }

@@ -38,7 +38,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What the output must be.
+/// The expected output.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
@@ -69,7 +69,7 @@ impl Assertion for OutputEquals {
             Err(results) => return results,
         };
         let (pass, reason) = match parsed(evidence.execution) {
-            // What is no JSON is no other value either.
+            // An output that is not JSON fails with `not-` too, because it is not another value.
             None => (false, format!("The output is no JSON: {}", shown(&value))),
             Some(found) => {
                 let is = equal(&found, &self.value);

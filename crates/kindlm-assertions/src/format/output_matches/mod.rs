@@ -38,11 +38,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What the output must conform to.
+/// The schema that the output must conform to.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The schema, or `file://` and the path of one.
+    /// The schema, or `file://` and the path of a schema file.
     value: SchemaValue,
 }
 
@@ -70,7 +70,7 @@ impl Assertion for OutputMatches {
             Err(results) => return results,
         };
         let (pass, reason) = match parsed(evidence.execution) {
-            // What is no JSON is no other value either.
+            // An output that is not JSON fails with `not-` too, because it is not another value.
             None => (false, format!("The output is no JSON: {}", shown(&value))),
             Some(found) => match self.schema.fault(&found) {
                 None => (!self.own.negate, "The output conforms to the schema".to_owned()),

@@ -21,13 +21,13 @@ const CONTAINS_FAILED: FailureCode = FailureCode::new("CONTAINS_FAILED");
 const NOT_CONTAINS_FAILED: FailureCode = FailureCode::new("NOT_CONTAINS_FAILED");
 const MAX_LENGTH_EXCEEDED: FailureCode = FailureCode::new("MAX_LENGTH_EXCEEDED");
 
-/// How many departures from a schema a message names.
+/// The highest number of violations of a schema that a message names.
 const NAMED: usize = 20;
 
-/// How many departures from a schema the metadata keeps.
+/// The highest number of violations of a schema in the metadata.
 const KEPT: usize = 200;
 
-/// How much of an unreadable output is kept in the metadata, in characters.
+/// The length of the excerpt of an unparsable output in the metadata, in characters.
 const PREVIEW: usize = 200;
 
 /// Checks the form and the content of the output.
@@ -58,14 +58,14 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Plain(build),
 };
 
-/// The form and the content of the output.
+/// The expected form and content of the output.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// `json` parses the output and holds it against the schema; `text` leaves it as it is.
+    /// `json` parses the output and validates it against the schema; `text` leaves it unchanged.
     #[serde(default)]
     format: Format,
-    /// A file with the JSON Schema, relative to the config file. Required when `format` is `json`.
+    /// A file with the JSON Schema, relative to the config file. `json` requires it, or `schema`.
     schema_file: Option<String>,
     /// The JSON Schema itself, instead of `schemaFile`.
     schema: Option<Value>,
@@ -75,7 +75,7 @@ struct Config {
     /// Texts that must not be in the output, case-sensitive.
     #[serde(default)]
     not_contains: Vec<String>,
-    /// The most characters (Unicode scalar values) that the output may have.
+    /// The highest number of characters (Unicode scalar values) in the output.
     #[schemars(range(min = 1))]
     max_length: Option<u64>,
 }
@@ -88,7 +88,7 @@ enum Format {
     Json,
 }
 
-/// A compiled schema with the name under which results show it.
+/// A compiled schema with its name in results.
 #[derive(Debug)]
 struct Named {
     name: String,
@@ -97,7 +97,7 @@ struct Named {
 
 #[derive(Debug)]
 struct Output {
-    /// What JSON output must conform to; `None` for text.
+    /// The schema for JSON output; `None` for text.
     json: Option<Named>,
     contains: Vec<String>,
     not_contains: Vec<String>,
@@ -135,7 +135,9 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
     }))
 }
 
-/// The schema that is named or written out; checked even where the format makes no use of it.
+/// Returns the schema from `schemaFile` or `schema`.
+///
+/// It is compiled even if the format does not use it, so that its problems are reported.
 fn find_schema(config: &Config, setup: &Setup<'_>) -> Result<Option<Named>, Vec<Problem>> {
     match (config.schema_file.as_deref().filter(|it| !it.is_empty()), &config.schema) {
         (Some(_), Some(_)) => {
@@ -171,7 +173,7 @@ impl Assertion for Output {
                         parsed = value;
                         &parsed
                     }
-                    // The other checks of a text that was meant to be JSON would mislead.
+                    // The other checks of a text that should be JSON would mislead.
                     Err(err) => return vec![not_json(output, &err)],
                 },
             };
@@ -184,7 +186,7 @@ impl Assertion for Output {
         results
     }
 
-    /// A text that was found is there, and a longer answer is no shorter.
+    /// A found text and an exceeded length stay valid, whatever text follows.
     fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
         match &result.verdict {
             Verdict::Pass => result.label.starts_with(CONTAINS),
@@ -220,7 +222,7 @@ fn conforms(named: &Named, value: &Value) -> AssertionResult {
         .with_metadata("schemaErrors", errors)
 }
 
-/// How the label of a text begins that must be in the output.
+/// The start of the label for a text that must be in the output.
 const CONTAINS: &str = "Contains: ";
 
 fn contains(output: &str, text: &str) -> AssertionResult {
