@@ -1,8 +1,8 @@
-//! Reads `kindlm.yaml` into a [`Suite`](kindlm_engine::Suite), or into diagnostics with places.
+//! Reads `kindlm.yaml` into a [`Suite`](kindlm_engine::Suite), or reports its problems with their places.
 //!
-//! Reading never stops at the first problem: every [`Diagnostic`] has a place in the file, says what is wrong
-//! and what to do. Files come in through [`Files`](kindlm_types::Files) and the environment through a
-//! function, so nothing here touches the disk.
+//! The reader continues after the first problem. Every [`Diagnostic`] has a place in the file, a message and usually a
+//! hint. Files come from [`Files`](kindlm_types::Files), and environment variables from a function. The crate itself
+//! never accesses the disk.
 //!
 //! ```
 //! use kindlm_types::NoFiles;
@@ -46,11 +46,11 @@ pub use load::{
 pub use schema::{json_schema, json_schema_with};
 pub use template::{Filled, fill};
 
-/// Reads YAML as checks read it where their values are files or texts: `Setup::yaml` of kindlm-assertions.
+/// Parses YAML for checks whose values are files or texts (`Setup::yaml` of `kindlm-assertions`).
 ///
 /// # Errors
 ///
-/// What is wrong with the text, in words, with its place.
+/// Returns the message of the parser, with its position, if the text is not valid YAML.
 pub fn yaml(text: &str) -> Result<serde_json::Value, String> {
     serde_yaml::from_str(text).map_err(|err| err.to_string())
 }

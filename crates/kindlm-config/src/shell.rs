@@ -1,14 +1,14 @@
-//! Where in a shell command line a value may be put, and how it must be quoted there.
+//! Finds where a shell command line may contain a value, and quotes the value for that place.
 //!
-//! A value that is pasted into `sh -c` unquoted is a program. So every value becomes exactly one piece of
-//! text of the word it stands in: quoted where it stands alone, and by ending and reopening the quotes where
-//! it stands inside of some. Where the shell has no way to quote (comments, here-documents, back-ticks,
-//! `${…}` and `$((…))`), a placeholder is refused. So it is where the word is read once more as a program (`eval`,
-//! `sh -c '…'`, `python -c '…'`), in which it is not quoted.
+//! An unquoted value in `sh -c` would run as code. Therefore every value becomes exactly one piece of text inside its
+//! word. A value outside of quotes is quoted. A value inside quotes closes them, adds its own quotes and opens them
+//! again. Placeholders are refused where the shell has no quoting: in comments, here-documents, back-ticks, `${…}` and
+//! `$((…))`. They are also refused in text that a second program parses as code (`eval`, `sh -c '…'`, `python -c '…'`).
+//! The quotes of this shell have no effect there.
 
 use std::ops::Range;
 
-/// What surrounds a placeholder.
+/// The quoting around a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Context {
     /// No quotes.
@@ -17,11 +17,11 @@ pub(crate) enum Context {
     Double,
     /// `'…'`.
     Single,
-    /// A place where nothing can be quoted.
+    /// A position where the shell has no quoting, with its description for messages.
     Unsafe(&'static str),
 }
 
-/// Why a value cannot be put in.
+/// An error: the value contains a NUL character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a command line cannot contain a NUL character")]
 pub(crate) struct NulError;
@@ -36,11 +36,11 @@ pub(crate) fn quote(value: &str, context: Context) -> Result<String, NulError> {
     })
 }
 
-/// The message for a variable in the script of `sh -c` and the like.
+/// The description of the script of `sh -c` and similar programs, for messages.
 const IN_SCRIPT: &str = "a script for another program (`sh -c`, `python -c`, `node -e`)";
-/// The message for a variable behind `eval`.
+/// The description of the arguments of `eval`, for messages.
 const IN_EVAL: &str = "what `eval` reads";
-/// Programs that read a word as a program, and the letter of the option before it.
+/// Programs that run an argument as code, each with the letter of the option before that argument.
 const INTERPRETERS: [(&str, char); 12] = [
     ("sh", 'c'),
     ("ash", 'c'),
@@ -55,13 +55,13 @@ const INTERPRETERS: [(&str, char); 12] = [
     ("ruby", 'e'),
     ("php", 'r'),
 ];
-/// Words that may stand before the name of a command.
+/// Shell keywords and wrapper programs that may stand before the name of a command.
 const BEFORE_COMMANDS: [&str; 16] = [
     "!", "{", "builtin", "command", "do", "elif", "else", "env", "exec", "if", "nohup", "sudo",
     "then", "time", "until", "while",
 ];
 
-/// What surrounds each of the places, which must be in order.
+/// Returns the context of each placeholder. The ranges must be in ascending order.
 pub(crate) fn contexts<'a>(
     line: &str,
     places: impl Iterator<Item = &'a Range<usize>>,
@@ -79,7 +79,7 @@ pub(crate) fn contexts<'a>(
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
-    /// The command line itself, or the inside of `$(…)` or `(…)`; where its current command begins.
+    /// The command line itself, or the inside of `$(…)` or `(…)`. The number is the start of its current command.
     Bare(usize),
     Double,
     Single,
@@ -90,7 +90,7 @@ struct Scanner<'a> {
     line: &'a str,
     at: usize,
     stack: Vec<Level>,
-    /// Something was seen after which the quoting is not certain.
+    /// The first construct after which the quoting is uncertain, for messages.
     spoilt: Option<&'static str>,
 }
 
@@ -109,7 +109,7 @@ impl Scanner<'_> {
         self.stack.last().copied().unwrap_or(Level::Bare(0))
     }
 
-    /// Why the word that begins or goes on here is a program for a command that reads it.
+    /// Returns the reason if a command runs the current word as code.
     fn read_again(&self) -> Option<&'static str> {
         let start = self.stack.iter().rev().find_map(|it| match it {
             Level::Bare(start) => Some(*start),
@@ -140,7 +140,7 @@ impl Scanner<'_> {
         before.iter().any(reads).then_some(IN_SCRIPT)
     }
 
-    /// Moves behind a placeholder, which is part of a word.
+    /// Moves behind a placeholder. The placeholder is part of a word.
     fn skip(&mut self, end: usize) {
         self.at = end;
     }
@@ -200,7 +200,8 @@ impl Scanner<'_> {
         width
     }
 
-    /// What is special both in double quotes and outside of quotes; how many bytes it takes.
+    /// Handles escapes and expansions, which mean the same inside and outside of double quotes. Returns the bytes to
+    /// skip.
     fn escape_or_expansion(&mut self, rest: &str) -> Option<usize> {
         if let Some(escaped) = rest.strip_prefix('\\') {
             return Some(1 + escaped.chars().next().map_or(0, char::len_utf8));
@@ -236,7 +237,7 @@ impl Scanner<'_> {
     }
 }
 
-/// The whole words of a text, without their quotes; the last one, which may go on, is left out.
+/// Returns the complete words of a text, without their quotes. The last word may be incomplete and is left out.
 fn words(text: &str) -> Vec<String> {
     let (mut words, mut word) = (Vec::new(), None::<String>);
     let mut quote = None;

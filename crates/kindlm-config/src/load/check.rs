@@ -1,4 +1,4 @@
-//! The second pass: the document against its shape, with the keys that are unknown or missing.
+//! The second pass: checks the shape of the document and reports unknown and missing keys.
 
 use kindlm_providers::{Providers, TYPE};
 use kindlm_schema::Shape;
@@ -10,23 +10,25 @@ use super::Surroundings;
 use super::sink::Sink;
 use crate::schema::SHAPES;
 
-/// Most unknown keys of the document that are reported.
+/// The most unknown keys of the document that are reported.
 const UNKNOWN: usize = 50;
 
-/// The parts that are checked item by item, later.
+/// The keys whose items are checked later, one by one.
 const OPEN: [&str; 4] = ["models", "prompts", "tests", "gates"];
 
-/// A document whose shape is checked. Its models, prompts, tests and gates are checked item by item, when they are resolved.
+/// A document whose shape is checked, except the items of models, prompts, tests and gates.
+///
+/// Those items are checked when they are resolved.
 #[derive(Debug)]
 pub(super) struct Checked {
-    /// The document, with the parts that are checked later cut short.
+    /// The document. The values of the keys in [`OPEN`] are replaced by placeholders.
     pub(super) document: Value,
-    /// Pointers to what is wrong.
+    /// The pointers of all problems.
     faulty: Vec<String>,
 }
 
 impl Checked {
-    /// True if something at or below a pointer is wrong.
+    /// True if there is a problem at or below a pointer.
     pub(super) fn is_faulty(&self, at: &str) -> bool {
         self.faulty
             .iter()
@@ -35,7 +37,7 @@ impl Checked {
     }
 }
 
-/// Checks the shape of a document; `None` if it is no document at all.
+/// Checks the shape of a document. Returns `None` if the file is empty or not a mapping.
 pub(super) fn check(
     piece: Piece<'_>,
     around: &Surroundings<'_>,
@@ -49,7 +51,7 @@ pub(super) fn check(
         return None;
     }
     let mut document = outline(piece.root);
-    // A suite of agents needs no models or prompts; transcripts and commands ask no model.
+    // Models and prompts are optional in suites with agents, transcripts or commands.
     let asks_nobody = |it: &Node| ["transcript", "command"].iter().any(|key| it.get(key).is_some());
     let tests = piece.root.get("tests").map_or(&[][..], Node::items);
     let mut lent = lend(&mut document, tests.iter().any(asks_nobody));
@@ -76,7 +78,7 @@ pub(super) fn check(
                     .to_owned(),
             );
         }
-        // A list or mapping of the right type can only be wrong in that nothing is in it.
+        // The values of these keys are placeholders. With the right type, the only possible problem is an empty value.
         let part = problem.pointer.trim_start_matches('/').to_owned();
         let is_empty = |it: &Value| match it {
             Value::Array(items) => items.is_empty(),
@@ -94,7 +96,7 @@ pub(super) fn check(
     Some(Checked { document, faulty })
 }
 
-/// The document with the parts that are checked item by item cut to whether they are empty.
+/// Returns the document with placeholders for the keys in [`OPEN`]. A placeholder is empty if the value is empty.
 fn outline(root: &Node) -> Value {
     if !matches!(root.kind, Yaml::Mapping(_)) {
         return match root.kind {
@@ -129,7 +131,7 @@ fn outline(root: &Node) -> Value {
     Value::Object(map)
 }
 
-/// Puts in what a suite of agents, or of tests that ask no model, may do without; gives back what that was.
+/// Adds placeholders for models and prompts if the suite may omit them. Returns the added keys.
 fn lend(document: &mut Value, asks_nobody: bool) -> Vec<&'static str> {
     let Value::Object(map) = document else { return Vec::new() };
     if !asks_nobody && map.get("agents").is_none_or(Value::is_null) {
@@ -138,7 +140,7 @@ fn lend(document: &mut Value, asks_nobody: bool) -> Vec<&'static str> {
     put_in(map, [("models", json!([0])), ("prompts", json!({"_": 0}))])
 }
 
-/// Puts in what a file that only names models may do without; gives back what that was.
+/// Adds placeholders for all keys that a file with models only may omit. Returns the added keys.
 fn lend_suite(document: &mut Value) -> Vec<&'static str> {
     let Value::Object(map) = document else { return Vec::new() };
     let (suite, tests) = (json!({"name": "models"}), json!([0]));
@@ -148,7 +150,7 @@ fn lend_suite(document: &mut Value) -> Vec<&'static str> {
     lent
 }
 
-/// Puts in the keys that are not there; gives back which these were.
+/// Adds keys that are absent. Returns the added keys.
 fn put_in<const N: usize>(
     map: &mut Map<String, Value>,
     wanted: [(&'static str, Value); N],
@@ -171,7 +173,9 @@ fn take_back(document: &mut Value, lent: &[&str]) {
     }
 }
 
-/// Takes out the providers that the shape does not know: those that say what they are by `type`, and those of the caller.
+/// Removes the providers that the schema of the document does not contain, and returns them.
+///
+/// These are providers with a `type`, and providers that the caller has added.
 fn take_typed(known: &Providers, document: &mut Value) -> Vec<(String, Value)> {
     let Some(Value::Object(providers)) = document.get_mut("providers") else { return Vec::new() };
     let is_typed = |name: &str, config: &Value| {
@@ -207,7 +211,7 @@ fn put_back(document: &mut Value, typed: Vec<(String, Value)>) {
     }
 }
 
-/// What is wrong with the shape of a provider that says what it is.
+/// Returns the shape problems of a provider that the schema of the document does not contain.
 fn typed_problems(known: &Providers, name: &str, config: &Value) -> Vec<Problem> {
     let at = format!("/providers/{}", pointer::segment(name));
     let Some((registration, own)) = kindlm_providers::configured(known, name, config) else {

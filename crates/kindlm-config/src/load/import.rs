@@ -1,4 +1,4 @@
-//! A promptfoo config as the `kindlm.yaml` that does the same.
+//! Translation of a promptfoo config into a `kindlm.yaml` with the same behaviour.
 
 use kindlm_source::{Code, Diagnostic, Kind, Node, read};
 use kindlm_template::{is_template, with_default};
@@ -7,18 +7,20 @@ use kindlm_types::Files;
 use super::sink::Sink;
 use super::{Sources, Translation, load_tree, read_all};
 
-/// What another tool's config is here.
+/// The result of a translation from promptfoo.
 #[derive(Debug)]
 pub struct Imported {
-    /// The text of an equal `kindlm.yaml`; `None` if there is any error.
+    /// The text of an equivalent `kindlm.yaml`; `None` if there is any error.
     pub yaml: Option<String>,
     /// Every error, in the order of the file.
     pub diagnostics: Vec<Diagnostic>,
-    /// What is allowed, but probably not meant.
+    /// The warnings: valid entries that are probably mistakes.
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Translates a promptfoo config into a `kindlm.yaml` that does the same. Parameters as for [`load`](super::load).
+/// Translates a promptfoo config into an equivalent `kindlm.yaml`.
+///
+/// The parameters are those of [`load`](super::load).
 pub fn import(
     name: &str,
     bytes: &[u8],
@@ -28,7 +30,9 @@ pub fn import(
     import_with(name, bytes, &Sources::new(files, env))
 }
 
-/// The same, with everything that the config may refer to. What programs made is written out.
+/// Translates a promptfoo config, with all files and programs that it may use.
+///
+/// The output contains the values that programs have generated, not references to the programs.
 pub fn import_with(name: &str, bytes: &[u8], sources: &Sources<'_>) -> Imported {
     let (loaded, translation) = match read_all(name, bytes, sources) {
         Ok(read) => read,
@@ -39,7 +43,7 @@ pub fn import_with(name: &str, bytes: &[u8], sources: &Sources<'_>) -> Imported 
     let mut imported =
         Imported { yaml: None, diagnostics: loaded.diagnostics, warnings: loaded.warnings };
     match translation {
-        // What is no YAML at all is told already.
+        // A file that is not YAML at all already has an error.
         None => {
             if let Some(diagnostic) = foreign(name, bytes) {
                 imported.diagnostics = vec![diagnostic];
@@ -53,7 +57,7 @@ pub fn import_with(name: &str, bytes: &[u8], sources: &Sources<'_>) -> Imported 
     imported
 }
 
-/// Says that a file is no promptfoo config.
+/// Makes the error for a file that is not a promptfoo config.
 fn foreign(name: &str, bytes: &[u8]) -> Option<Diagnostic> {
     let source = kindlm_source::decode(name, bytes).ok()?;
     let root = read(&source, 0..source.text().len()).root?;
@@ -67,9 +71,9 @@ fn foreign(name: &str, bytes: &[u8]) -> Option<Diagnostic> {
 }
 
 impl Imported {
-    /// Writes a translation down, unless it does not hold on its own.
+    /// Writes the translation as YAML. Instead, reports the errors that it has as a `kindlm.yaml`.
     fn write(&mut self, mut translation: Translation, sources: &Sources<'_>) {
-        // What an entry only refers to is not written in it; that is told below.
+        // promptfoo renders a missing variable as an empty text. In KindLM, the template needs a default for that.
         for (pointer, name, is_null) in std::mem::take(&mut translation.missing) {
             if let Some(Node { kind: Kind::Text(text), .. }) = translation.root.at_mut(&pointer)
                 && is_template(text)

@@ -1,8 +1,10 @@
-//! From bytes to a suite, in four passes. Each makes the struct that the next one takes, and all report to one sink.
+//! Reads a config file into a suite, in four passes.
+//!
+//! Each pass makes the struct that the next one takes. All passes report to one sink.
 //!
 //! 1. [`parse`]: bytes → [`Parsed`], the tree of the document.
-//! 2. [`check`]: the document against its shape → [`Checked`](check::Checked).
-//! 3. [`resolve`]: what tests refer to → [`Resolved`](resolve::Resolved).
+//! 2. [`check`]: the shape of the document → [`Checked`](check::Checked).
+//! 3. [`resolve`]: everything that tests refer to → [`Resolved`](resolve::Resolved).
 //! 4. [`build`]: the tests → [`Suite`].
 
 mod build;
@@ -32,28 +34,28 @@ use parse::{Parsed, parse};
 use resolve::{Referred, resolve};
 use sink::Sink;
 
-/// What a config file says, and what is wrong with it.
+/// The result of reading a config file: the suite, or its problems.
 #[derive(Debug)]
 pub struct Loaded {
     /// The suite; `None` if there is any error.
     pub suite: Option<Suite>,
     /// Every error, in the order of the files.
     pub diagnostics: Vec<Diagnostic>,
-    /// What is allowed, but probably not meant, in the order of the files.
+    /// The warnings: valid entries that are probably mistakes, in the order of the files.
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Where everything comes from that is not in the file itself.
+/// The inputs of a suite other than the config file itself.
 pub struct Sources<'a> {
-    /// Reads what the file refers to, relative to its folder.
+    /// The files that the config refers to, relative to its folder.
     pub files: &'a dyn Files,
-    /// Looks up environment variables for `{{env.NAME}}`; secrets are not read here.
+    /// The lookup of environment variables for `{{env.NAME}}`. It is not used for secrets.
     pub env: &'a dyn Fn(&str) -> Option<String>,
-    /// Runs the programs of a promptfoo config that make prompts, tests and variables.
+    /// The runner of the programs in a promptfoo config that generate prompts, tests and variables.
     pub scripts: Arc<RunScript>,
-    /// Compiles the scripts of checks; without it, one that does not parse is found when it is run.
+    /// The compiler of the scripts of checks. If `None`, syntax errors in scripts are found only when they run.
     pub compile_script: Option<Arc<CompileScript>>,
-    /// The ids of the reporters that `reports` may name.
+    /// The ids of the reporters that `reports` may name. An empty list accepts any id.
     pub reporters: Vec<&'static str>,
     /// The assertions that `expect` may name.
     pub assertions: Arc<kindlm_assertions::Registry>,
@@ -61,12 +63,12 @@ pub struct Sources<'a> {
     pub gates: Registry<gates::Registration>,
     /// The providers that `providers` may name.
     pub providers: Providers,
-    /// True if only its providers and models are wanted: then a file may do without prompts and tests.
+    /// True to load only providers and models. The file may then omit its project, suite, prompts and tests.
     pub only_models: bool,
 }
 
 impl<'a> Sources<'a> {
-    /// Files and environment only: programs are refused, and any reporter may be named.
+    /// Creates sources with files and environment only. Programs are refused; `reports` may name any reporter.
     pub fn new(files: &'a dyn Files, env: &'a dyn Fn(&str) -> Option<String>) -> Self {
         Self {
             files,
@@ -96,15 +98,15 @@ fn no_scripts() -> ScriptError {
     }
 }
 
-/// How a text names a file.
+/// The prefix of a text that names a file.
 const FILE: &str = "file://";
 
 /// Reads a config file.
 ///
-/// `name` is the file as the user named it, for messages. `files` reads what the file refers to, relative to
-/// its folder. `env` looks up environment variables for `{{env.NAME}}`; secrets are not read here.
+/// `name` is the path of the file for messages. `files` reads the files that the config refers to, relative to its
+/// folder. `env` looks up environment variables for `{{env.NAME}}`, but not secrets.
 ///
-/// The digest of the file ([`SuiteInfo::config_sha256`](kindlm_types::SuiteInfo)) is left to the caller.
+/// The caller fills in the digest of the file ([`SuiteInfo::config_sha256`](kindlm_types::SuiteInfo)).
 pub fn load(
     name: &str,
     bytes: &[u8],
@@ -114,7 +116,7 @@ pub fn load(
     load_with(name, bytes, &Sources::new(files, env))
 }
 
-/// Reads a config file, with everything that it may refer to.
+/// Reads a config file, with all sources that it may use.
 pub fn load_with(name: &str, bytes: &[u8], sources: &Sources<'_>) -> Loaded {
     let failed = |err: Box<Diagnostic>| Loaded {
         suite: None,
@@ -124,19 +126,19 @@ pub fn load_with(name: &str, bytes: &[u8], sources: &Sources<'_>) -> Loaded {
     read_all(name, bytes, sources).map_or_else(failed, |(loaded, _)| loaded)
 }
 
-/// A template of which something has no value: its pointer, the name of that, and whether it is `null`.
+/// A variable without a value: the pointer of its template, its name, and true if the value is `null`.
 type Missing = (String, String, bool);
 
-/// The document that stands for a config of promptfoo's.
+/// A promptfoo config, translated into the tree of a `kindlm.yaml`.
 struct Translation {
-    /// The config, with its secrets covered.
+    /// The promptfoo config, with its secrets covered.
     source: Arc<Source>,
     root: Node,
-    /// What of its checks names variables that a test does not have: pointers to texts, and the names.
+    /// Variables that checks use and that their test does not have.
     missing: Vec<Missing>,
 }
 
-/// Reads a config file; also gives the translation of one of promptfoo's.
+/// Reads a config file. For a promptfoo config, it also returns the translation.
 fn read_all(
     name: &str,
     bytes: &[u8],
@@ -144,7 +146,7 @@ fn read_all(
 ) -> Result<(Loaded, Option<Translation>), Box<Diagnostic>> {
     let (parsed, sink) = parse(name, bytes, sources)?;
     let Parsed { source, root, is_translated } = parsed;
-    // What could not be translated is missing, and would be complained about once more.
+    // Parts that could not be translated are absent. This avoids a second error for them.
     let is_empty = |root: &Node, key| root.get(key).is_none_or(|it| it.items().is_empty());
     let is_cut = |root: &Node| {
         !sink.errors.is_empty() && (is_empty(root, "tests") || is_empty(root, "models"))
@@ -155,7 +157,7 @@ fn read_all(
     Ok((loaded, root.map(|root| Translation { source, root, missing })))
 }
 
-/// Makes a suite of a document, if there is one; also gives what of its checks names variables that a test does not have.
+/// Builds a suite from a document. Also returns variables that checks use and that their test does not have.
 fn load_tree(
     source: &Arc<Source>,
     root: Option<&Node>,
@@ -191,7 +193,7 @@ fn load_tree(
     (loaded(source, sink, Some(suite)), missing)
 }
 
-/// A suite with its problems in the order of the files; no suite if there is any error.
+/// Sorts the problems by their place, and drops the suite if there is any error.
 fn loaded(source: &Arc<Source>, sink: Sink, suite: Option<Suite>) -> Loaded {
     let Sink { mut errors, mut warnings, .. } = sink;
     errors.sort_by_cached_key(|it| order(source, it));
@@ -203,58 +205,58 @@ fn loaded(source: &Arc<Source>, sink: Sink, suite: Option<Suite>) -> Loaded {
     Loaded { suite, diagnostics: errors, warnings }
 }
 
-/// What a config may read and name. All passes after the first have it, and none changes it.
+/// The inputs that all passes after the first one share.
 #[derive(Clone, Copy)]
 struct Surroundings<'a> {
     /// The text of the config.
     source: &'a Arc<Source>,
     files: &'a dyn Files,
     env: &'a dyn Fn(&str) -> Option<String>,
-    /// The known reporters; empty if they are not known.
+    /// The ids of the known reporters; empty if any id is valid.
     reporters: &'a [&'static str],
-    /// The gates that there are.
+    /// The gates that `gates` may name.
     gate_registry: &'a Registry<gates::Registration>,
-    /// The providers that there are.
+    /// The providers that `providers` may name.
     known_providers: &'a Providers,
-    /// The files that assertions refer to.
+    /// The files that assertions refer to, with their digests.
     referred: &'a Referred<'a>,
-    /// True if the document is the translation of promptfoo's, which takes what is missing for an empty text.
+    /// True for a translated promptfoo config, in which a missing variable is an empty text.
     is_translated: bool,
-    /// True if only its providers and models are wanted.
+    /// True to load only providers and models.
     only_models: bool,
 }
 
-/// A place in some file.
+/// A place in a file.
 #[derive(Clone, Debug)]
 struct Spot {
     source: Arc<Source>,
     span: Span,
 }
 
-/// The config file first, then datasets by name; each from top to bottom.
+/// Returns the sort key of a problem: the config file first, then other files by name, each from top to bottom.
 fn order(config: &Arc<Source>, diagnostic: &Diagnostic) -> (Option<String>, Span) {
     let is_other = !Arc::ptr_eq(&diagnostic.source, config);
     (is_other.then(|| diagnostic.file().to_owned()), diagnostic.span)
 }
 
-/// A warning in one line.
+/// Formats a warning as one line.
 fn in_words(diagnostic: &Diagnostic) -> String {
     let place = diagnostic.position();
     let help = diagnostic.help.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
     format!("{}:{}:{}: {}{help}", diagnostic.file(), place.line, place.column, diagnostic.message)
 }
 
-/// The object at a key, if there is one.
+/// Returns the object at a key.
 fn object<'v>(value: &'v Value, key: &str) -> Option<&'v Map<String, Value>> {
     value.get(key).and_then(Value::as_object)
 }
 
-/// The string at a key, if there is one.
+/// Returns the string at a key.
 fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
     value.get(key).and_then(Value::as_str)
 }
 
-/// True if a number is zero.
+/// True if a value is the number zero.
 fn is_zero(value: &Value) -> bool {
     value.as_f64() == Some(0.0)
 }

@@ -1,18 +1,19 @@
-//! The names of a suite, without the rest of it.
+//! The names of a suite, read without the rest of the config file.
 
 use kindlm_source::read;
 
-/// The names by which the runs of a suite are known.
+/// The names that identify the runs of a suite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuiteNames {
-    /// The project.
+    /// The name of the project.
     pub project: String,
-    /// The suite's own name.
+    /// The name of the suite within its project.
     pub suite: String,
 }
 
-/// Reads the names out of a config file, whatever is wrong with the rest of it. Reads no other file and runs no program.
-/// `None` if the file does not say them.
+/// Reads the names from a config file, even if the rest of it has errors.
+///
+/// Reads no other file and runs no program. Returns `None` if a name is missing.
 pub fn suite_names(bytes: &[u8]) -> Option<SuiteNames> {
     let source = kindlm_source::decode("", bytes).ok()?;
     let root = read(&source, 0..source.text().len()).root?;

@@ -1,4 +1,4 @@
-//! The first pass: from bytes to the tree of a `kindlm.yaml`. That of a promptfoo config is translated here.
+//! The first pass: parses the config file into a tree. It also translates promptfoo configs.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use kindlm_source::{Diagnostic, Node, Source, read};
 use super::Sources;
 use super::sink::Sink;
 
-/// A text that was read.
+/// A parsed config file.
 #[derive(Debug)]
 pub(super) struct Parsed {
-    /// The text; of a promptfoo config with its secrets covered.
+    /// The text of the file. In a promptfoo config, secrets are covered.
     pub(super) source: Arc<Source>,
-    /// The document; `None` if the text is broken.
+    /// The document; `None` if the text cannot be parsed.
     pub(super) root: Option<Node>,
-    /// True if the document is the translation of promptfoo's.
+    /// True if the document is a translated promptfoo config.
     pub(super) is_translated: bool,
 }
 
-/// Reads the text of a config file.
+/// Parses the text of a config file.
 pub(super) fn parse(
     name: &str,
     bytes: &[u8],

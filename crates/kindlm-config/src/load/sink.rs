@@ -1,4 +1,4 @@
-//! Problems, collected over all passes.
+//! The collection of problems of all passes.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,29 +8,29 @@ use kindlm_types::{FileError, Place, Problem};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// What to do about a file that may not be read.
+/// The help for a file outside of the suite's folder.
 pub(super) const OUTSIDE_HELP: &str =
     "only files below that folder are read, unless `--allow-outside` is given";
 
-/// Where all passes report what is wrong. It goes with the struct of each pass.
+/// The errors and warnings of all passes. Each pass hands it to the next one.
 #[derive(Debug, Default)]
 pub(super) struct Sink {
     pub(super) errors: Vec<Diagnostic>,
     pub(super) warnings: Vec<Diagnostic>,
-    /// What is already reported: aliases bring the same place in many times.
+    /// The reported problems, to avoid duplicates: aliases repeat the same place.
     seen: HashSet<(Code, usize, Span, String)>,
     pub(super) is_full: bool,
-    /// How often something was found, told or not.
+    /// The number of reported problems, including duplicates.
     pub(super) count: usize,
 }
 
 impl Sink {
-    /// A sink that has the problems of reading the text.
+    /// Creates a sink with the errors of the parser.
     pub(super) fn new(errors: Vec<Diagnostic>) -> Self {
         Self { errors, ..Self::default() }
     }
 
-    /// Adds a problem, unless it is already reported.
+    /// Adds a problem, unless it is a duplicate or the list is full.
     pub(super) fn push(&mut self, diagnostic: Diagnostic) {
         self.count += 1;
         let place = Arc::as_ptr(&diagnostic.source) as usize;
@@ -45,14 +45,14 @@ impl Sink {
         self.is_full = self.errors.len() >= MAX_DIAGNOSTICS;
     }
 
-    /// Reports problems of a part at `at` within a piece.
+    /// Reports the problems of a part. `at` is the pointer of the part within the piece.
     pub(super) fn report(&mut self, piece: Piece<'_>, at: &str, problems: Vec<Problem>) {
         for problem in without_echoes(problems) {
             self.push(piece.problem(problem.under(at)));
         }
     }
 
-    /// Reads a value that has passed its shape.
+    /// Deserializes a value that has passed its schema. A failure here is a bug of KindLM.
     pub(super) fn read<T: DeserializeOwned>(
         &mut self,
         piece: Piece<'_>,
@@ -71,7 +71,7 @@ impl Sink {
         }
     }
 
-    /// Reports a file that cannot be used, at the place that names it.
+    /// Reports a file that cannot be used, at the value that names it.
     pub(super) fn report_file(&mut self, piece: Piece<'_>, at: &str, err: &FileError) {
         let help = match err {
             FileError::NotFound { .. } => "the path is relative to the folder of the config file",
@@ -88,7 +88,7 @@ impl Sink {
         self.push(diagnostic);
     }
 
-    /// Warns of something that has no effect.
+    /// Warns of an entry that has no effect.
     pub(super) fn no_effect(&mut self, piece: Piece<'_>, at: &str, message: &str) {
         let diagnostic = piece.error(Code::NO_EFFECT, at, Place::Key, message).into_warning();
         self.push(diagnostic);

@@ -1,4 +1,4 @@
-//! What is allowed and probably not meant: warnings about tests that would run all the same.
+//! Warnings about tests that are valid but probably mistakes.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use super::Builder;
 use super::placed::{TextUse, Written};
 use crate::load::is_zero;
 
-/// True if checks find something in an execution, whatever it is: a result, or a question to ask.
+/// True if the checks have a result or a question for any execution, even an empty one.
 pub(super) fn check_something<'c>(checks: impl IntoIterator<Item = &'c Check>) -> bool {
     let (execution, answers) = (Execution::default(), Answers::default());
     let evidence =
@@ -25,7 +25,7 @@ pub(super) fn check_something<'c>(checks: impl IntoIterator<Item = &'c Check>) -
         .any(|it| !it.questions(&evidence).is_empty() || !it.evaluate(&evidence).is_empty())
 }
 
-/// True if checks ask the suite's judge, or its jury, about an execution.
+/// True if any check asks the default judge or judge panel of the suite about an execution.
 pub(super) fn asks_judge(checks: &[Check], vars: &Map<String, Value>) -> bool {
     let said = "?".to_owned();
     let execution = Execution {
@@ -42,7 +42,7 @@ pub(super) fn asks_judge(checks: &[Check], vars: &Map<String, Value>) -> bool {
 }
 
 impl Builder<'_> {
-    /// Notes a test whose answers are judged by one of the models that give them.
+    /// Records a test whose judge is one of its own models.
     pub(super) fn note_self_judged(
         &mut self,
         piece: Piece<'_>,
@@ -54,7 +54,7 @@ impl Builder<'_> {
         let one = self.base.suite.defaults.judge_model.as_ref().or(self.base.listed.first());
         let one = one.filter(|_| self.base.setup.judging.models.is_none());
         let model = |id: &str| self.base.suite.models.iter().find(|it| it.id == id);
-        // One model may have several ids.
+        // The same model may be listed under several ids.
         let is_same = |a: &str, b: &str| {
             let same = |a: &Model, b: &Model| (&a.provider, &a.name) == (&b.provider, &b.name);
             a == b || model(a).zip(model(b)).is_some_and(|(a, b)| same(a, b))
@@ -76,7 +76,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Reports the tests whose answers are judged by the models that give them as one warning.
+    /// Reports all tests whose judge is one of their own models, as one warning.
     pub(super) fn report_self_judged(&mut self) {
         let Some(mut first) = self.self_judged.0.take() else { return };
         if self.self_judged.1 > 1 {
@@ -85,8 +85,9 @@ impl Builder<'_> {
         self.base.sink.push(first);
     }
 
-    /// Reports a threshold for a mean in which nothing has a weight: it would decide nothing. Only that of the suite may
-    /// be meant for other tests.
+    /// Reports a threshold for a mean score if all weights are 0, because it has no effect.
+    ///
+    /// It is only a warning for `defaults.threshold`, which may be meant for other tests.
     pub(super) fn check_threshold<'c>(
         &mut self,
         piece: Piece<'_>,
@@ -115,8 +116,10 @@ impl Builder<'_> {
         self.base.sink.push(if is_own { diagnostic } else { diagnostic.into_warning() });
     }
 
-    /// Reports what looks like a variable, or like Jinja, and would be sent as it is: an error in a text for a model, a
-    /// warning in a command, where a program of its own may read it (`docker ps --format '{{ .Names }}'`).
+    /// Reports text that looks like a variable or like Jinja and would be sent unchanged.
+    ///
+    /// It is an error in a text for a model. In a command it is a warning, because the program may read it (`docker ps
+    /// --format '{{ .Names }}'`).
     pub(super) fn check_literals(
         &mut self,
         written: Written<'_>,
@@ -132,7 +135,7 @@ impl Builder<'_> {
             let is_known = vars.contains_key(name) || name.starts_with("env.");
             let meant =
                 if is_known { Some(name) } else { nearest(name, vars.keys().map(String::as_str)) };
-            // Two opening braces alone are seldom meant for us.
+            // Opening braces alone are reported only before an exact name, because they are usually other syntax.
             if !is_closed && meant != Some(name) {
                 continue;
             }
@@ -147,7 +150,7 @@ impl Builder<'_> {
             };
             self.report_literal(written, range, help, use_of);
         }
-        // What mends the first mends them all.
+        // One report is enough, because the same fix solves all tags.
         if let Some(range) = written.template.tags().first().filter(|_| use_of != TextUse::Command)
         {
             self.report_literal(written, range, use_of.raw().to_owned(), use_of);
@@ -171,7 +174,7 @@ impl Builder<'_> {
         self.base.sink.push(if is_error { diagnostic } else { diagnostic.into_warning() });
     }
 
-    /// Warns of checks that cannot mean what they say: no score is too low for them, or they do not count.
+    /// Warns of checks with a threshold of 0, and of tests whose checks all have the weight 0.
     pub(super) fn check_zeros(
         &mut self,
         piece: Piece<'_>,
@@ -206,8 +209,9 @@ impl Builder<'_> {
         }
     }
 
-    /// Warns of checks of tools that the model cannot call, because the test does not offer them. A call that is wanted
-    /// never comes; whether one that is unwanted is misspelt is known when all tests are read.
+    /// Warns of checks of tools that the test does not offer.
+    ///
+    /// A required call cannot happen. A forbidden call is warned of later, if no test declares the tool.
     pub(super) fn check_called(&mut self, piece: Piece<'_>, at: &str, test: &Value) {
         let offered: Vec<&str> =
             items(test, "/tools").filter_map(|it| it.get("name")?.as_str()).collect();
@@ -253,8 +257,9 @@ impl Builder<'_> {
         }
     }
 
-    /// True if the models of a test call no tools but those that it offers: they are reached by the API of a model, not by
-    /// a program that may have tools of its own.
+    /// True if the models of a test can only call the tools of the test.
+    ///
+    /// This holds for models behind an API. Providers that run a program may have tools of their own.
     fn offers_all(&self, test: &Value) -> bool {
         let own: Vec<&str> = items(test, "/models").filter_map(Value::as_str).collect();
         let listed = || self.base.listed.iter().map(String::as_str).collect();
@@ -271,7 +276,7 @@ impl Builder<'_> {
         !ids.is_empty() && ids.into_iter().all(is_of_api)
     }
 
-    /// Reports negative checks of tools that no test declares.
+    /// Warns of forbidden tools that no test declares, because these checks always pass.
     pub(super) fn report_unwanted(&mut self) {
         let Tools { declared, unwanted } = std::mem::take(&mut self.tools);
         let names = || declared.iter().map(String::as_str);
@@ -289,21 +294,21 @@ impl Builder<'_> {
     }
 }
 
-/// Tools that tests declare, and negative checks of others.
+/// The tools that tests declare, and the forbidden tools that may be typos.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     declared: BTreeSet<String>,
     unwanted: Vec<Unwanted>,
 }
 
-/// How many names of unwanted tools are remembered.
+/// The most forbidden tools that are recorded.
 const MAX_UNWANTED: usize = 100;
 
-/// A negative check of a tool that its test does not offer.
+/// A check that forbids a tool that its test does not offer.
 #[derive(Debug)]
 struct Unwanted {
     tool: String,
-    /// True if the model can call nothing that the test does not offer.
+    /// True if the model can only call the tools of the test.
     is_closed: bool,
     problem: Diagnostic,
 }
@@ -315,7 +320,7 @@ struct Named<'v> {
     must_not: bool,
 }
 
-/// True if a name is that of a tool, or the word for its kind (`shell`).
+/// True if a name is a tool of the list or the kind of one of them (`shell`).
 fn is_one_of<'n>(name: &str, tools: impl IntoIterator<Item = &'n str>) -> bool {
     tools.into_iter().any(|it| {
         let kind = ToolKind::of_name(it);
@@ -323,7 +328,7 @@ fn is_one_of<'n>(name: &str, tools: impl IntoIterator<Item = &'n str>) -> bool {
     })
 }
 
-/// The tools that the checks of an `expect` block name, by pointers from the test.
+/// Returns the tools that the checks of an `expect` block name. Their pointers start at the test.
 fn named_tools<'v>(test: &'v Value, expect: &str) -> Vec<Named<'v>> {
     let mut named = Vec::new();
     for (index, call) in items(test, &format!("{expect}/toolCalls")).enumerate() {
@@ -340,7 +345,7 @@ fn named_tools<'v>(test: &'v Value, expect: &str) -> Vec<Named<'v>> {
             let must_not = id.starts_with("not-");
             match id.strip_prefix("not-").unwrap_or(id) {
                 "called-tool" => {
-                    // `count: { max: 0 }` is negative too.
+                    // With a `count`, the check may also forbid the tool (`count: { max: 0 }`).
                     let is_counted = entry.get("count").is_some();
                     if let Some(tool) =
                         entry.get("value").and_then(Value::as_str).filter(|_| !is_counted)
@@ -364,7 +369,7 @@ fn named_tools<'v>(test: &'v Value, expect: &str) -> Vec<Named<'v>> {
     named
 }
 
-/// The items of the list at a pointer; none if there is no list.
+/// Returns the items of the list at a pointer, or none if there is no list.
 fn items<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v Value> {
     value.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }

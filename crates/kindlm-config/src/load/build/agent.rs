@@ -1,4 +1,4 @@
-//! The agents that tests name.
+//! The agents that tests name, and the messages for them.
 
 use kindlm_source::{Code, Piece, locate};
 use kindlm_types::{Place, Role, pointer, suggest};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Builder;
 
 impl Builder<'_> {
-    /// Checks the agents that a test names.
+    /// Reports names of agents that do not exist.
     pub(super) fn check_agents(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
         for (at, id) in named(at, value) {
             if id.is_empty() || self.base.is_agent(id) {
@@ -29,7 +29,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Checks that the agents of a test with a workspace have no folder of their own: they cannot work in both.
+    /// Reports agents with a `cwd` in a test with a workspace, because an agent has only one working folder.
     pub(super) fn check_works_there(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
         let whose = match value.get("workspace") {
             Some(_) => "this test has a `workspace`",
@@ -52,7 +52,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Checks what is said to an agent: it can be told instructions and messages, one for each turn.
+    /// Checks that an agent gets a user message in each turn, and no messages of the assistant.
     pub(super) fn check_said(
         &mut self,
         piece: Piece<'_>,
@@ -101,7 +101,7 @@ impl Builder<'_> {
     }
 }
 
-/// The agents that a test names, each with its place.
+/// Returns the agents that a test names, each with its pointer.
 fn named<'v>(at: &str, test: &'v Value) -> Vec<(String, &'v str)> {
     match test.get("agent") {
         Some(Value::String(id)) => vec![(format!("{at}/agent"), id.as_str())],

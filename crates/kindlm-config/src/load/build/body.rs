@@ -1,7 +1,7 @@
-//! What a test sends and expects, kept small until the test is executed.
+//! The compact form of a test until it is executed.
 //!
-//! A suite may have a test for each of a hundred thousand rows. When it is read, each row is checked in full; what
-//! is kept of it is its variables as text, and what it has in common with other rows, once for all of them.
+//! A suite may have a hundred thousand rows. Each row is checked in full when the suite is read. Afterwards, only its
+//! variables are stored, as text. Everything that rows have in common is stored once.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use crate::load::resolve::Opening;
 use crate::template::Form;
 use crate::written::{Response, Tool, ToolAnswer};
 
-/// A part of a test: ready, or as JSON where keeping it ready would cost too much.
+/// A part of a test: either compiled, or as JSON if the compiled form needs too much memory.
 #[derive(Debug)]
 pub(super) enum Part<T: ?Sized> {
     Ready(Arc<T>),
@@ -30,11 +30,11 @@ pub(super) enum Part<T: ?Sized> {
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) transcript: Arc<Transcript>,
-    /// Of the value that it was read from.
+    /// The digest of the value that it was read from.
     pub(super) digest: Fingerprint,
 }
 
-/// What is run.
+/// The subject of a test: the prompt, command or transcript.
 #[derive(Debug)]
 pub(super) enum SubjectForm {
     Prompt(Arc<Opening>),
@@ -42,7 +42,7 @@ pub(super) enum SubjectForm {
     Transcript(Known),
 }
 
-/// A labelled turn.
+/// A labelled turn of a conversation.
 #[derive(Debug)]
 pub(super) struct TurnForm {
     pub(super) label: String,
@@ -50,7 +50,7 @@ pub(super) struct TurnForm {
     pub(super) checks: Part<[Check]>,
 }
 
-/// What tests have in common that differ in their variables and expectations only.
+/// The common parts of tests that differ only in their variables and expectations.
 #[derive(Debug)]
 pub(super) struct Kit {
     pub(super) compiler: Arc<Compiler>,
@@ -61,54 +61,54 @@ pub(super) struct Kit {
     pub(super) answers_tools: bool,
     /// The evidence that the test declares complete.
     pub(super) declared: BTreeSet<Channel>,
-    /// The folder of its own in which the agent works.
+    /// The working folder of the agent.
     pub(super) workspace: Option<Arc<WorkspaceSpec>>,
-    /// The checks that belong to the prompt, for bodies whose own are not ready.
+    /// The checks of the prompt. They complete checks that are compiled again from JSON.
     pub(super) prompt_checks: Arc<[Check]>,
-    /// Of all of this, and of the rules that the prompt's checks are made of.
+    /// The digest of all fields, and of the rules that the prompt's checks are made of.
     pub(super) digest: Fingerprint,
 }
 
-/// Makes checks again of what they were already made of when the suite was read, so no file is read.
+/// Compiles checks again from the files that were read with the suite. It reads no file.
 #[derive(Debug, Default)]
 pub(super) struct Compiler {
     setup: OnceLock<Setup<'static>>,
 }
 
-/// One test.
+/// One test: its own values, and the parts that it shares with others.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) kit: Arc<Kit>,
     /// The variables as JSON; empty if there are none.
     pub(super) vars: Box<str>,
-    /// What few tests have; most have nothing.
+    /// The values that few tests have; `None` if all are empty.
     pub(super) more: Option<Box<More>>,
-    /// What must hold at the end. When it is ready, the prompt's own checks are in it.
+    /// The checks of the whole test. A `Part::Ready` contains the checks of the prompt too.
     pub(super) checks: Part<[Check]>,
-    /// The `expect` block as JSON, if it has a list of checks that scripts may see.
+    /// The `expect` block as JSON for scripts, if it has a list of checks.
     pub(super) expect: Option<Arc<str>>,
 }
 
-/// What few tests have.
+/// The values that few tests have.
 #[derive(Debug)]
 pub(super) struct More {
     pub(super) metadata: Map<String, Value>,
-    /// What scripts find as options.
+    /// The options of the test, which scripts can read.
     pub(super) options: Map<String, Value>,
-    /// The output, if it is recorded already.
+    /// The recorded output, if the test has one.
     pub(super) recorded: Option<Value>,
 }
 
 impl More {
-    /// True if a test has nothing of it.
+    /// True if all values are empty.
     pub(super) fn is_empty(&self) -> bool {
         self.metadata.is_empty() && self.options.is_empty() && self.recorded.is_none()
     }
 
-    /// Adds what tells it from others.
+    /// Adds the values to the digest of the test.
     pub(super) fn digest(&self, digest: Digest) -> Digest {
         let Self { metadata, options, recorded } = self;
-        // A test without options counts as it did before there were some.
+        // Without options, the digest is the same as in versions that had no options.
         if options.is_empty() {
             return digest.value(&json!([metadata, recorded]));
         }
@@ -117,9 +117,9 @@ impl More {
 }
 
 impl Compiler {
-    /// Takes over what was compiled while the suite was read.
+    /// Stores the setup with all compiled files. It is called when the suite is read.
     pub(super) fn close(&self, setup: Setup<'_>) {
-        // It is closed once, at the end of reading.
+        // A second call has no effect.
         let _ = self.setup.set(setup.without_files());
     }
 
@@ -219,7 +219,7 @@ fn simulated_response(written: Response) -> SimulatedResponse {
     SimulatedResponse { when: written.when, answers }
 }
 
-/// The tools as the engine takes them.
+/// Converts the tools to the types of the engine.
 pub(super) fn simulated(tools: Vec<Tool>) -> Arc<[SimulatedTool]> {
     let tool = |tool: Tool| SimulatedTool {
         spec: ToolSpec {

@@ -1,4 +1,4 @@
-//! Which tests are compared with each other.
+//! Groups of tests whose outputs are compared with each other.
 
 use std::collections::HashMap;
 
@@ -8,20 +8,20 @@ use kindlm_types::Place;
 
 use super::Builder;
 
-/// What is known of the tests that are compared.
+/// The groups of tests that are compared.
 #[derive(Debug, Default)]
 pub(super) struct Groups(HashMap<Comparison, Group>);
 
 #[derive(Debug, Default)]
 struct Group {
-    /// How many outputs there are to compare.
+    /// The number of outputs to compare.
     outputs: usize,
-    /// What is wrong if there are too few.
+    /// The error for a group with only one output.
     lonely: Option<Diagnostic>,
 }
 
 impl Builder<'_> {
-    /// What a test is compared under, if one of its checks compares. Notes whether there is something to compare.
+    /// Returns the comparison group of a test if one of its checks compares outputs. Counts the outputs of the group.
     pub(super) fn compared(
         &mut self,
         piece: Piece<'_>,
@@ -44,7 +44,7 @@ impl Builder<'_> {
             None => Comparison::Case(name.into()),
         };
         let known = self.groups.0.entry(key.clone()).or_default();
-        // A command is one output.
+        // A test of a command has no models, but one output.
         known.outputs += models.len().max(1);
         if known.lonely.is_none() {
             let message = match &key {
@@ -63,7 +63,7 @@ impl Builder<'_> {
         Some(key)
     }
 
-    /// Reports the tests without another output to compare with.
+    /// Reports comparison groups with fewer than two outputs.
     pub(super) fn report_lonely(&mut self) {
         let groups = std::mem::take(&mut self.groups.0).into_values();
         for lonely in groups.filter(|it| it.outputs < 2).filter_map(|it| it.lonely) {

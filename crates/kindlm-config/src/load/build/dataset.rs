@@ -12,10 +12,10 @@ use super::Builder;
 use crate::load::FILE;
 use crate::load::resolve::Prompts;
 
-/// The keys that say what a test runs.
+/// The keys for the subject of a test.
 const SUBJECTS: &[&str] = &["prompt", "command", "agent", "transcript"];
 
-/// What can be read, for messages.
+/// The supported formats, for messages.
 const FORMATS: &str = "datasets are `.jsonl`, `.json`, `.yaml` or `.csv` files";
 
 impl Builder<'_> {
@@ -100,7 +100,7 @@ impl Builder<'_> {
         }
     }
 
-    /// One test in each line.
+    /// Reads a file with one test per line.
     fn lines(&mut self, source: &Arc<Source>, prompts: &Prompts) {
         let mut start = 0;
         for line in source.text().split_inclusive('\n') {
@@ -113,7 +113,8 @@ impl Builder<'_> {
                 return;
             }
             let Some(root) = self.read_json_or_yaml(source, range.clone()) else { continue };
-            // YAML reads nearly anything, and what it makes of a broken line would be complained about.
+            // YAML accepts nearly any text. Report broken JSON itself, not the keys that are missing after it was read
+            // as YAML.
             let is_test = ["name", "vars", "expect"].iter().chain(SUBJECTS);
             match serde_json::from_str::<IgnoredAny>(line.trim_end()) {
                 Err(err) if !is_test.into_iter().any(|it| root.get(it).is_some()) => {
@@ -140,7 +141,7 @@ impl Builder<'_> {
         tree.root
     }
 
-    /// A list of tests.
+    /// Reads a file with a list of tests.
     fn list(&mut self, source: &Arc<Source>, prompts: &Prompts) {
         let root = self.read_json_or_yaml(source, 0..source.text().len());
         let Some(root) = root else { return };
@@ -163,7 +164,7 @@ impl Builder<'_> {
         }
     }
 
-    /// One test of a dataset. Without a name it is called after its file and line.
+    /// Reads one test of a dataset. Without a name, the test is named after its file and line.
     pub(super) fn row(
         &mut self,
         source: &Arc<Source>,
@@ -188,7 +189,7 @@ impl Builder<'_> {
     }
 }
 
-/// A key and value made up at a place.
+/// Makes an entry that is not in the file, with a place for messages.
 pub(super) fn entry(key: &str, span: Span, kind: Kind) -> (Key, Node) {
     (Key { name: key.into(), span }, Node { span, used_at: None, kind })
 }

@@ -1,4 +1,4 @@
-//! What tests expect: `expect` blocks, each compiled once.
+//! The `expect` blocks of tests. Equal blocks are compiled once.
 
 use std::sync::Arc;
 
@@ -13,9 +13,10 @@ use super::pool::Block;
 use crate::load::resolve::Rules;
 
 impl Builder<'_> {
-    /// Makes the checks of an `expect` block, with the rules of the prompt and of sets: what a test keeps of them, and all of them.
+    /// Compiles the checks of an `expect` block, together with the rules of the prompt and of sets.
     ///
-    /// A block in which nothing is wrong is compiled once, however many tests have it.
+    /// Returns the checks in the form that the test stores, and the whole block. Equal blocks without errors are
+    /// compiled once.
     pub(super) fn expect(
         &mut self,
         piece: Piece<'_>,
@@ -28,7 +29,7 @@ impl Builder<'_> {
         let text = expect.to_string();
         let key =
             if rules.checks.is_empty() { text.clone() } else { format!("{}{text}", rules.value) };
-        // What has templates comes to something else for each test.
+        // A block with templates depends on the variables, so the key contains them.
         let key = if self.base.setup.has_templates(expect) {
             format!("{}{key}", Value::Object(vars.clone()))
         } else {
@@ -49,7 +50,7 @@ impl Builder<'_> {
             digest: self.base.digest_with_files(expect),
             text: text.into(),
         };
-        // What is wrong is told at every place.
+        // Blocks with problems are not cached, so that their problems are reported for each test.
         let part = if is_whole {
             self.pool.keep(key, &block)
         } else {

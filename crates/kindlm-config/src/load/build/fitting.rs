@@ -1,4 +1,4 @@
-//! Whether the parts of a test go together, with each other and with what the suite has.
+//! Checks of the parts of a test against each other and against the rest of the suite.
 
 use kindlm_schema::{Lint, faults_of_parameters};
 use kindlm_source::{Code, Piece, locate};
@@ -33,8 +33,9 @@ impl Builder<'_> {
         }
     }
 
-    /// A test runs either a prompt or a command; one with an agent may do without a prompt, and one with a transcript runs
-    /// nothing.
+    /// Checks that a test has exactly one subject: a prompt, a command, an agent or a transcript.
+    ///
+    /// An agent may have a prompt too. A transcript excludes all others.
     pub(super) fn check_subject(
         &mut self,
         piece: Piece<'_>,
@@ -96,7 +97,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Warns of what a test has and cannot use.
+    /// Warns of keys that have no effect in a test.
     pub(super) fn check_effect(&mut self, piece: Piece<'_>, at: &str, entry: &TestEntry) {
         let why = match (&entry.transcript, &entry.output, &entry.agent, &entry.command) {
             (Some(_), ..) => Some(("a `transcript`", "nothing is run")),
@@ -127,7 +128,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Warns of tools whose `parameters` are not a JSON Schema, which providers refuse, and of unknown keywords in them.
+    /// Warns of tools whose `parameters` are not a JSON Schema, because providers refuse them. Also warns of unknown
+    /// keywords.
     pub(super) fn check_tools(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
         let tools = value.get("tools").and_then(Value::as_array).into_iter().flatten();
         for (index, tool) in tools.enumerate() {
@@ -145,7 +147,7 @@ impl Builder<'_> {
 }
 
 impl Builder<'_> {
-    /// Checks that each response of a simulated tool has one answer, or a list of them.
+    /// Checks that each response of a simulated tool has either one answer or a list of answers.
     fn check_responses(&mut self, piece: Piece<'_>, at: &str, tool: &Value) {
         let responses = tool.get("responses").and_then(Value::as_array).into_iter().flatten();
         for (index, response) in responses.enumerate() {

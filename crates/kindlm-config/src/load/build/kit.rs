@@ -1,4 +1,4 @@
-//! What tests may have in common, and what tells that from what others have.
+//! The key and the digest of the parts that tests share.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::body::SubjectForm;
 use super::turn::Turns;
 use crate::load::resolve::{Rules, judging_of};
 
-/// What a test has in common with others that may share a kit.
+/// Returns the values of a test that decide which kit it shares.
 pub(super) fn kit_key(test: &Value) -> Value {
     const KEYS: [&str; 10] = [
         "prompt",
@@ -25,7 +25,7 @@ pub(super) fn kit_key(test: &Value) -> Value {
         "evidence",
     ];
     let judging = judging_of(test).cloned();
-    // A workspace of `defaults` is one for agents, and none for models.
+    // The workspace of `defaults` applies to agents, but not to models.
     let has_agent = test.get("agent").map(|_| Value::Bool(true));
     KEYS.iter()
         .map(|key| test.get(*key).cloned())
@@ -34,7 +34,7 @@ pub(super) fn kit_key(test: &Value) -> Value {
         .collect()
 }
 
-/// Tells whether something has changed that is not in the variables or in what must hold at the end.
+/// Returns the digest of a kit. It covers everything that is sent, except the variables.
 pub(super) fn digest(
     subject: &SubjectForm,
     conversation: &Turns,
@@ -61,9 +61,9 @@ pub(super) fn digest(
         digest = turn.user.iter().fold(digest, |digest, form| form.digest(digest));
     }
     let null = Value::Null;
-    // A suite that says nothing of scripts counts as it did before they did.
+    // Without the block `scripts`, the digest is the same as in versions that had no such block.
     let digest = scripts.into_iter().fold(digest, |digest, it| digest.text("scripts").value(it));
-    // The same for a suite that declares no evidence.
+    // Likewise without declared evidence.
     let digest = declared.iter().fold(digest, |digest, it| digest.text(it.as_str()));
     digest
         .value(tools.unwrap_or(&null))

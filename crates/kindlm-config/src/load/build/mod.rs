@@ -1,7 +1,7 @@
-//! The fourth pass: the tests, and the suite.
+//! The fourth pass: builds the tests and the suite.
 //!
-//! A dataset may have a hundred thousand rows, so each test goes through all passes alone: its shape is checked, what it
-//! refers to is resolved, and the case is built, before the next one is read.
+//! A dataset may have a hundred thousand rows. To save memory, each test goes through all passes alone: its shape is
+//! checked, its references are resolved, and the case is built. Only then is the next test read.
 
 mod advice;
 mod agent;
@@ -32,35 +32,35 @@ use super::resolve::{Resolved, Workspace};
 use super::sink::Sink;
 use super::{Missing, Spot};
 
-/// The tests while they are read.
+/// The state while tests are read.
 struct Builder<'a> {
-    /// What tests refer to.
+    /// Everything that tests may refer to.
     base: Resolved<'a>,
     /// The tests that are built.
     cases: Vec<TestCase>,
-    /// Where each test name was given first.
+    /// The first place of each test name.
     names: HashMap<String, Spot>,
-    /// What tests have in common.
+    /// The parts that tests share.
     pool: pool::Pool,
-    /// Transcripts by the path of their file; `None` for broken ones.
+    /// Transcripts by the path of their file; `None` for a file with errors.
     transcripts: HashMap<String, Option<body::Known>>,
-    /// Workspaces of tests that can be made, by what is written.
+    /// Workspaces without errors, by their block as JSON.
     workspaces: HashMap<String, Workspace>,
-    /// The lints of the `parameters` of tools, by their text.
+    /// The lints of the `parameters` of tools, by the schema as JSON.
     tool_schemas: HashMap<String, Vec<kindlm_schema::Lint>>,
-    /// The tools of tests, and checks of others.
+    /// The tools that tests declare, and the forbidden tools that may be typos.
     tools: advice::Tools,
-    /// The tests that are compared with each other.
+    /// The groups of tests that are compared with each other.
     groups: compare::Groups,
-    /// The checks that tests refer to.
+    /// The templates that tests refer to.
     used_templates: templates::Used,
-    /// Tests that check nothing: a warning about the first, whose message is its name, and how many.
+    /// Tests that check nothing: a warning for the first one, whose message is its name, and their number.
     idle: (Option<Diagnostic>, usize),
-    /// Tests whose answers are judged by the models that give them: a warning about the first, and how many.
+    /// Tests whose judge is one of their own models: a warning for the first one, and their number.
     self_judged: (Option<Diagnostic>, usize),
 }
 
-/// Builds the suite. Where there are errors, something is missing in it.
+/// Builds the suite. If there are errors, the suite is incomplete.
 pub(super) fn build(piece: Piece<'_>, mut base: Resolved<'_>) -> (Suite, Sink, Vec<Missing>) {
     let prompts = std::mem::take(&mut base.prompts);
     let mut builder = Builder {
@@ -88,7 +88,7 @@ pub(super) fn build(piece: Piece<'_>, mut base: Resolved<'_>) -> (Suite, Sink, V
     builder.base.report_unused_sets(piece);
     builder.check_unused_templates(piece);
     let Resolved { mut suite, sink, setup, mut agents, missing, .. } = builder.base;
-    // After all models, as the first one is the default judge.
+    // Agents come last, because the first model is the default judge.
     suite.models.append(&mut agents.ready);
     builder.cases.shrink_to_fit();
     suite.cases = builder.cases;
@@ -97,7 +97,7 @@ pub(super) fn build(piece: Piece<'_>, mut base: Resolved<'_>) -> (Suite, Sink, V
 }
 
 impl Builder<'_> {
-    /// Reports the tests that check nothing as one warning.
+    /// Reports all tests that check nothing, as one warning.
     fn report_idle(&mut self) {
         let Some(mut first) = self.idle.0.take() else { return };
         let name = first.message;

@@ -1,4 +1,4 @@
-//! What a test runs and what it checks, each resolved at its own place.
+//! The subject and the checks of a test, resolved with their places.
 
 use std::sync::Arc;
 
@@ -18,29 +18,29 @@ use crate::load::resolve::{Prompt, PromptPart, Prompts, Rules, Workspace};
 use crate::load::{object, text};
 use crate::template::Template;
 
-/// What could be resolved of a test without its own type.
+/// The resolved parts of a test, except those of `TestEntry`.
 pub(super) struct Parts<'p> {
     pub(super) subject: Option<SubjectForm>,
-    /// The prompt, if it is a test of one.
+    /// The prompt, if the test has one.
     pub(super) prompt: Option<&'p Prompt>,
     /// The rules of the prompt and of sets.
     pub(super) rules: Arc<Rules>,
     pub(super) checks: Part<[Check]>,
     pub(super) conversation: Turns,
-    /// Of what must hold at the end, and of the folder in which it must.
+    /// The digest of the checks and of the workspace.
     pub(super) expect: Fingerprint,
-    /// True if the suite's own judge is asked about it.
+    /// True if a check asks the default judge of the suite.
     pub(super) asks_judge: bool,
-    /// True if it is compared with others.
+    /// True if a check compares outputs.
     pub(super) compares: bool,
-    /// The folder of its own in which the agent works.
+    /// The working folder of the agent.
     pub(super) workspace: Option<Workspace>,
     /// The `expect` block as JSON, if it has a list of checks.
     pub(super) written: Option<Arc<str>>,
 }
 
 impl Builder<'_> {
-    /// Resolves what has places of its own: the prompt or command, the checks, the turns.
+    /// Resolves the parts whose problems have a place of their own: the subject, the checks and the turns.
     pub(super) fn parts<'p>(
         &mut self,
         piece: Piece<'_>,
@@ -58,7 +58,7 @@ impl Builder<'_> {
         let errors = self.base.sink.errors.len();
         let conversation = self.turns(piece, at, node, value, given, &mut missing);
         let turns_are_whole = self.base.sink.errors.len() == errors;
-        // `vars` that are not a mapping are reported by the shape, and then nothing is known about them.
+        // If `vars` is not a mapping, the shape reports it. The variables are then unknown.
         if vars.is_some() || value.get("vars").is_none() {
             self.report_missing(piece, at, vars, &missing);
         }
@@ -111,7 +111,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Notes a test that checks nothing.
+    /// Records a test that checks nothing.
     fn note_idle(&mut self, piece: Piece<'_>, at: &str, name: &str) {
         self.idle.1 += 1;
         if self.idle.0.is_none() {

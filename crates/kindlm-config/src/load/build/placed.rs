@@ -1,4 +1,4 @@
-//! Texts with variables: where they are written, and what they are for.
+//! Templates with their place and their purpose.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use kindlm_source::{Source, Span};
 
 use crate::template::{Template, place_of};
 
-/// A template with where it is written.
+/// A template and its place in a file.
 #[derive(Clone, Copy)]
 pub(super) struct Written<'a> {
     pub(super) template: &'a Template,
@@ -16,8 +16,9 @@ pub(super) struct Written<'a> {
 }
 
 impl Written<'_> {
-    /// Where a placeholder is in its file. Placeholders survive every way of writing a text in YAML but
-    /// escapes; if one is not found, the text's first line must do.
+    /// Returns the place of a placeholder in its file.
+    ///
+    /// It is the first line of the text if the placeholder is not found there, because YAML escapes can change it.
     pub(super) fn place(&self, range: &Range<usize>) -> Span {
         place_of(self.template.text(), range, self.source, self.span)
             .unwrap_or_else(|| self.source.first_line(self.span))
@@ -33,7 +34,7 @@ pub(super) enum TextUse {
 }
 
 impl TextUse {
-    /// The advice for Jinja in such a text.
+    /// The help for Jinja syntax in such a text.
     pub(super) fn raw(self) -> &'static str {
         match self {
             Self::Prompt => {

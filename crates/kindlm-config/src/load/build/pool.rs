@@ -1,4 +1,4 @@
-//! What tests have in common, kept once.
+//! The parts that tests share, each stored once.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -8,11 +8,13 @@ use kindlm_engine::Fingerprint;
 
 use super::body::{Compiler, Kit, Part};
 
-/// How many parts of a kind are kept ready. A suite that is written by hand has fewer; of a dataset whose every row
-/// expects something else, the rest is made again when a test is executed, as compiled patterns are large.
+/// The most parts of each kind that stay compiled. A suite written by hand has fewer.
+///
+/// In a dataset with different expectations in every row, the rest is compiled again for each execution. Compiled
+/// patterns need much memory.
 const MOST: usize = 1_024;
 
-/// Parts of tests by how they are written.
+/// The shared parts of tests, by their JSON.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     pub(super) compiler: Arc<Compiler>,
@@ -22,30 +24,30 @@ pub(super) struct Pool {
     texts: HashSet<Arc<str>>,
 }
 
-/// An `expect` block.
+/// A compiled `expect` block.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
-    /// The checks that it stands for, and those of the prompt.
+    /// The checks of the block and of the prompt.
     pub(super) checks: Arc<[Check]>,
-    /// True if they find something in an execution, whatever it is.
+    /// True if the checks have a result or a question for any execution, even an empty one.
     pub(super) is_active: bool,
-    /// True if the suite's own judge is asked, as no check and no block names another.
+    /// True if a check asks the default judge of the suite.
     pub(super) asks_judge: bool,
-    /// True if one of them compares outputs.
+    /// True if a check compares outputs.
     pub(super) compares: bool,
-    /// Of the block as it is written, and of the files that it names.
+    /// The digest of the block and of the files that it names.
     pub(super) digest: Fingerprint,
     /// The block as JSON.
     pub(super) text: Arc<str>,
 }
 
 impl Pool {
-    /// The block with this key, if it was kept.
+    /// Returns the stored block of a key.
     pub(super) fn block(&self, key: &str) -> Option<Block> {
         self.blocks.get(key).cloned()
     }
 
-    /// Keeps a block in which nothing is wrong; gives back what a test keeps of it.
+    /// Stores a block without errors. Returns the checks in the form that a test stores.
     pub(super) fn keep(&mut self, key: String, block: &Block) -> Part<[Check]> {
         if self.blocks.contains_key(&key) || self.blocks.len() < MOST {
             self.blocks.entry(key).or_insert_with(|| block.clone());
@@ -55,7 +57,7 @@ impl Pool {
         Part::Ready(Arc::clone(&block.checks))
     }
 
-    /// The kit with this key, made if there is none; `make` is told whether its parts are to be kept ready.
+    /// Returns the kit of a key, or creates it. The argument of `make` is true if its parts stay compiled.
     pub(super) fn kit(&mut self, key: String, make: impl FnOnce(bool) -> Kit) -> Arc<Kit> {
         if let Some(kit) = self.kits.get(&key) {
             return Arc::clone(kit);
@@ -68,7 +70,7 @@ impl Pool {
         kit
     }
 
-    /// A list that equal lists share.
+    /// Returns a shared copy of a list.
     pub(super) fn list(&mut self, items: &[String]) -> Arc<[String]> {
         if items.is_empty() {
             return Arc::default();
@@ -83,7 +85,7 @@ impl Pool {
         list
     }
 
-    /// A text that equal texts share.
+    /// Returns a shared copy of a text.
     pub(super) fn text(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.texts.get(text) {
             return Arc::clone(known);

@@ -1,4 +1,4 @@
-//! Rules that are put together: no id may be given twice.
+//! Rules from several lists whose ids must be unique.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::load::resolve::Rules;
 use crate::load::text;
 
 impl Builder<'_> {
-    /// Checks the rules that a test or a turn has by its prompt and by sets, and those that it has beside them.
+    /// Checks that the ids of a test's own rules differ from those of its prompt and sets.
     pub(super) fn check_rules(
         &mut self,
         piece: Piece<'_>,
@@ -48,13 +48,13 @@ impl Builder<'_> {
                         .with_help("give one of the two another id: results are told apart by it"),
                 );
             }
-            // An id that is given twice in one list is reported where the list is read.
+            // A duplicate id within one list is reported when that list is compiled.
             before.extend(list.iter().filter_map(|it| text(it, "id")));
         }
     }
 }
 
-/// The lists of rules among the entries of an `expect` block, with where they are.
+/// Collects the lists of rules in an `expect` block, with their pointers.
 fn lists<'v>(block: &'v Value, at: &str, found: &mut Vec<(String, &'v [Value])>) {
     let entries = block.get("assert").and_then(Value::as_array).into_iter().flatten();
     for (index, entry) in entries.enumerate() {

@@ -1,10 +1,15 @@
-//! Tests from CSV: a row is a test, a column is a variable.
+//! Tests from CSV: each row is a test, and each column is a variable.
 //!
-//! Some columns are keys of the test instead: `name`, `prompt`, `command`, `models` and `tags` (several are
-//! separated by commas), `repeat`, `passRateMin`, `maxTurns`, `timeoutMs`, `skip`, and `expect`, whose cells
-//! are YAML. A column `expect.output.contains` gives one value of `expect`, also as YAML; `vars.name` is the
-//! variable `name`. An empty cell of such a column leaves the key out. Without a `prompt` or `command` column
-//! the suite's only prompt is meant.
+//! Some columns are keys of the test instead:
+//!
+//! - `name`, `prompt`, `command`, `agent` and `transcript` are texts.
+//! - `models` and `tags` are comma-separated lists.
+//! - `repeat`, `passRateMin`, `maxTurns`, `timeoutMs`, `skip` and `expect` are YAML.
+//! - `expect.output.contains` is the value at this path of `expect`, as YAML.
+//! - `vars.name` is the variable `name`.
+//!
+//! An empty cell of such a column omits the key, except in `vars` columns. Without a column for the subject, a test
+//! uses the only prompt of the suite.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -17,18 +22,18 @@ use super::Builder;
 use super::dataset::entry;
 use crate::load::resolve::Prompts;
 
-/// What a column gives.
+/// The target of a column.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Column {
-    /// A key of the test, as a text.
+    /// A key of the test whose value is a text.
     Text(&'static str),
-    /// A key of the test, as a list of texts.
+    /// A key of the test whose value is a list of texts.
     List(&'static str),
-    /// A key of the test, as YAML.
+    /// A key of the test whose value is YAML.
     Yaml(&'static str),
-    /// A value inside of `expect`, as YAML: its path.
+    /// A path inside of `expect` whose value is YAML.
     Expect(Vec<String>),
-    /// A variable.
+    /// A variable with this name.
     Var(String),
 }
 
@@ -148,7 +153,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Reads a cell as YAML; a problem in it is shown at its row.
+    /// Parses a cell as YAML. Problems are reported at its row.
     fn yaml_cell(&mut self, source: &Arc<Source>, span: Span, cell: &str) -> Value {
         let inner = Arc::new(Source::new(source.name(), cell));
         let tree = read(&inner, 0..cell.len());
@@ -162,7 +167,7 @@ impl Builder<'_> {
     }
 }
 
-/// Puts one value into another: objects key by key, anything else replaces.
+/// Merges one value into another. Objects are merged key by key; other values are replaced.
 fn merge(into: &mut Value, from: Value) {
     match (into, from) {
         (Value::Object(into), Value::Object(from)) => {

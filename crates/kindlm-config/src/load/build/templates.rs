@@ -1,4 +1,4 @@
-//! Checks that are written once, under `assertionTemplates`, and what is wrong with those that no test refers to.
+//! References to `assertionTemplates`, and the problems of templates that no test uses.
 
 use std::collections::HashSet;
 
@@ -10,12 +10,12 @@ use super::Builder;
 use crate::load::resolve::TEMPLATES;
 use crate::load::text;
 
-/// The names of templates that tests refer to: what is wrong with these is told where that is.
+/// The templates that tests refer to. Their problems are reported at the reference.
 #[derive(Debug, Default)]
 pub(super) struct Used(HashSet<String>);
 
 impl Builder<'_> {
-    /// Notes to which templates the checks of a block refer.
+    /// Records the templates that the checks of a block refer to.
     pub(super) fn note_referred(&mut self, expect: &Value) {
         for entry in expect.get("assert").and_then(Value::as_array).into_iter().flatten() {
             let name = text(entry, "$ref").and_then(|it| it.strip_prefix("#/"));
@@ -25,10 +25,10 @@ impl Builder<'_> {
         }
     }
 
-    /// Reports what is wrong with templates that no test refers to. What they are filled with is not known.
+    /// Reports problems of unused templates. It skips values with variables, because these have no values here.
     pub(super) fn check_unused_templates(&mut self, piece: Piece<'_>) {
         for (name, template) in self.base.setup.assertion_templates.clone() {
-            // What is no object is told with the rest of the document.
+            // The second pass reports a template that is not an object.
             if self.used_templates.0.contains(&name) || !template.is_object() {
                 continue;
             }
@@ -49,7 +49,7 @@ impl Builder<'_> {
         }
     }
 
-    /// True if a problem is about a value with variables in it.
+    /// True if the problem concerns a value that contains variables.
     fn is_filled(&self, template: &Value, problem: &Problem) -> bool {
         let key = problem.pointer.split('/').nth(1).unwrap_or_default();
         let value = template.get(key).cloned().unwrap_or_default();

@@ -43,12 +43,12 @@ impl Builder<'_> {
         }
     }
 
-    /// Reads one test. `at` leads to it from the piece.
+    /// Reads one test. `at` is its pointer within the piece.
     pub(super) fn test(&mut self, piece: Piece<'_>, at: &str, node: &Node, prompts: &Prompts) {
         let value = node.to_json();
         let mut problems = SHAPES.test.problems(&value);
         for problem in problems.iter_mut().filter(|it| it.pointer == "/assert") {
-            // As promptfoo has it.
+            // promptfoo has `assert` at the top level of a test.
             problem.help =
                 Some("checks stand below `expect`: `expect: { assert: [ … ] }`".to_owned());
         }
@@ -84,7 +84,7 @@ impl Builder<'_> {
         self.cases.extend(case);
     }
 
-    /// Puts a test together; `None` if it is broken. `key` tells its kit from those of others.
+    /// Builds a test case; `None` if it has errors. `key` identifies the kit that it shares with other tests.
     fn case(
         &mut self,
         (piece, at): (Piece<'_>, &str),
@@ -132,7 +132,7 @@ impl Builder<'_> {
         let vars = Value::Object(entry.vars);
         let digest =
             Digest::default().fingerprint(kit.digest).value(&vars).fingerprint(parts.expect);
-        // Conditions of rules may be in files, and so is what a command runs.
+        // The digest covers the files of rules, and the files that the command names.
         let digest = parts.rules.files.iter().copied().fold(digest, Digest::fingerprint);
         let digest =
             self.command_files(&kit.subject, &vars).into_iter().fold(digest, Digest::fingerprint);
@@ -159,7 +159,7 @@ impl Builder<'_> {
             name: entry.name,
             kind,
             models,
-            // What was recorded does not come out differently.
+            // Repeats of a transcript would all have the same result.
             repeat: entry.repeat.unwrap_or(if kind == CaseKind::Transcript {
                 1
             } else {
@@ -177,15 +177,15 @@ impl Builder<'_> {
         })
     }
 
-    /// The digest of the files that the command of a test names; `None` for other tests.
+    /// Returns the digest of the files that the command of a test names; `None` for other tests.
     fn command_files(&self, subject: &SubjectForm, vars: &Value) -> Option<Fingerprint> {
         let SubjectForm::Command(form) = subject else { return None };
-        // What is missing is told where the command is read.
+        // A missing variable is reported where the command is checked.
         let line = form.fill(vars.as_object()?).ok()?;
         self.base.around.referred.of_command(&line)
     }
 
-    /// The scripts that make what checks see; `None` if one of them is broken, which is told.
+    /// Compiles the scripts that transform the output for checks. Reports an error and returns `None`.
     fn transforms(
         &mut self,
         piece: Piece<'_>,
@@ -205,12 +205,12 @@ impl Builder<'_> {
         Some(transforms.into())
     }
 
-    /// Adds what decides over an output beside its checks, if there is anything.
+    /// Adds the threshold and the transform scripts to the digest, if there are any.
     fn with_rules(&self, digest: Digest, threshold: Option<f64>, transforms: &[&str]) -> Digest {
         if threshold.is_none() && transforms.is_empty() {
             return digest;
         }
-        // One script counts as it did before there could be several.
+        // A single script is a string, so that its digest is the same as in versions that allowed only one.
         let transform = match transforms {
             [] => Value::Null,
             [only] => Value::from(*only),
@@ -220,7 +220,7 @@ impl Builder<'_> {
         digest.fingerprint(self.base.digest_with_files(&decides))
     }
 
-    /// Whom a test is run on.
+    /// Returns the kind of a test and the models or agents that it runs on.
     fn run_on(&mut self, subject: &SubjectForm, entry: &TestEntry) -> (CaseKind, Arc<[String]>) {
         let models = match (subject, &entry.agent, &entry.models) {
             (SubjectForm::Command(_), ..) => return (CaseKind::Command, Arc::default()),
@@ -233,7 +233,7 @@ impl Builder<'_> {
     }
 }
 
-/// Each id once.
+/// Removes duplicate ids and keeps the order.
 fn unique(ids: Vec<String>) -> Vec<String> {
     let mut kept: Vec<String> = Vec::with_capacity(ids.len());
     for id in ids {

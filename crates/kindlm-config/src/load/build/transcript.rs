@@ -1,4 +1,4 @@
-//! Conversations that were recorded elsewhere.
+//! Transcripts: conversations that were recorded by another tool.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::body::{Known, SubjectForm};
 use crate::load::FILE;
 
 impl Builder<'_> {
-    /// Reads a transcript: the value, or the file that a `file://` text names.
+    /// Reads a transcript: the value itself, or the file that a `file://` text names.
     pub(super) fn transcript(
         &mut self,
         piece: Piece<'_>,
@@ -23,7 +23,7 @@ impl Builder<'_> {
             return self.understood(piece, at, node).map(SubjectForm::Transcript);
         };
         let Some(path) = text.strip_prefix(FILE).filter(|it| !it.is_empty()) else {
-            // The shape has told this one.
+            // The shape has already reported this text.
             return None;
         };
         let read = if let Some(known) = self.transcripts.get(path) {

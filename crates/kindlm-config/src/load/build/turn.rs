@@ -17,9 +17,9 @@ use crate::template::Template;
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     pub(super) forms: Vec<TurnForm>,
-    /// True if the checks of some turn find something in it, whatever it is.
+    /// True if the checks of some turn have a result or a question for any execution.
     pub(super) is_active: bool,
-    /// Of what each turn expects.
+    /// The digests of the checks of each turn.
     pub(super) digests: Vec<Fingerprint>,
 }
 

@@ -1,4 +1,4 @@
-//! Checking that every variable has a value, and saying which have none.
+//! Checks that every variable has a value.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use super::placed::{TextUse, Written};
 use crate::shell::{self, Context};
 use crate::template::{Form, FormError, Looked, Unrendered, look_up};
 
-/// Variables without a value, and where they are used.
+/// Variables without a value, and the places that use them.
 #[derive(Default)]
 pub(super) struct Missing {
     names: Vec<String>,
     places: Vec<(Arc<Source>, Span)>,
 }
 
-/// What to do about variables that are not there.
+/// Returns the help for variables that do not exist.
 fn absent_help(absent: &[String], vars: &Map<String, Value>) -> Option<String> {
     let of = |name: &String| match nearest(name, vars.keys().map(String::as_str)) {
         Some(near) => format!("`{name}` is not there: did you mean `{near}`?"),
@@ -42,7 +42,7 @@ impl Builder<'_> {
         self.check_vars(written, vars, missing);
     }
 
-    /// Checks a command line, and gives it back with places for its variables.
+    /// Checks a command line, and returns it as a form with quoted variables.
     pub(super) fn check_command(
         &mut self,
         written: Written<'_>,
@@ -132,7 +132,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Reports the variables of a test that have no value, all at once.
+    /// Reports all variables of a test that have no value, as one error.
     pub(super) fn report_missing(
         &mut self,
         piece: Piece<'_>,
@@ -186,7 +186,7 @@ fn unset(variable: &str, written: Written<'_>, range: &Range<usize>) -> Diagnost
     Diagnostic::error(Code::MISSING_VARIABLE, message, written.source, written.place(range))
 }
 
-/// True if a file is a CSV dataset, whose variables are columns.
+/// True if the file is a CSV dataset, in which variables are columns.
 fn is_table(source: &Source) -> bool {
     let name = source.name().as_bytes();
     name.len() > 4 && name[name.len() - 4..].eq_ignore_ascii_case(b".csv")

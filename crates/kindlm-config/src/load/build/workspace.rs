@@ -10,8 +10,9 @@ use crate::load::resolve::Workspace;
 use crate::written::WorkspaceBlock;
 
 impl Builder<'_> {
-    /// The workspace of a test: its own, or that of `defaults`. `None` if it has none, or if it is broken. Models have no
-    /// folder.
+    /// Returns the workspace of a test: its own, or that of `defaults`.
+    ///
+    /// `None` if it has no workspace, if the workspace has errors, or if the test runs on models.
     pub(super) fn workspace(
         &mut self,
         piece: Piece<'_>,
@@ -24,14 +25,14 @@ impl Builder<'_> {
         if let Some(known) = self.workspaces.get(&key) {
             return Some(known.clone());
         }
-        // What is wrong with its shape is reported with the test.
+        // The shape of the test already reports these errors.
         let block: WorkspaceBlock = serde_json::from_value(own.clone()).ok()?;
         let resolved = self.base.make_workspace(piece, &format!("{at}/workspace"), block, own)?;
         self.workspaces.insert(key, resolved.clone());
         Some(resolved)
     }
 
-    /// Reports checks that look at a workspace where there is none.
+    /// Reports checks of workspaces in a test without a workspace.
     pub(super) fn check_has_workspace(
         &mut self,
         piece: Piece<'_>,

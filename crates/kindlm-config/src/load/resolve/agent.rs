@@ -11,9 +11,9 @@ use crate::load::object;
 /// The agents of a suite.
 #[derive(Debug, Default)]
 pub(in crate::load) struct Agents {
-    /// The names that tests may refer to, those of broken entries included.
+    /// The names of all agents, including those with errors.
     pub(in crate::load) names: Vec<String>,
-    /// What is to be run.
+    /// The agents without errors, as models that the runner can use.
     pub(in crate::load) ready: Vec<Model>,
 }
 
@@ -41,7 +41,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Checks that no model has the name of an agent: reports tell them apart by it.
+    /// Reports agents that have the id of a model. Reports identify models and agents by this name.
     pub(in crate::load) fn check_agent_names(&mut self, piece: Piece<'_>) {
         for name in &self.agents.names.clone() {
             let Some(first) = self.models.get(name) else { continue };
@@ -59,18 +59,18 @@ impl Resolved<'_> {
         }
     }
 
-    /// True if this is the name of an agent.
+    /// True if an agent has this name.
     pub(in crate::load) fn is_agent(&self, id: &str) -> bool {
         self.agents.names.iter().any(|it| it == id)
     }
 
-    /// True if there is no agent.
+    /// True if the suite has no agents.
     pub(in crate::load) fn agents_are_none(&self) -> bool {
         self.agents.names.is_empty()
     }
 }
 
-/// What is wrong with an agent beyond its shape.
+/// Returns the problems of an agent that its schema cannot express.
 fn problems(spec: &AgentSpec) -> Vec<Problem> {
     let mut problems = Vec::new();
     if spec.kind == AgentKind::Kindlm {
@@ -106,7 +106,7 @@ fn problems(spec: &AgentSpec) -> Vec<Problem> {
     problems
 }
 
-/// An agent as it is run, with the price that is known for its model.
+/// Makes an agent into a model, with the built-in price of its vendor's model.
 fn priced(id: &str, spec: AgentSpec) -> Model {
     let vendor = match spec.kind {
         AgentKind::Kindlm => None,

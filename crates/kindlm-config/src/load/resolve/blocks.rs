@@ -1,4 +1,4 @@
-//! The blocks of the document that stand alone.
+//! The blocks of the document that do not depend on other blocks.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::written::{
 };
 
 impl Resolved<'_> {
-    /// Reads the blocks that stand alone.
+    /// Reads the blocks that do not depend on other blocks.
     pub(in crate::load) fn blocks(&mut self, piece: Piece<'_>, checked: &Checked) {
         let document = &checked.document;
         self.suite_block(piece, checked);
@@ -54,7 +54,7 @@ impl Resolved<'_> {
         self.later(piece, checked);
     }
 
-    /// Reads a block if it is there and nothing is wrong with it.
+    /// Reads a block. Returns `None` if it is absent or has errors.
     fn block<T: DeserializeOwned>(
         &mut self,
         piece: Piece<'_>,
@@ -68,7 +68,7 @@ impl Resolved<'_> {
         self.sink.read(piece, &format!("/{key}"), value.clone())
     }
 
-    /// What scripts may do, and the checks that may be referred to.
+    /// Reads the permissions of scripts, and the shared checks of `assertionTemplates`.
     fn scripts(&mut self, piece: Piece<'_>, checked: &Checked) {
         if let Some(block) = self.block::<ScriptsBlock>(piece, checked, "scripts") {
             self.sink.report(piece, "/scripts", block.problems());
@@ -84,7 +84,7 @@ impl Resolved<'_> {
         self.suite.assertion_templates = self.setup.assertion_templates.clone();
     }
 
-    /// Numbers that reports make out of named scores.
+    /// Reads the formulas that reports compute from named scores.
     fn derived_metrics(&mut self, piece: Piece<'_>, checked: &Checked) {
         let key = "derivedMetrics";
         let entries: Option<Vec<DerivedEntry>> = self.block(piece, checked, key);
@@ -101,7 +101,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Where reports are written; that the reporters exist is checked where they are known.
+    /// Reads the paths of reports. An unknown reporter is an error if the caller lists the known ones.
     fn reports(&mut self, piece: Piece<'_>, checked: &Checked) {
         if checked.is_faulty("/reports") {
             return;
@@ -144,7 +144,7 @@ impl Resolved<'_> {
                 continue;
             };
             let at = format!("/providers/{}", pointer::segment(key));
-            // A broken provider is still one that models may refer to.
+            // Models may refer to a provider with errors; this avoids a second error at each of them.
             self.suite.providers.insert(key.clone(), config.clone());
             if checked.is_faulty(&at) {
                 continue;
@@ -185,7 +185,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// How traces are received and read, and the block whose feature does not exist yet.
+    /// Reads the settings of `trace`, and checks `upload`, which has no effect yet.
     fn later(&mut self, piece: Piece<'_>, checked: &Checked) {
         if let Some(trace) = self.block::<TraceBlock>(piece, checked, "trace") {
             let trace = trace.settings();

@@ -1,4 +1,4 @@
-//! What rules want of the variables of tests.
+//! Conditions of rules (`when`) that depend on the variables of tests.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use serde_json::{Map, Value};
 use super::{Resolved, script};
 use crate::load::text;
 
-/// The conditions of rules, as far as they are about variables.
+/// The conditions of all rules, by the id of the rule and the name of the variable.
 #[derive(Debug, Default)]
 pub(in crate::load) struct Conditions(BTreeMap<(String, String), Condition>);
 
-/// That a variable has a certain value, as a rule wants it.
+/// A condition of a rule on one variable.
 #[derive(Debug)]
 struct Condition {
-    /// What is said if no test has the variable.
+    /// The warning if no test with the rule has the variable.
     warning: Diagnostic,
     /// True if some test has the rule.
     is_used: bool,
     /// True if a test with the rule has the variable.
     is_met: bool,
-    /// A variable of a test with the rule that was probably meant.
+    /// A similar variable name in a test with the rule, for the "did you mean" help.
     near: Option<String>,
 }
 
 impl Resolved<'_> {
-    /// Reads the conditions of rules, where they are written.
+    /// Collects the conditions of the rules in a list. `at` is the pointer to the list.
     pub(in crate::load) fn note_conditions(&mut self, piece: Piece<'_>, at: &str, rules: &[Value]) {
         for (index, rule) in rules.iter().enumerate() {
             if rule.get("when").is_some() {
@@ -61,7 +61,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Notes that a test with these variables has these rules.
+    /// Records that a test with these variables has these rules.
     pub(in crate::load) fn meet(&mut self, rules: &[Value], vars: &Map<String, Value>) {
         for rule in rules {
             for name in awaited(rule) {
@@ -77,7 +77,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Warns of rules that wait for variables which none of their tests has.
+    /// Warns of rules whose variable is absent in all tests that have the rule.
     pub(in crate::load) fn report_conditions(&mut self) {
         for ((_, name), condition) in std::mem::take(&mut self.conditions).0 {
             if !condition.is_used || condition.is_met {
@@ -92,7 +92,7 @@ impl Resolved<'_> {
     }
 }
 
-/// The variables that the condition of a rule waits for.
+/// Returns the variables that the condition of a rule requires.
 fn awaited(rule: &Value) -> Vec<String> {
     match rule.get("when") {
         Some(Value::Object(vars)) => {
@@ -103,7 +103,7 @@ fn awaited(rule: &Value) -> Vec<String> {
     }
 }
 
-/// True if a condition holds for tests that do not have the variable.
+/// True if a condition also holds for tests without the variable.
 fn fits_nothing(wanted: &Value) -> bool {
     wanted.is_null() || wanted.as_array().is_some_and(|it| it.iter().any(Value::is_null))
 }

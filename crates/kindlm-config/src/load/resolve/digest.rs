@@ -1,8 +1,8 @@
-//! Tells whether a test has changed: what it sends, what it knows, and what it expects.
+//! Digests of tests, which show whether a test has changed since an earlier run.
 //!
-//! Left out is what changes neither what is sent nor what must hold: tags, models, how often it runs, how long it may
-//! take. Files that are referred to count by their content, and
-//! programs by that of what they import, too.
+//! A digest covers what a test sends, its variables and its expectations. It leaves out tags, models, repeats and time
+//! limits, because they change neither the requests nor the checks. Files count by their content. Programs also count
+//! by the content of the files that they import.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,12 +14,12 @@ use serde_json::Value;
 use super::Resolved;
 use crate::imports::{self, Programs};
 
-/// Files whose digests are stored when they are read.
+/// Files that record the digest of each file when it is read.
 pub(in crate::load) struct Referred<'a> {
     files: &'a dyn Files,
     digests: Mutex<HashMap<String, Fingerprint>>,
     programs: Programs<'a>,
-    /// Of programs, with all that they import.
+    /// The digests of programs, including all their imports.
     whole: Mutex<HashMap<String, Fingerprint>>,
 }
 
@@ -29,7 +29,8 @@ impl<'a> Referred<'a> {
         Self { files, digests: Mutex::default(), programs, whole: Mutex::default() }
     }
 
-    /// The digest of a file that was read, by its path as written; of a program, also of what it imports.
+    /// Returns the digest of a file that was read before, by its path as written. For a program, it includes the
+    /// imports.
     fn digest(&self, path: &str) -> Option<Fingerprint> {
         let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         let own = digests.get(path).copied()?;
@@ -41,12 +42,12 @@ impl<'a> Referred<'a> {
         Some(*whole.entry(path.to_owned()).or_insert_with(|| self.with_imports(path, own)))
     }
 
-    /// The digest of the files that a command line names, with all that these import; `None` where it names none.
+    /// Returns the digest of the files that a command line names, and of their imports. `None` if it names no file.
     pub(in crate::load) fn of_command(&self, line: &str) -> Option<Fingerprint> {
         self.programs.of_command(line)
     }
 
-    /// A program that imports nothing counts as its text does.
+    /// Combines the digest of a program with those of its imports. Without imports, the digest stays the same.
     fn with_imports(&self, path: &str, own: Fingerprint) -> Fingerprint {
         let parts = self.programs.of(path);
         if parts.len() <= 1 {
@@ -78,12 +79,12 @@ impl Files for Referred<'_> {
 }
 
 impl Resolved<'_> {
-    /// The digest of a value, and of the files that it names.
+    /// Returns the digest of a value and of the files that it names.
     pub(in crate::load) fn digest_with_files(&self, value: &Value) -> Fingerprint {
         self.files_in(value, Digest::default().value(value)).finish()
     }
 
-    /// The digest of the file that a text names, by its path or as `file://path:function`.
+    /// Returns the digest of the file that a text names, as a path or as `file://path:function`.
     fn file_of(&self, text: &str) -> Option<Fingerprint> {
         let Some(path) = text.strip_prefix("file://") else {
             return self.around.referred.digest(text);
@@ -94,23 +95,23 @@ impl Resolved<'_> {
         paths.find_map(|it| self.around.referred.digest(it))
     }
 
-    /// Adds the content of the files that a value names, such as a `schemaFile`, and the templates if it refers to one.
+    /// Adds the files that a value names, such as a `schemaFile`. Adds all templates if the value refers to one.
     fn files_in(&self, value: &Value, digest: Digest) -> Digest {
         let digest = self.files_of(value, digest);
         if !refers(value) {
             return digest;
         }
-        // Templates may refer to each other, so all of them count, once.
+        // Templates may refer to each other, so the digest covers all of them.
         let templates = Value::Object(self.setup.assertion_templates.clone());
         self.files_of(&templates, digest.value(&templates))
     }
 
-    /// Adds the content of the files that a value names; nothing if it names none.
+    /// Adds the digests of the files that a value names. Without files, the digest stays the same.
     fn files_of(&self, value: &Value, digest: Digest) -> Digest {
         self.files_named(value).into_iter().fold(digest, Digest::fingerprint)
     }
 
-    /// The digests of the files that a value names.
+    /// Returns the digests of the files that a value names.
     pub(in crate::load) fn files_named(&self, value: &Value) -> Vec<Fingerprint> {
         match value {
             Value::String(text) => self.file_of(text).into_iter().collect(),
@@ -125,7 +126,7 @@ impl Resolved<'_> {
     }
 }
 
-/// True if a value refers to a template somewhere.
+/// True if a value contains a reference to a template (`$ref`).
 fn refers(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.iter().any(refers),

@@ -1,4 +1,4 @@
-//! Who judges what: noted for those who ask whether the judge is trusted, and reported where nobody could find out.
+//! Records the judge of each check for `kindlm calibrate`, and reports checks whose judge cannot be calibrated.
 
 use kindlm_assertions::{Check, JudgeBlock};
 use kindlm_engine::JudgedAt;
@@ -8,8 +8,10 @@ use kindlm_types::Place;
 use super::Resolved;
 
 impl Resolved<'_> {
-    /// Notes who judges checks that stand at `at`, and reports those with whose judge nobody can say whether people
-    /// agree, although a gate wants that.
+    /// Records the judges of checks at `at`.
+    ///
+    /// Warns of prompts that do not show the judge the output. Reports an error for a check with evidence that labels
+    /// for `kindlm calibrate` do not contain, if `gates.judgeKappaMin` is set.
     pub(in crate::load) fn note_judged<'c>(
         &mut self,
         piece: Piece<'_>,
@@ -58,7 +60,7 @@ impl Resolved<'_> {
     /// Reports settings of judges that no check uses.
     pub(in crate::load) fn idle_judging(&mut self, piece: Piece<'_>) {
         let judge = self.defaults.judge.clone();
-        // What is wrong with it is told already.
+        // `judges` already reports these problems.
         if !judge.problems().is_empty() {
             return;
         }

@@ -1,4 +1,4 @@
-//! The third pass: what the document says beside its tests, with all that tests may refer to.
+//! The third pass: resolves all blocks except `tests`, and everything that tests may refer to.
 
 mod agent;
 mod blocks;
@@ -30,40 +30,40 @@ pub(super) use prompt::{Opening, Prompt, PromptPart, Prompts};
 pub(super) use sets::{Rules, judging_of};
 pub(super) use workspace::Workspace;
 
-/// The key under which checks stand that tests may refer to.
+/// The key of the shared checks that tests refer to with `$ref`.
 pub(super) const TEMPLATES: &str = "assertionTemplates";
 
-/// What the document says beside its tests.
+/// The document without its tests, resolved.
 pub(super) struct Resolved<'a> {
     pub(super) around: Surroundings<'a>,
     pub(super) sink: Sink,
-    /// Where the assertions look for files; keeps each schema file compiled.
+    /// The environment in which checks are compiled. It keeps each schema file compiled.
     pub(super) setup: Setup<'a>,
     /// The suite, without its tests.
     pub(super) suite: Suite,
     pub(super) defaults: DefaultsBlock,
-    /// The workspace of `defaults`, if it can be made.
+    /// The workspace of `defaults`; `None` if there is none or it has errors.
     pub(super) default_workspace: Option<Workspace>,
-    /// The ids in the list `models`, in its order: what a test without `models` runs on.
+    /// The ids of the list `models`, in order. A test without `models` runs on all of them.
     pub(super) listed: Vec<String>,
-    /// Where each model that may be referred to is defined, broken ones included.
+    /// The place of each model definition, including definitions with errors.
     models: HashMap<String, Spot>,
     /// The agents that tests refer to.
     pub(super) agents: agent::Agents,
     pub(super) prompts: Prompts,
     /// The sets of rules that prompts and tests refer to.
     sets: sets::Sets,
-    /// What rules want of the variables of tests.
+    /// The conditions of rules on the variables of tests.
     conditions: conditions::Conditions,
-    /// Variables that requests name and no test has had so far, with the problem if none has them.
+    /// Variables that providers use in requests and no test has had so far, each with its error.
     pub(super) wanted: Vec<(String, Diagnostic)>,
-    /// What of checks names variables that a test does not have: pointers to texts, and the names.
+    /// Variables that checks use and that their test does not have.
     pub(super) missing: Vec<Missing>,
-    /// The most answers that a check of some test asks of one judge.
+    /// The largest number of samples that any check requests from a judge.
     most_samples: Option<u32>,
 }
 
-/// Resolves the document but for its tests.
+/// Resolves all blocks except `tests`.
 pub(super) fn resolve<'a>(
     piece: Piece<'_>,
     checked: &Checked,
@@ -89,7 +89,7 @@ pub(super) fn resolve<'a>(
         most_samples: None,
     };
     resolved.blocks(piece, checked);
-    // Before anything that is judged: the rules of sets and prompts are, too.
+    // The settings of judges come first, because the rules of sets and prompts use them.
     resolved.judging();
     resolved.assertion_sets(piece);
     resolved.prompts = resolved.prompts(piece);
@@ -100,7 +100,7 @@ pub(super) fn resolve<'a>(
 }
 
 impl Resolved<'_> {
-    /// Reads the JSON or YAML of a file that the value at `at` names; `None` if it cannot be used, which is reported.
+    /// Reads the JSON or YAML file that the value at `at` names. Reports an unusable file and returns `None`.
     pub(in crate::load) fn tree_of(
         &mut self,
         piece: Piece<'_>,
@@ -122,7 +122,7 @@ impl Resolved<'_> {
         Some((source, tree.root.filter(|_| is_whole)?))
     }
 
-    /// Reports what is wrong with a check.
+    /// Reports a problem of a check. In a translated config, warning-level problems become warnings.
     pub(in crate::load) fn report_check(&mut self, piece: Piece<'_>, problem: Problem) {
         if let (true, ProblemKind::MissingVariable { name, is_null }) =
             (self.around.is_translated, &problem.kind)
@@ -142,7 +142,7 @@ impl Resolved<'_> {
         self.sink.push(diagnostic);
     }
 
-    /// Warns of limits of a test, of a prompt or of the defaults that accept everything. `tests` says which tests have them.
+    /// Warns of limits of 0, which accept everything. `tests` names the affected tests in the message.
     pub(in crate::load) fn check_zero_limits(
         &mut self,
         piece: Piece<'_>,
@@ -162,7 +162,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Reports the variables that requests name and no test has. Says nothing if tests could not be read.
+    /// Reports variables that requests use and no test has. Reports nothing if tests have errors.
     pub(in crate::load) fn report_wanted(&mut self) {
         if self.sink.errors.is_empty() {
             for (_, problem) in std::mem::take(&mut self.wanted) {

@@ -108,7 +108,8 @@ impl Resolved<'_> {
         }
     }
 
-    /// Warns of a model whose name is nearly that of one that is known. Only the vendor knows all of its models.
+    /// Warns of a model name that is similar to a known one. It is no error, because the list of known models is
+    /// incomplete.
     fn check_model_name(&mut self, piece: Piece<'_>, at: &str, entry: &ModelEntry) {
         let (provider, name) = (&entry.provider, &entry.model);
         let config = self.suite.providers.get(provider);
@@ -116,7 +117,7 @@ impl Resolved<'_> {
         if is_elsewhere || entry.price.is_some() || pricing::price(provider, name).is_some() {
             return;
         }
-        // Another number is another model, maybe a new one; other letters are a typo.
+        // Different digits suggest another model version. The same digits with different letters suggest a typo.
         let digits = |it: &str| it.chars().filter(char::is_ascii_digit).collect::<String>();
         let near = nearest(name, pricing::models(provider));
         let Some(near) = near.filter(|it| digits(it) == digits(name)) else { return };
@@ -127,7 +128,7 @@ impl Resolved<'_> {
         self.sink.push(diagnostic.into_warning());
     }
 
-    /// Remembers an id; complains if it is taken.
+    /// Records a model id. Reports a duplicate id and returns `false`.
     fn is_new_model(&mut self, piece: Piece<'_>, at: &str, id: &str) -> bool {
         let span = locate(piece.source, piece.root, at, Place::Value).span;
         if let Some(first) = self.models.get(id) {
@@ -148,7 +149,7 @@ impl Resolved<'_> {
         if self.suite.providers.contains_key(provider) || piece.root.get("providers").is_none() {
             return;
         }
-        // An entry that is there and is not known is already reported at its key.
+        // An unknown provider that is listed is already reported at its key.
         if piece.root.get("providers").is_some_and(|it| it.get(provider).is_some()) {
             return;
         }
@@ -174,7 +175,7 @@ impl Resolved<'_> {
         self.sink.push(diagnostic);
     }
 
-    /// Adds the model that `provider:model` means; `false` if it means none.
+    /// Adds the model of a reference `provider:model`. Returns `false` if the provider cannot be used.
     pub(in crate::load) fn add_implicit(&mut self, id: &str) -> bool {
         let Some((provider, name)) = id.split_once(':').filter(|(_, name)| !name.is_empty()) else {
             return false;
@@ -196,7 +197,7 @@ impl Resolved<'_> {
     }
 }
 
-/// Help for a `provider:model` whose provider is misspelt, or cannot be used without configuration.
+/// Returns help for a `provider:model` whose provider has a typo or must be configured first.
 pub(in crate::load) fn provider_help(known: &Providers, id: &str) -> Option<String> {
     let (provider, name) = id.split_once(':')?;
     if known.find(provider).is_some() {
@@ -209,7 +210,7 @@ pub(in crate::load) fn provider_help(known: &Providers, id: &str) -> Option<Stri
     Some(format!("did you mean `{near}:{name}`?"))
 }
 
-/// A model with the price that is known for it.
+/// Makes a model, with its built-in price if the file has no `price`.
 fn configured(
     id: &str,
     provider: &str,
@@ -237,7 +238,7 @@ fn configured(
     }
 }
 
-/// The models that an `expect` block names as judges, with their pointers.
+/// Returns the models that an `expect` block names as judges, with their pointers.
 pub(in crate::load) fn judges(expect: &Value) -> Vec<(String, String)> {
     let mut found = Vec::new();
     named(expect, "/judging", &mut found);
@@ -247,7 +248,7 @@ pub(in crate::load) fn judges(expect: &Value) -> Vec<(String, String)> {
     found
 }
 
-/// The models that each entry of a list names, with those of the lists in it.
+/// Collects the models that the entries of a list name, including nested lists.
 fn listed(value: &Value, list: &str, found: &mut Vec<(String, String)>) {
     let count = value.pointer(list).and_then(Value::as_array).map_or(0, Vec::len);
     for index in 0..count {
@@ -257,7 +258,7 @@ fn listed(value: &Value, list: &str, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// The models that the object at a pointer names.
+/// Collects the models that the object at a pointer names.
 fn named(value: &Value, at: &str, found: &mut Vec<(String, String)>) {
     for key in ["model", "embeddingModel"] {
         let at = format!("{at}/{key}");
@@ -271,7 +272,7 @@ fn named(value: &Value, at: &str, found: &mut Vec<(String, String)>) {
     found.extend(listed.map(|(index, id)| (format!("{models}/{index}"), id.to_owned())));
 }
 
-/// A model that needs no entry in `models`.
+/// Makes the model of a reference `provider:model`, which needs no entry in `models`.
 fn implicit(id: &str, provider: &str, name: &str) -> Model {
     configured(id, provider, name, ParamsBlock::default(), None)
 }

@@ -1,4 +1,4 @@
-//! Prompts: templates, and rules of their own.
+//! Prompts: their templates and their rules.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,32 +16,32 @@ use crate::schema::SHAPES;
 use crate::template::{Form, Template, place_of};
 use crate::written::{Language, PromptEntry, Speaker};
 
-/// The messages of a prompt.
+/// The messages of a prompt, as templates that wait for the variables of a test.
 #[derive(Debug, Default)]
 pub(in crate::load) struct Opening {
-    /// The prompt's name; none for an agent without a prompt.
+    /// The prompt's name. `None` for a test of an agent without a prompt.
     pub(in crate::load) name: Option<Arc<str>>,
     pub(in crate::load) parts: Box<[(Role, Form)]>,
-    /// True if it is written as `messages`.
+    /// True if the prompt is written as `messages`.
     pub(in crate::load) is_chat: bool,
 }
 
-/// Every prompt by name, in the order of the file.
+/// All prompts by name, in the order of the file. `None` for a prompt with errors.
 #[derive(Debug, Default)]
 pub(in crate::load) struct Prompts {
     names: Vec<String>,
     by_name: HashMap<String, Option<Prompt>>,
 }
 
-/// A prompt, ready to be filled.
+/// A prompt without errors.
 #[derive(Debug)]
 pub(in crate::load) struct Prompt {
     pub(in crate::load) parts: Vec<PromptPart>,
-    /// The parts, ready to be filled.
+    /// The same parts, with their environment variables filled in.
     pub(in crate::load) opening: Arc<Opening>,
-    /// The rules that every answer must keep.
+    /// The rules for every answer to this prompt.
     pub(in crate::load) rules: Arc<Rules>,
-    /// The mean score from which an execution passes.
+    /// The weighted mean score at which an execution passes.
     pub(in crate::load) threshold: Option<f64>,
 }
 
@@ -50,18 +50,18 @@ pub(in crate::load) struct Prompt {
 pub(in crate::load) struct PromptPart {
     pub(in crate::load) role: Role,
     pub(in crate::load) template: Template,
-    /// Where it is written.
+    /// The place of the text in its file.
     pub(in crate::load) source: Arc<Source>,
     pub(in crate::load) span: Span,
 }
 
 impl Prompts {
-    /// True if there is a prompt of this name, be it broken.
+    /// True if there is a prompt of this name, even one with errors.
     pub(in crate::load) fn has(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
     }
 
-    /// The prompt of a name, if it is there and whole.
+    /// Returns the prompt of a name. `None` if it does not exist or has errors.
     pub(in crate::load) fn get(&self, name: &str) -> Option<&Prompt> {
         self.by_name.get(name).and_then(Option::as_ref)
     }
@@ -70,12 +70,12 @@ impl Prompts {
         self.names.iter().map(String::as_str).collect()
     }
 
-    /// True if there is no prompt at all, which is a problem of its own.
+    /// True if the file has no prompts. The shape reports that.
     pub(in crate::load) fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// The only prompt, if there is exactly one.
+    /// Returns the name of the prompt if there is exactly one.
     pub(in crate::load) fn only(&self) -> Option<&str> {
         if let [name] = self.names.as_slice() { Some(name) } else { None }
     }
@@ -151,7 +151,7 @@ impl Resolved<'_> {
             };
             parts.push(PromptPart { role, template, source: piece.source.clone(), span });
         }
-        // A text for a model is not quoted, so nothing can be wrong with it.
+        // Texts for a model are not quoted, so `form` cannot fail here.
         let form =
             |part: &PromptPart| Some((part.role, part.template.form(self.around.env, None).ok()?));
         let opening = Opening {
@@ -163,8 +163,8 @@ impl Resolved<'_> {
         Some(Prompt { parts, opening, rules, threshold })
     }
 
-    /// What is said is what is written; a file that is named in its place would be sent by its name, as promptfoo does it
-    /// with what its prompts say.
+    /// Reports a text that is only a `file://` path: the path itself would be sent. It is a warning in a translated
+    /// config, because promptfoo also sends the path.
     pub(in crate::load) fn check_no_file(&mut self, source: &Arc<Source>, span: Span, text: &str) {
         let path = text.trim();
         if !path.starts_with(FILE) || path.contains(char::is_whitespace) {
@@ -184,7 +184,7 @@ impl Resolved<'_> {
         });
     }
 
-    /// The texts of a prompt with who says them and where they are.
+    /// Returns the texts of a prompt with their roles and places. Reports a missing `user` and keys beside `messages`.
     fn texts(
         &mut self,
         piece: Piece<'_>,
@@ -237,7 +237,7 @@ impl Resolved<'_> {
     }
 }
 
-/// A template that cannot be read, at its place if that can be told.
+/// Makes the error for a template that cannot be read. It points into the text if the position is known.
 fn faulty(fault: &Fault, text: &str, source: &Arc<Source>, span: Span) -> Diagnostic {
     let place = fault.range.clone().and_then(|range| place_of(text, &range, source, span));
     let line = fault.line.filter(|_| place.is_none());
@@ -251,7 +251,7 @@ fn faulty(fault: &Fault, text: &str, source: &Arc<Source>, span: Span) -> Diagno
     })
 }
 
-/// The name of the prompt at a pointer.
+/// Returns the name of the prompt at a pointer.
 fn name_of(at: &str) -> String {
     pointer::key(at.rsplit('/').next().unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! References to models by id.
+//! References to models and prompts.
 
 use kindlm_assertions::JudgeBlock;
 use kindlm_source::{Code, Piece, locate};
@@ -8,20 +8,20 @@ use serde_json::Value;
 use super::{Resolved, model};
 
 impl Resolved<'_> {
-    /// The default settings of judges.
+    /// Sets the default settings of judges.
     pub(in crate::load) fn judging(&mut self) {
         let judge = self.defaults.judge.clone();
-        // What is wrong with it is told once, where it stands.
+        // `judges` reports the problems once, at the block.
         if judge.problems().is_empty() {
-            // The only judge is the engine's default.
+            // A single judge is stored as the default of the engine instead.
             self.setup.judging = JudgeBlock { model: None, ..judge };
             self.suite.judging = self.setup.judging.clone();
         }
     }
 
-    /// Checks who judges where a test does not say.
+    /// Checks the default judges, and sets the default judge model.
     pub(in crate::load) fn judges(&mut self, piece: Piece<'_>) {
-        // A default judge that is no text is reported by the shape, which leaves the defaults alone.
+        // If `judgeModel` has the wrong type, the defaults stay at their built-in values. The shape reports the error.
         let judge = self.defaults.judge.clone();
         let problems = judge.problems();
         for (index, id) in judge.models.iter().flatten().enumerate() {
@@ -67,7 +67,7 @@ impl Resolved<'_> {
             return true;
         }
         if self.listed.is_empty() && self.agents_are_none() {
-            // Without any model the list itself is what is wrong.
+            // Without any model, the error at `models` is enough.
             return false;
         }
         let known = self.listed.iter().map(String::as_str);
@@ -85,14 +85,14 @@ impl Resolved<'_> {
         false
     }
 
-    /// Checks the references of an `expect` block.
+    /// Checks the references to judges in an `expect` block.
     pub(in crate::load) fn refer_judges(&mut self, piece: Piece<'_>, at: &str, expect: &Value) {
         for (pointer, id) in model::judges(expect) {
             self.refer(piece, &format!("{at}{pointer}"), &id);
         }
     }
 
-    /// Checks a reference to a prompt.
+    /// Reports a reference to a prompt that does not exist.
     pub(in crate::load) fn unknown_prompt(
         &mut self,
         piece: Piece<'_>,
@@ -104,7 +104,7 @@ impl Resolved<'_> {
         let mut diagnostic = piece
             .error(Code::UNKNOWN_REFERENCE, at, Place::Value, message)
             .with_help(suggest(name, "prompts", known.iter().copied()));
-        // The list of prompts is worth showing where it is near.
+        // In the same file, also show the list of prompts.
         if piece.prefix.is_empty() && piece.root.get("prompts").is_some() {
             let place = locate(piece.source, piece.root, "/prompts", Place::Key).span;
             diagnostic = diagnostic.with_related(piece.source, place, "the prompts are here");

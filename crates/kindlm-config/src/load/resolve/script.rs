@@ -1,6 +1,6 @@
-//! The variables that a script of the suite reads.
+//! Detection of the test variables that a script reads.
 
-/// The variables of the test that a script reads by name: `context.vars.name`, `context.vars['name']`.
+/// Returns the test variables that a script reads by name, as `context.vars.name` or `context.vars['name']`.
 pub(in crate::load) fn variables(code: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (at, start) in code.match_indices("context.vars") {

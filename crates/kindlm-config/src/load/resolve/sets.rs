@@ -15,29 +15,29 @@ use crate::load::{FILE, text};
 use crate::schema::SHAPES;
 use crate::written::AssertionSetEntry;
 
-/// The key under which prompts and tests refer to sets.
+/// The key of references to sets in prompts and tests.
 const KEY: &str = "assertionSets";
 
-/// Every set by its name; `None` for a broken one.
+/// All sets by name; `None` for a set with errors.
 #[derive(Debug, Default)]
 pub(in crate::load) struct Sets {
     names: Vec<String>,
     by_name: HashMap<String, Option<Vec<Value>>>,
-    /// The names that are referred to.
+    /// The names of the sets that prompts or tests refer to.
     used: HashSet<String>,
-    /// Rules that were put together before, by their text.
+    /// Compiled lists of rules, by their text.
     compiled: HashMap<String, Arc<Rules>>,
-    /// What the first rule of each id says, and where it stands.
+    /// The content of the first rule with each id, and the name of its set or prompt.
     said: HashMap<String, (Value, String)>,
 }
 
-/// Rules that are judged in one call: of a prompt, its sets, and the sets of a test.
+/// Rules that one request judges: those of a prompt, of its sets and of the sets of a test.
 #[derive(Debug, Default)]
 pub(in crate::load) struct Rules {
-    /// As they are written; null if there are none.
+    /// The rules as JSON; null if there are none.
     pub(in crate::load) value: Value,
     pub(in crate::load) checks: Arc<[Check]>,
-    /// Of the files that they name.
+    /// The digests of the files that the rules name.
     pub(in crate::load) files: Arc<[Fingerprint]>,
 }
 
@@ -60,7 +60,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Warns of sets without a reference: none of their rules is checked. Says nothing if tests could not be read.
+    /// Warns of sets that no prompt and no test uses. Reports nothing if tests have errors.
     pub(in crate::load) fn report_unused_sets(&mut self, piece: Piece<'_>) {
         if !self.sink.errors.is_empty() {
             return;
@@ -98,7 +98,7 @@ impl Resolved<'_> {
         self.set(inside, "", name, &root, Some(path))
     }
 
-    /// Reads a set: a list of rules, or a mapping with one under `assertions`.
+    /// Reads a set: a list of rules, or a mapping with a list under `assertions`.
     fn set(
         &mut self,
         piece: Piece<'_>,
@@ -138,8 +138,8 @@ impl Resolved<'_> {
         (self.sink.errors.len() == before).then_some(entry.assertions)
     }
 
-    /// Warns of rules that say different things under one id: a report tells how a rule fared by its id. `of` is what the
-    /// list belongs to.
+    /// Warns of different rules with the same id, because reports list the results of rules by id. `of` names the set
+    /// or prompt of the list.
     pub(in crate::load) fn note_ids(
         &mut self,
         piece: Piece<'_>,
@@ -168,8 +168,8 @@ impl Resolved<'_> {
         }
     }
 
-    /// Makes the check that judges these rules; problems are reported at `at`, where the list is written. Problems of the
-    /// first `reported` rules are left out, because they were reported elsewhere.
+    /// Compiles the check that judges these rules, and reports problems at `at`, the pointer of the list. It omits
+    /// problems of the first `reported` rules, because they are already reported at their own list.
     pub(in crate::load) fn rule_checks(
         &mut self,
         piece: Piece<'_>,
@@ -181,18 +181,18 @@ impl Resolved<'_> {
             return Vec::new();
         }
         let (checks, mut problems) = self.compile_rules(rules, None, &Map::new());
-        // Each test has its own variables, so the tests report the missing ones.
+        // Missing variables depend on the test, so each test reports its own.
         problems.retain(|problem| {
             !is_missing(problem) && rule_of(problem).is_none_or(|index| index >= reported)
         });
         self.sink.report(piece, at, problems);
-        // The one check is the list of rules.
+        // All rules are one check, so its place is that of the whole list.
         let list = checks.iter().cloned().map(|it| Check { at: String::new(), ..it });
         self.note_judged(piece, at, &list.collect::<Vec<_>>());
         checks
     }
 
-    /// Adds the rules of the sets that the entry at `at` refers to. What comes twice and is the same counts once.
+    /// Adds the rules of the sets that the entry at `at` refers to. Equal rules with the same id count once.
     pub(in crate::load) fn with_sets(
         &mut self,
         piece: Piece<'_>,
@@ -247,7 +247,7 @@ impl Resolved<'_> {
         rules
     }
 
-    /// The same rules, judged as the test says under `expect.judging`.
+    /// Returns the rules with the judge settings of the test (`expect.judging`).
     pub(in crate::load) fn judged_as(&mut self, test: &Value, rules: Arc<Rules>) -> Arc<Rules> {
         let Some(judging) = judging_of(test).filter(|_| !rules.checks.is_empty()) else {
             return rules;
@@ -258,7 +258,7 @@ impl Resolved<'_> {
         }
         let (checks, problems) = self.compile_rules(rules.list(), Some(judging), &Map::new());
         if problems.iter().any(|it| !is_missing(it)) {
-            // What is wrong with `judging` is told where the whole of `expect` is read.
+            // `judging` has errors. They are reported when the whole `expect` block is compiled.
             return rules;
         }
         let (value, files) = (rules.value.clone(), Arc::clone(&rules.files));
@@ -267,14 +267,14 @@ impl Resolved<'_> {
         judged
     }
 
-    /// Makes the check that judges these rules. Problems point from the list of rules, but for those of `judging`.
+    /// Compiles the check that judges these rules. Pointers of problems start at the list, except those of `judging`.
     fn compile_rules(
         &self,
         rules: &[Value],
         judging: Option<&Value>,
         vars: &Map<String, Value>,
     ) -> (Vec<Check>, Vec<Problem>) {
-        // The list form is the one way to make a check; pointers come back out of its wrapping.
+        // Checks are compiled from the list form only. The wrapper is removed from the pointers of problems below.
         let mut block = json!({"assert": [{"type": "prompt-assertion", "assertions": rules}]});
         if let Some(judging) = judging {
             block["judging"] = judging.clone();
@@ -286,7 +286,8 @@ impl Resolved<'_> {
         (checks, problems)
     }
 
-    /// Tells which variables the rules of a prompt and of sets name that a test has no value for; `at` leads to the test.
+    /// Reports variables that the rules of a prompt or set use and a test does not have. `at` is the pointer of the
+    /// test.
     pub(in crate::load) fn check_named(
         &mut self,
         piece: Piece<'_>,
@@ -311,12 +312,12 @@ impl Resolved<'_> {
     }
 }
 
-/// How a test has the rules of its prompt judged.
+/// Returns the judge settings of a test for the rules of its prompt.
 pub(in crate::load) fn judging_of(test: &Value) -> Option<&Value> {
     test.pointer("/expect/judging")
 }
 
-/// What a report tells about rules: how many they are, and what tells them from others.
+/// Returns the number of rules and their digest, for reports.
 pub(in crate::load) fn set_info(rules: &[Value]) -> AssertionSetInfo {
     let digest = rules.iter().fold(Digest::default(), Digest::value).finish();
     AssertionSetInfo {
@@ -326,12 +327,12 @@ pub(in crate::load) fn set_info(rules: &[Value]) -> AssertionSetInfo {
     }
 }
 
-/// The index of the rule that a problem points to.
+/// Returns the index of the rule that a problem points to.
 fn rule_of(problem: &Problem) -> Option<usize> {
     problem.pointer.split('/').nth(1)?.parse().ok()
 }
 
-/// True if something is only wrong for want of a variable.
+/// True if the only problem is a missing variable.
 fn is_missing(problem: &Problem) -> bool {
     matches!(problem.kind, ProblemKind::MissingVariable { .. })
 }

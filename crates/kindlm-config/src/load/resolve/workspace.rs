@@ -1,4 +1,4 @@
-//! Folders of their own for agents: that they can be made, and what they are made of.
+//! Workspaces of agents: the checks of their settings and files.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::Resolved;
 use crate::written::{HiddenEntry, HiddenTo, WorkspaceBlock};
 
-/// A workspace, and what tells it from others: its settings and the content of its files.
+/// A workspace with a digest of its settings and of the content of its files.
 #[derive(Clone, Debug)]
 pub(in crate::load) struct Workspace {
     pub(in crate::load) spec: Arc<WorkspaceSpec>,
@@ -20,7 +20,7 @@ pub(in crate::load) struct Workspace {
 }
 
 impl Resolved<'_> {
-    /// Looks for the files of a block, and at what its settings can do.
+    /// Makes a workspace from a block. Reports problems of its files and settings and returns `None`.
     pub(in crate::load) fn make_workspace(
         &mut self,
         piece: Piece<'_>,
@@ -83,7 +83,7 @@ impl Resolved<'_> {
         Some(Workspace { spec: Arc::new(spec), digest: digest.finish() })
     }
 
-    /// A file or folder that a block names.
+    /// Returns the digest and kind of a file or folder. Reports a path that cannot be read.
     fn tree(
         &mut self,
         piece: Piece<'_>,
@@ -100,7 +100,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Settings that do not go together, and paths that lead out.
+    /// Reports settings that exclude each other, invalid globs and paths outside of the workspace.
     fn check_settings(&mut self, piece: Piece<'_>, at: &str, block: &WorkspaceBlock) {
         let isolation = block.isolation;
         let word = isolation.as_str();
