@@ -1,4 +1,4 @@
-//! How long reading takes: `cargo run --release -p kindlm-config --example speed`.
+//! Measures the time for reading config files: `cargo run --release -p kindlm-config --example speed`.
 #![expect(clippy::print_stdout, reason = "it is a program for the terminal")]
 
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ prompts: { greet: { system: Be polite., user: 'Greet {{name}}.' } }
 tests:
 ";
 
-/// A suite with so many tests.
+/// Makes a suite with `count` tests.
 fn tests(count: usize) -> String {
     (0..count).fold(HEAD.to_owned(), |mut text, it| {
         let _ = write!(
@@ -33,7 +33,7 @@ fn tests(count: usize) -> String {
     })
 }
 
-/// A text repeated up to 50 MB.
+/// Makes a file of 50 MB by repeating a text.
 fn fill(start: &str, part: &str, end: &str) -> String {
     format!("{start}{}{end}", part.repeat(50_000_000 / part.len()))
 }

@@ -1,4 +1,4 @@
-//! Reads `kindlm.yaml` into a [`Suite`](kindlm_engine::Suite), or reports its problems with their places.
+//! Reads `kindlm.yaml` into a [`Suite`](kindlm_engine::Suite), or reports its problems.
 //!
 //! The reader continues after the first problem. Every [`Diagnostic`] has a place in the file, a message and usually a
 //! hint. Files come from [`Files`](kindlm_types::Files), and environment variables from a function. The crate itself
@@ -46,7 +46,9 @@ pub use load::{
 pub use schema::{json_schema, json_schema_with};
 pub use template::{Filled, fill};
 
-/// Parses YAML for checks whose values are files or texts (`Setup::yaml` of `kindlm-assertions`).
+/// Parses YAML for checks whose values are files or texts.
+///
+/// It is the function for `Setup::yaml` of `kindlm-assertions`.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The JSON Schemas of the configuration: for editors, and for checking its structure.
+//! The JSON Schemas of the config file, for editors and for the checks of the reader.
 
 use std::sync::LazyLock;
 
@@ -14,11 +14,10 @@ use crate::written::{
     SuiteBlock, TestEntry, TraceBlock, UploadBlock,
 };
 
-/// The compiled shapes. Constants, made when they are first needed: compiling them takes longer than
-/// checking a file.
+/// The compiled shapes. They are compiled on first use, because that takes longer than checking a file.
 #[derive(Debug)]
 pub(crate) struct Shapes {
-    /// The document, with models, prompts, tests and gates left open.
+    /// The document, without the items of models, prompts, tests and gates.
     pub(crate) root: Shape,
     pub(crate) model: Shape,
     pub(crate) prompt: Shape,
@@ -43,7 +42,7 @@ pub(crate) static SHAPES: LazyLock<Shapes> = LazyLock::new(|| Shapes {
     set: Shape::of::<AssertionSetEntry>(),
 });
 
-/// The parts of the document that are checked item by item.
+/// The schemas of the parts that are checked item by item.
 struct Items {
     models: Value,
     prompts: Value,
@@ -130,10 +129,10 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
     generator.subschema_for::<T>().to_value()
 }
 
-/// The JSON Schema of `kindlm.yaml`, for editors: completion, hovers and underlined mistakes.
+/// Returns the JSON Schema of `kindlm.yaml` for editors: completion, hovers and error marks.
 ///
-/// Draft 7, because that is what the YAML language server of editors supports whole; it ignores parts of
-/// newer drafts silently. The structure is what [`load`](crate::load) checks.
+/// The schema is draft 7, because the YAML language server of editors supports it completely. The server silently
+/// ignores parts of newer drafts. The structure is the one that [`load`](crate::load) checks.
 ///
 /// ```
 /// let schema = kindlm_config::json_schema();
@@ -144,7 +143,7 @@ pub fn json_schema() -> Value {
     json_schema_with(&kindlm_assertions::built_in(), &gates::built_in())
 }
 
-/// The same, where `expect` and `gates` may name the entries of these registries and no others.
+/// Returns the same schema, with other registries for `expect` and `gates`.
 pub fn json_schema_with(
     registry: &Registry,
     gate_registry: &kindlm_types::Registry<gates::Registration>,
@@ -173,7 +172,7 @@ pub fn json_schema_with(
         ]}}),
     };
     let mut document = root(&mut generator, items);
-    // With agents there may be no models; transcripts need none.
+    // Models are optional with agents or transcripts.
     document["required"] = json!(["kindlm", "project", "suite", "tests"]);
     document["anyOf"] = json!([
         {"required": ["models", "prompts"]},
@@ -202,7 +201,7 @@ pub fn json_schema_with(
     schema
 }
 
-/// Puts the assertions' own schema where tests and turns have an open `expect`.
+/// Adds the schemas of the assertions to the keys `expect` and `assertions`.
 fn add_expect(definitions: &mut Map<String, Value>, registry: &Registry) {
     let expect = embed(definitions, "Expect", kindlm_assertions::expect_schema(registry));
     definitions.insert("Expect".to_owned(), expect);
@@ -228,7 +227,7 @@ fn add_expect(definitions: &mut Map<String, Value>, registry: &Registry) {
     }
 }
 
-/// Moves the definitions of a schema to those of the document, under names of their own.
+/// Moves the definitions of a schema into those of the document. Their names get a prefix.
 fn embed(definitions: &mut Map<String, Value>, prefix: &str, mut schema: Value) -> Value {
     let own = schema.as_object_mut().and_then(|it| it.shift_remove("$defs"));
     rename(&mut schema, prefix);
@@ -251,7 +250,7 @@ fn rename(schema: &mut Value, prefix: &str) {
     });
 }
 
-/// References into `definitions`, and alone: draft 7 ignores everything beside them.
+/// Converts references to draft 7: they point into `definitions`, and have no keys beside them, which draft 7 ignores.
 fn to_draft_7(schema: &mut Value) {
     each(schema, &mut |map| {
         let Some(Value::String(target)) = map.get_mut("$ref") else { return };

@@ -1,4 +1,4 @@
-//! Finds where a shell command line may contain a value, and quotes the value for that place.
+//! Finds where a shell command line may contain a value, and quotes it.
 //!
 //! An unquoted value in `sh -c` would run as code. Therefore every value becomes exactly one piece of text inside its
 //! word. A value outside of quotes is quoted. A value inside quotes closes them, adds its own quotes and opens them
@@ -40,7 +40,7 @@ pub(crate) fn quote(value: &str, context: Context) -> Result<String, NulError> {
 const IN_SCRIPT: &str = "a script for another program (`sh -c`, `python -c`, `node -e`)";
 /// The description of the arguments of `eval`, for messages.
 const IN_EVAL: &str = "what `eval` reads";
-/// Programs that run an argument as code, each with the letter of the option before that argument.
+/// Programs that run an argument as code, with the option letter before it.
 const INTERPRETERS: [(&str, char); 12] = [
     ("sh", 'c'),
     ("ash", 'c'),
@@ -200,8 +200,7 @@ impl Scanner<'_> {
         width
     }
 
-    /// Handles escapes and expansions, which mean the same inside and outside of double quotes. Returns the bytes to
-    /// skip.
+    /// Handles escapes and expansions with equal meaning inside and outside of quotes (`"`). Returns the bytes to skip.
     fn escape_or_expansion(&mut self, rest: &str) -> Option<usize> {
         if let Some(escaped) = rest.strip_prefix('\\') {
             return Some(1 + escaped.chars().next().map_or(0, char::len_utf8));

@@ -1,8 +1,8 @@
 //! Texts with `{{variables}}`.
 //!
-//! A placeholder is `{{name}}` with letters, digits, `_` and `.`, and no spaces; everything else stays as it
-//! is, so prompts may contain JSON, Mustache or Jinja. `{{env.NAME}}` is an environment variable. Values are
-//! put in once: what they contain is not read again.
+//! A placeholder is `{{name}}` with letters, digits, `_` and `.`, but no spaces. All other text stays unchanged, so
+//! prompts may contain JSON, Mustache or Jinja. `{{env.NAME}}` is an environment variable. Placeholders inside of
+//! values are not replaced.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,52 +17,55 @@ use serde_json::{Map, Value};
 
 use crate::shell::{self, Context};
 
-/// A part of a template.
+/// A part of a plain template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Text as it is: a range of the template.
+    /// Plain text, as a range of the template.
     Text(Range<usize>),
-    /// A placeholder: the range with its braces, and its name.
+    /// A placeholder: its range including the braces, and its name.
     Placeholder(Range<usize>, String),
 }
 
-/// A template, read once.
+/// A parsed template.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
     text: String,
     parts: Vec<Part>,
-    /// What looks like a placeholder and is text: its range, and the range of the name that is probably meant.
+    /// Text that looks like a placeholder: its range, and the range of the name that is probably meant.
     lookalikes: Vec<(Range<usize>, Range<usize>)>,
-    /// Tags of Jinja, such as `{% if x %}`, that are text here.
+    /// Jinja tags such as `{% if x %}` in a plain template, where they are only text.
     tags: Vec<Range<usize>>,
-    /// If it is Jinja, or JSON with texts that are.
+    /// The Jinja data; `None` for a plain template.
     jinja: Option<Jinja>,
 }
 
-/// What is known about a Jinja template.
+/// The data of a template with Jinja, or of JSON whose texts are Jinja.
 #[derive(Clone, Debug)]
 struct Jinja {
-    /// Environment variables that it puts in as they are, with where that is said. What is done with others may be made
-    /// for those that are not set.
+    /// Environment variables that the template only inserts, with their places.
+    ///
+    /// If one is unset, that is an error. Variables in other expressions are left out, because these may handle an
+    /// unset one.
     plain_env: Vec<(String, Range<usize>)>,
-    /// The JSON whose texts are templates, if it is some.
+    /// The parsed JSON, if the template is JSON.
     json: Option<Value>,
 }
 
-/// A text with its variables filled in, and what could not be.
+/// A text after its variables were filled in, and the variables without a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filled {
-    /// The text. What has no value is left as it was written.
+    /// The text. Placeholders without a value are unchanged.
     pub text: String,
-    /// Variables without a value, in the order of the text, each once.
+    /// The variables without a value, without duplicates, in the order of the text.
     pub missing: Vec<String>,
-    /// Environment variables (without `env.`) without a value, in the order of the text, each once.
+    /// The environment variables without a value, as names without `env.`. They have no duplicates and the order of the
+    /// text.
     pub unset: Vec<String>,
 }
 
 /// Fills in the variables of a text.
 ///
-/// A text is put in as it is, any other value as JSON. Environment variables are asked for by name.
+/// Text values are inserted unchanged, and other values as JSON. `env` returns the value of an environment variable.
 ///
 /// ```
 /// use serde_json::json;
@@ -84,25 +87,25 @@ pub fn fill(
     Template::read(template).fill(vars, env)
 }
 
-/// A template whose environment variables are put in, waiting for those of a test.
+/// A template whose environment variables are filled in. It waits for the variables of a test.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Form {
-    /// Text with places for variables.
+    /// A plain template, as texts and variables.
     Plain(Box<[Slot]>),
-    /// A Jinja template, with the environment variables that it reads.
+    /// A Jinja template, with the environment variables that it uses.
     Jinja(Arc<str>, Arc<Map<String, Value>>),
-    /// JSON with texts that are such templates.
+    /// JSON whose texts are Jinja templates, with their environment variables.
     Json(Arc<Value>, Arc<Map<String, Value>>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
     Text(Box<str>),
-    /// A variable, and how its value is quoted if it becomes part of a command line.
+    /// A variable, and its quoting if it is part of a command line.
     Variable(Box<str>, Option<Context>),
 }
 
-/// Why a form cannot be filled in.
+/// An error while filling in a form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FormError {
     #[error("the variable `{0}` has no value")]
@@ -144,7 +147,7 @@ impl Form {
         Ok(text)
     }
 
-    /// What a Jinja template uses and has no value; nothing of any other. Where it cannot be rendered, why.
+    /// Returns the variables of a Jinja template without a value. A plain template has none.
     pub(crate) fn missing(&self, vars: &Map<String, Value>) -> Result<Vec<Missing>, Unrendered> {
         let found = |variables: &Variables, text: &str| {
             let absent = |why| Unrendered { why, absent: variables.absent(text) };
@@ -165,12 +168,12 @@ impl Form {
                 first?;
             }
         }
-        // What of the environment is not set is told by its own name.
+        // `plain_env` is used to report unset environment variables by their own names.
         missing.retain(|it| vars.contains_key("env") || !it.name.starts_with("env."));
         Ok(missing)
     }
 
-    /// Adds what tells this form from others.
+    /// Adds the content of the form to a digest.
     pub(crate) fn digest(&self, digest: Digest) -> Digest {
         let with_env = |digest: Digest, env: &Map<String, Value>| {
             env.iter().fold(digest, |digest, (name, it)| digest.text(name).value(it))
@@ -189,14 +192,14 @@ impl Form {
     }
 }
 
-/// Why a template cannot be rendered.
+/// An error while rendering a Jinja template.
 pub(crate) struct Unrendered {
     pub(crate) why: String,
-    /// The variables that it needs and that are not there.
+    /// The variables that the template needs and the test does not have.
     pub(crate) absent: Vec<String>,
 }
 
-/// What stands for a placeholder.
+/// The result of looking up a placeholder.
 pub(crate) enum Looked {
     Value(String),
     Missing,
@@ -204,7 +207,7 @@ pub(crate) enum Looked {
 }
 
 impl Template {
-    /// Reads a template. Never fails: what is not a placeholder is text.
+    /// Parses a plain template. It accepts any text, because everything but placeholders is plain text.
     pub(crate) fn read(text: &str) -> Self {
         let mut parts = Vec::new();
         let mut lookalikes = Vec::new();
@@ -229,7 +232,7 @@ impl Template {
                 lookalikes.push((open..open + length, open + name.start..open + name.end));
                 from = open + length;
             } else {
-                // The second brace may be the first of a placeholder: `{{{a}}}`.
+                // The second brace may be the first one of a placeholder, as in `{{{a}}}`.
                 from = open + 1;
             }
         }
@@ -239,14 +242,14 @@ impl Template {
         Self { text: text.to_owned(), parts, lookalikes, tags: tags(text), jinja: None }
     }
 
-    /// Reads a Jinja template; the error says what is wrong with it.
+    /// Parses a Jinja template. The error describes the first syntax problem.
     pub(crate) fn jinja(text: &str) -> Result<Self, Fault> {
         let mut jinja = Jinja { plain_env: Vec::new(), json: None };
         jinja.add(text, text)?;
         Ok(Self::of(text, jinja))
     }
 
-    /// Reads JSON whose texts are Jinja templates; the error says what is wrong with it.
+    /// Parses JSON whose texts are Jinja templates. The error describes the first syntax problem.
     pub(crate) fn json(text: &str) -> Result<Self, Fault> {
         let json: Value = serde_json::from_str(text).map_err(|err| Fault {
             message: format!("it is not JSON: {err}"),
@@ -265,13 +268,13 @@ impl Template {
         Self { text: text.to_owned(), parts, lookalikes, tags, jinja: Some(jinja) }
     }
 
-    /// The environment variables that a Jinja template puts in as they are, with where that is said.
+    /// Returns environment variables that a Jinja template only inserts, with places.
     pub(crate) fn plain_env(&self) -> impl Iterator<Item = (&str, &Range<usize>)> {
         let all = self.jinja.iter().flat_map(|it| &it.plain_env);
         all.map(|(name, range)| (name.as_str(), range))
     }
 
-    /// The names of all placeholders with where they are.
+    /// Returns the ranges and names of all placeholders.
     pub(crate) fn placeholders(&self) -> impl Iterator<Item = (&Range<usize>, &str)> {
         self.parts.iter().filter_map(|it| match it {
             Part::Placeholder(range, name) => Some((range, name.as_str())),
@@ -279,24 +282,24 @@ impl Template {
         })
     }
 
-    /// What looks like a placeholder and is text, with the names that are probably meant.
+    /// Returns texts that look like a placeholder, with the name probably meant.
     pub(crate) fn lookalikes(&self) -> impl Iterator<Item = (&Range<usize>, &str)> {
         self.lookalikes.iter().map(|(range, name)| (range, &self.text[name.clone()]))
     }
 
-    /// Tags of Jinja that are text.
+    /// Returns the Jinja tags of a plain template.
     pub(crate) fn tags(&self) -> &[Range<usize>] {
         &self.tags
     }
 
-    /// The text as it was written.
+    /// Returns the text of the template.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The template with its environment variables put in. What has no value there stays as it was written.
+    /// Fills in the environment variables. Placeholders of unset ones stay unchanged.
     ///
-    /// `contexts` has what surrounds each placeholder, if the text is a command line.
+    /// For a command line, `contexts` has the quoting around each placeholder.
     pub(crate) fn form(
         &self,
         env: &dyn Fn(&str) -> Option<String>,
@@ -331,7 +334,7 @@ impl Template {
         self.parts.iter().map(slot).collect::<Result<_, _>>().map(Form::Plain)
     }
 
-    /// Fills in the variables.
+    /// Fills in all variables, including those of the environment.
     fn fill(&self, vars: &Map<String, Value>, env: &dyn Fn(&str) -> Option<String>) -> Filled {
         let mut filled = Filled::default();
         let mut seen = BTreeSet::new();
@@ -364,9 +367,9 @@ impl Template {
 }
 
 impl Jinja {
-    /// Takes in a template that is a text, or a part of one.
+    /// Adds a Jinja template, which is the whole text or a part of it.
     fn add(&mut self, template: &str, text: &str) -> Result<(), Fault> {
-        // Where the part stands in the text, if it stands there as it is.
+        // The position of the part in the text. JSON escapes can make it differ from the text.
         let start = text.find(template);
         let read = kindlm_template::read(template).map_err(|fault| Fault {
             range: fault.range.clone().zip(start).map(|(it, at)| it.start + at..it.end + at),
@@ -374,7 +377,7 @@ impl Jinja {
         })?;
         for (name, it) in read.alone {
             if !read.entangled.iter().any(|(it, _)| *it == name) {
-                // Where the part does not stand in the text as it is, the whole text has to do.
+                // Without a known position, the range is empty and the whole text is marked.
                 let range = start.map_or(0..0, |at| it.start + at..it.end + at);
                 self.plain_env.push((name, range));
             }
@@ -392,7 +395,7 @@ impl Jinja {
     }
 }
 
-/// A value with all its texts rendered.
+/// Renders all texts of a JSON value.
 fn filled(json: &Value, variables: &Variables) -> Result<Value, String> {
     Ok(match json {
         Value::String(text) => Value::String(variables.render(text)?),
@@ -407,7 +410,7 @@ fn filled(json: &Value, variables: &Variables) -> Result<Value, String> {
     })
 }
 
-/// Where a part of a text is in its file, if it stands there as it is.
+/// Returns the place of a part of a text in its file. `None` if YAML escapes make it differ from the file.
 pub(crate) fn place_of(
     text: &str,
     part: &Range<usize>,
@@ -421,11 +424,10 @@ pub(crate) fn place_of(
     Some(Span::new(start, start + needle.len()))
 }
 
-/// What looks like a placeholder at the beginning of a text: its length, and where the name is that is probably
-/// meant.
+/// Finds text that looks like a placeholder at the start. Returns its length and the range of the probable name.
 ///
-/// Spaces, filters, dashes and expressions are what other template languages allow; what begins otherwise (`{{#each}}`,
-/// `{{.Name}}`, JSON) belongs to them alone.
+/// Other template languages allow spaces, filters, dashes and expressions. Other beginnings (`{{#each}}`, `{{.Name}}`,
+/// JSON) can only belong to those languages.
 fn lookalike(text: &str) -> Option<(usize, Range<usize>)> {
     let line = text.get(2..)?.split('\n').next()?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
@@ -444,10 +446,10 @@ fn lookalike(text: &str) -> Option<(usize, Range<usize>)> {
     (width == name.len() || is_expression()).then_some((end + 4, start..start + width))
 }
 
-/// How many characters a tag has at most; what is longer is text.
+/// The most characters of a tag. A longer text is not a tag.
 const LONGEST_TAG: usize = 500;
 
-/// The tags of Jinja in a text.
+/// Finds the Jinja tags in a text.
 fn tags(text: &str) -> Vec<Range<usize>> {
     const TAGS: [&str; 20] = [
         "block",
@@ -482,7 +484,7 @@ fn tags(text: &str) -> Vec<Range<usize>> {
     text.match_indices("{%").filter_map(tag).collect()
 }
 
-/// The value of a placeholder. `env.` never means a variable of the test.
+/// Returns the value of a placeholder. `env.` always means an environment variable, never one of the test.
 pub(crate) fn look_up(
     name: &str,
     vars: &Map<String, Value>,
@@ -500,7 +502,7 @@ pub(crate) fn look_up(
     }
 }
 
-/// A value as it is put into a text.
+/// Formats a value for insertion into a text.
 fn written(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),

@@ -1,7 +1,7 @@
-//! Which files a program is made of: the one that is named, and those that it imports or reads by name.
+//! Finds the files that belong to a program: its main file, and the files that it imports or names.
 //!
-//! Texts are searched and not parsed. A file too many costs a run that was not needed, one too few keeps the verdict of
-//! a program that is gone. Packages of npm and pip, and paths that a program puts together, are not followed.
+//! The search scans texts and does not parse them. A file too many only causes a run that was not needed. A missed file
+//! would keep results of an outdated program. Packages of npm and pip, and paths built at run time, are not followed.
 
 mod search;
 #[cfg(test)]
@@ -17,13 +17,14 @@ use serde_json::Value;
 
 use search::{Language, Search, joined};
 
-/// The most files that one program is followed to.
+/// The most files that belong to one program.
 const MOST: usize = 4096;
-/// Files by their paths below the folder of the config file, each with a digest of its content.
+/// Paths below the folder of the config file, with digests of the files' content.
 pub type Parts = BTreeMap<String, Fingerprint>;
 
-/// Follows programs to what they import and name. However often it is asked, each file is read once: it lives as long as
-/// what is asked about may be taken not to change.
+/// Finds the files that programs import and name.
+///
+/// It reads each file only once. Create a new value when files may have changed.
 ///
 /// ```
 /// use kindlm_config::Programs;
@@ -41,9 +42,9 @@ pub struct Programs<'a> {
 
 #[derive(Default)]
 struct Known {
-    /// By path; `None` for what is not there.
+    /// Files by path; `None` for a file that does not exist.
     files: HashMap<String, Option<File>>,
-    /// What was found from these files.
+    /// Results by the set of their start files.
     found: HashMap<BTreeSet<String>, (Arc<Parts>, Fingerprint)>,
 }
 
@@ -53,7 +54,7 @@ struct File {
 }
 
 enum Imports {
-    /// The text has not been searched.
+    /// The language and the text, which has not been searched.
     In(Language, Arc<str>),
     Found(Arc<BTreeSet<String>>),
 }
@@ -65,28 +66,30 @@ impl fmt::Debug for Programs<'_> {
 }
 
 impl<'a> Programs<'a> {
-    /// Programs among these files.
+    /// Creates a search in these files.
     pub fn new(files: &'a dyn Files) -> Self {
         Self { files, known: Mutex::default() }
     }
 
-    /// The files that the configuration of a provider or an agent names, and all that these import.
+    /// Returns the files that the config of a provider or agent names, and their imports.
     ///
-    /// Files are named as `file://path`, under the key `file`, and as words of a command line under `command` and `args`,
-    /// which runs in the folder `cwd`. Files that cannot be read are left out; the code that needs one reports it.
+    /// The configuration names files as `file://path`, under the key `file`, and as words of a command line under
+    /// `command` and `args`. The command line runs in the folder `cwd`. Files that cannot be read are left out, because
+    /// the code that uses them reports the error.
     pub fn named_in(&self, config: &Value) -> Arc<Parts> {
         let cwd = config.get("cwd").and_then(Value::as_str).unwrap_or_default();
         self.all(|search| search.named_in("", config, cwd)).0
     }
 
-    /// Tells whether anything has changed in the files that a command line names, and in what these import; `None` where
-    /// it names none.
+    /// Returns a digest of the files that a command line names, and of their imports.
+    ///
+    /// `None` if the command line names no file.
     pub fn of_command(&self, line: &str) -> Option<Fingerprint> {
         let (parts, digest) = self.all(|search| search.words("", line));
         (!parts.is_empty()).then_some(digest)
     }
 
-    /// A file and all that it imports; empty if it cannot be read.
+    /// Returns a file and its imports. The result is empty if the file cannot be read.
     pub(crate) fn of(&self, path: &str) -> Arc<Parts> {
         self.all(|search| {
             search.take(&joined("", path));
@@ -143,7 +146,7 @@ impl<'a> Programs<'a> {
     }
 }
 
-/// True if a file may import others.
+/// True if the search knows the language of the file, so that it may import others.
 pub(crate) fn is_program(path: &str) -> bool {
     Language::by_ending(path).is_some()
 }

@@ -1,4 +1,4 @@
-//! What one text imports and names.
+//! Finds the files that one text imports or names.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -10,17 +10,17 @@ use serde_json::Value;
 
 use super::{File, Imports};
 
-/// The longest text between quotes that is taken for a path, in bytes.
+/// The longest quoted text that may be a path, in bytes.
 const LONGEST: usize = 256;
-/// How programs are told the folder of the config file.
+/// The prefixes of paths from the folder of the config file.
 const SUITE: [&str; 2] = ["$KINDLM_SUITE/", "${KINDLM_SUITE}/"];
-/// Endings that a relative import of JavaScript may leave out, each also of an `index` file.
+/// Extensions that a JavaScript import may omit, also for `index` files.
 const IMPLIED: [&str; 7] = [".js", ".cjs", ".mjs", ".json", ".ts", ".cts", ".mts"];
-/// TypeScript files are imported under the names that they will have as JavaScript.
+/// JavaScript extensions in imports, with those of the TypeScript source.
 const TYPESCRIPT: [(&str, &str); 3] = [(".js", ".ts"), (".mjs", ".mts"), (".cjs", ".cts")];
-/// The endings of JavaScript.
+/// The extensions of JavaScript and TypeScript.
 const JAVASCRIPT: [&str; 6] = ["js", "cjs", "mjs", "ts", "cts", "mts"];
-/// What files that programs read end with, and programs that are not JavaScript.
+/// The extensions of data files, and of programs in other languages.
 const ENDINGS: [&str; 18] = [
     "json", "py", "rb", "sh", "bash", "pl", "php", "jsonl", "csv", "tsv", "txt", "md", "yaml",
     "yml", "toml", "xml", "html", "wasm",
@@ -35,7 +35,7 @@ pub(super) enum Language {
 }
 
 impl Language {
-    /// By the ending of a file, or by its first line, which says who runs it.
+    /// Returns the language by the extension of the file, or else by its first line.
     fn of(path: &str, text: &str) -> Option<Self> {
         Self::by_ending(path).or_else(|| Self::by_first_line(text))
     }
@@ -51,7 +51,7 @@ impl Language {
         })
     }
 
-    /// `#!/usr/bin/env -S python3 -u`, `#!/bin/sh`, …
+    /// Returns the language of a first line such as `#!/usr/bin/env python3`.
     fn by_first_line(text: &str) -> Option<Self> {
         let words = text.strip_prefix("#!")?.lines().next()?.split_whitespace();
         let mut names = words.map(|it| it.rsplit('/').next().unwrap_or(it));
@@ -66,7 +66,7 @@ impl Language {
     }
 }
 
-/// Gathers files that are there.
+/// Collects existing files.
 pub(super) struct Search<'s> {
     files: &'s dyn Files,
     known: &'s mut HashMap<String, Option<File>>,
@@ -84,7 +84,7 @@ impl<'s> Search<'s> {
         search.found
     }
 
-    /// Adds a file if it can be read; says whether it is there.
+    /// Adds a file if it can be read. Returns true if the file exists.
     pub(super) fn take(&mut self, path: &str) -> bool {
         if path.is_empty() || self.found.contains(path) {
             return !path.is_empty();
@@ -119,7 +119,7 @@ impl<'s> Search<'s> {
         match config {
             Value::String(text) => {
                 if let Some(named) = text.strip_prefix("file://") {
-                    // Behind the path may stand the name of a function.
+                    // A function name may follow the path, after a colon.
                     let ends = named.match_indices(':').map(|(at, _)| at).chain([named.len()]);
                     let paths: Vec<String> =
                         ends.filter_map(|end| Some(joined("", named.get(..end)?))).collect();
@@ -138,18 +138,19 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// The words of a command line, or of a script of the shell, that are files. It runs in the folder of the config file,
-    /// or in one below, and goes to others with `cd`.
+    /// Collects the files among the words of a command line or shell script.
+    ///
+    /// It starts in the folder `cwd` below the config file and follows `cd`.
     pub(super) fn words(&mut self, cwd: &str, text: &str) {
         let apart = |it: char| it.is_whitespace() || "\"'`;|&<>()=,".contains(it);
         let mut folders = vec![joined("", cwd)];
-        // What it writes, it does not depend on.
+        // A file that the script writes itself is no input of it.
         let mut written = BTreeSet::new();
         let (mut goes, mut writes) = (false, false);
         for piece in text.split_inclusive(apart) {
             let word = piece.trim_end_matches(apart);
             let of_suite = SUITE.iter().find_map(|it| word.strip_prefix(it));
-            // Options, variables, and what lies outside are no files of the project.
+            // Options, variables, addresses and paths outside of the project are no files of it.
             let is_path = !word.starts_with(['-', '/', '$', '~']) && !word.contains("://");
             if !word.is_empty() && word.len() <= LONGEST {
                 if std::mem::take(&mut writes) {
@@ -173,7 +174,8 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// `from './x'`, `import './x'`, `import('./x')`, `require('./x')`, `readFileSync('./x.json')`, …
+    /// Collects the relative imports and quoted paths of JavaScript. Examples: `from './x'`, `import('./x')`,
+    /// `require('./x')`, `readFileSync('./x.json')`.
     fn javascript(&mut self, folder: &str, text: &str) {
         for quoted in quoted(text) {
             if is_relative(quoted) && !self.beside(folder, quoted) {
@@ -196,14 +198,14 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// Texts between quotes that name a file by its ending.
+    /// Collects quoted texts that have the extension of a file.
     fn quoted(&mut self, folder: &str, text: &str) {
         for quoted in quoted(text) {
             self.beside(folder, quoted);
         }
     }
 
-    /// Takes a file that is named from the folder of the program, or from that of the config file, where it runs.
+    /// Adds a file next to the program or below the config file's folder. The program runs in the latter.
     fn beside(&mut self, folder: &str, named: &str) -> bool {
         let path_like = !named.contains(|it: char| it.is_whitespace() || "*?<>|\"'`$".contains(it));
         if !path_like || named.contains("://") || !ending(named).is_some_and(is_known) {
@@ -214,7 +216,7 @@ impl<'s> Search<'s> {
         (!folder.is_empty() && self.take(&joined("", named))) || here
     }
 
-    /// `import a.b`, `from a import b`, `from . import b`: from the folder of the program, or that of the config file.
+    /// Collects `import a.b`, `from a import b` and `from . import b`, from the same two folders as other files.
     fn python(&mut self, folder: &str, text: &str) {
         for line in python_lines(text) {
             for statement in line.split(';') {
@@ -259,7 +261,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// `require_relative 'x'`, `require './x'`, `load 'x.rb'`.
+    /// Collects `require_relative 'x'`, `require './x'` and `load 'x.rb'`.
     fn ruby(&mut self, folder: &str, text: &str) {
         for line in text.lines().filter(|it| it.contains("require")) {
             for quoted in quoted(line) {
@@ -294,7 +296,7 @@ fn read(files: &dyn Files, path: &str) -> Option<File> {
             let imports = language.map_or_else(nothing, |it| Imports::In(it, text));
             Some(File { digest, imports })
         }
-        // To read all of it may take minutes, and no program is that large: a change of its size has to do.
+        // Such a file is no program, and reading it may take minutes. Its digest only covers the size.
         Err(FileError::TooLarge { bytes, .. }) => {
             let digest = Digest::default().text("too large").number(bytes).finish();
             Some(File { digest, imports: nothing() })
@@ -308,7 +310,7 @@ fn read(files: &dyn Files, path: &str) -> Option<File> {
     }
 }
 
-/// The lines of a Python program; an import that is written on several lines is one.
+/// Returns the lines of a Python program. An import over several lines is joined to one line.
 fn python_lines(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
     let mut lines = text.lines();
     std::iter::from_fn(move || {
@@ -323,7 +325,7 @@ fn python_lines(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
     })
 }
 
-/// True if an import of Python goes on in the next line.
+/// True if a Python import continues on the next line.
 fn is_open(line: &str) -> bool {
     let statement = line.trim_start();
     if !statement.starts_with("import ") && !statement.starts_with("from ") {
@@ -338,8 +340,9 @@ fn without_comment(line: &str) -> &str {
     line.split('#').next().unwrap_or_default()
 }
 
-/// The texts between two of the same quotes on one line. An apostrophe in a comment opens no text for the rest of the
-/// line, as each quote is tried as the first.
+/// Returns the quoted texts of each line.
+///
+/// Every quote may open a text. Therefore an apostrophe in a comment does not hide the quotes behind it.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| {
         line.match_indices(['"', '\'', '`']).filter_map(|(at, quote)| {
@@ -351,7 +354,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A path from a folder, without `.` and `..` where they can be resolved.
+/// Joins a folder and a path, and resolves `.` and `..` where possible.
 pub(super) fn joined(folder: &str, path: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|it| !it.is_empty()).collect();
     for part in path.split('/') {

@@ -1,4 +1,4 @@
-//! What programs are followed to.
+//! Tests of the search for imports.
 
 use kindlm_types::FileError;
 use serde_json::json;
@@ -130,7 +130,7 @@ fn a_configuration_names_files() {
     }
 }
 
-/// Counts how often files are read that are there.
+/// Files that count the successful reads.
 struct Counted(Texts, std::sync::atomic::AtomicU32);
 
 impl Files for Counted {
@@ -162,7 +162,7 @@ fn each_file_is_read_once_however_often_it_is_asked_for() {
     assert_eq!(programs.of_command("echo hello"), None);
 }
 
-/// A file of this many bytes. Reading it to its end fails the test.
+/// A file of this many bytes. Reading all of it fails the test.
 struct Large(u64);
 
 impl Files for Large {

@@ -16,7 +16,7 @@ const UNKNOWN: usize = 50;
 /// The keys whose items are checked later, one by one.
 const OPEN: [&str; 4] = ["models", "prompts", "tests", "gates"];
 
-/// A document whose shape is checked, except the items of models, prompts, tests and gates.
+/// A document with a checked shape, except the items of some keys. The keys are in [`OPEN`].
 ///
 /// Those items are checked when they are resolved.
 #[derive(Debug)]
@@ -173,7 +173,7 @@ fn take_back(document: &mut Value, lent: &[&str]) {
     }
 }
 
-/// Removes the providers that the schema of the document does not contain, and returns them.
+/// Removes and returns the providers that are not in the schema of the document.
 ///
 /// These are providers with a `type`, and providers that the caller has added.
 fn take_typed(known: &Providers, document: &mut Value) -> Vec<(String, Value)> {
@@ -211,7 +211,7 @@ fn put_back(document: &mut Value, typed: Vec<(String, Value)>) {
     }
 }
 
-/// Returns the shape problems of a provider that the schema of the document does not contain.
+/// Returns the shape problems of a provider that [`take_typed`] has removed.
 fn typed_problems(known: &Providers, name: &str, config: &Value) -> Vec<Problem> {
     let at = format!("/providers/{}", pointer::segment(name));
     let Some((registration, own)) = kindlm_providers::configured(known, name, config) else {

@@ -51,7 +51,7 @@ pub struct Sources<'a> {
     pub files: &'a dyn Files,
     /// The lookup of environment variables for `{{env.NAME}}`. It is not used for secrets.
     pub env: &'a dyn Fn(&str) -> Option<String>,
-    /// The runner of the programs in a promptfoo config that generate prompts, tests and variables.
+    /// The runner of programs that generate parts of a promptfoo config. These parts are prompts, tests and variables.
     pub scripts: Arc<RunScript>,
     /// The compiler of the scripts of checks. If `None`, syntax errors in scripts are found only when they run.
     pub compile_script: Option<Arc<CompileScript>>,
@@ -220,7 +220,7 @@ struct Surroundings<'a> {
     known_providers: &'a Providers,
     /// The files that assertions refer to, with their digests.
     referred: &'a Referred<'a>,
-    /// True for a translated promptfoo config, in which a missing variable is an empty text.
+    /// True for a translated promptfoo config. In it, a missing variable is an empty text.
     is_translated: bool,
     /// True to load only providers and models.
     only_models: bool,

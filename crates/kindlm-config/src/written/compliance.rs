@@ -3,17 +3,17 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A report for auditors.
+/// The settings of the compliance report for auditors.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct ComplianceBlock {
-    /// True if the report is written by every run.
+    /// True if every run writes the report. Default: false.
     pub(crate) enabled: bool,
-    /// The rules that the report follows.
+    /// The regulation that the report follows. Default: `eu-ai-act`.
     pub(crate) framework: Framework,
-    /// The folder for the report, relative to the config file.
+    /// The folder for the report, relative to the config file. Default: `./compliance-reports`.
     pub(crate) output_dir: String,
-    /// The description of the system for the report.
+    /// The description of the system under test, for the report.
     pub(crate) metadata: Metadata,
 }
 
@@ -28,14 +28,14 @@ impl Default for ComplianceBlock {
     }
 }
 
-/// The rules that the report follows.
+/// The regulation that the report follows.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Framework {
     /// The EU AI Act, Annex IV.
     #[default]
     EuAiAct,
-    /// Your own.
+    /// A framework of your own.
     Custom,
 }
 
@@ -48,21 +48,21 @@ impl Framework {
     }
 }
 
-/// The system under test, in words.
+/// The description of the system under test.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Metadata {
-    /// Its name.
+    /// The name of the system.
     pub(crate) system_name: Option<String>,
-    /// Its version.
+    /// The version of the system.
     pub(crate) system_version: Option<String>,
-    /// Its risk class.
+    /// The risk class of the system.
     pub(crate) risk_level: Option<RiskLevel>,
-    /// The operator.
+    /// The operator of the system.
     pub(crate) operator: Option<String>,
-    /// Its purpose.
+    /// The intended purpose of the system.
     pub(crate) intended_purpose: Option<String>,
-    /// The governance of its data.
+    /// Notes on the governance of the system's data.
     pub(crate) data_governance_notes: Option<String>,
 }
 

@@ -1,6 +1,6 @@
-//! The configuration as it is written: types that serde reads, and from whose schemas editors help.
+//! The types of the config file, for deserialization and for the JSON Schema.
 //!
-//! Doc comments here are what a user sees as a hover in the editor and as help under a diagnostic.
+//! Editors show these doc comments when a user points at a key. Diagnostics show their first paragraph as help.
 
 mod compliance;
 mod model;
@@ -21,7 +21,7 @@ pub(crate) use test::{Response, TestEntry, Tool, ToolAnswer, Transforms};
 pub(crate) use trace::{TraceBlock, UploadBlock};
 pub(crate) use workspace::{HiddenEntry, HiddenTo, WorkspaceBlock};
 
-/// The description of the suite.
+/// The name and description of the suite.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct SuiteBlock {
@@ -31,20 +31,20 @@ pub(crate) struct SuiteBlock {
     /// The purpose of the suite.
     #[serde(default)]
     pub(crate) description: Option<String>,
-    /// Words to group suites by.
+    /// Words to group suites by, in reports.
     #[serde(default)]
     pub(crate) tags: Vec<String>,
 }
 
-/// A number that reports make out of named scores.
+/// A number that reports compute from named scores.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DerivedEntry {
-    /// Its name in reports, and in the formulas after it.
+    /// The metric's name in reports, and in the formulas of later metrics.
     #[schemars(length(min = 1))]
     pub(crate) name: String,
-    /// A formula over the names of scores, each of which stands for its weighted sum over the executions of a model;
-    /// `__count` is the number of executions. `2 * P * R / (P + R)`, `tone / __count`, `max(a, b)`.
+    /// The formula, such as `2 * P * R / (P + R)`, `tone / __count` or `max(a, b)`. Each name of a score stands for its
+    /// weighted sum over the executions of a model. `__count` is the number of executions.
     #[schemars(length(min = 1))]
     pub(crate) value: String,
 }
@@ -53,28 +53,30 @@ pub(crate) struct DerivedEntry {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct DefaultsBlock {
-    /// The number of runs of each test on each model.
+    /// The number of repeats of each test on each model. Default: 1.
     #[schemars(range(min = 1, max = 10_000))]
     pub(crate) repeat: u32,
-    /// The number of requests and commands that run at once.
+    /// The most requests and commands that run at the same time. Default: 4.
     #[schemars(range(min = 1, max = 4096))]
     pub(crate) concurrency: u32,
-    /// The time limit of one request or command, in milliseconds.
+    /// The time limit of one request or command, in milliseconds. Default: 60000.
     #[schemars(range(min = 1))]
     pub(crate) timeout_ms: u64,
-    /// The model that judges: an id from `models`, or `provider:model`; the first model if absent. The same as
-    /// `judge.model`.
+    /// The judge model: an id from `models`, or `provider:model`. Default: the first model. `judge.model` means the
+    /// same.
     #[schemars(length(min = 1))]
     pub(crate) judge_model: Option<String>,
-    /// The judges, the number of samples, and the rule that joins several judgements.
+    /// The judge models, the number of samples, and the rule for combining verdicts.
     pub(crate) judge: JudgeBlock,
-    /// The share of a test's repeats that must pass, from 0 to 1.
+    /// The share of a test's repeats that must pass, from 0 to 1. Default: 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) pass_rate_min: f64,
-    /// The weighted mean score from which an execution passes, whichever of its checks failed; every check must hold if absent.
+    /// The weighted mean score at which an execution passes, even if some checks fail. If absent, every check must
+    /// pass.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) threshold: Option<f64>,
-    /// A folder of its own for each execution of a test with a `command` or an `agent`; what changes in it is evidence.
+    /// The workspace of tests with a `command` or an `agent`: a new folder for each execution. Changes in it are
+    /// evidence.
     pub(crate) workspace: Option<WorkspaceBlock>,
 }
 
@@ -93,7 +95,7 @@ impl Default for DefaultsBlock {
     }
 }
 
-/// Reads a value that may be null and is still there.
+/// Deserializes a value so that an explicit null differs from an absent key.
 pub(crate) fn present<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(input).map(Some)
 }

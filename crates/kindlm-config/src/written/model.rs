@@ -9,7 +9,7 @@ use serde_json::Value;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ModelEntry {
-    /// Names the model in the rest of the file and in reports.
+    /// The id of the model in the rest of the file and in reports.
     #[schemars(length(min = 1), extend("examples" = ["gpt-4o"]))]
     pub(crate) id: String,
     /// The provider: one of the keys of `providers`.
@@ -21,10 +21,10 @@ pub(crate) struct ModelEntry {
     /// The sampling parameters.
     #[serde(default)]
     pub(crate) params: ParamsBlock,
-    /// The price in US dollars per million tokens, instead of the built-in price.
+    /// The price in US dollars per million tokens. It replaces the built-in price.
     #[serde(default)]
     pub(crate) price: Option<Price>,
-    /// The rate limits. Models of the same provider and name share their limits: the lowest count.
+    /// The rate limits. Models with the same provider and name share them; the lowest limits apply.
     #[serde(default)]
     pub(crate) limits: Limits,
 }
@@ -33,18 +33,18 @@ pub(crate) struct ModelEntry {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct ParamsBlock {
-    /// The temperature: 0 is greedy, 2 is the most random.
+    /// The temperature: 0 is the least random, 2 the most. Default: 0.2.
     #[schemars(range(min = 0.0, max = 2.0))]
     pub(crate) temperature: f64,
-    /// The most tokens that an answer may have.
+    /// The most tokens of an answer. Default: 1024.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub(crate) max_tokens: u32,
-    /// Nucleus sampling, from 0 to 1.
+    /// The probability mass for nucleus sampling, from 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) top_p: Option<f64>,
-    /// Texts that end the answer.
+    /// Texts that end the answer where the model generates one of them.
     pub(crate) stop_sequences: Vec<String>,
-    /// For providers that can repeat a sample.
+    /// The seed of the sampling, for providers that support one.
     pub(crate) seed: Option<i64>,
 }
 
@@ -64,33 +64,32 @@ impl Default for ParamsBlock {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct PromptEntry {
-    /// Instructions that stand above the conversation.
+    /// The system message, with instructions for the whole conversation.
     #[serde(default)]
     pub(crate) system: Option<String>,
-    /// The user message. Either this or `messages`.
+    /// The user message. A prompt has either `user` or `messages`.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) user: Option<String>,
-    /// The beginning of the answer.
+    /// The beginning of the answer, which the model continues.
     #[serde(default)]
     pub(crate) assistant: Option<String>,
-    /// The whole conversation that the prompt is, instead of `system`, `user` and `assistant`.
+    /// The whole conversation, instead of `system`, `user` and `assistant`.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) messages: Option<Vec<MessageEntry>>,
     /// The template language.
     #[serde(default)]
     pub(crate) template: Language,
-    /// Rules that every answer to this prompt must keep, judged by a model in one call.
+    /// Rules for every answer to this prompt. A judge model checks all of them in one request.
     #[serde(default)]
     #[expect(dead_code, reason = "compiled from the tree, where it has a place")]
     pub(crate) assertions: Vec<Value>,
-    /// Names of `assertionSets` whose rules every answer must keep as well, in the same call.
+    /// Names of `assertionSets` whose rules also apply to every answer. They are judged in the same request.
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
     pub(crate) assertion_sets: Vec<String>,
-    /// The weighted mean score from which an execution of this prompt passes, whichever of its checks failed;
-    /// `defaults.threshold` if absent.
+    /// The weighted mean score at which an execution passes, even if some checks fail. Default: `defaults.threshold`.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) threshold: Option<f64>,
@@ -100,9 +99,9 @@ pub(crate) struct PromptEntry {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct MessageEntry {
-    /// The role.
+    /// The role of the author: system, user or assistant.
     pub(crate) role: Speaker,
-    /// The text.
+    /// The text of the message.
     pub(crate) content: String,
 }
 
@@ -110,11 +109,11 @@ pub(crate) struct MessageEntry {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Speaker {
-    /// Instructions that stand above the conversation.
+    /// Instructions for the whole conversation.
     System,
-    /// The person.
+    /// The user.
     User,
-    /// The model: what it said before, or, as the last message, how its answer begins.
+    /// The model: an earlier answer or, as the last message, the beginning of its next answer.
     Assistant,
 }
 
@@ -125,8 +124,8 @@ pub(crate) enum Language {
     /// `{{name}}` stands for a variable, and everything else is text.
     #[default]
     Plain,
-    /// Jinja: `{{ name | upper }}`, `{% if … %}`, `{% for … %}`. What is not defined is empty.
+    /// Jinja: `{{ name | upper }}`, `{% if … %}`, `{% for … %}`. Undefined variables are empty.
     Jinja,
-    /// JSON, of which every text is such a template; so no value breaks the JSON around it.
+    /// JSON whose texts are Jinja templates. Values cannot break the JSON syntax.
     Json,
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct AssertionSetEntry {
-    /// Your own name for this state of the set; reports tell it beside the digest.
+    /// Your own version name of the set. Reports show it beside the digest.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) version: Option<String>,

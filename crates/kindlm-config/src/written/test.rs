@@ -1,4 +1,4 @@
-//! Tests.
+//! Tests and their parts.
 
 use std::collections::BTreeMap;
 
@@ -9,110 +9,112 @@ use serde_json::{Map, Value};
 
 use super::{WorkspaceBlock, present};
 
-/// A named behaviour with its expectations.
+/// A test: a named behaviour with its expectations.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct TestEntry {
-    /// Names the test in reports; unique in the suite.
+    /// The name of the test in reports. It must be unique in the suite.
     #[schemars(length(min = 1))]
     pub(crate) name: String,
-    /// The prompt to send: one of the keys of `prompts`. Either this or `command`; a test with an `agent` may do without.
+    /// The prompt to send: a key of `prompts`. A test has either `prompt` or `command`; with an `agent`, both are
+    /// optional.
     #[serde(default)]
     #[schemars(length(min = 1))]
     #[expect(dead_code, reason = "resolved from the tree, where it has a place")]
     pub(crate) prompt: Option<String>,
-    /// The agents to run it on instead of models: one of the keys of `agents`, or a list of them. The agent gets the prompt's
-    /// texts, or the user messages of the turns of `conversation`.
+    /// The agents to run instead of models: a key of `agents`, or a list of keys. An agent gets the texts of the
+    /// prompt, or the user messages of `conversation`.
     #[serde(default)]
     pub(crate) agent: Option<Named>,
-    /// A program to run instead of a prompt, by `sh -c` in the folder of this file. `{{name}}` is put in quoted.
+    /// A program to run instead of a prompt, with `sh -c` in the folder of this file. Values for `{{name}}` are quoted.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) command: Option<String>,
-    /// A conversation that was recorded elsewhere, to check instead of running anything: `file://` and the path of a JSON
-    /// or YAML file, or the value itself. It is a list of messages as OpenAI's or Anthropic's API has them, or an object
-    /// with `messages`.
+    /// A recorded conversation to check; nothing is run. It is `file://` with the path of a JSON or YAML file, or the
+    /// value itself. The value is a list of messages in the format of OpenAI or Anthropic, or an object with
+    /// `messages`.
     #[serde(default)]
     #[schemars(schema_with = "transcript")]
     pub(crate) transcript: Option<Value>,
-    /// Values for the `{{name}}` places of the prompt or command: texts, or anything else as JSON.
+    /// Values for the placeholders `{{name}}` in the prompt or command. Values other than texts are inserted as JSON.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Value>")]
     pub(crate) vars: Map<String, Value>,
-    /// The models to test: ids from `models`, or `provider:model`; all of `models` if absent.
+    /// The models to test: ids from `models`, or `provider:model`. Default: all of `models`.
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
     pub(crate) models: Option<Vec<String>>,
-    /// The number of runs on each model; `defaults.repeat` if absent.
+    /// The number of repeats on each model. Default: `defaults.repeat`; for a `transcript`, 1.
     #[serde(default)]
     #[schemars(range(min = 1, max = 10_000))]
     pub(crate) repeat: Option<u32>,
-    /// The share of the repeats that must pass, from 0 to 1; `defaults.passRateMin` if absent.
+    /// The share of the repeats that must pass, from 0 to 1. Default: `defaults.passRateMin`.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) pass_rate_min: Option<f64>,
-    /// The weighted mean score from which an execution passes, whichever of its checks failed; that of the prompt or of
-    /// `defaults` if absent.
+    /// The weighted mean score at which an execution passes, even if some checks fail. Default: the `threshold` of the
+    /// prompt, or else of `defaults`.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) threshold: Option<f64>,
-    /// Tests with the same text are compared with each other by `select-best` and `max-score`, repeat by repeat; without
-    /// it, the test's own models are.
+    /// The name of a comparison group for `select-best` and `max-score`. Tests with the same name are compared, repeat
+    /// by repeat. Default: the models of this test are compared.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) compare: Option<String>,
-    /// A script that makes what the checks see as the output: an expression, the body of a function of `output`
-    /// and `context`, or `file://` and a file. Of several, each is given what the one before it has made.
+    /// A script that changes the output before it is checked. It is an expression, or a function body that uses
+    /// `output` and `context`, or `file://` with a path. In a list, each script gets the result of the one before it.
     #[serde(default)]
     pub(crate) transform: Transforms,
-    /// The output to check, a text or any other value, instead of asking the models for one.
+    /// The output to check, as a text or any other value. The models are not asked.
     #[serde(default, deserialize_with = "present")]
     pub(crate) output: Option<Value>,
-    /// Anything about the test that scripts want to know; they see it as `context.test.metadata`.
+    /// Free data about the test for scripts, which read it as `context.test.metadata`.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Value>")]
     pub(crate) metadata: Map<String, Value>,
-    /// Anything that scripts find as `context.test.options`, as promptfoo has it; nothing else reads it.
+    /// Free data for scripts, which read it as `context.test.options`. It exists for promptfoo configs.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Value>")]
     pub(crate) options: Map<String, Value>,
-    /// Tools that the model may call, with answers made up here.
+    /// Simulated tools that the model may call, with their answers.
     #[serde(default)]
     pub(crate) tools: Vec<Tool>,
-    /// True if tool calls are answered, with the answers made up here. If not, the test ends when the model calls one.
+    /// True to answer tool calls with the simulated answers. If false, the test ends at the first tool call. Default:
+    /// true.
     #[serde(default = "yes")]
     pub(crate) answer_tools: bool,
-    /// Labelled turns with checks of their own.
+    /// The turns of the conversation. Each has a label and may have its own checks.
     #[serde(default)]
     pub(crate) conversation: Vec<Turn>,
-    /// The most requests in one execution.
+    /// The most requests to the model in one execution, from 1 to 20. Default: 10.
     #[serde(default = "ten")]
     #[schemars(range(min = 1, max = 20))]
     pub(crate) max_turns: u32,
-    /// Which evidence is complete, where its source does not say so. Reports show that it was declared, not observed.
+    /// The kinds of evidence that you declare complete, because their source does not. Reports mark them as declared.
     #[serde(default)]
     pub(crate) evidence: Option<DeclaredEvidence>,
-    /// The time limit of one request or command, in milliseconds; `defaults.timeoutMs` if absent.
+    /// The time limit of one request or command, in milliseconds. Default: `defaults.timeoutMs`.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub(crate) timeout_ms: Option<u64>,
-    /// Names of `assertionSets` whose rules must be kept as well, judged in the same call as those of the prompt.
+    /// Names of `assertionSets` whose rules also apply. They are judged in the same request as the rules of the prompt.
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
     #[expect(dead_code, reason = "resolved from the tree, where it has a place")]
     pub(crate) assertion_sets: Vec<String>,
-    /// A folder of its own for each execution, instead of that of `defaults`; what changes in it is evidence. For tests
-    /// with a `command` or an `agent`, which runs in it.
+    /// The workspace: a new folder for each execution, in which the `command` or `agent` runs. Changes in it are
+    /// evidence. Default: `defaults.workspace`.
     #[serde(default)]
     pub(crate) workspace: Option<WorkspaceBlock>,
-    /// The checks.
+    /// The checks of the test.
     #[schemars(schema_with = "expect_block")]
     #[expect(dead_code, reason = "compiled from the tree, where it has a place")]
     pub(crate) expect: Value,
-    /// Words to select tests by.
+    /// Words to select tests by, such as with `--tags`.
     #[serde(default)]
     pub(crate) tags: Vec<String>,
-    /// True to skip the test, or the reason for it.
+    /// True, or a reason, to skip the test. Default: false.
     #[serde(default)]
     pub(crate) skip: Skip,
 }
@@ -125,7 +127,7 @@ fn yes() -> bool {
     true
 }
 
-/// A transcript: its reader checks it.
+/// The schema of a transcript. The transcript reader checks the rest.
 fn transcript(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"anyOf": [
         {"type": "string", "pattern": "^file://.+"},
@@ -134,23 +136,23 @@ fn transcript(_: &mut SchemaGenerator) -> Schema {
     ]})
 }
 
-/// The checks, as a block that the assertions read key by key.
+/// The schema of an `expect` block. The assertions check its keys.
 fn expect_block(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "description": "What must hold."})
 }
 
-/// One name, or several.
+/// One name, or a list of names.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Named {
-    /// One.
+    /// One name.
     One(#[schemars(length(min = 1))] String),
-    /// Several.
+    /// A list of names.
     Several(#[schemars(length(min = 1), inner(length(min = 1)))] Vec<String>),
 }
 
 impl Named {
-    /// The names, in their order.
+    /// Returns the names in order.
     pub(crate) fn names(&self) -> Vec<String> {
         match self {
             Self::One(name) => vec![name.clone()],
@@ -159,13 +161,13 @@ impl Named {
     }
 }
 
-/// Scripts, in the order in which they are run.
+/// One script, or a list of scripts that run in order.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Transforms {
-    /// One.
+    /// One script.
     One(#[schemars(length(min = 1))] String),
-    /// Several.
+    /// A list of scripts.
     Several(#[schemars(inner(length(min = 1)))] Vec<String>),
 }
 
@@ -176,7 +178,7 @@ impl Default for Transforms {
 }
 
 impl Transforms {
-    /// The scripts, each with its pointer.
+    /// Returns the scripts with their pointers.
     pub(crate) fn all(&self) -> Vec<(String, &str)> {
         match self {
             Self::One(script) => vec![("/transform".to_owned(), script)],
@@ -189,18 +191,18 @@ impl Transforms {
     }
 }
 
-/// A test that is skipped or not.
+/// The setting that skips a test.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Skip {
-    /// Yes or no.
+    /// True to skip the test.
     Plain(bool),
-    /// Yes, and why.
+    /// The reason for skipping the test.
     Because(#[schemars(length(min = 1))] String),
 }
 
 impl Skip {
-    /// Why the test is skipped, if it is.
+    /// Returns the reason if the test is skipped.
     pub(crate) fn reason(&self) -> Option<&str> {
         match self {
             Self::Plain(false) => None,
@@ -216,43 +218,43 @@ impl Default for Skip {
     }
 }
 
-/// A tool that the model may call.
+/// A simulated tool that the model may call.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Tool {
     /// The tool's name.
     #[schemars(length(min = 1))]
     pub(crate) name: String,
-    /// The description, for the model.
+    /// The description of the tool for the model.
     #[serde(default)]
     pub(crate) description: Option<String>,
-    /// JSON Schema of its arguments.
+    /// The JSON Schema of the arguments.
     #[serde(default)]
     #[schemars(with = "Option<BTreeMap<String, Value>>")]
     pub(crate) parameters: Option<Map<String, Value>>,
-    /// Answers for certain arguments; the first whose `when` matches is given.
+    /// Answers for certain arguments. The first entry whose `when` matches the call applies.
     #[serde(default)]
     pub(crate) responses: Vec<Response>,
-    /// The answer when none fits; an error object if absent.
+    /// The answer if no entry of `responses` matches. Default: an error object.
     #[serde(default, deserialize_with = "present")]
     pub(crate) default_response: Option<Value>,
 }
 
-/// An answer for certain arguments.
+/// The answers of a tool for certain arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Response {
-    /// Arguments that must all be there and be equal; any arguments if absent.
+    /// The arguments that a call must contain with equal values. If absent, every call matches.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Value>")]
     pub(crate) when: Map<String, Value>,
-    /// The answer.
+    /// The answer to every matching call.
     #[serde(default, deserialize_with = "present")]
     pub(crate) then: Option<Value>,
-    /// The status of the call at its end; `completed` if absent.
+    /// The final status of the call. Default: `completed`.
     #[serde(default)]
     pub(crate) status: Option<ActionStatus>,
-    /// Several answers instead of `then`: one for each call, and the last one for all further calls.
+    /// Several answers instead of `then`, one for each matching call. The last one also answers all further calls.
     #[serde(default)]
     pub(crate) answers: Vec<ToolAnswer>,
 }
@@ -263,7 +265,7 @@ pub(crate) struct Response {
 pub(crate) struct ToolAnswer {
     /// The answer.
     pub(crate) then: Value,
-    /// The status of the call at its end; `completed` if absent.
+    /// The final status of the call. Default: `completed`.
     #[serde(default)]
     pub(crate) status: Option<ActionStatus>,
 }
@@ -272,12 +274,12 @@ pub(crate) struct ToolAnswer {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Turn {
-    /// Names the turn in reports; unique in the test.
+    /// The label of the turn in reports. It must be unique in the test.
     #[schemars(length(min = 1))]
     #[expect(dead_code, reason = "resolved from the tree, where it has a place")]
     #[serde(rename = "turn")]
     pub(crate) label: String,
-    /// The user message; if absent, the model continues without one.
+    /// The user message of this turn. If absent, the model continues without one.
     #[serde(default)]
     #[expect(dead_code, reason = "resolved from the tree, where it has a place")]
     pub(crate) user: Option<String>,

@@ -1,4 +1,4 @@
-//! The block of `kindlm trace`, and the block whose feature is not built yet: it is checked, so that a file stays valid.
+//! The blocks `trace` and `upload`. Uploading does not exist yet; its block is checked, so that files stay valid.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,21 +7,22 @@ use kindlm_types as types;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The settings for traces of a running agent.
+/// The settings of `kindlm trace`, which checks the traces of a running agent.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct TraceBlock {
-    /// The port that spans are received on.
+    /// The local port that receives spans. Default: 4318.
     #[schemars(range(min = 1, max = 65535))]
     pub(crate) port: u16,
-    /// The time limit for spans, and for the command that sends them, in milliseconds.
+    /// The time limit for spans and for the command that sends them, in milliseconds. Default: 30000.
     #[schemars(range(min = 1))]
     pub(crate) timeout_ms: u64,
-    /// Which attributes of a span hold what.
+    /// The attribute names of spans from which evidence is read.
     pub(crate) span_mapping: SpanMapping,
-    /// Which spans count.
+    /// The filter for spans. If absent, all spans count.
     pub(crate) span_filter: Option<SpanFilter>,
-    /// Which evidence of the spans is complete, where they do not show it. Reports show that it was declared.
+    /// The kinds of evidence that you declare complete, because the spans do not show it. Reports mark them as
+    /// declared.
     pub(crate) evidence: Option<types::DeclaredEvidence>,
 }
 
@@ -38,7 +39,7 @@ impl Default for TraceBlock {
 }
 
 impl TraceBlock {
-    /// The meaning.
+    /// Converts the block to the settings of the trace reader.
     pub(crate) fn settings(self) -> types::TraceSettings {
         let filter = self.span_filter.unwrap_or_default();
         let SpanMapping {
@@ -68,20 +69,20 @@ impl TraceBlock {
     }
 }
 
-/// Which attributes of a span hold what.
+/// The attribute names of spans from which evidence is read.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[expect(clippy::struct_field_names, reason = "the keys of the file")]
 pub(crate) struct SpanMapping {
-    /// The text of the answer.
+    /// The attribute with the text of the answer. Default: `gen_ai.completion.0.content`.
     pub(crate) output_text_attr: String,
-    /// The model that answered.
+    /// The attribute with the name of the model. Default: `gen_ai.response.model`.
     pub(crate) model_attr: String,
-    /// The vendor.
+    /// The attribute with the name of the vendor. Default: `gen_ai.system`.
     pub(crate) system_attr: String,
-    /// Tokens of the input.
+    /// The attribute with the number of input tokens. Default: `gen_ai.usage.input_tokens`.
     pub(crate) input_tokens_attr: String,
-    /// Tokens of the output.
+    /// The attribute with the number of output tokens. Default: `gen_ai.usage.output_tokens`.
     pub(crate) output_tokens_attr: String,
 }
 
@@ -97,30 +98,30 @@ impl Default for SpanMapping {
     }
 }
 
-/// Which spans count.
+/// The conditions that a span must meet to count.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct SpanFilter {
     /// A regular expression that the span's name must match.
     pub(crate) name_pattern: Option<String>,
-    /// Attributes that must have these values.
+    /// Attributes that the span must have, with their values.
     pub(crate) attribute_match: BTreeMap<String, String>,
-    /// The shortest duration that counts, in milliseconds.
+    /// The shortest duration of a span that counts, in milliseconds.
     #[schemars(range(min = 0.0))]
     pub(crate) min_duration_ms: Option<f64>,
 }
 
-/// The destination of an upload of results.
+/// The settings for uploading results. Uploading does not exist yet.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct UploadBlock {
-    /// True if results are uploaded. Uploading is not part of the product yet.
+    /// True to upload results. It has no effect yet.
     pub(crate) enabled: bool,
     /// The address of the service.
     #[schemars(url)]
     pub(crate) api_url: Option<String>,
-    /// True to upload artifacts with the results.
+    /// True to upload artifacts together with the results.
     pub(crate) include_artifacts: Option<bool>,
-    /// Regular expressions of what is blacked out.
+    /// Regular expressions for text to redact.
     pub(crate) redact_patterns: Vec<String>,
 }

@@ -1,58 +1,58 @@
-//! Folders of their own for agents.
+//! Workspaces of agents.
 
 use kindlm_types::workspace::{ContainerEngine, Isolation};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A folder of its own for each execution: what changes in it is evidence.
+/// A workspace: a new folder for each execution. Changes in it are evidence.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct WorkspaceBlock {
-    /// The folder that each execution gets a copy of, relative to this file. `.git`, `.kindlm` and `hidden` files are
-    /// left out.
+    /// The folder to copy for each execution, relative to this file. `.git`, `.kindlm` and `hidden` files are not
+    /// copied.
     #[schemars(length(min = 1))]
     pub(crate) from: String,
-    /// The isolation of the agent.
+    /// The isolation of the agent from the rest of the machine.
     #[serde(default)]
     pub(crate) isolation: Isolation,
-    /// A command that is run once, before any agent: what it leaves behind belongs to the start. `npm ci`
+    /// A command that runs once before all agents, such as `npm ci`. Its changes do not count as changes of the agent.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) setup: Option<String>,
-    /// Files that are put in when the agent has finished: tests that score it, for example.
+    /// Files that are added after the agent has finished, such as tests of its work.
     #[serde(default)]
     pub(crate) hidden: Vec<HiddenEntry>,
     /// Globs of paths whose changes are not recorded: `node_modules/**`.
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
     pub(crate) ignore: Vec<String>,
-    /// The most that may be in the folder afterwards, in bytes.
+    /// The most bytes that the folder may contain afterwards. Default: 1 GiB.
     #[serde(default = "gibibyte")]
     #[schemars(range(min = 1))]
     pub(crate) max_bytes: u64,
-    /// The most files that may be in the folder afterwards.
+    /// The most files that the folder may contain afterwards. Default: 100000.
     #[serde(default = "many_files")]
     #[schemars(range(min = 1))]
     pub(crate) max_files: u64,
-    /// The most bytes of texts and diffs of changed files that are stored as evidence.
+    /// The most bytes of changed files and their diffs that are stored as evidence. Default: 1 MiB.
     #[serde(default = "mebibyte")]
     #[schemars(range(max = 16_777_216))]
     pub(crate) max_diff_bytes: u64,
-    /// With `isolation: worktree`: what is checked out, instead of `HEAD`.
+    /// With `isolation: worktree`: the git revision to check out. Default: `HEAD`.
     #[serde(default, rename = "ref")]
     #[schemars(length(min = 1))]
     pub(crate) reference: Option<String>,
-    /// True if the agent reaches the network; only `bubblewrap` and `container` can keep it from that.
+    /// True if the agent may use the network. Only `bubblewrap` and `container` can prevent it. Default: true.
     #[serde(default = "yes")]
     pub(crate) network: bool,
     /// With `isolation: container`: the image.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) image: Option<String>,
-    /// With `isolation: container`: who runs it; Docker or else Podman if absent.
+    /// With `isolation: container`: the container engine. Default: Docker, or else Podman.
     #[serde(default)]
     pub(crate) engine: Option<ContainerEngine>,
-    /// With `isolation: container`: names of environment variables that the agent gets.
+    /// With `isolation: container`: the names of environment variables that the agent gets.
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
     pub(crate) env: Vec<String>,
@@ -62,20 +62,20 @@ pub(crate) struct WorkspaceBlock {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum HiddenEntry {
-    /// A file, which goes to the top of the workspace, or a folder, whose content goes there; relative to this file.
+    /// A path relative to this file. A file is copied to the top of the workspace; of a folder, its content is.
     Path(#[schemars(length(min = 1))] String),
-    /// A file or folder, and where it goes.
+    /// A path and its destination.
     To(HiddenTo),
 }
 
-/// A file or folder, and where it goes.
+/// A file or folder and its destination.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HiddenTo {
     /// The file or folder, relative to this file.
     #[schemars(length(min = 1))]
     pub(crate) from: String,
-    /// Its path from the top of the workspace.
+    /// The destination, as a path from the top of the workspace.
     #[schemars(length(min = 1))]
     pub(crate) to: String,
 }

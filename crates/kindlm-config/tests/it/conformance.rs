@@ -1,4 +1,4 @@
-//! The vectors of the original: validity and the faulty path must agree.
+//! Test vectors of the original KindLM: both must accept the same configs and report errors at the same paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ fn id(vector: &Value) -> &str {
     vector["id"].as_str().unwrap()
 }
 
-/// The YAML of a vector; one says in words how long it is.
+/// Returns the YAML of a vector. The vector `too-large` only describes its length in prose.
 fn yaml(vector: &Value) -> String {
     if let Some(yaml) = vector["input"]["yaml"].as_str() {
         return yaml.to_owned();
@@ -39,7 +39,7 @@ fn files(vector: &Value) -> Memory {
     )
 }
 
-/// Valid for the original and not for us, in what we say about it, and why that is right.
+/// Configs that the original accepts and we reject: the vector, our code and path, and the reason.
 const STRICTER: &[(&str, &str, &str)] = &[
     (
         "output-json-file-not-json",
@@ -55,8 +55,8 @@ const STRICTER: &[(&str, &str, &str)] = &[
     ("trace-full", "CONFIG_INVALID_VALUE trace.spanFilter.namePattern", "patterns must compile"),
 ];
 
-/// The vectors' prompt says `{{name}}` and no test gives it, which the original finds out when it runs. We say
-/// so at once; everything else about those vectors is compared with the placeholder taken out.
+/// Many vectors use `{{name}}` without a value. The original reports that at run time, but we report it when reading.
+/// Therefore this test removes the placeholder first.
 #[test]
 fn configs_that_the_original_accepts_are_accepted() {
     let vectors = vectors("config_valid.jsonl");
@@ -84,7 +84,7 @@ fn configs_that_the_original_accepts_are_accepted() {
     assert_eq!(differing, expected);
 }
 
-/// Compares what the suite has of the original's resolved config.
+/// Compares a suite with the resolved config of the original.
 fn compare(vector: &Value, suite: &Suite) {
     let config = &vector["expect"]["config"];
     let id = id(vector);
@@ -150,7 +150,7 @@ fn compare(vector: &Value, suite: &Suite) {
     }
 }
 
-/// Invalid for the original and valid for us: our wider limits.
+/// Configs that the original rejects and we accept, because our limits are wider.
 const WIDER: &[(&str, &str)] = &[
     ("too-large", "files up to 64 MiB"),
     ("models-51", "any number of models"),
@@ -161,7 +161,7 @@ const WIDER: &[(&str, &str)] = &[
     ("defaults-repeat-101", "`repeat` up to 10,000"),
 ];
 
-/// Other paths than the original's, and why.
+/// Errors that we report at other paths than the original, with the reason.
 const OTHER_PATHS: &[(&str, &[&str], &str)] = &[
     (
         "test-empty",
@@ -172,7 +172,7 @@ const OTHER_PATHS: &[(&str, &[&str], &str)] = &[
     ("expect-json-empty-schema", &["tests[0].expect.output.schemaFile"], "the value that is empty"),
 ];
 
-/// Paths that the original gives in prose.
+/// Error paths that the original only describes in prose.
 const IN_PROSE: &[(&str, &[&str])] = &[
     ("x-dup-model", &["models[1].id"]),
     ("x-dup-test", &["tests[1].name"]),
@@ -217,7 +217,8 @@ fn configs_refused_by_the_original_are_refused_at_the_same_path() {
             let is_syntax = |it: &kindlm_config::Diagnostic| {
                 it.code == Code::SYNTAX || it.code == Code::DUPLICATE
             };
-            // The original forbids many aliases, we what they stand for: this one is small, but no suite.
+            // The original limits the number of aliases; we limit their expanded size. This vector is small, but not a
+            // suite.
             assert!(
                 loaded.diagnostics.iter().any(is_syntax) || id == "yaml-alias-bomb",
                 "{id}: {all:?}"
@@ -259,7 +260,7 @@ fn configs_refused_by_the_original_are_refused_at_the_same_path() {
     assert!(used);
 }
 
-/// Where ours is not the original's, and why.
+/// Results that differ from the original, with the reason.
 const INTERPOLATION: &[(&str, &str)] =
     &[("proto-toString", "an inherited property is not a variable: it is missing")];
 

@@ -1,4 +1,4 @@
-//! Counts the memory that is taken, as a measure of work that does not depend on the machine.
+//! Counts allocated memory, as a measure of work that is the same on every machine.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -7,14 +7,14 @@ thread_local! {
     static TAKEN: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, with a count of bytes for each thread.
+/// The system's allocator, with a count of allocated bytes for each thread.
 struct Counted;
 
 #[global_allocator]
 static COUNTED: Counted = Counted;
 
 fn count(size: usize) {
-    // A thread that is ending has nothing to count for.
+    // The counter is already destroyed if the thread is ending.
     let _ = TAKEN.try_with(|it| it.set(it.get() + size as u64));
 }
 
@@ -39,7 +39,7 @@ unsafe impl GlobalAlloc for Counted {
     }
 }
 
-/// Does some work; also gives how many bytes of memory this thread took for it, whether or not it gave them back.
+/// Runs a function. Returns its result and the bytes that this thread has allocated, including freed ones.
 pub(crate) fn allocated<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let before = TAKEN.get();
     let done = work();

@@ -1,10 +1,10 @@
-//! Broken files, and what a user reads about them. The snapshots are meant to be read.
+//! Snapshots of the messages for broken files. The snapshots are meant to be read.
 
 use insta::assert_snapshot;
 
 use crate::memory::{GOOD, Memory, load_text, load_with, said, with};
 
-/// Snapshots what is said about [`GOOD`] with a part replaced.
+/// Snapshots the messages for [`GOOD`] with one part replaced.
 macro_rules! gallery {
     ($($name:ident: $part:expr => $by:expr;)*) => {$(
         #[test]
@@ -187,7 +187,7 @@ fn a_prompt_that_is_only_a_file_name_is_reported() {
     }
 }
 
-/// What a check imports is part of the tests that it decides over.
+/// The digest of a test covers the files that its checks import.
 #[test]
 fn a_file_that_decides_changes_the_digest() {
     let digest = |suite: &str, files: [(&str, &str); 3]| {

@@ -1,4 +1,4 @@
-//! Files that mean harm, or nothing at all.
+//! Malicious and meaningless files.
 
 use std::fmt::Write as _;
 
@@ -9,11 +9,11 @@ use proptest::prelude::*;
 use crate::counted::allocated;
 use crate::memory::{GOOD, load_text, with};
 
-/// What reading may take in bytes of memory, all taken together: for a file of any size, and for each of its bytes.
+/// The most bytes that reading may allocate in total: a base amount, and an amount per byte of the file.
 const MOST: (u64, u64) = (32 << 20, 200);
 
 fn read(bytes: &[u8]) -> Loaded {
-    // Memory that was taken is work that was done, and no busy machine makes it more.
+    // Allocated memory measures the work independently of the machine's load.
     let (loaded, taken) = allocated(|| load("kindlm.yaml", bytes, &NoFiles, &|_| None));
     let most = MOST.0 + MOST.1 * bytes.len() as u64;
     assert!(taken < most, "{taken} bytes were taken, and at most {most} may be");
@@ -144,7 +144,7 @@ fn words_that_were_booleans_are_texts() {
     }
 }
 
-/// JSON values as a config file may have them: finite numbers without a needless fraction.
+/// Generates JSON values for a config file, with finite numbers in shortest form.
 fn json() -> impl Strategy<Value = serde_json::Value> {
     let leaf = prop_oneof![
         Just(serde_json::Value::Null),
@@ -190,7 +190,7 @@ proptest! {
             let indented: String = written.lines().fold(String::new(), |text, it| text + "        " + it + "\n");
             let text = with("vars: { name: Ada }", &format!("vars:\n      name:\n{indented}"));
             let loaded = load_text(&text);
-            // A text that JSON writes raw and YAML cannot have is refused, never changed.
+            // A text that is valid in JSON and not in YAML may be refused, but never changed.
             if let Some(suite) = loaded.suite {
                 prop_assert_eq!(&suite.cases[0].body.body().unwrap().vars["name"], &value, "{}", text);
             } else {

@@ -1,4 +1,4 @@
-//! What a config file means, and what is said about one that is broken.
+//! Tests of the config reader: the meaning of valid files and the messages for broken ones.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod conformance;

@@ -1,4 +1,4 @@
-//! Files in memory, and files that are nearly right.
+//! Files in memory, and a valid config file to modify.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kindlm_config::{Diagnostic, Loaded, load, render};
 use kindlm_types::{FileError, Files};
 
-/// Files by path; `*` in a glob matches what it must.
+/// Files by path. A glob must contain one `*`.
 #[derive(Debug, Default)]
 pub(crate) struct Memory(BTreeMap<String, String>);
 
@@ -91,7 +91,7 @@ tests:
         notContains: [error]
 "#;
 
-/// [`GOOD`] with one part replaced; the part must be there exactly once.
+/// [`GOOD`] with one part replaced. The part must occur exactly once.
 pub(crate) fn with(part: &str, by: &str) -> String {
     assert_eq!(GOOD.matches(part).count(), 1, "`{part}`");
     GOOD.replace(part, by)
@@ -106,14 +106,14 @@ pub(crate) fn load_with(text: &str, files: &Memory) -> Loaded {
     load("kindlm.yaml", text.as_bytes(), files, &env)
 }
 
-/// Everything that is said about a file, as in a terminal without colours.
+/// All messages for a file, formatted for a terminal without colours.
 pub(crate) fn said(loaded: &Loaded) -> String {
     let all: Vec<String> =
         loaded.diagnostics.iter().chain(&loaded.warnings).map(|it| render(it, false)).collect();
     all.join("\n")
 }
 
-/// Code, path and message in one line each.
+/// The code, path and message of each diagnostic, one per line.
 pub(crate) fn brief(diagnostics: &[Diagnostic]) -> Vec<String> {
     diagnostics.iter().map(|it| format!("{} {}: {}", it.code, it.path, it.message)).collect()
 }

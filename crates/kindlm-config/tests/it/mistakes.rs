@@ -1,8 +1,9 @@
-//! The mistakes that people make in a config file, and what is said about each: one snapshot to be read from top to
-//! bottom. Each must name the place, say what is wrong, and say what to write.
+//! Snapshots of common mistakes in config files, with the message for each.
 //!
-//! Left out are those that this crate cannot see: a model's name that the vendor does not know (23), a script that does not
-//! parse (58), and what is about whole files (69, 71).
+//! Each message must name the place, the problem and the fix.
+//!
+//! The list omits mistakes that this crate cannot detect: unknown model names of a vendor (23), syntax errors in
+//! scripts (58), and mistakes in whole files (69, 71).
 
 use std::fmt::Write as _;
 
@@ -11,7 +12,7 @@ use kindlm_config::load;
 
 use crate::memory::{Memory, load_with, said, with};
 
-/// The number, the mistake, and the part of the good file with what replaces it.
+/// The number, the description, and a part of the valid file with its replacement.
 type Mistake = (u8, &'static str, &'static str, &'static str);
 
 const SYNTAX: &[Mistake] = &[
@@ -271,7 +272,7 @@ fn gallery(mistakes: &[Mistake]) -> String {
     text
 }
 
-/// The kind of a provider counts, not its name: an API calls no tools but those that the test offers.
+/// The rule depends on the type of the provider, not on its name. An API can only call the tools of the test.
 #[test]
 fn a_tool_that_an_api_is_not_offered_is_found_under_every_name() {
     for (name, provider, is_found) in [

@@ -1,11 +1,11 @@
-//! promptfoo's configs, and what they are here.
+//! Imports of promptfoo configs.
 
 use insta::assert_snapshot;
 use kindlm_config::{import, render};
 
 use crate::memory::Memory;
 
-/// The `kindlm.yaml` that a config becomes, or everything that stands in the way.
+/// Returns the `kindlm.yaml` of a config, with all problems before it.
 fn imported(config: &str, files: &Memory) -> String {
     let env = |name: &str| (name == "REGION").then(|| "eu".to_owned());
     let imported = import("promptfooconfig.yaml", config.as_bytes(), files, &env);

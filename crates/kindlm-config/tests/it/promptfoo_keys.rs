@@ -1,4 +1,4 @@
-//! promptfoo's keys one by one: each row of the table in `docs/promptfoo.md`.
+//! Tests of promptfoo's keys: one for each row of the table in `docs/promptfoo.md`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use serde_json::{Value, json};
 
 use crate::memory::Memory;
 
-/// What comes of a config.
+/// The expected result of an import.
 enum Comes {
-    /// A suite with these texts in it.
+    /// A suite that contains these texts.
     As(&'static [&'static str]),
-    /// The same, and a warning that says this.
+    /// A suite and a warning that contains this text.
     Warned(&'static str),
-    /// An error that says this.
+    /// An error that contains this text.
     Refused(&'static str),
 }
 
 use Comes::{As, Refused, Warned};
 
-/// The key as the table has it, a config, and what comes of it. Prompts, providers and tests are put in where a config has none.
+/// The key as in the table, a config, and the expected result. Missing prompts, providers and tests are added.
 const ROWS: &[(&str, &str, Comes)] = &[
     ("description", "description: greetings", As(&["name: greetings"])),
     (
@@ -446,7 +446,7 @@ fn files() -> Memory {
     ])
 }
 
-/// Stands in for the host: what each program of the rows makes.
+/// Returns the results of the programs in the rows, in place of the script host.
 fn answer(question: &ScriptQuestion) -> Value {
     let args: Vec<Value> =
         question.args.iter().map(|it| serde_json::from_str(it).unwrap()).collect();
@@ -505,7 +505,7 @@ fn every_key_is_translated_as_the_table_shows() {
         let is_right = match expected {
             As(parts) => {
                 let yaml = yaml.clone().unwrap_or_default();
-                // Places in lists are a matter of depth.
+                // The indentation of lists depends on their depth, so white space is normalized.
                 let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
                 !yaml.is_empty() && parts.iter().all(|it| plain(&yaml).contains(&plain(it)))
             }

@@ -1,4 +1,4 @@
-//! What a good file means.
+//! Tests of the suite that a valid file resolves to.
 
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ fn a_model_may_be_named_by_its_provider_wherever_one_is_named() {
             ("anthropic:claude-sonnet-4-5", "anthropic", "claude-sonnet-4-5"),
         ]
     );
-    // Judges are asked, not tested.
+    // Judge models are not tested themselves.
     assert_eq!(*suite.cases[0].models, ["good", "openai:gpt-4.1"]);
     assert_eq!(suite.defaults.judge_model.as_deref(), Some("gemini:gemini-2.0-flash"));
     assert_eq!(suite.providers["anthropic"], json!({"apiKeyEnv": "ANTHROPIC_API_KEY"}));
@@ -312,7 +312,7 @@ fn files_are_read_through_the_door_that_is_given() {
     assert!(load_with(&text, &files).suite.is_some());
 }
 
-/// A suite with one test; the digest of that test.
+/// Returns the digest of a test in a suite with one test.
 fn digest(test: &str, schema: &str) -> String {
     let yaml = format!(
         "kindlm: 1\nproject: p\nsuite: {{ name: s }}\nproviders: {{ echo: {{}} }}\n\
@@ -372,7 +372,7 @@ fn the_threshold_is_the_tests_else_the_prompts_else_the_default() {
         let suite = suite(&text(&defaults, &prompt, &own));
         assert_eq!(suite.cases[0].threshold, expected);
     }
-    // What decides is part of what a test is.
+    // The effective threshold is part of the digest.
     let digest = |text: &str| suite(text).cases[0].digest;
     assert_ne!(digest(&text("", &given("0.75"), "")), digest(&text("", &given("0.5"), "")));
     assert_eq!(digest(&text(&given("0.5"), "", "")), digest(&text("", &given("0.5"), "")));
@@ -419,7 +419,7 @@ fn rules_of_sets_and_prompt_are_judged_in_one_call() {
         .collect();
     assert_eq!(sets, [("tone", Some("2"), 2), ("facts", None, 1), ("prompts.p", None, 1)]);
     assert_eq!(suite.info.prompts[0].assertion_sets, ["tone"]);
-    // Another text in the file: another set, and other tests; the prompt says the same.
+    // Changing the set file changes the set and its tests, but not the prompts.
     let other = load_with(text, &files(&tone.replace("formal.", "stiff."))).suite.unwrap();
     assert_ne!(other.info.assertion_sets[0].digest, suite.info.assertion_sets[0].digest);
     assert_eq!(other.info.assertion_sets[1], suite.info.assertion_sets[1]);

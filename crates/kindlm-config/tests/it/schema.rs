@@ -1,4 +1,4 @@
-//! The schema for editors says the same as the reader.
+//! The schema for editors accepts the same files as the reader.
 
 use kindlm_config::json_schema;
 use serde_json::Value;

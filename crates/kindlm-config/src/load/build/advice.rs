@@ -15,7 +15,7 @@ use super::Builder;
 use super::placed::{TextUse, Written};
 use crate::load::is_zero;
 
-/// True if the checks have a result or a question for any execution, even an empty one.
+/// True if the checks have a result or question for any execution, even an empty one.
 pub(super) fn check_something<'c>(checks: impl IntoIterator<Item = &'c Check>) -> bool {
     let (execution, answers) = (Execution::default(), Answers::default());
     let evidence =
@@ -25,7 +25,7 @@ pub(super) fn check_something<'c>(checks: impl IntoIterator<Item = &'c Check>) -
         .any(|it| !it.questions(&evidence).is_empty() || !it.evaluate(&evidence).is_empty())
 }
 
-/// True if any check asks the default judge or judge panel of the suite about an execution.
+/// True if any check asks the default judge (or judge panel) of the suite.
 pub(super) fn asks_judge(checks: &[Check], vars: &Map<String, Value>) -> bool {
     let said = "?".to_owned();
     let execution = Execution {
@@ -85,7 +85,7 @@ impl Builder<'_> {
         self.base.sink.push(first);
     }
 
-    /// Reports a threshold for a mean score if all weights are 0, because it has no effect.
+    /// Reports a threshold for a mean score if all weights are 0. It has no effect then.
     ///
     /// It is only a warning for `defaults.threshold`, which may be meant for other tests.
     pub(super) fn check_threshold<'c>(
@@ -174,7 +174,7 @@ impl Builder<'_> {
         self.base.sink.push(if is_error { diagnostic } else { diagnostic.into_warning() });
     }
 
-    /// Warns of checks with a threshold of 0, and of tests whose checks all have the weight 0.
+    /// Warns of checks with a threshold of 0, and of tests in which all weights are 0.
     pub(super) fn check_zeros(
         &mut self,
         piece: Piece<'_>,

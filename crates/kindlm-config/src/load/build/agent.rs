@@ -29,7 +29,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Reports agents with a `cwd` in a test with a workspace, because an agent has only one working folder.
+    /// Reports agents with a `cwd` in tests with a workspace. An agent has only one working folder.
     pub(super) fn check_works_there(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
         let whose = match value.get("workspace") {
             Some(_) => "this test has a `workspace`",
@@ -52,7 +52,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Checks that an agent gets a user message in each turn, and no messages of the assistant.
+    /// Checks that each turn has a user message for the agent. Messages of the assistant are errors.
     pub(super) fn check_said(
         &mut self,
         piece: Piece<'_>,

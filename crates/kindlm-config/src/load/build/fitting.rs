@@ -1,4 +1,4 @@
-//! Checks of the parts of a test against each other and against the rest of the suite.
+//! Checks that the parts of a test fit each other and the rest of the suite.
 
 use kindlm_schema::{Lint, faults_of_parameters};
 use kindlm_source::{Code, Piece, locate};
@@ -128,8 +128,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Warns of tools whose `parameters` are not a JSON Schema, because providers refuse them. Also warns of unknown
-    /// keywords.
+    /// Warns of tool `parameters` that are not a JSON Schema. Providers refuse them. Also warns of unknown keywords.
     pub(super) fn check_tools(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
         let tools = value.get("tools").and_then(Value::as_array).into_iter().flatten();
         for (index, tool) in tools.enumerate() {
@@ -147,7 +146,7 @@ impl Builder<'_> {
 }
 
 impl Builder<'_> {
-    /// Checks that each response of a simulated tool has either one answer or a list of answers.
+    /// Checks that each response of a simulated tool has one answer or a list of them.
     fn check_responses(&mut self, piece: Piece<'_>, at: &str, tool: &Value) {
         let responses = tool.get("responses").and_then(Value::as_array).into_iter().flatten();
         for (index, response) in responses.enumerate() {

@@ -34,7 +34,7 @@ pub(super) fn kit_key(test: &Value) -> Value {
         .collect()
 }
 
-/// Returns the digest of a kit. It covers everything that is sent, except the variables.
+/// Returns the digest of a kit. It covers the subject, turns, tools, limits and rules, but no variables.
 pub(super) fn digest(
     subject: &SubjectForm,
     conversation: &Turns,

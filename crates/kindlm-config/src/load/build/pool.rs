@@ -29,7 +29,7 @@ pub(super) struct Pool {
 pub(super) struct Block {
     /// The checks of the block and of the prompt.
     pub(super) checks: Arc<[Check]>,
-    /// True if the checks have a result or a question for any execution, even an empty one.
+    /// True if the checks have a result or question for any execution, even an empty one.
     pub(super) is_active: bool,
     /// True if a check asks the default judge of the suite.
     pub(super) asks_judge: bool,

@@ -11,7 +11,7 @@ use crate::load::resolve::Rules;
 use crate::load::text;
 
 impl Builder<'_> {
-    /// Checks that the ids of a test's own rules differ from those of its prompt and sets.
+    /// Checks that a test's own rules have other ids than those of its prompt and sets.
     pub(super) fn check_rules(
         &mut self,
         piece: Piece<'_>,

@@ -1,4 +1,4 @@
-//! References to `assertionTemplates`, and the problems of templates that no test uses.
+//! References to `assertionTemplates`, and the problems of unused templates.
 
 use std::collections::HashSet;
 

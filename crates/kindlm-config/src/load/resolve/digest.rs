@@ -84,7 +84,7 @@ impl Resolved<'_> {
         self.files_in(value, Digest::default().value(value)).finish()
     }
 
-    /// Returns the digest of the file that a text names, as a path or as `file://path:function`.
+    /// Returns the digest of the file in a text: a path, or `file://path:function`.
     fn file_of(&self, text: &str) -> Option<Fingerprint> {
         let Some(path) = text.strip_prefix("file://") else {
             return self.around.referred.digest(text);

@@ -1,4 +1,4 @@
-//! Records the judge of each check for `kindlm calibrate`, and reports checks whose judge cannot be calibrated.
+//! Records the judge of each check for `kindlm calibrate`. Reports checks whose judge cannot be calibrated.
 
 use kindlm_assertions::{Check, JudgeBlock};
 use kindlm_engine::JudgedAt;

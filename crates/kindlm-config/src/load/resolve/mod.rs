@@ -55,7 +55,7 @@ pub(super) struct Resolved<'a> {
     sets: sets::Sets,
     /// The conditions of rules on the variables of tests.
     conditions: conditions::Conditions,
-    /// Variables that providers use in requests and no test has had so far, each with its error.
+    /// Variables of provider requests that no test has had so far, each with its error.
     pub(super) wanted: Vec<(String, Diagnostic)>,
     /// Variables that checks use and that their test does not have.
     pub(super) missing: Vec<Missing>,

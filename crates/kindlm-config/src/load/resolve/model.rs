@@ -197,7 +197,8 @@ impl Resolved<'_> {
     }
 }
 
-/// Returns help for a `provider:model` whose provider has a typo or must be configured first.
+/// Returns help for a `provider:model` with an unusable provider. The name may have a typo, or the provider must be
+/// configured first.
 pub(in crate::load) fn provider_help(known: &Providers, id: &str) -> Option<String> {
     let (provider, name) = id.split_once(':')?;
     if known.find(provider).is_some() {

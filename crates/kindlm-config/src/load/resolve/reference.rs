@@ -47,7 +47,7 @@ impl Resolved<'_> {
         self.sink.report(piece, "/defaults/judge", problems);
     }
 
-    /// Checks a reference to a model, and adds the model if the reference is `provider:model`.
+    /// Checks a reference to a model. Adds the model if the reference is `provider:model`.
     pub(in crate::load) fn refer(&mut self, piece: Piece<'_>, at: &str, id: &str) -> bool {
         if id.is_empty() {
             return false;

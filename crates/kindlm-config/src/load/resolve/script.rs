@@ -1,6 +1,7 @@
 //! Detection of the test variables that a script reads.
 
-/// Returns the test variables that a script reads by name, as `context.vars.name` or `context.vars['name']`.
+/// Returns the test variables that a script reads by name. The forms are `context.vars.name` and
+/// `context.vars['name']`.
 pub(in crate::load) fn variables(code: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (at, start) in code.match_indices("context.vars") {

@@ -138,8 +138,8 @@ impl Resolved<'_> {
         (self.sink.errors.len() == before).then_some(entry.assertions)
     }
 
-    /// Warns of different rules with the same id, because reports list the results of rules by id. `of` names the set
-    /// or prompt of the list.
+    /// Warns of different rules with the same id. Reports list the results of rules by id. `of` names the set or prompt
+    /// of the list.
     pub(in crate::load) fn note_ids(
         &mut self,
         piece: Piece<'_>,
@@ -168,7 +168,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Compiles the check that judges these rules, and reports problems at `at`, the pointer of the list. It omits
+    /// Compiles the check that judges these rules. Problems are reported at `at`, the pointer of the list. It omits
     /// problems of the first `reported` rules, because they are already reported at their own list.
     pub(in crate::load) fn rule_checks(
         &mut self,

@@ -100,7 +100,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Reports settings that exclude each other, invalid globs and paths outside of the workspace.
+    /// Reports conflicting settings, invalid globs and paths outside of the workspace.
     fn check_settings(&mut self, piece: Piece<'_>, at: &str, block: &WorkspaceBlock) {
         let isolation = block.isolation;
         let word = isolation.as_str();
