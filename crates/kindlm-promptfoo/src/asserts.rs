@@ -1,4 +1,4 @@
-//! Assertions. They are written as here, but for who grades and for what was renamed.
+//! Translation of assertions. Only the grading model and some renamed keys change.
 
 use super::Translator;
 use super::build::{list, map, number, text};
@@ -8,7 +8,7 @@ use std::rc::Rc;
 use kindlm_source::{Key, Kind, Node, Span};
 
 impl Translator<'_> {
-    /// The `assert` list of a test, each entry as here.
+    /// Translates the `assert` list of a test.
     pub(super) fn assertions(&mut self, block: Option<&Node>) -> Vec<Node> {
         let Some(block) = block else { return Vec::new() };
         match &block.kind {
@@ -42,7 +42,7 @@ impl Translator<'_> {
                         translated.push((key, model));
                     }
                 }
-                // An empty metric is none.
+                // promptfoo ignores an empty metric.
                 "metric" if value.text() == Some("") => {}
                 "value" | "metric" | "rubricPrompt" => {
                     translated.push((key.clone(), self.permitted(value)));
@@ -53,7 +53,7 @@ impl Translator<'_> {
         Node { kind: Kind::Mapping(Rc::new(translated)), ..node.clone() }
     }
 
-    /// A value with the variables of the `env` block put in. Those of the environment that its templates name may be read.
+    /// Fills in the variables of the `env` block. Records environment variables that templates in the value may read.
     pub(super) fn permitted(&mut self, value: &Node) -> Node {
         let value = self.texts_with_env(value);
         self.permit(&value);
@@ -68,7 +68,7 @@ impl Translator<'_> {
         value.entries().iter().for_each(|(_, it)| self.permit(it));
     }
 
-    /// Who grades, as a reference to a model: one of `providers`, or one that only grades.
+    /// Translates a grading model into a reference: to one of `providers`, or to a model that only grades.
     pub(super) fn grader(&mut self, node: &Node) -> Option<Node> {
         if let Some(id) = node.text().and_then(|it| self.providers.find(it)) {
             return Some(text(node.span, id));
@@ -78,7 +78,7 @@ impl Translator<'_> {
     }
 }
 
-/// True if an assertion of this type takes this key.
+/// True if the schema of this assertion type contains the key.
 pub(super) fn accepts(kind: &str, key: &str) -> bool {
     let plain = kind.strip_prefix("not-").unwrap_or(kind);
     let found = kindlm_assertions::find(kind).or_else(|| kindlm_assertions::find(plain));
@@ -88,7 +88,7 @@ pub(super) fn accepts(kind: &str, key: &str) -> bool {
     })
 }
 
-/// An assertion in the short form of CSV files, or what is wrong with it.
+/// Translates an assertion in the short form of CSV files, or returns an error.
 pub(super) fn expected(span: Span, written: &str) -> Result<Node, String> {
     let is_type = |it: &str| {
         let plain = it.strip_prefix("not-").unwrap_or(it);

@@ -1,4 +1,4 @@
-//! Multiplies tests: one for each combination of variables, prompt and group of providers.
+//! Expands tests: one for each combination of variables, prompt and provider group.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -13,21 +13,21 @@ use super::providers::Group;
 use super::said::Said;
 use super::vars::Vars;
 
-/// One test with what it is multiplied by.
+/// One test of the expansion, and the values that it is made of.
 struct Case<'a> {
     span: Span,
     name: String,
     said: &'a Said,
     prompt: &'a Prompt,
     group: &'a Group,
-    /// The only models of the group, by place.
+    /// The indexes of the group's models that the test uses.
     models: Vec<usize>,
-    /// What tells the test, with these variables, from all others.
+    /// The comparison group: the number of the test, and of its variant.
     compare: String,
 }
 
 impl Translator<'_> {
-    /// The tests of the suite.
+    /// Translates all tests of a config.
     pub(super) fn tests(&mut self, root: &Node, prompts: &Prompts) -> Node {
         let written = self.written(root);
         let mut names = HashSet::new();
@@ -79,7 +79,7 @@ impl Translator<'_> {
         }
     }
 
-    /// The groups of providers that a test is for, each with the places of its models.
+    /// Returns the provider groups of a test, with the indexes of their models.
     fn groups_of(&mut self, said: &Said) -> Vec<(Rc<Group>, Vec<usize>)> {
         if let Some(node) = &said.provider
             && node.text().is_none_or(|it| self.providers.find(it).is_none())
@@ -100,7 +100,7 @@ impl Translator<'_> {
         groups.filter(|(_, models): &(_, Vec<usize>)| !models.is_empty()).collect()
     }
 
-    /// Says which names of a test's filters mean nothing.
+    /// Reports unknown names in the filters `prompts` and `providers` of a test.
     fn check_filters(
         &mut self,
         span: Span,
@@ -180,15 +180,16 @@ fn node(case: &Case<'_>, name: &str, made: Made, models: Vec<Node>) -> Node {
         ("vars", vars),
         ("expect", expect),
     ];
-    // promptfoo compares over all prompts and providers of a test, which are several tests here.
+    // promptfoo compares all prompts and providers of a test. Here these are several tests, so they share a comparison
+    // group.
     if compares {
         entries.push(("compare", text(span, &case.compare)));
     }
-    // A scoring function is told the threshold, and decides in its place.
+    // A scoring function gets the threshold as an argument and decides itself.
     if let (Some(threshold), None) = (&said.threshold, &said.scoring) {
         entries.push(("threshold", threshold.clone()));
     }
-    // The provider's comes first, and the test's is given what it has made.
+    // The transform of the provider runs first. The transform of the test gets its result.
     match (&group.transform, &said.transform) {
         (Some(first), Some(second)) => {
             let both = [first.clone(), second.clone()];
@@ -221,7 +222,7 @@ fn compares(node: &Node) -> bool {
     matches!(kind.strip_prefix("not-").unwrap_or(kind), "select-best" | "max-score")
 }
 
-/// The prompts that a test and a group of providers are for.
+/// Returns the prompts that both the test and the provider group use.
 fn meant<'p>(said: &Said, prompts: &'p Prompts, group: &Group) -> Vec<&'p Prompt> {
     let filter = said.prompts.as_ref().map(texts);
     let is_meant = |prompt: &&Prompt| {
@@ -233,7 +234,7 @@ fn meant<'p>(said: &Said, prompts: &'p Prompts, group: &Group) -> Vec<&'p Prompt
     prompts.iter().filter(is_meant).collect()
 }
 
-/// A text, or the texts of a list.
+/// Returns the texts of a list, or a single text as a list. Objects in the list count by their `id`.
 fn texts(node: &Node) -> Vec<String> {
     match &node.kind {
         Kind::Text(text) => vec![text.to_string()],

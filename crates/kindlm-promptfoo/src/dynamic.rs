@@ -1,4 +1,4 @@
-//! Tests of which a program makes a part: the prompt, a variable, or what a filter of the config gives.
+//! Tests that depend on programs: prompt functions, variables from programs, or custom filters.
 
 use kindlm_source::{Kind, Node, Span};
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use super::prompts::Prompt;
 use super::said::Said;
 use super::vars::Vars;
 
-/// A test on one model, when its programs have run.
+/// A test on one model, after its programs have run.
 #[derive(Clone, Debug)]
 pub(super) struct Made {
     pub(super) vars: Vars,
@@ -19,16 +19,16 @@ pub(super) struct Made {
     pub(super) asserts: Vec<Node>,
 }
 
-/// A model, as programs are told about it.
+/// The model in the arguments of programs.
 pub(super) struct Asked<'a> {
-    /// Its id here, which is its label there.
+    /// The id of the model in the suite. It is the label in promptfoo.
     pub(super) label: &'a str,
-    /// Its id there.
+    /// The id of the provider in the promptfoo config.
     pub(super) id: &'a str,
 }
 
 impl Made {
-    /// True if two tests send and expect the same.
+    /// True if both tests have the same variables, prompt and assertions.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let vars = |it: &Self| Value::Object(values(&it.vars));
         let asserts = |it: &Self| it.asserts.iter().map(Node::to_json).collect::<Value>();
@@ -36,18 +36,18 @@ impl Made {
     }
 }
 
-/// Variables as an object.
+/// Converts variables to a JSON object.
 pub(super) fn values(vars: &Vars) -> Map<String, Value> {
     vars.iter().map(|(key, it)| (key.name.to_string(), it.to_json())).collect()
 }
 
-/// The program that a variable's value names.
+/// Returns the path of the program that a variable gets its value from.
 fn program_of(value: &Node) -> Option<&str> {
     value.text().and_then(path).filter(|it| is_script(&extension(it)))
 }
 
 impl Translator<'_> {
-    /// True if a program makes something of this test.
+    /// True if a program determines a part of this test.
     pub(super) fn is_dynamic(&self, said: &Said, vars: &Vars, prompt: &Prompt) -> bool {
         prompt.program.is_some()
             || vars.iter().any(|(_, it)| program_of(it).is_some())
@@ -56,7 +56,7 @@ impl Translator<'_> {
             })
     }
 
-    /// The test as it is on one model; `None` if something is wrong, which is told.
+    /// Runs the programs of a test for one model. Reports errors and returns `None`.
     pub(super) fn made(
         &mut self,
         span: Span,
@@ -77,7 +77,7 @@ impl Translator<'_> {
         Some(Made { vars, prompt, asserts })
     }
 
-    /// The variables, with what programs make of theirs.
+    /// Returns the variables, with the results of programs.
     fn computed(&mut self, vars: &Vars, prompt: &Prompt, provider: &Value) -> Option<Vars> {
         let given = Value::Object(values(vars));
         let mut computed = Vars::with_capacity(vars.len());
@@ -108,7 +108,7 @@ impl Translator<'_> {
         Some(computed)
     }
 
-    /// The prompt that a function makes.
+    /// Returns the name of the prompt that a prompt function makes.
     fn prompted(
         &mut self,
         span: Span,
@@ -151,7 +151,7 @@ impl Translator<'_> {
         Some(self.add_made(&prompt.name, node))
     }
 
-    /// The prompt whose template uses filters of the config, rendered.
+    /// Returns the name of the prompt. A template with custom filters is rendered here.
     fn rendered(
         &mut self,
         span: Span,
@@ -175,7 +175,7 @@ impl Translator<'_> {
         Some(self.add_made(&prompt.name, node))
     }
 
-    /// The name of a prompt that was made; equal ones share it.
+    /// Adds a prompt that was made, and returns its name. Equal prompts share one name.
     fn add_made(&mut self, name: &str, node: Node) -> String {
         let json = node.to_json().to_string();
         if let Some(name) = self.made.by_content.get(&json) {
@@ -187,7 +187,7 @@ impl Translator<'_> {
         name
     }
 
-    /// The variables after `transformVars`: what it returns is put over them.
+    /// Returns the variables after `transformVars`. Its result overrides variables of the same name.
     pub(super) fn transformed(&mut self, said: &Said) -> Vars {
         let Some(transform) = &said.transform_vars else { return said.vars.clone() };
         let Some(text) = transform.text() else {
@@ -229,7 +229,7 @@ impl Translator<'_> {
     }
 }
 
-/// Prompts that programs made.
+/// The prompts that programs have made.
 #[derive(Debug, Default)]
 pub(super) struct MadePrompts {
     pub(super) prompts: Vec<(String, Node)>,

@@ -1,6 +1,6 @@
-//! The short form of assertions that CSV files use: `contains: text`, `levenshtein(5): text`, `fn: code`.
+//! The short form of assertions in CSV files. Examples: `contains: text`, `levenshtein(5): text`, `fn: code`.
 
-/// An assertion in short form, taken apart.
+/// The parts of an assertion in short form.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Expected<'a> {
     pub(super) kind: &'a str,
@@ -8,18 +8,18 @@ pub(super) struct Expected<'a> {
     pub(super) threshold: Option<f64>,
 }
 
-/// What is behind the colon.
+/// The value behind the colon.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value<'a> {
     Text(&'a str),
-    /// Separated by commas.
+    /// A comma-separated list.
     List(Vec<String>),
 }
 
-/// The threshold that promptfoo sets where the short form has none.
+/// promptfoo's default threshold in the short form.
 const USUAL: f64 = 0.75;
 
-/// The types that get it.
+/// The assertion types that have this default.
 const MEASURED: [&str; 11] = [
     "answer-relevance",
     "classifier",
@@ -34,10 +34,10 @@ const MEASURED: [&str; 11] = [
     "rouge-n",
 ];
 
-/// The same for `similar`.
+/// promptfoo's default threshold of `similar` in the short form.
 const SIMILAR: f64 = 0.8;
 
-/// The threshold of a type in short form that does not say one.
+/// Returns the default threshold of a type in the short form.
 fn usual(kind: &str) -> Option<f64> {
     let plain = kind.strip_prefix("not-").unwrap_or(kind);
     match plain {
@@ -46,7 +46,7 @@ fn usual(kind: &str) -> Option<f64> {
     }
 }
 
-/// A threshold in brackets: a number without a sign.
+/// Parses a threshold in brackets: a number without sign or exponent.
 fn bracketed(kind: &str, text: &str) -> Result<f64, String> {
     let plain = text.trim();
     let is_plain = plain.bytes().all(|it| it.is_ascii_digit() || it == b'.');
@@ -54,7 +54,7 @@ fn bracketed(kind: &str, text: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("the threshold of `{kind}({text})` is not a plain number"))
 }
 
-/// Reads the short form, or says what is wrong with it. What has no prefix that is known must be equal.
+/// Parses the short form, or returns an error message. A text without a known type becomes `equals`.
 pub(super) fn read(text: &str, is_type: impl Fn(&str) -> bool) -> Result<Expected<'_>, String> {
     let script = ["javascript:", "fn:", "eval:"].iter().find_map(|it| text.strip_prefix(it));
     if let Some(code) = script {
@@ -80,7 +80,7 @@ pub(super) fn read(text: &str, is_type: impl Fn(&str) -> bool) -> Result<Expecte
         Some((kind, number)) => (kind, Some(number)),
         None => (head, None),
     };
-    // `trajectory:…` and `similar:…` have colons of their own.
+    // Types such as `trajectory:…` and `similar:…` contain a colon.
     let (kind, value) = match value.and_then(|it| longer(text, kind, it)) {
         Some((kind, value)) if is_type(kind) => (kind, value),
         _ => (kind, value),
@@ -103,7 +103,7 @@ pub(super) fn read(text: &str, is_type: impl Fn(&str) -> bool) -> Result<Expecte
     Ok(Expected { kind, value, threshold })
 }
 
-/// The type with what is behind its first colon, up to the next.
+/// Returns the type including the word behind its first colon, and the value after it.
 fn longer<'a>(text: &'a str, kind: &str, rest: &'a str) -> Option<(&'a str, Option<&'a str>)> {
     let begin = text.get(..kind.len()).filter(|it| *it == kind)?;
     let (word, value) = match rest.split_once(':') {

@@ -5,28 +5,28 @@ use serde_json::Value;
 
 use super::Translator;
 
-/// How a file is named.
+/// The prefix of a text that names a file.
 const FILE: &str = "file://";
 
-/// The path of a `file://` text.
+/// Returns the path of a `file://` text.
 pub(super) fn path(text: &str) -> Option<&str> {
     text.strip_prefix(FILE)
 }
 
-/// The ending of a path, in lower case, without a function behind it.
+/// Returns the extension of a path in lower case, without a function name behind it.
 pub(super) fn extension(path: &str) -> String {
     let file = path.rsplit('/').next().unwrap_or(path);
     let extension = file.rsplit_once('.').map_or("", |(_, it)| it);
     extension.split(':').next().unwrap_or_default().to_ascii_lowercase()
 }
 
-/// True if a file of this ending is a program that would have to run before the suite is known.
+/// True if a file with this extension is a program.
 pub(super) fn is_script(extension: &str) -> bool {
     matches!(extension, "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" | "py" | "rb")
 }
 
 impl Translator<'_> {
-    /// The files that a path or pattern names.
+    /// Returns the files that match a path or pattern. Reports errors at `span`.
     pub(super) fn paths(&mut self, span: Span, path: &str) -> Vec<String> {
         if !path.contains(['*', '?', '[', '{']) {
             return vec![path.to_owned()];
@@ -45,7 +45,7 @@ impl Translator<'_> {
         }
     }
 
-    /// The text of a file.
+    /// Reads a text file. Reports errors at `span`.
     pub(super) fn content(&mut self, span: Span, path: &str) -> Option<String> {
         match self.inputs.files.read(path) {
             Ok(text) => Some(text.trim_start_matches('\u{feff}').to_owned()),
@@ -56,14 +56,14 @@ impl Translator<'_> {
         }
     }
 
-    /// A JSON or YAML file as nodes, all at the place that names it.
+    /// Reads a JSON or YAML file as nodes. All nodes have the place of the reference to the file.
     pub(super) fn document_of(&mut self, span: Span, path: &str) -> Option<Node> {
         let text = self.content(span, path)?;
         let value = self.parse(span, path, &text)?;
         Some(Node::at(span, &value))
     }
 
-    /// Reads YAML or JSON out of another file. Its problems are reported at the place that names the file.
+    /// Parses the YAML or JSON of another file. Problems are reported at the reference to the file.
     pub(super) fn parse(&mut self, span: Span, path: &str, text: &str) -> Option<Value> {
         let source = std::sync::Arc::new(Source::new(path, text));
         let tree = read(&source, 0..text.len());

@@ -1,7 +1,7 @@
-//! `nunjucksFilters`: functions of JavaScript that templates may use as filters.
+//! `nunjucksFilters`: JavaScript functions as template filters.
 //!
-//! Templates stay pure where they are rendered during a run; so a template that uses one of these filters is rendered
-//! while the config is read, when all its variables are known.
+//! Templates that are rendered during a run must not call programs. Therefore templates with such filters are rendered
+//! when the config is read and all their variables are known.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::Translator;
 use super::programs::run;
 use super::vars::Vars;
 
-/// The filters of a config.
+/// The custom filters of a config.
 #[derive(Debug)]
 pub(super) struct OwnFilters {
     names: Vec<String>,
@@ -21,12 +21,12 @@ pub(super) struct OwnFilters {
 }
 
 impl OwnFilters {
-    /// True if a text is a template that may use one of them.
+    /// True if a text is a template that may use a custom filter.
     pub(super) fn are_in(&self, text: &str) -> bool {
         is_template(text) && self.names.iter().any(|it| text.contains(it.as_str()))
     }
 
-    /// True if a value has such a text in it.
+    /// True if a value contains such a text.
     pub(super) fn are_within(&self, node: &Node) -> bool {
         match &node.kind {
             Kind::Text(text) => self.are_in(text),
@@ -56,7 +56,7 @@ impl Translator<'_> {
         (!names.is_empty()).then(|| OwnFilters { names, filters: Filters::new(filters) })
     }
 
-    /// A text rendered with the filters of the config, as a template that gives just that.
+    /// Renders a text with custom filters. Returns a template that yields exactly the result.
     pub(super) fn filtered(&mut self, span: Span, text: &str, vars: &Vars) -> Option<String> {
         let Some(own) = &self.filters else { return Some(text.to_owned()) };
         if !own.are_in(text) {
@@ -76,7 +76,7 @@ impl Translator<'_> {
         }
     }
 
-    /// A value with all its texts rendered.
+    /// Renders all texts of a value that use custom filters.
     pub(super) fn filtered_within(&mut self, node: &Node, vars: &Vars) -> Option<Node> {
         let kind = match &node.kind {
             Kind::Text(text) => Kind::Text(self.filtered(node.span, text, vars)?.as_str().into()),

@@ -1,4 +1,4 @@
-//! `http` providers: requests that are written out in the config.
+//! `http` providers, whose requests are defined in the config.
 
 use kindlm_source::{Key, Kind, Node, Span};
 
@@ -7,7 +7,7 @@ use super::build::{entries, text};
 use super::files::path;
 use super::settings::{Settings, variable_of};
 
-/// What is told of a key that cannot be translated.
+/// The help for keys that cannot be translated.
 const HELP: [(&str, &str); 5] = [
     ("request", "write it as `url`, `method`, `headers` and `body`"),
     ("transformRequest", "write what is sent as `body`, with templates"),
@@ -43,7 +43,7 @@ impl Translator<'_> {
                     provider.push(("method", method));
                 }
                 "headers" => headers.extend(self.pairs(value).into_iter().map(|(name, value)| {
-                    // As it is written here; the message says which header needs it.
+                    // With the notation `env:NAME`, the message for an unset variable names the header.
                     let alone = value.text().and_then(variable_of).map(|it| format!("env:{it}"));
                     (name, alone.map_or(value.clone(), |it| text(value.span, &it)))
                 })),
@@ -72,7 +72,7 @@ impl Translator<'_> {
             self.error(span, "the http provider has no `url`", Some("add `config: { url: … }`"));
             return None;
         }
-        // promptfoo's default, which is not ours.
+        // promptfoo's default method is GET, and ours differs.
         if !provider.iter().any(|(name, _)| *name == "method") {
             if provider.iter().any(|(name, _)| *name == "body") {
                 let message = "without a `method`, promptfoo sends this as GET, without its body";
@@ -90,13 +90,13 @@ impl Translator<'_> {
         let is_read =
             |(name, _): &(&str, Node)| matches!(*name, "responsePath" | "transformResponse");
         if !provider.iter().any(is_read) {
-            // The whole answer, as a value.
+            // An empty path selects the whole answer, as a value.
             provider.push(("responsePath", text(span, "")));
         }
         Some(Settings { provider, ..Settings::default() })
     }
 
-    /// The texts of a mapping, with the variables of the `env` block put in.
+    /// Returns the entries of a mapping as texts. Variables of the `env` block are filled in.
     fn pairs(&self, node: &Node) -> Vec<(String, Node)> {
         let pair = |(key, value): &(Key, Node)| {
             let value = match &value.kind {
@@ -108,7 +108,7 @@ impl Translator<'_> {
         node.entries().iter().map(pair).collect()
     }
 
-    /// The body, in place or in a file.
+    /// Returns the request body, from the config or from a file.
     fn body(&mut self, node: &Node) -> Option<Node> {
         let Some(file) = node.text().and_then(path).map(str::to_owned) else {
             return Some(self.all_with_env(node));
@@ -120,7 +120,7 @@ impl Translator<'_> {
         })
     }
 
-    /// A value with the variables of the `env` block in all its texts.
+    /// Fills in the variables of the `env` block in all texts of a value.
     fn all_with_env(&self, node: &Node) -> Node {
         let kind = match &node.kind {
             Kind::Text(text) => Kind::Text(self.with_env(text).as_str().into()),
@@ -139,7 +139,7 @@ impl Translator<'_> {
         Node { kind, ..node.clone() }
     }
 
-    /// Who asks: a header, or a part of the address.
+    /// Translates `auth` into a header or a query parameter.
     fn auth(
         &mut self,
         node: &Node,
@@ -166,7 +166,7 @@ impl Translator<'_> {
         }
     }
 
-    /// What makes the output out of the answer: a path, or a script.
+    /// Translates the code that extracts the output. The result is a path or a script.
     fn response(&mut self, node: &Node) -> Option<(&'static str, Node)> {
         let Some(code) = node.text().filter(|it| !it.trim().is_empty()) else {
             let help = "an expression of `json`, `text` and `context`, or `file://` and a script";
@@ -185,7 +185,7 @@ impl Translator<'_> {
     }
 }
 
-/// The path of `json.a.b[0]`, as `a.b.0`.
+/// Converts an expression such as `json.a.b[0]` to the path `a.b.0`.
 fn path_of(text: &str) -> Option<String> {
     let rest = text.trim().strip_prefix("json")?;
     let path = rest.replace("?.", ".").replace('[', ".").replace([']', '\'', '"'], "");

@@ -1,17 +1,17 @@
-//! Keys that stand in a config, where they do not belong: no message may show them.
+//! Covers API keys in a config, so that no message shows them.
 
 use std::sync::Arc;
 
 use kindlm_redact::is_secret_setting;
 use kindlm_source::{Kind, Node, Source};
 
-/// The source with what may be a key covered by asterisks, byte for byte, so that every place stays where it is.
+/// Returns the source with secret values replaced by asterisks. The length stays the same, so all places stay valid.
 pub fn covered(source: &Arc<Source>, root: &Node) -> Arc<Source> {
     let mut bytes = source.text().as_bytes().to_vec();
     if !cover(root, &mut bytes) {
         return Arc::clone(source);
     }
-    // Whole values are covered, so what was text stays text.
+    // Only whole values are replaced, so the text stays valid UTF-8.
     let text = String::from_utf8_lossy(&bytes).into_owned();
     Arc::new(Source::new(source.name(), text))
 }

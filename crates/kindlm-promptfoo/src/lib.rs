@@ -1,7 +1,7 @@
-//! Reads promptfoo's config files: translates the tree of one into the tree of the `kindlm.yaml` that does the same.
+//! Translates a promptfoo config into the tree of an equivalent `kindlm.yaml`.
 //!
-//! Every node of the translation keeps the place of what it stands for, so whatever is wrong with it is reported
-//! where the user wrote it. What has no equal here is an error at its place; nothing is dropped in silence.
+//! Every node of the translation keeps the place of its original. Problems are therefore reported in the promptfoo
+//! config. Parts without an equivalent are errors at their place; none is dropped silently.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -66,7 +66,7 @@ pub use keys::covered;
 use programs::Program;
 use providers::Providers;
 
-/// Keys at the top of a promptfoo config that a `kindlm.yaml` does not have.
+/// The top-level keys that only a promptfoo config has, not a `kindlm.yaml`.
 const TELLING: [&str; 7] = [
     "targets",
     "scenarios",
@@ -77,15 +77,15 @@ const TELLING: [&str; 7] = [
     "nunjucksFilters",
 ];
 
-/// The project of every suite that is made of a config of promptfoo's.
+/// The project of every suite that is translated from promptfoo.
 pub const PROJECT: &str = "promptfoo";
 
-/// The name of the suite that is made of a config: its description, if it has one.
+/// Returns the name of the suite: the config's description, or [`PROJECT`].
 pub fn suite_name(root: &Node) -> String {
     root.get("description").and_then(Node::text).unwrap_or(PROJECT).to_owned()
 }
 
-/// True if a document is a promptfoo config: it does not say `kindlm`, and has what only promptfoo has.
+/// True if a document is a promptfoo config: no key `kindlm`, and keys of promptfoo.
 pub fn is_promptfoo(root: &Node) -> bool {
     if root.get("kindlm").is_some() {
         return false;
@@ -98,24 +98,24 @@ pub fn is_promptfoo(root: &Node) -> bool {
         || is_list_or_text("providers")
 }
 
-/// What a promptfoo config is here.
+/// The result of a translation.
 #[derive(Debug)]
 pub struct Translated {
-    /// The document of an equal `kindlm.yaml`.
+    /// The document of the equivalent `kindlm.yaml`.
     pub root: Node,
-    /// What could not be translated, and what probably means something else than it seems.
+    /// Errors for parts that cannot be translated, and warnings for probable mistakes.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// What a config may read and run.
+/// The inputs of a translation other than the config itself.
 pub struct Inputs<'a> {
-    /// Reads what the file refers to, relative to its folder.
+    /// The files that the config refers to, relative to its folder.
     pub files: &'a dyn Files,
-    /// Looks up environment variables.
+    /// The lookup of environment variables.
     pub env: &'a dyn Fn(&str) -> Option<String>,
-    /// Runs the programs that make prompts, tests and variables.
+    /// The runner of programs that generate prompts, tests and variables.
     pub scripts: Arc<RunScript>,
-    /// The ids of the reporters that there are; empty if they are not known.
+    /// The ids of the known reporters; empty if any id is valid.
     pub reporters: &'a [&'static str],
 }
 
@@ -127,9 +127,9 @@ impl fmt::Debug for Inputs<'_> {
 
 /// Translates a promptfoo config.
 ///
-/// Programs that make a part of it are run.
+/// It runs the programs that generate parts of the config.
 pub fn translate(source: &Arc<Source>, root: &Node, inputs: &Inputs<'_>) -> Translated {
-    // What is wrong with the block is told where it is read.
+    // The config reader reports errors in this block.
     let scripts = root.get("scripts").map(Node::to_json).unwrap_or_default();
     let scripts: ScriptsBlock = serde_json::from_value(scripts).unwrap_or_default();
     let mut translator = Translator {
@@ -154,25 +154,25 @@ pub fn translate(source: &Arc<Source>, root: &Node, inputs: &Inputs<'_>) -> Tran
 struct Translator<'a> {
     source: &'a Arc<Source>,
     inputs: &'a Inputs<'a>,
-    /// What programs may do.
+    /// The permissions and limits of programs.
     scripts: ScriptSettings,
-    /// The `env` block, which stands above the environment.
+    /// The `env` block, which overrides the environment.
     own_env: Map<String, Value>,
-    /// Environment variables that values of assertions name: templates may read them.
+    /// Environment variables in templates of assertions. The `scripts` block must permit them.
     named_env: BTreeSet<String>,
-    /// The pause after each request.
+    /// The pause after each request, in milliseconds.
     delay: Option<Node>,
     filters: Option<OwnFilters>,
     providers: Providers,
-    /// Prompts with a prefix or suffix that a test asks for, by name.
+    /// Prompts with the prefix or suffix of a test, by name.
     embraced: Vec<(String, Node)>,
     made: MadePrompts,
-    /// Programs that have failed.
+    /// Programs that have failed. They are not run again.
     broken: HashSet<Program>,
     diagnostics: Vec<Diagnostic>,
 }
 
-/// What is read elsewhere, or has nothing to do with a run here.
+/// The keys that other modules read or that have no meaning in the suite.
 const READ: [&str; 16] = [
     "$schema",
     "description",
@@ -192,7 +192,7 @@ const READ: [&str; 16] = [
     "scripts",
 ];
 
-/// What only matters to promptfoo's own web pages.
+/// The keys that only affect promptfoo's web pages.
 const INERT: [&str; 4] = ["sharing", "writeLatestResults", "metadata", "tags"];
 
 impl Translator<'_> {
@@ -221,7 +221,7 @@ impl Translator<'_> {
         let options = self.defaults(root);
         let reports = self.reports(root);
         let (embraced, made) = (std::mem::take(&mut self.embraced), std::mem::take(&mut self.made));
-        // A template with filters of the config is there as it was rendered.
+        // A template with custom filters is already included in rendered form.
         let is_written = |(_, node): &(String, Node)| {
             self.filters.as_ref().is_none_or(|own| !own.are_within(node))
         };
@@ -257,7 +257,7 @@ impl Translator<'_> {
         map(span, document)
     }
 
-    /// The `scripts` block, with the variables that templates in values of assertions read.
+    /// Returns the `scripts` block. Variables that templates of assertions read are added to it.
     fn scripts_block(&self, root: &Node) -> Option<Node> {
         let written = root.get("scripts");
         let known = written.and_then(|it| it.get("env")).map_or(&[][..], Node::items);
@@ -272,7 +272,7 @@ impl Translator<'_> {
         Some(build::with(&block, "env", all))
     }
 
-    /// A text with the variables of the `env` block put in; the environment's own are put in when it is used.
+    /// Fills in the variables of the `env` block. Other environment variables are filled in later.
     fn with_env(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (name, value) in &self.own_env {
@@ -284,7 +284,7 @@ impl Translator<'_> {
         text
     }
 
-    /// A value with the variables of the `env` block put into its texts.
+    /// Fills in the variables of the `env` block in all texts of a value.
     fn texts_with_env(&self, node: &Node) -> Node {
         if self.own_env.is_empty() {
             return node.clone();
@@ -306,7 +306,7 @@ impl Translator<'_> {
         Node { kind, ..node.clone() }
     }
 
-    /// Says which variables of an `env` block are secrets.
+    /// Reports secrets in an `env` block.
     fn check_env(&mut self, env: &Node) {
         for (key, _) in env.entries() {
             if key.name.ends_with("_KEY") || key.name.ends_with("_TOKEN") {
@@ -336,7 +336,7 @@ impl Translator<'_> {
     }
 }
 
-/// What to do instead.
+/// Returns the help for an unsupported key.
 fn advice(key: &str) -> Option<&'static str> {
     match key {
         "redteam" => Some("red teaming is another trade: keep it with promptfoo"),

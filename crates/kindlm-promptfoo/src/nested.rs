@@ -1,4 +1,4 @@
-//! Variables whose texts refer to others.
+//! Variables whose texts refer to other variables.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,14 @@ use super::Translator;
 use super::dynamic::values;
 use super::vars::Vars;
 
-/// How deep names of variables may stand in values of variables.
+/// The most levels of variables that refer to each other.
 const DEPTH: usize = 5;
 
 impl Translator<'_> {
-    /// The variables with what their texts refer to put in, as promptfoo does it: first plain names, a few levels deep;
-    /// then what is left is rendered. A text that names what is no variable is not touched.
+    /// Fills in references between variables, in the same way as promptfoo.
+    ///
+    /// It first replaces plain names, up to [`DEPTH`] levels deep, and then renders the remaining templates. A text
+    /// with an unknown name stays unchanged.
     pub(super) fn with_each_other(&mut self, vars: &Vars) -> Vars {
         let mut vars = with_names(vars);
         let given = values(&vars);
@@ -39,13 +41,14 @@ impl Translator<'_> {
         text: &str,
         given: &Map<String, Value>,
     ) -> Option<String> {
-        // Filters of the config are run where the whole test is rendered.
+        // Custom filters are applied when the whole test is rendered.
         if self.filters.as_ref().is_some_and(|own| own.are_in(text)) {
             return None;
         }
         let undeclared = match read(text) {
             Ok(read) => read.undeclared,
-            // It may well be a text about templates; but a misspelt filter is meant to be one.
+            // The text may only look like a template. An unknown filter or test is an error, because such a text is
+            // meant as a template.
             Err(fault) => {
                 if fault.range.is_some() {
                     let message = format!("the template cannot be read: {}", fault.message);
@@ -68,7 +71,7 @@ impl Translator<'_> {
     }
 }
 
-/// The variables with plain names of others filled in.
+/// Replaces plain names of other variables, such as `{{name}}`, by their values.
 fn with_names(vars: &Vars) -> Vars {
     let is_open =
         |vars: &Vars| vars.iter().any(|(_, it)| it.text().is_some_and(|it| it.contains("{{")));

@@ -1,7 +1,6 @@
-//! Programs that make a part of the suite while it is read: prompts, tests, variables, filters.
+//! Programs that generate parts of the suite while it is read: prompts, tests, variables and filters.
 //!
-//! [`Inputs::scripts`](crate::Inputs) runs them; what they make is put into
-//! the suite as if it had been written there.
+//! [`Inputs::scripts`](crate::Inputs) runs them. Their results become part of the suite.
 
 use std::sync::Arc;
 
@@ -15,23 +14,23 @@ use serde_json::{Number, Value};
 use super::Translator;
 use super::files::{extension, path};
 
-/// A function of a file, or something else that the file exports.
+/// A function or another export of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Program {
     is_python: bool,
-    /// Relative to the folder of the config file.
+    /// The path, relative to the folder of the config file.
     path: String,
     function: Option<String>,
 }
 
 impl Program {
-    /// True if Python runs it, which minds how many arguments there are.
+    /// True if Python runs it. Python functions reject extra arguments.
     pub(super) fn is_python(&self) -> bool {
         self.is_python
     }
 }
 
-/// A path, and the function behind its last colon.
+/// Splits a text into a path and the function name behind its last colon.
 pub(super) fn split(named: &str) -> (&str, Option<&str>) {
     match named.rsplit_once(':') {
         Some((path, function)) if !function.contains(['/', '\\', '.']) => (path, Some(function)),
@@ -40,8 +39,9 @@ pub(super) fn split(named: &str) -> (&str, Option<&str>) {
 }
 
 impl Translator<'_> {
-    /// The program that a text names: a path, with or without `file://`, and maybe `:function`. Python needs a
-    /// function: the one that is named, or `usual`.
+    /// Returns the program that a text names: a path with an optional `file://` and `:function`.
+    ///
+    /// A Python program needs a function; `usual` is the default.
     pub(super) fn program(
         &mut self,
         span: Span,
@@ -57,7 +57,7 @@ impl Translator<'_> {
             self.unsupported(span, "a Ruby program in this place", Some(help));
             return None;
         }
-        // A host would find out later, and without the place.
+        // This reports a missing file with its place. The script host would report it without a place.
         self.content(span, path)?;
         let is_python = extension == "py";
         let function = function.or(usual.filter(|_| is_python)).map(str::to_owned);
@@ -70,9 +70,9 @@ impl Translator<'_> {
         Some(Program { is_python, path: path.to_owned(), function })
     }
 
-    /// What a program gives for these arguments; `what` says what it is, for messages.
+    /// Runs a program with these arguments. `what` describes it in messages.
     ///
-    /// A program that has failed is not run again: its problem is told already.
+    /// A program that has failed is not run again, because its error is already reported.
     pub(super) fn call(
         &mut self,
         span: Span,
@@ -99,20 +99,20 @@ impl Translator<'_> {
         run(&self.runner(), program, args)
     }
 
-    /// What runs programs.
+    /// Returns the runner of programs, for use outside of the translator.
     pub(super) fn runner(&self) -> Runner {
         Runner { scripts: Arc::clone(&self.inputs.scripts), settings: self.scripts.clone() }
     }
 }
 
-/// Runs programs, with what they may do.
+/// The runner of programs, with their permissions and limits.
 #[derive(Clone)]
 pub(super) struct Runner {
     scripts: Arc<kindlm_types::script::RunScript>,
     settings: kindlm_assertions::ScriptSettings,
 }
 
-/// What a program gives, or why it gives nothing.
+/// Runs a program and returns its result, or an error message.
 pub(super) fn run(runner: &Runner, program: &Program, args: &[Value]) -> Result<Value, String> {
     let (path, function) = (program.path.clone(), program.function.clone());
     let (runtime, source) = if program.is_python {
@@ -124,7 +124,7 @@ pub(super) fn run(runner: &Runner, program: &Program, args: &[Value]) -> Result<
     ask(runner, runtime, source, args)
 }
 
-/// What a line of code gives: an expression, or with line breaks the body of a function.
+/// Evaluates JavaScript code: an expression, or a function body if it has line breaks.
 pub(super) fn evaluate(
     runner: &Runner,
     code: &str,

@@ -1,4 +1,4 @@
-//! Prompts: in place, in files, as chats.
+//! Prompts: texts, files, chats and prompt functions.
 
 use kindlm_source::{Kind, Node, Span};
 use serde_json::Value;
@@ -8,36 +8,36 @@ use super::build::{list, map, text, unique};
 use super::files::{extension, is_script, path};
 use super::programs::Program;
 
-/// What separates prompts in a text file.
+/// The separator of prompts in a text file.
 const SEPARATOR: &str = "\n---\n";
 
-/// Endings by which a text without `file://` is taken for a path, if there is such a file.
+/// The extensions of a path without `file://`. Other texts are never taken for a path.
 const PATHS: [&str; 12] =
     ["txt", "md", "j2", "json", "jsonl", "yaml", "yml", "js", "mjs", "cjs", "ts", "py"];
 
-/// The prompts of a config, in its order.
+/// The prompts of a config, in order.
 #[derive(Default)]
 pub(super) struct Prompts(Vec<Prompt>);
 
 pub(super) struct Prompt {
-    /// Its name in the suite, and its label in promptfoo.
+    /// The name in the suite, from the label in promptfoo.
     pub(super) name: String,
-    /// What filters may call it: its label, its text, its file.
+    /// The names that filters may use: the label, the id, the file and the text.
     aliases: Vec<String>,
-    /// What is sent; nothing for a function.
+    /// The translated prompt; null for a prompt function.
     pub(super) node: Node,
-    /// What was written.
+    /// The text in the config.
     pub(super) text: String,
-    /// The function that makes it for each test and model.
+    /// The prompt function, which makes the prompt for each test and model.
     pub(super) program: Option<Program>,
-    /// What the function is told beside variables and provider.
+    /// The `config` of the prompt function.
     pub(super) config: Option<Value>,
 }
 
 impl Prompt {
-    /// True if a filter of promptfoo means this prompt: a name of it, or the beginning of `group:` names.
+    /// True if a filter selects this prompt, by one of its names or as a group.
     pub(super) fn is_called(&self, name: &str) -> bool {
-        // `group` means `group:one` too.
+        // The filter `group` also selects `group:one`.
         let within = format!("{name}:");
         if self.aliases.iter().any(|it| it.starts_with(&within)) {
             return true;
@@ -71,7 +71,7 @@ impl Prompts {
     }
 }
 
-/// What a prompt is, but for its names.
+/// A new prompt without its names.
 struct New {
     node: Node,
     text: String,
@@ -79,7 +79,7 @@ struct New {
     config: Option<Value>,
 }
 
-/// What is said about a prompt beside its text.
+/// The keys of a prompt other than its text.
 #[derive(Clone, Default)]
 struct About {
     label: Option<String>,
@@ -91,7 +91,7 @@ impl Translator<'_> {
     pub(super) fn prompts(&mut self, root: &Node) -> Prompts {
         let mut prompts = Prompts::default();
         let Some(node) = root.get("prompts") else {
-            // promptfoo's default: the variable `prompt` is the prompt.
+            // Without `prompts`, promptfoo uses the variable `prompt`.
             self.add(&mut prompts, root.span, "{{prompt}}", &About::default(), None);
             return prompts;
         };
@@ -144,7 +144,7 @@ impl Translator<'_> {
         }
     }
 
-    /// The name of a prompt with something before and behind it.
+    /// Returns the name of a prompt with a prefix and suffix, and adds it to the suite.
     pub(super) fn embraced(
         &mut self,
         span: Span,
@@ -170,7 +170,7 @@ impl Translator<'_> {
         name
     }
 
-    /// A prompt that is its text, or the name of its file.
+    /// Adds a prompt from its text, or from a file if the text is a path.
     fn prompt_text(&mut self, prompts: &mut Prompts, span: Span, written: &str, about: &About) {
         let looks_like_path = !written.contains(['\n', ' '])
             && PATHS.contains(&extension(written).as_str())
@@ -251,7 +251,7 @@ impl Translator<'_> {
         prompts.add(label, aliases, new);
     }
 
-    /// The entry of a prompt: a chat if its text is one, else what the user says.
+    /// Translates the text of a prompt. A JSON or YAML list of messages becomes a chat, other text the user message.
     pub(super) fn template(&mut self, span: Span, written: &str) -> Option<Node> {
         let written = &*self.with_env(written);
         if written.contains("_conversation") {
@@ -284,18 +284,18 @@ impl Translator<'_> {
     }
 }
 
-/// True if an entry names a file that is a program.
+/// True if an entry names a program file.
 fn is_function(node: &Node) -> bool {
     let named = ["raw", "id"].into_iter().find_map(|it| node.get(it).and_then(Node::text));
     named.is_some_and(|it| is_script(&extension(it)))
 }
 
-/// True if a text is an object or a list of JSON: promptfoo renders the texts in it, and keeps it JSON.
+/// True if a text is a JSON object or list. promptfoo renders the texts inside and keeps the JSON valid.
 fn is_json(written: &str) -> bool {
     written.trim_start().starts_with(['{', '[']) && serde_json::from_str::<Value>(written).is_ok()
 }
 
-/// A chat, if the text is a list of messages, as JSON or as YAML.
+/// Parses a chat, if the text is a JSON or YAML list of messages.
 fn chat(written: &str) -> Option<Value> {
     let trimmed = written.trim();
     let value: Value = if trimmed.starts_with('[') {
@@ -310,7 +310,7 @@ fn chat(written: &str) -> Option<Value> {
     is_chat.then_some(value)
 }
 
-/// The text of a message.
+/// Returns the text of a message. `None` if a part is not text.
 fn content(message: &Value) -> Option<String> {
     match message.get("content")? {
         Value::String(text) => Some(text.clone()),

@@ -1,34 +1,34 @@
-//! The ids of promptfoo's providers.
+//! Provider ids of promptfoo.
 
-/// What an id of promptfoo means here.
+/// The meaning of a provider id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Provider<'a> {
-    /// A provider of the registry, and the vendor's name of the model.
+    /// A built-in provider, and the vendor's name of the model.
     Known { kind: &'static str, model: &'a str },
-    /// The same, of a model that makes vectors and nothing else.
+    /// A built-in provider, and the name of an embedding model.
     Embedding { kind: &'static str, model: &'a str },
-    /// A server that speaks OpenAI's language.
+    /// A server with an API compatible to OpenAI's.
     Compatible { name: &'static str, base_url: &'static str, key: &'static str, model: &'a str },
-    /// A deployment of Azure's.
+    /// A deployment at Azure.
     Azure { deployment: &'a str },
-    /// A URL that is posted to; empty if the configuration says it.
+    /// The URL of an HTTP request; empty if the `config` has it.
     Http(&'a str),
-    /// A command line.
+    /// A command line to run.
     Exec(&'a str),
-    /// A program in a file, in JavaScript (or TypeScript) or Python, with the function that is called.
+    /// A program in JavaScript, TypeScript or Python, with its function to call.
     Script { runtime: Runtime, path: &'a str, function: Option<&'a str> },
-    /// Nothing that is known here: what it is, for a message.
+    /// An unsupported id, described for messages.
     Unknown(String),
 }
 
-/// What runs a provider that is a program.
+/// The runtime of a provider that is a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Runtime {
     JavaScript,
     Python,
 }
 
-/// Servers that speak OpenAI's language: promptfoo's prefix, where they are, and the variable of the key.
+/// Servers with an API compatible to OpenAI's: the prefix in promptfoo, the base URL, and the variable of the API key.
 const COMPATIBLE: [(&str, &str, &str); 12] = [
     ("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
     ("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
@@ -44,7 +44,7 @@ const COMPATIBLE: [(&str, &str, &str); 12] = [
     ("vllm", "http://localhost:8000/v1", "VLLM_API_KEY"),
 ];
 
-/// Reads an id.
+/// Parses a provider id.
 pub(super) fn read(id: &str) -> Provider<'_> {
     if id.starts_with("http://") || id.starts_with("https://") {
         return Provider::Http(id);
@@ -92,7 +92,7 @@ pub(super) fn read(id: &str) -> Provider<'_> {
         }
         _ => match COMPATIBLE.iter().find(|(name, ..)| *name == prefix) {
             Some(&(name, base_url, key)) if !rest.is_empty() => {
-                // Some ids say what kind of endpoint it is.
+                // Some ids also contain the kind of endpoint.
                 let model = rest.strip_prefix("chat:").unwrap_or(rest);
                 Provider::Compatible { name, base_url, key, model }
             }

@@ -1,4 +1,4 @@
-//! Providers: who answers, as models and their providers.
+//! Translation of `providers` into models and their providers.
 
 use std::rc::Rc;
 
@@ -12,40 +12,40 @@ use super::files::{extension, path};
 use super::provider::{Provider, Runtime, read};
 use super::settings::{Settings, or_else};
 
-/// The models of a config.
+/// The models and providers of a config.
 #[derive(Default)]
 pub(super) struct Providers {
     configs: Vec<(String, Node)>,
     models: Vec<Node>,
     groups: Vec<Rc<Group>>,
-    /// Models that are only asked where they are named: by what was written for them.
+    /// Models for tests that define their own provider, by the JSON of that provider.
     extras: Vec<(Value, Rc<Group>)>,
 }
 
-/// Models that are sent the same, in the same way.
+/// Models that get the same prompts and tools, with the same transform.
 #[derive(Clone, Default)]
 pub(super) struct Group {
-    /// References to them.
+    /// References to the models.
     pub(super) models: Vec<Node>,
-    /// Of each, its id here and the one that it was written with.
+    /// The id of each model in the suite, and its id in the promptfoo config.
     ids: Vec<(String, String)>,
-    /// The only prompts that they are sent.
+    /// The names of the prompts for these models. `None` if they get all prompts.
     pub(super) prompts: Option<Vec<String>>,
     pub(super) tools: Option<Node>,
-    /// True if they may call what the test does not know as a tool.
+    /// True if the models may call functions that are not tools of the test.
     pub(super) calls: bool,
     pub(super) transform: Option<Node>,
 }
 
 impl Group {
-    /// True if the model at a place is called so, by its label, its id, or the beginning of one with `*` behind it.
+    /// True if a name selects the model at an index: its label, its id, or a prefix of them with `*`.
     pub(super) fn has(&self, place: usize, name: &str) -> bool {
         let beginning = name.strip_suffix('*');
         let is_it = |it: &str| it == name || beginning.is_some_and(|start| it.starts_with(start));
         self.ids.get(place).is_some_and(|(label, id)| is_it(label) || is_it(id))
     }
 
-    /// The id that the model at a place was written with.
+    /// Returns the id of the model at an index in the promptfoo config.
     pub(super) fn written(&self, place: usize) -> &str {
         self.ids.get(place).map_or("", |(_, id)| id)
     }
@@ -64,13 +64,13 @@ impl Providers {
         &self.groups
     }
 
-    /// The id here of the model with this label or id.
+    /// Returns the id in the suite of the model with this label or id.
     pub(super) fn find(&self, name: &str) -> Option<&str> {
         let mut ids = self.groups.iter().flat_map(|it| &it.ids);
         ids.find(|(label, id)| label == name || id == name).map(|(label, _)| label.as_str())
     }
 
-    /// The key of a provider with this configuration; equal ones share it.
+    /// Adds a provider and returns its key. Equal configurations share one key.
     fn config(&mut self, kind: &str, name: &str, node: Node) -> String {
         let json = node.to_json();
         let plain = |node: &Node| {
@@ -120,14 +120,14 @@ impl Providers {
     }
 }
 
-/// A configuration that says whose it is.
+/// Adds the `type` of the provider to its configuration.
 fn typed(node: &Node, kind: &str) -> Node {
     let mut entries = vec![(key(node.span, "type"), text(node.span, kind))];
     entries.extend(node.entries().iter().cloned());
     Node { kind: Kind::Mapping(entries.into()), ..node.clone() }
 }
 
-/// What an entry of `providers` says.
+/// An entry of `providers`.
 struct Entry {
     id: String,
     span: Span,
@@ -155,7 +155,7 @@ impl Translator<'_> {
         }
     }
 
-    /// One item of `providers`: an entry, or the file of one or several.
+    /// Translates an item of `providers`: an entry, or a file with one or more entries.
     fn provider_of(&mut self, item: &Node, extra: Option<&Value>) {
         let file = item
             .text()
@@ -166,7 +166,7 @@ impl Translator<'_> {
                 let Some(document) = self.document_of(item.span, &file) else { continue };
                 let one = [document.clone()];
                 let items = if is_list(&document) { document.items() } else { &one[..] };
-                // A file that names itself would be read for ever.
+                // Files inside of files are skipped. A file that names itself would cause an endless loop.
                 let is_file = |it: &Node| it.text().is_some_and(|it| path(it).is_some());
                 for entry in items.iter().filter(|it| !is_file(it)) {
                     self.provider_of(entry, extra);
@@ -182,7 +182,7 @@ impl Translator<'_> {
         self.provider(entry, extra);
     }
 
-    /// A provider that is only asked where it is named, as the group of its model.
+    /// Returns the group of a provider that only some tests use. Adds it if it is new.
     pub(super) fn extra_group(&mut self, node: &Node) -> Option<Rc<Group>> {
         let json = node.to_json();
         let known = |providers: &Providers| {
@@ -262,7 +262,7 @@ impl Translator<'_> {
         self.providers.add(&id, &entry.id, map(span, node), how, extra.cloned());
     }
 
-    /// What an id and its configuration mean: the kind of provider, a name for it, the model, and its settings.
+    /// Translates an id and its configuration. Returns the type and name of the provider, the model, and the settings.
     fn settings_of(
         &mut self,
         entry: &Entry,
@@ -281,7 +281,7 @@ impl Translator<'_> {
                 let mut settings = self.settings(kind, &entry.config);
                 let key = kindlm_providers::find(kind).and_then(|it| it.meta.key_variable);
                 if kind != "echo" {
-                    // promptfoo's default, which is not ours.
+                    // promptfoo's default temperature is 0, and ours differs.
                     or_else(&mut settings.params, "temperature", || number(span, 0.0));
                 }
                 if kind == "echo" {
@@ -349,7 +349,7 @@ impl Translator<'_> {
         }
     }
 
-    /// A pause after each request, of a provider or of all, as a limit: one at a time, and so many in a minute.
+    /// Translates a pause after each request into limits: one request at a time, and a number of requests per minute.
     fn limits(&mut self, own: Option<&Node>) -> Option<Node> {
         let delay = own.or(self.delay.as_ref())?.clone();
         let milliseconds = delay.to_json().as_f64().filter(|it| *it >= 0.0);

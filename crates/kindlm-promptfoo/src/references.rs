@@ -1,4 +1,4 @@
-//! `$ref`: parts of a config that stand elsewhere.
+//! `$ref`: references to other parts of the config or to other files.
 
 use std::rc::Rc;
 
@@ -6,14 +6,14 @@ use kindlm_source::{Key, Kind, Node, Span};
 
 use super::Translator;
 
-/// The most references that may lead to each other.
+/// The longest chain of references.
 const DEPTH: usize = 16;
 
-/// Where entries of the list form are referred to by name; those references are known here too.
+/// The prefix of references to assertion templates. They stay unchanged, because a `kindlm.yaml` supports them.
 const TEMPLATES: &str = "#/assertionTemplates/";
 
 impl Translator<'_> {
-    /// The document with what its references lead to in their place.
+    /// Replaces all references in a document by the parts that they refer to.
     pub(super) fn resolved(&mut self, root: &Node) -> Node {
         if !has_reference(root) {
             return root.clone();
@@ -87,7 +87,7 @@ fn has_reference(node: &Node) -> bool {
     }
 }
 
-/// The part of a document that a JSON Pointer leads to.
+/// Returns the part of a document at a JSON Pointer.
 fn at<'n>(root: &'n Node, pointer: &str) -> Option<&'n Node> {
     pointer.split('/').filter(|it| !it.is_empty()).try_fold(root, |node, part| {
         let name = kindlm_types::pointer::key(part);

@@ -1,4 +1,4 @@
-//! How the run goes: `evaluateOptions`, `commandLineOptions`, and where the report is written.
+//! The options of a run: `evaluateOptions`, `commandLineOptions` and the paths of reports.
 
 use kindlm_source::{Kind, Node};
 
@@ -6,7 +6,7 @@ use super::Translator;
 use super::build::{entries, number, text};
 use super::files::extension;
 
-/// Options that change nothing of what comes out here.
+/// Options that do not affect the results of a run.
 const INERT: [&str; 14] = [
     "cache",
     "showProgressBar",
@@ -24,11 +24,11 @@ const INERT: [&str; 14] = [
     "eventSource",
 ];
 
-/// The reporters here, by the ending of promptfoo's output file.
+/// The reporters, by the extension of promptfoo's output file.
 const REPORTERS: [(&str, &str); 3] = [("json", "json"), ("xml", "junit"), ("html", "html")];
 
 impl Translator<'_> {
-    /// `evaluateOptions`, and what may be said in `commandLineOptions` too, as `defaults`.
+    /// Translates `evaluateOptions` and `commandLineOptions` into `defaults`.
     pub(super) fn defaults(&mut self, root: &Node) -> Vec<(&'static str, Node)> {
         let mut defaults: Vec<(&'static str, Node)> = Vec::new();
         for block in ["commandLineOptions", "evaluateOptions"] {
@@ -41,7 +41,7 @@ impl Translator<'_> {
                     _ => None,
                 };
                 if let Some(known) = known {
-                    // What stands in `evaluateOptions` is said last.
+                    // `evaluateOptions` overrides `commandLineOptions`.
                     defaults.retain(|(it, _)| *it != known);
                     defaults.push((known, node.clone()));
                 } else if name == "delay" {
@@ -81,13 +81,13 @@ impl Translator<'_> {
         defaults
     }
 
-    /// The pause between requests that is asked for.
+    /// Returns the pause after each request.
     pub(super) fn pause(root: &Node) -> Option<Node> {
         let said = |block: &str| root.get(block).and_then(|it| it.get("delay"));
         said("evaluateOptions").or_else(|| said("commandLineOptions")).cloned()
     }
 
-    /// Where reports are written.
+    /// Translates `outputPath` into `reports`.
     pub(super) fn reports(&mut self, root: &Node) -> Option<Node> {
         let node = root.get("outputPath")?;
         let one = [node.clone()];

@@ -1,4 +1,4 @@
-//! What is said of a test, or of all tests.
+//! The settings of a test, or of the default test.
 
 use kindlm_source::{Key, Kind, Node};
 use kindlm_types::Class;
@@ -11,13 +11,13 @@ use super::build::{list, map};
 use super::provider::{Provider, read};
 use super::vars::{Vars, merged};
 
-/// What is said of a test or of all tests. Nodes of the test stand above those of the defaults.
+/// The settings of a test, or of the default test. Values of the test override those of the default test.
 #[derive(Clone, Default)]
 pub(super) struct Said {
     pub(super) vars: Vars,
     pub(super) asserts: Vec<Node>,
     pub(super) threshold: Option<Node>,
-    /// The script that decides instead of the threshold.
+    /// The scoring function, which decides instead of the threshold.
     pub(super) scoring: Option<Node>,
     pub(super) transform: Option<Node>,
     pub(super) transform_vars: Option<Node>,
@@ -26,23 +26,23 @@ pub(super) struct Said {
     pub(super) expand: Option<bool>,
     pub(super) description: Option<String>,
     pub(super) prompts: Option<Node>,
-    /// The only providers, by name.
+    /// The names of the providers to use.
     pub(super) providers: Option<Node>,
-    /// The provider that is asked in the place of all others.
+    /// The provider that replaces all others.
     pub(super) provider: Option<Node>,
-    /// The output, if it is recorded already.
+    /// The recorded output, if the test has one.
     pub(super) output: Option<Node>,
     pub(super) metadata: Option<Node>,
-    /// The options as they are written, for scripts to see.
+    /// The options as written, for scripts.
     pub(super) written_options: Option<Node>,
-    /// True if there are some that only scripts know.
+    /// True if some options are only visible to scripts.
     pub(super) has_own_options: bool,
     pub(super) graders: Graders,
-    /// The prompt of graders.
+    /// The prompt for grading models.
     pub(super) rubric: Option<Node>,
 }
 
-/// Who grades where an assertion does not say: references to models.
+/// The grading models of assertions without their own, as references.
 #[derive(Clone, Default)]
 pub(super) struct Graders {
     text: Option<Node>,
@@ -50,7 +50,7 @@ pub(super) struct Graders {
 }
 
 impl Translator<'_> {
-    /// What a test says, above what is said for all.
+    /// Reads the settings of a test and merges them over the defaults.
     pub(super) fn said(&mut self, node: &Node, defaults: &Said) -> Said {
         let mut said = defaults.clone();
         if !matches!(node.kind, Kind::Mapping(_)) {
@@ -98,8 +98,8 @@ impl Translator<'_> {
                 }
                 "rubricPrompt" => said.rubric = Some(self.permitted(value)),
                 "provider" => self.graders(value, &mut said.graders),
-                // The first is read with the whole test; the others mean nothing where no test sees what another one
-                // left behind.
+                // `disableDefaultAsserts` is handled in `said`. The others have no effect, because tests do not share
+                // any state.
                 "disableDefaultAsserts" | "disableConversationVar" | "runSerially" => {}
                 "storeOutputAs" => {
                     let help = "a test sees nothing of another one: write both as one `conversation` of a `kindlm.yaml`";
@@ -118,13 +118,13 @@ impl Translator<'_> {
         }
     }
 
-    /// Who grades: one for everything, or one each for texts and embeddings.
+    /// Sets the grading models: one for all purposes, or one each for texts and embeddings.
     fn graders(&mut self, node: &Node, graders: &mut Graders) {
         let typed = ["text", "embedding", "classification", "moderation"];
         if !node.entries().iter().any(|(key, _)| typed.contains(&&*key.name)) {
             let model = self.grader(node);
             let id = node.text().or_else(|| node.get("id").and_then(Node::text));
-            // One that only makes vectors grades nothing else.
+            // An embedding model can only grade by similarity.
             if id.is_some_and(|it| matches!(read(it), Provider::Embedding { .. })) {
                 graders.embedding = model;
             } else {
@@ -143,7 +143,7 @@ impl Translator<'_> {
 }
 
 impl Said {
-    /// The checks, each with who grades it and how, where it does not say so itself.
+    /// Adds the grading model and its prompt to checks that have none.
     pub(super) fn graded(&self, checks: &[Node]) -> Vec<Node> {
         checks.iter().map(|it| self.graded_one(it)).collect()
     }
@@ -163,7 +163,7 @@ impl Said {
         if let Some(model) = grader.as_ref().filter(|_| check.get("model").is_none()) {
             check = with(&check, "model", model.clone());
         }
-        // Some of what a model grades also needs embeddings.
+        // Some checks use both a grading model and embeddings.
         let embedding = self.graders.embedding.as_ref();
         let embedding = embedding.filter(|_| check.get("embeddingModel").is_none());
         if let Some(model) = embedding.filter(|_| accepts(kind, "embeddingModel")) {
@@ -177,7 +177,7 @@ impl Said {
         }
     }
 
-    /// The checks as they are written into the test: a scoring function makes one set of them.
+    /// Returns the checks for the test. A scoring function wraps them into one set.
     pub(super) fn checks(&self, checks: &[Node]) -> Vec<Node> {
         let checks = self.graded(checks);
         let Some(scoring) = &self.scoring else { return checks };
@@ -193,12 +193,12 @@ impl Said {
     }
 }
 
-/// True if a model judges by this assertion.
+/// True if a model judges this assertion.
 fn is_graded(kind: &str) -> bool {
     kindlm_assertions::find(kind).is_some_and(|it| it.meta.class == Class::Probabilistic)
 }
 
-/// Two objects, the second above the first.
+/// Merges two objects. Entries of the second override those of the first.
 fn merged_objects(first: Option<&Node>, second: &Node) -> Node {
     let Some(first) = first else { return second.clone() };
     let entries: Vec<(Key, Node)> = merged(first.entries(), second.entries());

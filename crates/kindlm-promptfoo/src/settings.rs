@@ -1,4 +1,4 @@
-//! The `config` of providers: what becomes of each key.
+//! Translation of the `config` of providers, key by key.
 
 use kindlm_source::{Key, Node, Span};
 
@@ -6,20 +6,20 @@ use super::Translator;
 use super::build::{entries, list, map, number, text};
 use kindlm_schema::faults_of_parameters;
 
-/// The parts of a model and of its provider that a `config` gives.
+/// The translated settings of a model and of its provider.
 #[derive(Default)]
 pub(super) struct Settings {
     pub(super) params: Vec<(&'static str, Node)>,
     pub(super) provider: Vec<(&'static str, Node)>,
     pub(super) tools: Option<Node>,
-    /// True if the model may call what the test does not know as a tool.
+    /// True if the model may call functions that are not tools of the test.
     pub(super) calls: bool,
     pub(super) transform: Option<Node>,
     pub(super) price: Option<Node>,
     pub(super) body: Vec<(String, Node)>,
 }
 
-/// Keys that OpenAI's API has in the body of a request, under the same name.
+/// Keys that OpenAI's API accepts in the body of a request under the same name.
 const BODY: [&str; 20] = [
     "frequency_penalty",
     "function_call",
@@ -43,7 +43,7 @@ const BODY: [&str; 20] = [
     "top_logprobs",
 ];
 
-/// True if a setting of a model is called so: it changes what is sent.
+/// True if a key is a setting of a model, which changes the request.
 pub(super) fn is_setting(name: &str) -> bool {
     const MORE: [&str; 19] = [
         "apiKey",
@@ -69,7 +69,7 @@ pub(super) fn is_setting(name: &str) -> bool {
     BODY.contains(&name) || MORE.contains(&name)
 }
 
-/// Makes structured output of a text that is JSON, as promptfoo does where a schema was asked for; a refusal stays text.
+/// Parses output that is JSON, because promptfoo does so for answers with a schema. A refusal stays text.
 const PARSED: &str = "(() => { try { return JSON.parse(output) } catch { return output } })()";
 
 pub(super) fn or_else(
@@ -83,7 +83,7 @@ pub(super) fn or_else(
 }
 
 impl Translator<'_> {
-    /// What the `config` of a vendor's API says; `kind` is the provider here, or `azure`.
+    /// Translates the `config` of a vendor's API. `kind` is our provider, or `azure`.
     pub(super) fn settings(&mut self, kind: &str, config: &[(Key, Node)]) -> Settings {
         let mut settings = Settings::default();
         let is_openai = matches!(kind, "openai" | "azure");
@@ -165,8 +165,9 @@ impl Translator<'_> {
         settings
     }
 
-    /// The form of the answer, in place or in a file. An answer with a schema is a value to the checks, as in
-    /// promptfoo.
+    /// Translates the format of the answer, from the config or from a file.
+    ///
+    /// The checks see an answer with a schema as a value, in the same way as in promptfoo.
     fn response_format(&mut self, node: &Node, settings: &mut Settings) {
         let file = node.text().and_then(super::files::path).map(str::to_owned);
         let node = match file {
@@ -190,7 +191,7 @@ impl Translator<'_> {
         settings.body.push(("response_format".to_owned(), node));
     }
 
-    /// A value, or what the file says that it names.
+    /// Returns the content of the file that a value names, or the value itself.
     fn in_place(&mut self, node: &Node) -> Option<Node> {
         match node.text().and_then(super::files::path).map(str::to_owned) {
             Some(file) => self.document_of(node.span, &file),
@@ -198,7 +199,7 @@ impl Translator<'_> {
         }
     }
 
-    /// The functions that a model may call, as OpenAI had them before there were tools.
+    /// Checks the functions that a model may call. OpenAI's API had them before tools.
     fn functions(&mut self, node: &Node) -> Option<Node> {
         let functions = self.in_place(node)?;
         let help = "write a list of functions, each with a `name` and `parameters`, or `file://` and a file of JSON or YAML";
@@ -234,7 +235,7 @@ impl Translator<'_> {
         Some(functions)
     }
 
-    /// Tools as OpenAI or Anthropic write them.
+    /// Translates tools in the format of OpenAI or Anthropic.
     fn tools(&mut self, node: &Node) -> Option<Node> {
         let node = &self.in_place(node)?;
         let mut tools = Vec::new();
@@ -261,13 +262,13 @@ impl Translator<'_> {
     }
 }
 
-/// promptfoo's price of a token, in dollars, as a price of a million.
+/// Converts promptfoo's price per token to a price per million tokens, in US dollars.
 fn price(node: &Node) -> Option<Node> {
     let million = number(node.span, node.to_json().as_f64()? * 1e6);
     Some(map(node.span, [("input", million.clone()), ("output", million)]))
 }
 
-/// The variable of `{{env.NAME}}`, if a text is just that.
+/// Returns the variable's name if a text is exactly `{{env.NAME}}`.
 pub(super) fn variable_of(text: &str) -> Option<&str> {
     let inside = text.trim().strip_prefix("{{")?.strip_suffix("}}")?.trim();
     let name = inside.strip_prefix("env.")?;

@@ -1,4 +1,4 @@
-//! Tests in a CSV file: a column for each variable; columns that begin with `__` say something else.
+//! Tests in a CSV file. Each column is a variable, except special columns with the prefix `__`.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::build::{entries, key, number, text};
 use super::said::Said;
 use super::vars::merged;
 
-/// How columns begin that are assertions.
+/// The prefix of columns with assertions.
 const EXPECTED: &str = "__expected";
 
-/// Columns that are no variables. promptfoo warns of names that begin like one of these but for an underscore.
+/// Special columns. A column with only one underscore is probably a typo, so it causes a warning.
 const SPECIAL: [&str; 7] = [
     EXPECTED,
     "__prefix",
@@ -26,17 +26,17 @@ const SPECIAL: [&str; 7] = [
     "__threshold",
 ];
 
-/// Where a row is.
+/// The place of a row.
 #[derive(Clone, Copy)]
 struct Place<'a> {
-    /// Where the config names the file.
+    /// The place in the config that names the file.
     span: Span,
     source: &'a Arc<Source>,
     line: Span,
 }
 
 impl Place<'_> {
-    /// What is wrong with the row.
+    /// Makes an error at the row.
     fn told(&self, message: impl Into<String>, help: Option<&str>) -> Diagnostic {
         let mut diagnostic =
             Diagnostic::error(Code::INVALID_VALUE, message, self.source, self.line);
@@ -45,20 +45,20 @@ impl Place<'_> {
     }
 }
 
-/// A row, as far as it is read.
+/// A row while its cells are read.
 struct Row {
     said: Said,
     vars: Vec<(kindlm_source::Key, Node)>,
-    /// Assertions by the number of their column, from 1.
+    /// Assertions by the number of their column, starting at 1.
     asserts: Vec<(usize, Node)>,
-    /// What columns say of one assertion, or (number 0) of all: the key and its value.
+    /// Settings for one assertion: its number (0 for all assertions), the key and the value.
     about: Vec<(usize, String, Node)>,
     metric: Option<String>,
     metadata: Vec<(String, Node)>,
 }
 
 impl Translator<'_> {
-    /// The tests of a CSV file.
+    /// Reads the tests of a CSV file.
     pub(super) fn table(
         &mut self,
         span: Span,
@@ -103,7 +103,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Says which columns are probably meant otherwise.
+    /// Reports columns that are probably typos.
     fn check_columns(&mut self, place: Place<'_>, columns: &[String]) {
         for column in columns {
             let is_near = |it: &&str| it.strip_prefix('_').is_some_and(|it| column.starts_with(it));
@@ -112,7 +112,7 @@ impl Translator<'_> {
                 let help = format!("did you mean `_{column}`?");
                 self.diagnostics.push(place.told(message, Some(&help)).into_warning());
             }
-            // What is said of an assertion that no column has would be lost.
+            // Report a setting for an assertion column that does not exist.
             let about = column.strip_prefix("__config:").and_then(|it| it.split_once(':'));
             let Some((target, _)) = about.filter(|(it, _)| it.starts_with(EXPECTED)) else {
                 continue;
@@ -195,7 +195,7 @@ impl Translator<'_> {
         }
     }
 
-    /// The test that a row says.
+    /// Makes the settings of a test from a row.
     fn said_by(&mut self, span: Span, row: Row, defaults: &Said) -> Said {
         let mut said = row.said;
         let asserts = row.asserts.into_iter().map(|(number, mut check)| {
@@ -218,13 +218,13 @@ impl Translator<'_> {
     }
 }
 
-/// The number of a column `__expected`: nothing behind it is the first.
+/// Returns the number of an `__expected` column. Without a number, it is 1.
 fn number_of(column: &str) -> Option<usize> {
     let rest = column.strip_prefix(EXPECTED)?;
     if rest.is_empty() { Some(1) } else { rest.parse().ok() }
 }
 
-/// The parts of a list in a cell: between commas, of which `\,` is none.
+/// Splits a cell at its commas. `\,` is a comma inside of an item.
 fn items(cell: &str) -> Vec<String> {
     let mut items = vec![String::new()];
     let mut rest = cell.chars().peekable();

@@ -1,4 +1,4 @@
-//! Tests: in place, in files, made by programs, from scenarios.
+//! Tests from the config, from files, from programs and from scenarios.
 
 use kindlm_source::{Kind, Node, Span};
 use serde_json::{Value, json};
@@ -8,17 +8,17 @@ use super::dynamic::is_list;
 use super::files::{extension, is_script, path};
 use super::said::Said;
 
-/// What a Python program that makes tests is called by promptfoo.
+/// The function that promptfoo calls in a Python program that generates tests.
 const GENERATE: &str = "generate_tests";
 
 impl Translator<'_> {
-    /// All tests with where they are written, as they are said: not yet multiplied.
+    /// Reads all tests with their places, before they are expanded.
     pub(super) fn written(&mut self, root: &Node) -> Vec<(Span, Said)> {
         let defaults = self.default_test(root);
         let mut written: Vec<(Span, Said)> = Vec::new();
         match root.get("tests") {
             Some(block) => self.list_of(block, &defaults, &mut written),
-            // Without tests promptfoo sends each prompt once.
+            // Without tests, promptfoo sends each prompt once.
             None if root.get("scenarios").is_none() => {
                 written.push((root.span, defaults.clone()));
             }
@@ -41,7 +41,7 @@ impl Translator<'_> {
         }
     }
 
-    /// The tests of a block: a list of tests and files, or one file.
+    /// Reads the tests of a block: a list of tests and files, or one file.
     fn list_of(&mut self, block: &Node, defaults: &Said, tests: &mut Vec<(Span, Said)>) {
         match &block.kind {
             Kind::Text(file) => self.tests_of_file(block.span, file, None, defaults, tests),
@@ -121,7 +121,8 @@ impl Translator<'_> {
         }
     }
 
-    /// The tests that a program makes: a function is called with the `config`, anything else is the tests.
+    /// Reads the tests that a program generates. A function is called with the `config`; another export is the list
+    /// itself.
     fn generated(
         &mut self,
         span: Span,
@@ -146,7 +147,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Each of a scenario's configs with each of its tests.
+    /// Combines each config of a scenario with each of its tests.
     fn scenarios(&mut self, block: &Node, defaults: &Said, tests: &mut Vec<(Span, Said)>) {
         for scenario in self.listed(block) {
             for (key, _) in scenario.entries() {
@@ -169,7 +170,7 @@ impl Translator<'_> {
         }
     }
 
-    /// The items of a list, with those of the files that stand in it or in its place.
+    /// Returns the items of a list. A file in the list is replaced by its content.
     fn listed(&mut self, block: &Node) -> Vec<Node> {
         let one = [block.clone()];
         let items = if is_list(block) { block.items() } else { &one[..] };

@@ -1,4 +1,4 @@
-//! Variables: values from files, lists that stand for several tests.
+//! Variables: values from files, and lists that expand to several tests.
 
 use std::rc::Rc;
 
@@ -11,10 +11,10 @@ use super::files::{extension, is_script, path};
 /// The variables of one test.
 pub(super) type Vars = Vec<(Key, Node)>;
 
-/// The most tests that one test may stand for.
+/// The most tests that one test may expand to.
 const MOST: usize = 100_000;
 
-/// The variables of a test above those that hold for all; the order is that of the defaults, then the test's own.
+/// Merges the variables of a test over the defaults. Variables of the defaults come first.
 pub(super) fn merged(defaults: &[(Key, Node)], own: &[(Key, Node)]) -> Vars {
     let mut vars = defaults.to_vec();
     for (key, value) in own {
@@ -27,7 +27,7 @@ pub(super) fn merged(defaults: &[(Key, Node)], own: &[(Key, Node)]) -> Vars {
 }
 
 impl Translator<'_> {
-    /// A `vars` block: a mapping, or the file (or list of files) that holds it.
+    /// Reads a `vars` block: a mapping, a file, or a list of both.
     pub(super) fn vars(&mut self, block: Option<&Node>) -> Vars {
         let Some(block) = block else { return Vec::new() };
         match &block.kind {
@@ -56,8 +56,9 @@ impl Translator<'_> {
         }
     }
 
-    /// The variables of each test that one stands for: a list of texts is a value for each, in every combination,
-    /// the first variable varying last.
+    /// Returns the variables of each test that one test expands to.
+    ///
+    /// A list of texts expands to one test per text, in every combination. The last variable changes fastest.
     pub(super) fn combinations(&mut self, vars: &[(Key, Node)], expand: bool) -> Vec<Vars> {
         let mut all: Vec<Vars> = vec![Vec::new()];
         for (key, value) in vars {
@@ -92,13 +93,13 @@ impl Translator<'_> {
         items.iter().flat_map(|it| self.contents(it)).collect()
     }
 
-    /// A value, or what is in the files that it names.
+    /// Returns the value itself, or the contents of the files that it names.
     fn contents(&mut self, value: &Node) -> Vec<Node> {
         let Some(file) = value.text().and_then(path).map(str::to_owned) else {
             return vec![value.clone()];
         };
         let extension = extension(&file);
-        // It is run when the prompt and the provider are known.
+        // The program runs later, when the prompt and the provider are known.
         if is_script(&extension) {
             return vec![value.clone()];
         }
@@ -106,7 +107,7 @@ impl Translator<'_> {
         for file in self.paths(value.span, &file) {
             let read = match extension.as_str() {
                 "yaml" | "yml" | "json" => self.document_of(value.span, &file).map(|it| match it {
-                    // As promptfoo does it: what is in the file is put in as text.
+                    // promptfoo also inserts the content of the file as text.
                     Node { kind: Kind::Text(_), .. } => it,
                     it => node(value.span, Kind::Text(Rc::from(it.to_json().to_string()))),
                 }),
