@@ -1,21 +1,21 @@
-//! From the bytes of a file to a text.
+//! Decodes the bytes of a file.
 
 use std::sync::Arc;
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::source::{Source, Span};
 
-/// The largest file that is read, in bytes: 64 MiB.
+/// The largest file that is read: 64 MiB.
 pub const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// How much of a broken file is kept after the place where it broke, in bytes.
+/// The most bytes after an invalid byte that the error message may show.
 const AFTER_THE_BREAK: usize = 120;
 
-/// Reads bytes as UTF-8. A byte order mark is dropped.
+/// Decodes bytes as UTF-8. A byte order mark is dropped.
 ///
 /// # Errors
 ///
-/// A diagnostic for a file that is too large or no text.
+/// Returns a diagnostic if the file is too large or not text.
 pub fn decode(name: &str, bytes: &[u8]) -> Result<Arc<Source>, Box<Diagnostic>> {
     if bytes.len() > MAX_BYTES {
         return Err(too_large(name, bytes.len()));
@@ -49,7 +49,7 @@ fn too_large(name: &str, bytes: usize) -> Box<Diagnostic> {
     Box::new(Diagnostic::error(Code::TOO_LARGE, message, &source, Span::default()).with_help(help))
 }
 
-/// A diagnostic at a byte that is not text. The source that it shows ends soon after.
+/// Makes the error for a byte that is not text. The shown source ends shortly after it.
 fn broken(name: &str, bytes: &[u8], at: usize, message: &str) -> Box<Diagnostic> {
     let after = bytes.get(at..).unwrap_or_default();
     let after = after.get(..after.len().min(AFTER_THE_BREAK)).unwrap_or_default();

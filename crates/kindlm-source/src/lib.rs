@@ -1,7 +1,8 @@
 //! Reads YAML, JSON and CSV into values with places, and shows problems at them.
 //!
-//! A [`Source`] is the text of a file, a [`Span`] a part of it. [`read`] makes a tree of [`Node`]s, in bounded time and
-//! memory; [`rows()`] reads a table. A [`Diagnostic`] says what is wrong, where, and what to do; [`render`] shows it.
+//! A [`Source`] is the text of a file, and a [`Span`] is a range of it. [`read`] parses a tree of [`Node`]s in bounded
+//! time and memory. [`rows()`] reads a table. A [`Diagnostic`] has the place, the message and the help of a problem.
+//! [`render`] formats it.
 //!
 //! ```
 //! use kindlm_source::{Code, Piece, decode, read, render};

@@ -1,4 +1,4 @@
-//! Places of problems: from a JSON pointer to a line of the file.
+//! Converts problems with JSON pointers into diagnostics with places.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::source::Source;
 use crate::tree::{Node, locate};
 
-/// A part of a document, to which problems are relative.
+/// A part of a document, with pointers relative to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {
-    /// The file.
+    /// The file that contains the part.
     pub source: &'a Arc<Source>,
-    /// The document.
+    /// The node of the part.
     pub root: &'a Node,
-    /// Where the document is in the whole, such as `/tests/3` for a row of a dataset.
+    /// The JSON pointer of the part in the document, such as `/tests/3` for a dataset row.
     pub prefix: &'a str,
 }
 
 impl Piece<'_> {
-    /// An error at the value, or the key, that a pointer leads to.
+    /// Makes an error at the value or key of a pointer.
     pub fn error(
         &self,
         code: Code,
@@ -37,7 +37,7 @@ impl Piece<'_> {
         }
     }
 
-    /// A problem at its place.
+    /// Converts a problem into a diagnostic at its place.
     pub fn problem(&self, problem: Problem) -> Diagnostic {
         let code = code(&problem.kind);
         let label = match code {
@@ -56,7 +56,7 @@ impl Piece<'_> {
     }
 }
 
-/// The code of a problem.
+/// Returns the diagnostic code of a problem.
 fn code(kind: &ProblemKind) -> Code {
     match kind {
         ProblemKind::InvalidValue => Code::INVALID_VALUE,
@@ -69,7 +69,7 @@ fn code(kind: &ProblemKind) -> Code {
     }
 }
 
-/// Problems without those that only repeat another: the key that is missing because it is misspelt.
+/// Removes problems that only repeat another: a missing key whose name was misspelled.
 pub fn without_echoes(problems: Vec<Problem>) -> Vec<Problem> {
     let meant: Vec<(String, String)> = problems.iter().filter_map(meant_key).collect();
     let is_echo = |problem: &Problem| match &problem.kind {
@@ -81,7 +81,7 @@ pub fn without_echoes(problems: Vec<Problem>) -> Vec<Problem> {
     problems.into_iter().filter(|it| !is_echo(it)).collect()
 }
 
-/// The object with an unknown key, and the key that was probably meant.
+/// Returns the probable meaning of an unknown key: the pointer of its object, and the key.
 pub fn meant_key(problem: &Problem) -> Option<(String, String)> {
     let ProblemKind::UnknownKey { meant: Some(meant) } = &problem.kind else { return None };
     let (parent, _) = problem.pointer.rsplit_once('/')?;

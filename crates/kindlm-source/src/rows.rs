@@ -1,5 +1,6 @@
-//! The rows of CSV files with their places. What is not a table is an error at its row: a row that is cut or filled up
-//! would be another test than the one that was written.
+//! The rows of CSV files, with their places.
+//!
+//! A row of a wrong length is an error. If it was cut or filled up, it would be a different test.
 
 use std::sync::Arc;
 
@@ -8,13 +9,13 @@ use csv::StringRecord;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::source::{Source, Span};
 
-/// What would be read as one cell, and separates cells in other files.
+/// Separators of other formats, to detect a file with the wrong one.
 const SEPARATORS: [char; 4] = [',', ';', '\t', '|'];
 
-/// A row with its place: its first line.
+/// A row and its place, which is its first line.
 pub type Row = (Span, StringRecord);
 
-/// Reads the rows of a table, the header first; `separator` stands between its cells: a comma in CSV files.
+/// Reads the rows of a table, including its header. `separator` stands between cells, such as the comma in CSV.
 pub fn rows(source: &Arc<Source>, separator: u8) -> Rows<'_> {
     let records = reader(source.text(), separator).into_records();
     Rows { source, separator, records, width: None, is_done: false }
@@ -25,12 +26,12 @@ fn reader(text: &str, separator: u8) -> csv::Reader<&[u8]> {
     builder.flexible(true).has_headers(false).delimiter(separator).from_reader(text.as_bytes())
 }
 
-/// The rows of a table, or what is wrong with one.
+/// An iterator over the rows of a table and their errors.
 pub struct Rows<'s> {
     source: &'s Arc<Source>,
     separator: u8,
     records: csv::StringRecordsIntoIter<&'s [u8]>,
-    /// How many cells the header has.
+    /// The number of cells in the header.
     width: Option<usize>,
     is_done: bool,
 }
@@ -42,7 +43,7 @@ impl Rows<'_> {
         Box::new(diagnostic)
     }
 
-    /// The first line of the record that starts at or after an offset.
+    /// Returns the first line of the record that starts at or after a position.
     fn span(&self, position: Option<&csv::Position>) -> Span {
         let text = self.source.text();
         let at = position.map_or(0, |it| usize::try_from(it.byte()).unwrap_or(0));
@@ -56,7 +57,8 @@ impl Rows<'_> {
         usize::try_from(at).is_ok_and(|it| it >= self.source.text().len())
     }
 
-    /// True if the quote of a cell is still open where the file ends: then a row that is put behind it is none.
+    /// True if the quote of a cell is not closed at the end of the file. In this case, a row appended to the file joins
+    /// the cell.
     fn is_open(&self, record: &StringRecord) -> bool {
         const MARK: &str = "kindlm";
         let text = self.source.text();

@@ -5,38 +5,38 @@ use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 
-/// A part of a source: byte offsets into its text.
+/// A range of a source, as byte offsets into its text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
-    /// The first byte.
+    /// The offset of the first byte.
     pub start: u32,
-    /// The byte after the last.
+    /// The offset after the last byte.
     pub end: u32,
 }
 
 impl Span {
-    /// A span; offsets beyond 4 GiB, which no source has, are cut.
+    /// Creates a span. Offsets beyond 4 GiB are reduced to it; no source is that long.
     pub fn new(start: usize, end: usize) -> Self {
         let cut = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
         Self { start: cut(start), end: cut(end) }
     }
 
-    /// True if nothing is in it.
+    /// True if the span contains no bytes.
     pub fn is_empty(self) -> bool {
         self.end <= self.start
     }
 }
 
-/// A place in a text, as editors count: from 1, columns in Unicode scalar values.
+/// A line and column in a text, counted from 1. Columns count Unicode scalar values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Position {
-    /// The line.
+    /// The line, from 1.
     pub line: usize,
-    /// The column.
+    /// The column, from 1.
     pub column: usize,
 }
 
-/// The text of a file.
+/// The name and text of a file.
 pub struct Source {
     name: String,
     text: Arc<str>,
@@ -50,12 +50,12 @@ impl fmt::Debug for Source {
 }
 
 impl Source {
-    /// A text that is known to be text.
+    /// Creates a source from a name and a text.
     pub fn new(name: impl Into<String>, text: impl Into<Arc<str>>) -> Self {
         Self { name: name.into(), text: text.into(), lines: OnceLock::new() }
     }
 
-    /// The source of a file whose path is relative to the folder of this one; its name is for messages.
+    /// Creates the source of a file relative to the folder of this one. Its name is used in messages.
     #[must_use]
     pub fn beside(&self, path: &str, text: impl Into<Arc<str>>) -> Self {
         let path = path.trim_start_matches("./");
@@ -66,22 +66,24 @@ impl Source {
         Self::new(name, text)
     }
 
-    /// The name, as the user gave it.
+    /// Returns the name, as the user wrote it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The whole text, without a byte order mark.
+    /// Returns the whole text, without a byte order mark.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The text of a span; empty if the span is not inside of the text.
+    /// Returns the text of a span. The result is empty if the span is outside of the text.
     pub fn slice(&self, span: Span) -> &str {
         self.text.get(span.start as usize..span.end as usize).unwrap_or_default()
     }
 
-    /// The line and column of a byte offset. An offset inside of a character counts as its start.
+    /// Returns the line and column of a byte offset.
+    ///
+    /// If the offset is inside of a character, it returns the position after it.
     pub fn position(&self, offset: u32) -> Position {
         let (line, start) = self.line_of(offset);
         let end = (offset as usize).min(self.text.len());
@@ -90,26 +92,26 @@ impl Source {
         Position { line, column: column + 1 }
     }
 
-    /// The number of the line that an offset is in, from 1, and where that line starts.
+    /// Returns the number of the line that contains an offset, from 1, and its start.
     pub(crate) fn line_of(&self, offset: u32) -> (usize, u32) {
         let starts = self.line_starts();
         let line = starts.partition_point(|it| *it <= offset).max(1);
         (line, starts.get(line - 1).copied().unwrap_or_default())
     }
 
-    /// Where the line with this number ends, without its line break.
+    /// Returns the end of a line, without its line break.
     pub(crate) fn end_of_line(&self, line: usize) -> usize {
         let end = self.line_starts().get(line).map_or(self.text.len(), |it| *it as usize);
         let start = self.line_starts().get(line - 1).map_or(0, |it| *it as usize);
         start + self.text.get(start..end).unwrap_or_default().trim_end_matches(['\n', '\r']).len()
     }
 
-    /// Where the line with this number starts.
+    /// Returns the start of a line.
     pub(crate) fn start_of_line(&self, line: usize) -> usize {
         self.line_starts().get(line - 1).map_or(self.text.len(), |it| *it as usize)
     }
 
-    /// What of a span is on its first line, without white space at the end.
+    /// Returns the first line of a span, without white space at its end.
     pub fn first_line(&self, span: Span) -> Span {
         let text = self.slice(span);
         let line = text.split('\n').next().unwrap_or_default().trim_end();

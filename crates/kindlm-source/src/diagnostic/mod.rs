@@ -1,4 +1,4 @@
-//! What is wrong in a user's file: where, what, why, and what to do.
+//! Problems in a user's file, with their place, message and help.
 
 mod render;
 
@@ -14,47 +14,47 @@ pub use render::render;
 
 use crate::source::{Position, Source, Span};
 
-/// The most diagnostics that are collected for one kind of source.
+/// The most errors that are collected, and the most warnings.
 pub const MAX_DIAGNOSTICS: usize = 500;
 
-/// What kind of problem it is: a stable name for scripts and for `validate --format json`.
+/// A stable name for the type of a problem, for `validate --format json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct Code(&'static str);
 
 impl Code {
-    /// The text is not YAML, or YAML that cannot be read safely.
+    /// Text that is not YAML, or YAML that cannot be read safely.
     pub const SYNTAX: Self = Self("CONFIG_SYNTAX");
-    /// A file is larger than allowed.
+    /// A file that is larger than allowed.
     pub const TOO_LARGE: Self = Self("CONFIG_TOO_LARGE");
-    /// A key that is not known.
+    /// An unknown key.
     pub const UNKNOWN_KEY: Self = Self("CONFIG_UNKNOWN_KEY");
-    /// A key that is required and is not there.
+    /// A missing required key.
     pub const MISSING_KEY: Self = Self("CONFIG_MISSING_KEY");
-    /// A value of the wrong type, out of range, or not among those allowed.
+    /// A value of the wrong type, out of range, or not among the allowed ones.
     pub const INVALID_VALUE: Self = Self("CONFIG_INVALID_VALUE");
-    /// A name that nothing has.
+    /// A reference to a name that does not exist.
     pub const UNKNOWN_REFERENCE: Self = Self("CONFIG_UNKNOWN_REFERENCE");
-    /// A key or a name that is given twice.
+    /// A duplicate key or name.
     pub const DUPLICATE: Self = Self("CONFIG_DUPLICATE");
     /// A `{{variable}}` without a value.
     pub const MISSING_VARIABLE: Self = Self("CONFIG_MISSING_VARIABLE");
-    /// A `{{variable}}` where no value can be put in safely.
+    /// A `{{variable}}` at a position where its value cannot be quoted safely.
     pub const UNSAFE_TEMPLATE: Self = Self("CONFIG_UNSAFE_TEMPLATE");
-    /// A file that is referred to and cannot be used.
+    /// A file that the config refers to and that cannot be used.
     pub const FILE: Self = Self("CONFIG_FILE");
-    /// Something that is allowed and has no effect.
+    /// A valid entry without effect.
     pub const NO_EFFECT: Self = Self("CONFIG_NO_EFFECT");
 
     /// A model that judges its own answers.
     pub const SELF_JUDGED: Self = Self("CONFIG_SELF_JUDGED");
 
-    /// Something of another tool's config that has no equal here.
+    /// A part of another tool's config without an equivalent.
     pub const UNSUPPORTED: Self = Self("CONFIG_UNSUPPORTED");
-    /// A program that makes a part of the suite, and failed.
+    /// A failed program that generates a part of the suite.
     pub const PROGRAM: Self = Self("CONFIG_PROGRAM");
 
-    /// Every code.
+    /// All codes.
     pub const ALL: [Self; 14] = [
         Self::SYNTAX,
         Self::TOO_LARGE,
@@ -72,7 +72,7 @@ impl Code {
         Self::PROGRAM,
     ];
 
-    /// The name.
+    /// Returns the name of the code.
     pub fn as_str(self) -> &'static str {
         self.0
     }
@@ -84,52 +84,52 @@ impl fmt::Display for Code {
     }
 }
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Nothing can be run.
+    /// The suite cannot run.
     Error,
-    /// It can be run, but probably not as meant.
+    /// The suite can run, but the entry is probably a mistake.
     Warning,
 }
 
-/// Another place that has to do with the problem.
+/// Another place that is related to a problem.
 #[derive(Clone, Debug)]
 pub struct Related {
     /// The file.
     pub source: Arc<Source>,
     /// The place.
     pub span: Span,
-    /// What is there.
+    /// The description of the place.
     pub label: String,
 }
 
 /// A problem in a user's file.
 #[derive(Clone, Debug)]
 pub struct Diagnostic {
-    /// What kind of problem.
+    /// The type of the problem.
     pub code: Code,
-    /// How bad it is.
+    /// The severity of the problem.
     pub level: Level,
-    /// What is wrong: a lower-case fragment without a full stop.
+    /// The message: a lower-case fragment without a full stop.
     pub message: String,
     /// The file.
     pub source: Arc<Source>,
-    /// The place, on one line.
+    /// The place, which is a part of one line.
     pub span: Span,
-    /// What is at the place; may be empty.
+    /// The description of the place; may be empty.
     pub label: String,
-    /// Where it is in the document, such as `tests[0].expect.output`; empty for the document itself.
+    /// The path in the document, such as `tests[0].expect.output`; empty for the whole document.
     pub path: String,
-    /// Other places that have to do with it.
+    /// Other places that are related to the problem.
     pub related: Vec<Related>,
-    /// What to do about it.
+    /// The advice for solving the problem.
     pub help: Option<String>,
 }
 
 impl Diagnostic {
-    /// An error at a place.
+    /// Creates an error at a place.
     pub fn error(code: Code, message: impl Into<String>, source: &Arc<Source>, span: Span) -> Self {
         Self {
             code,
@@ -144,21 +144,21 @@ impl Diagnostic {
         }
     }
 
-    /// Labels the place.
+    /// Sets the description of the place.
     #[must_use]
     pub fn with_label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    /// Adds what to do about it.
+    /// Sets the advice for solving the problem.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// Adds another place that has to do with it.
+    /// Adds another place that is related to the problem.
     #[must_use]
     pub fn with_related(
         mut self,
@@ -178,24 +178,24 @@ impl Diagnostic {
         self
     }
 
-    /// Makes a warning of it.
+    /// Turns the diagnostic into a warning.
     #[must_use]
     pub fn into_warning(self) -> Self {
         Self { level: Level::Warning, ..self }
     }
 
-    /// The name of the file, as the user gave it.
+    /// Returns the name of the file, as the user wrote it.
     pub fn file(&self) -> &str {
         self.source.name()
     }
 
-    /// Where it starts.
+    /// Returns the line and column where the place starts.
     pub fn position(&self) -> Position {
         self.source.position(self.span.start)
     }
 }
 
-/// A pointer as people write it: `/tests/0/vars` is `tests[0].vars`.
+/// Converts a JSON pointer to a readable path: `/tests/0/vars` becomes `tests[0].vars`.
 fn readable(pointer: &str) -> String {
     let mut text = String::new();
     for segment in pointer.split('/').skip(1) {
@@ -211,7 +211,7 @@ fn readable(pointer: &str) -> String {
     text
 }
 
-/// The form for machines: lines and columns instead of bytes.
+/// The JSON form of a diagnostic, with lines and columns instead of bytes.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire<'a> {

@@ -1,4 +1,4 @@
-//! Diagnostics as the Rust compiler prints them.
+//! Formats diagnostics in the style of the Rust compiler.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use kindlm_redact::mask_keys;
 use super::{Diagnostic, Level};
 use crate::source::{Source, Span};
 
-/// Lines further apart than this are shown as two pieces.
+/// The largest distance of two marks in one snippet, in lines.
 const NEAR: usize = 40;
 
-/// A line longer than this, in bytes, is shown as an excerpt.
+/// The longest line that is shown in full, in bytes.
 const LONG: usize = 1_000;
 
-/// How much of a long line is shown before and after its place, in characters.
+/// The length of an excerpt before and after its mark, in characters.
 const EXCERPT: usize = 40;
 
-/// How wide the text may be, in columns.
+/// The width of the output, in columns.
 const WIDTH: usize = 120;
 
-/// The text of a diagnostic: file, line and column, the source underlined, what to do. Ends with a line break.
+/// Formats a diagnostic as text: the file and position, the marked source lines, and the help.
 ///
-/// `color` adds ANSI colours. Without them the text is the same everywhere.
+/// The text ends with a line break. `color` adds ANSI colours; without them the text is the same on every terminal.
 pub fn render(diagnostic: &Diagnostic, color: bool) -> String {
     let title = match diagnostic.level {
         Level::Error => Title::ERROR,
@@ -46,14 +46,14 @@ pub fn render(diagnostic: &Diagnostic, color: bool) -> String {
     text
 }
 
-/// A mark in a source.
+/// A marked place in a source.
 struct Mark<'a> {
     span: Span,
     label: &'a str,
     is_primary: bool,
 }
 
-/// Marks of one file that are near each other.
+/// Marks that are near each other in the same file.
 struct PieceOfSource<'a> {
     source: &'a Arc<Source>,
     first: usize,
@@ -115,7 +115,7 @@ impl<'a> PieceOfSource<'a> {
         }
     }
 
-    /// The lines from the first mark to the last.
+    /// Returns the lines from the first mark to the last one.
     fn snippet(&self) -> Snippet<'a, Annotation<'a>> {
         let start = self.source.start_of_line(self.first);
         let end = self.source.end_of_line(self.last);
@@ -134,7 +134,7 @@ impl<'a> PieceOfSource<'a> {
             .annotations(annotations)
     }
 
-    /// What is around a mark in a line that is too long to be shown.
+    /// Adds the text around a mark, for a line that is too long to show.
     fn excerpt(&self, mark: &Mark<'a>, out: &mut Vec<Element<'a>>) {
         let place = self.source.position(mark.span.start);
         out.push(

@@ -1,19 +1,19 @@
-//! Where a mistake of syntax is. The parser stops where it cannot go on, which may be lines after the mistake.
+//! Finds the cause of a syntax error. The parser may stop several lines after the actual mistake.
 
 use std::ops::Range;
 
 use granit_parser::ErrorKind;
 
-/// A mistake, and what to do about it.
+/// The cause of a syntax error, with its message and help.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Blame {
-    /// Where it is, in bytes of the text.
+    /// The place of the mistake, in bytes of the text.
     pub(super) range: Range<usize>,
     pub(super) message: String,
     pub(super) help: String,
 }
 
-/// The mistake that made the parser stop at `at`, where it can be told better than by that place.
+/// Finds the cause of a syntax error at `at`. `None` if the parser's own place is the best one.
 pub(super) fn find(text: &str, at: usize, kind: &ErrorKind) -> Option<Blame> {
     let at = at.min(text.len());
     if let Some(tab) = tab(text, at) {
@@ -55,7 +55,7 @@ pub(super) fn find(text: &str, at: usize, kind: &ErrorKind) -> Option<Blame> {
     }
 }
 
-/// The tab that indents the line of a place, or the line after it.
+/// Returns the tab in the indentation of the line at `at`, or of the next line.
 fn tab(text: &str, at: usize) -> Option<usize> {
     let start = start_of_line(text, at);
     let next = end_of_line(text, at) + 1;
@@ -65,7 +65,7 @@ fn tab(text: &str, at: usize) -> Option<usize> {
     })
 }
 
-/// A key that is indented deeper than the key above it, which has a value already.
+/// Finds a key that is too deep: indented below a key that already has a value.
 fn too_deep(text: &str, at: usize) -> Option<Blame> {
     let start = start_of_line(text, at);
     let line = &text[start..end_of_line(text, at)];
@@ -84,7 +84,7 @@ fn too_deep(text: &str, at: usize) -> Option<Blame> {
     Some(Blame { range: start + column..start + column + key.len(), message, help })
 }
 
-/// The key at the beginning of a line, with its column in bytes; behind a `- `, if there is one.
+/// Returns the key of a line with its column in bytes, after an optional `- `.
 fn key_of(line: &str) -> Option<(usize, &str)> {
     let indent = line.len() - line.trim_start_matches([' ', '-']).len();
     let rest = &line[indent..];
@@ -101,19 +101,19 @@ fn end_of_line(text: &str, at: usize) -> usize {
     text[at..].find('\n').map_or(text.len(), |it| at + it)
 }
 
-/// The quotes and brackets that are open at a place of the text.
+/// The quotes and brackets that are open at a position.
 #[derive(Debug, Default)]
 struct Scan {
-    /// The opening brackets without a closing one before the place.
+    /// The opening brackets before the position that are not closed.
     brackets: Vec<usize>,
-    /// The quotes that are open at the end.
+    /// The quote that is still open at the end of the scan.
     open: Option<usize>,
-    /// The quoted texts of several lines, from the opening to the closing quotes.
+    /// Quoted texts of several lines, from the opening to the closing quote.
     long: Vec<Range<usize>>,
 }
 
 impl Scan {
-    /// Reads a text as far as `until`, roughly as YAML does; quotes are followed to the end.
+    /// Scans a text roughly as YAML. It finds brackets up to `until`, and quotes up to the end.
     fn of(text: &str, until: usize) -> Self {
         let mut scan = Self::default();
         let mut block: Option<usize> = None;
@@ -141,7 +141,7 @@ impl Scan {
 
     fn line(&mut self, text: &str, start: usize, line: &str, until: usize) {
         let mut chars = line.char_indices().peekable();
-        // What stands before a value: then a quote opens a text, and a bracket a collection.
+        // The last character that was not a space. It decides if a quote or bracket starts a value.
         let mut before = '\n';
         let mut is_after_space = true;
         while let Some((column, c)) = chars.next() {
@@ -186,8 +186,9 @@ impl Scan {
         }
     }
 
-    /// The quotes that were meant to be closed in their line: those that are open, and those that were closed by others
-    /// in the line in which the parser stopped.
+    /// Returns the quote that probably should have been closed on its own line.
+    ///
+    /// This is a quote that is still open, or one that was only closed on the line of the error.
     fn quote(&self, text: &str, at: usize) -> Option<usize> {
         let line = start_of_line(text, at)..end_of_line(text, at);
         let closed = self.long.iter().rfind(|it| line.contains(&it.end)).map(|it| it.start);
@@ -196,7 +197,7 @@ impl Scan {
     }
 }
 
-/// True if a word begins a block of text: `|`, `>-`, `|2+`.
+/// True if a word starts a block scalar: `|`, `>-`, `|2+`.
 fn is_block_header(word: &str) -> bool {
     let rest = word.strip_prefix(['|', '>']);
     rest.is_some_and(|it| it.chars().all(|c| matches!(c, '+' | '-' | '0'..='9')))

@@ -1,4 +1,4 @@
-//! A mapping while it is read: in order, and quick to search when it is large.
+//! A mapping while it is read. It keeps the order and is fast to search.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::{Key, Node};
 use crate::source::Span;
 
-/// From how many keys on a mapping is searched by hash.
+/// The number of keys from which an index is used.
 const MANY_KEYS: usize = 12;
 
 /// The entries of a mapping while it is read.

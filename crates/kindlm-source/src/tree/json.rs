@@ -1,7 +1,7 @@
-//! Reads JSON, which most datasets are, without the work that YAML takes.
+//! A fast JSON parser, because most datasets are JSON.
 //!
-//! JSON is YAML, and this gives the same tree, places included. Whatever is not plain JSON (or is, and wrong) is left to
-//! the reader of YAML, which knows what to say about it.
+//! JSON is also YAML, and this parser returns the same tree with the same places. It rejects everything else, including
+//! invalid JSON. The YAML parser then reads the text and reports its errors.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -10,10 +10,10 @@ use super::entries::Entries;
 use super::{Key, Kind, MAX_NODES, Node, scalar};
 use crate::source::{Source, Span};
 
-/// Most levels; what is deeper is left to the reader that knows the limit.
+/// The deepest nesting. Deeper text is left to the YAML parser, which reports the limit.
 const DEPTH: usize = 64;
 
-/// Reads a part of a source as JSON; places count from the start of the source. `None` if it is anything else.
+/// Parses a part of a source as JSON; `None` if it is not plain JSON. Places count from the start of the source.
 pub fn read_json(source: &Source, range: Range<usize>) -> Option<Node> {
     let text = source.text().get(range.clone())?;
     let mut cursor = Cursor { text, base: range.start, at: 0, nodes: 0 };
@@ -24,7 +24,7 @@ pub fn read_json(source: &Source, range: Range<usize>) -> Option<Node> {
 
 struct Cursor<'t> {
     text: &'t str,
-    /// Where the text is in the source.
+    /// The offset of the text in the source, in bytes.
     base: usize,
     at: usize,
     nodes: usize,
@@ -41,13 +41,13 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Steps over a character that must come next.
+    /// Skips one character. Returns `None` if the next character is another one.
     fn expect(&mut self, byte: u8) -> Option<()> {
         self.skip_blanks();
         (self.peek()? == byte).then(|| self.at += 1)
     }
 
-    /// Steps over a comma (`true`) or the end of a collection (`false`).
+    /// Skips a comma (`true`) or the end of a collection (`false`).
     fn goes_on(&mut self, end: u8) -> Option<bool> {
         self.skip_blanks();
         let byte = self.peek()?;
@@ -55,7 +55,7 @@ impl<'t> Cursor<'t> {
         if byte == b',' { Some(true) } else { (byte == end).then_some(false) }
     }
 
-    /// Steps over the end of a collection in which nothing is.
+    /// Skips the end of an empty collection. Returns false if the collection has items.
     fn ends(&mut self, end: u8) -> bool {
         self.skip_blanks();
         let ends = self.peek() == Some(end);
@@ -97,7 +97,7 @@ impl<'t> Cursor<'t> {
             self.skip_blanks();
             let start = self.at;
             let name = self.string()?;
-            // A key that is given twice is wrong, and `<<` means something in YAML.
+            // The YAML parser reports duplicate keys and handles the merge key `<<`.
             if &*name == "<<" || entries.find(&name).is_some() {
                 return None;
             }
@@ -122,7 +122,7 @@ impl<'t> Cursor<'t> {
         Some(Kind::List(Rc::new(items)))
     }
 
-    /// A text in quotes.
+    /// Parses a quoted text.
     fn string(&mut self) -> Option<Rc<str>> {
         if self.peek()? != b'"' {
             return None;
@@ -150,7 +150,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// What stands up to the next blank or punctuation mark.
+    /// Returns the text up to the next blank or punctuation mark.
     fn word(&mut self) -> &'t str {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let is_part = |it: &u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'+' | b'.');
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use crate::tree::read;
 
-    /// The tree with its places; the reader of YAML must agree where JSON is read at all.
+    /// Returns the parsed JSON as text. The YAML parser must return the same tree with the same places.
     fn tree(text: &str) -> Option<String> {
         let source = Arc::new(Source::new("a.jsonl", format!("# {text}")));
         let range = 2..source.text().len();

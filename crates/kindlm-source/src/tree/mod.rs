@@ -1,4 +1,4 @@
-//! YAML as a tree in which every node knows its place.
+//! YAML as a tree of nodes with places.
 
 mod blame;
 mod entries;
@@ -19,54 +19,54 @@ pub use json::read_json;
 pub use place::{Found, locate};
 pub use read::{Tree, read};
 
-/// Most levels of lists and mappings inside of each other, aliases included.
+/// The most levels of nested lists and mappings, including aliases.
 pub const MAX_DEPTH: usize = 128;
 
-/// Most nodes (keys and values) of one document.
+/// The most nodes (keys and values) of one document.
 pub const MAX_NODES: usize = 1_000_000;
 
-/// Most nodes that all aliases of a document may stand for; 32 bytes of text count as one more.
+/// The most nodes that all aliases of a document may expand to. Every 32 bytes of text count as one more node.
 pub const MAX_ALIASED: u64 = 1_000_000;
 
 /// A value with its place.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Where it is written.
+    /// The place of the value in the file.
     pub span: Span,
-    /// Where an alias or a merge key brought it in, if it is written elsewhere.
+    /// The place of the alias or merge key that refers to the value, if there is one.
     pub used_at: Option<Span>,
-    /// What it is.
+    /// The value.
     pub kind: Kind,
 }
 
-/// What a node is. Lists and mappings are shared, so an alias costs nothing.
+/// The value of a node. Lists and mappings are shared, so an alias needs no copy.
 #[derive(Clone, Debug)]
 pub enum Kind {
-    /// Nothing.
+    /// The null value.
     Null,
-    /// True or false.
+    /// A boolean.
     Bool(bool),
     /// A finite number.
     Number(Number),
-    /// A text.
+    /// A string.
     Text(Rc<str>),
     /// A list.
     List(Rc<Vec<Node>>),
-    /// A mapping, in the order of the file. No key is there twice.
+    /// A mapping in the order of the file, without duplicate keys.
     Mapping(Rc<Vec<(Key, Node)>>),
 }
 
 /// The key of a mapping.
 #[derive(Clone, Debug)]
 pub struct Key {
-    /// Its text.
+    /// The text of the key.
     pub name: Rc<str>,
-    /// Where it is written.
+    /// The place of the key in the file.
     pub span: Span,
 }
 
 impl Node {
-    /// A node all of whose parts are at the same place: for rows of tables.
+    /// Makes a node from JSON. All of its parts have the same place, such as a row of a table.
     pub fn at(span: Span, value: &Value) -> Self {
         let kind = match value {
             Value::Null => Kind::Null,
@@ -87,27 +87,27 @@ impl Node {
         Self { span, used_at: None, kind }
     }
 
-    /// The value of a key.
+    /// Returns the value of a key, if this is a mapping with it.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entries().iter().find(|(it, _)| &*it.name == key).map(|(_, node)| node)
     }
 
-    /// The keys and values of a mapping; none for anything else.
+    /// Returns the entries of a mapping, or none for other values.
     pub fn entries(&self) -> &[(Key, Node)] {
         if let Kind::Mapping(entries) = &self.kind { entries } else { &[] }
     }
 
-    /// The items of a list; none for anything else.
+    /// Returns the items of a list, or none for other values.
     pub fn items(&self) -> &[Node] {
         if let Kind::List(items) = &self.kind { items } else { &[] }
     }
 
-    /// The text of a string.
+    /// Returns the text, if this is a string.
     pub fn text(&self) -> Option<&str> {
         if let Kind::Text(text) = &self.kind { Some(text) } else { None }
     }
 
-    /// The value without its places.
+    /// Converts the node to JSON, without places.
     pub fn to_json(&self) -> Value {
         match &self.kind {
             Kind::Null => Value::Null,

@@ -1,4 +1,4 @@
-//! From a JSON pointer to a place in the file.
+//! Conversion of JSON pointers into places of a file.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -8,18 +8,18 @@ use kindlm_types::{Place, pointer};
 use super::{Kind, Node};
 use crate::source::{Source, Span};
 
-/// What a pointer leads to.
+/// The place of a value or key.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
     /// The place to underline.
     pub span: Span,
-    /// Where an alias brought the value in, if the place is elsewhere.
+    /// The place of the alias, if the value stands elsewhere.
     pub used_at: Option<Span>,
 }
 
-/// Finds the place of a key or a value, or the nearest place that exists.
+/// Finds the place of a key or value, or the nearest place that exists.
 ///
-/// A value that is written on several lines is shown by its key.
+/// For a value of several lines, it returns the place of the key.
 pub fn locate(source: &Source, root: &Node, pointer: &str, place: Place) -> Found {
     let mut node = root;
     let mut key: Option<Span> = None;
@@ -50,7 +50,7 @@ pub fn locate(source: &Source, root: &Node, pointer: &str, place: Place) -> Foun
 }
 
 impl Node {
-    /// The value that a pointer leads to, if there is one.
+    /// Returns the value at a JSON pointer, for changing it.
     pub fn at_mut(&mut self, pointer: &str) -> Option<&mut Node> {
         pointer.split('/').skip(1).try_fold(self, |node, segment| {
             let segment = unescape(segment);
@@ -66,7 +66,7 @@ impl Node {
     }
 }
 
-/// A segment of a JSON pointer, read.
+/// Decodes a segment of a JSON pointer.
 fn unescape(segment: &str) -> Cow<'_, str> {
     if segment.contains('~') { pointer::key(segment).into() } else { segment.into() }
 }

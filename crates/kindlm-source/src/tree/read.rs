@@ -1,4 +1,4 @@
-//! From YAML text to a tree, in bounded time and memory.
+//! Parses YAML text into a tree, in bounded time and memory.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,22 +12,22 @@ use super::{Key, Kind, MAX_ALIASED, MAX_DEPTH, MAX_NODES, Node, blame, syntax};
 use crate::diagnostic::{Code, Diagnostic, MAX_DIAGNOSTICS};
 use crate::source::{Source, Span};
 
-/// What a document holds, and what is wrong with it.
+/// A parsed document and its problems.
 #[derive(Debug)]
 pub struct Tree {
-    /// The value; `None` if the syntax is broken. Null for an empty document.
+    /// The value. `None` if the syntax is invalid; null if the document is empty.
     pub root: Option<Node>,
-    /// Every problem.
+    /// The problems of the document, at most [`MAX_DIAGNOSTICS`] and a final error.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 type Stop = Box<Diagnostic>;
 
-/// Reads one document out of a part of a source; places count from the start of the source.
+/// Parses one document in a part of a source. Places count from the start of the source.
 pub fn read(source: &Arc<Source>, range: Range<usize>) -> Tree {
     let text = source.text().get(range.clone()).unwrap_or_default();
     let mut options = granit_parser::options! {
-        // One more than allowed, so that the limit with the better place is ours.
+        // The limit of the parser is higher than ours, because our error has a better place.
         flow_nesting_limit: MAX_DEPTH + 2,
         block_nesting_limit: MAX_DEPTH + 2,
     };
@@ -52,7 +52,7 @@ pub fn read(source: &Arc<Source>, range: Range<usize>) -> Tree {
     Tree { root, diagnostics: reader.diagnostics }
 }
 
-/// How much a node stands for when it is written out.
+/// The size of a node with its aliases expanded: the number of nodes, and the levels of nesting.
 #[derive(Clone, Copy)]
 struct Size {
     weight: u64,
@@ -66,10 +66,10 @@ impl Size {
     }
 }
 
-/// What stands where a key is expected.
+/// The result of reading a key.
 enum ReadKey {
     Named(Key),
-    /// The inner braces of `{{…}}`.
+    /// The inner braces of a `{{…}}` without quotes.
     Placeholder,
     Broken,
 }
@@ -79,7 +79,7 @@ pub(super) struct Reader<'s> {
     base: usize,
     parser: Parser<'s, StrInput<'s>>,
     anchors: HashMap<usize, (Node, Size)>,
-    /// Anchors of the nodes that are being read.
+    /// The anchors of incomplete nodes, to detect aliases inside of their own value.
     open: Vec<usize>,
     nodes: usize,
     aliased: u64,
@@ -105,7 +105,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Makes sure that nothing follows the document.
+    /// Reports a second document in the same text.
     fn end(&mut self) -> Result<(), Stop> {
         loop {
             let (event, span) = self.next()?;
@@ -272,7 +272,7 @@ impl<'s> Reader<'s> {
         }
         let span = enclose(start, last, end);
         let kind = if is_placeholder {
-            // What was meant; so nothing else complains about a mapping.
+            // Use the text that the user meant, so that no other check reports a wrong type.
             Kind::Text(self.source.slice(span).into())
         } else {
             Kind::Mapping(Rc::new(entries.list))
@@ -281,7 +281,7 @@ impl<'s> Reader<'s> {
         Ok(self.anchored(anchor, node, size))
     }
 
-    /// Reads a key, or complains about one that is not a text.
+    /// Reads a key. Reports a list or a mapping as a key.
     fn key(&mut self, event: Event<'s>, span: Span, depth: usize) -> Result<ReadKey, Stop> {
         if let Event::Scalar(text, _, 0, None) = &event {
             self.nodes += 1;
@@ -374,7 +374,7 @@ impl<'s> Reader<'s> {
     }
 }
 
-/// The span of a collection: the event that ends a block one is somewhere in the white space after it.
+/// Returns the span of a collection. In block style, the end event may lie in the white space after the collection.
 fn enclose(start: Span, last: Option<Span>, end: Span) -> Span {
     let is_flow = end.end > end.start;
     let end = match (is_flow, last) {

@@ -1,18 +1,17 @@
-//! What a plain scalar means: the core schema of YAML 1.2.
+//! The values of plain scalars, by the core schema of YAML 1.2.
 
 use serde_json::Number;
 
 use super::Kind;
 
-/// A number that JSON cannot hold: infinite, or not a number.
+/// An error: infinity or NaN, which JSON cannot represent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NotFinite;
 
-/// Reads a plain scalar.
+/// Converts a plain scalar to a value.
 ///
-/// `yes`, `no`, `on`, `off`, `1_000` and `1:30` are texts. Beyond the core schema, numbers with leading zeros
-/// stay texts, because they are postal codes and identifiers. A number without a fraction is an integer, as
-/// in JavaScript.
+/// `yes`, `no`, `on`, `off`, `1_000` and `1:30` are texts. Unlike in the core schema, numbers with leading zeros are
+/// texts, because they are postal codes and identifiers. A number without a fraction is an integer, as in JavaScript.
 pub(super) fn plain(text: &str) -> Result<Kind, NotFinite> {
     Ok(match text {
         "" | "~" | "null" | "Null" | "NULL" => Kind::Null,
@@ -25,7 +24,7 @@ pub(super) fn plain(text: &str) -> Result<Kind, NotFinite> {
     })
 }
 
-/// Reads a number; `None` if it is not one.
+/// Parses a number. Returns `None` for other text.
 pub(super) fn number(text: &str) -> Result<Option<Number>, NotFinite> {
     if !text.starts_with(|it: char| it.is_ascii_digit() || matches!(it, '-' | '+' | '.')) {
         return Ok(None);
@@ -61,7 +60,7 @@ fn radix_number(digits: &str, radix: u32) -> Result<Option<Number>, NotFinite> {
     }
     match u64::from_str_radix(digits, radix) {
         Ok(integer) => Ok(Some(integer.into())),
-        // Beyond 64 bits: the nearest float, as for decimal numbers.
+        // Beyond 64 bits, use the nearest float, as for decimal numbers.
         Err(_) => finite(digits.chars().fold(0.0, |sum, it| {
             sum * f64::from(radix) + f64::from(it.to_digit(radix).unwrap_or_default())
         }))
@@ -77,7 +76,8 @@ fn finite(float: f64) -> Result<Number, NotFinite> {
     }
 }
 
-/// `[0-9]+`, or `(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`; no needless leading zero.
+/// True if a text is a decimal number without leading zeros:
+/// `[0-9]+` or `(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`.
 fn is_decimal(text: &str) -> bool {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let whole = digits(text);

@@ -1,10 +1,10 @@
-//! Syntax errors in words for people who write configuration, not parsers.
+//! Messages for syntax errors, for people who write configuration files.
 
 use granit_parser::{ErrorKind, ScanError};
 
 use super::MAX_DEPTH;
 
-/// What is wrong, and what to do about it.
+/// Returns the message and the help for an error of the parser.
 pub(super) fn describe(error: &ScanError) -> (String, Option<&'static str>) {
     let (message, help) = match error.kind() {
         ErrorKind::TabInBlockIndentation

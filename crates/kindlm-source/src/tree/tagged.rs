@@ -1,4 +1,4 @@
-//! Scalars, and what tags say about values.
+//! Scalars and tags.
 
 use granit_parser::{ScalarStyle, Tag};
 
@@ -23,7 +23,7 @@ impl Reader<'_> {
                 self.tagged(text, wanted, span)
             }
             Some((tag, _)) => {
-                // `!` alone says "a text, whatever it looks like".
+                // The tag `!` without a name makes any value a text.
                 if tag.original() != "!" {
                     self.unknown_tag(tag, span);
                 }
@@ -70,7 +70,7 @@ impl Reader<'_> {
 
     fn unknown_tag(&mut self, tag: &Tag, span: Span) {
         let name = tag.original();
-        // The tag stands before its value, on the same line or the one above.
+        // The tag stands before its value, on the same line or the line above.
         let before = self.source.text().get(..span.start as usize).unwrap_or_default();
         let span = match before.rfind(&name) {
             Some(at) if before.len() - at < 200 => Span::new(at, at + name.len()),
