@@ -1,4 +1,4 @@
-//! The cost of passing the limiter when no other request is in the way: `cargo run --release --example limiter_cost`.
+//! The cost of the rate limiter without other requests: `cargo run --release --example limiter_cost`.
 #![expect(clippy::print_stdout, reason = "it says what it measured")]
 
 use std::hint::black_box;
@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     whole_calls().await
 }
 
-/// A provider that answers at once shows what is around the lane: its look-up, and the box of the future.
+/// A provider that answers immediately shows the cost around the rate limiter: its look-up, and the boxed future.
 async fn whole_calls() -> Result<(), Box<dyn std::error::Error>> {
     let options = ClientOptions::new(Arc::new(|_| None), ".");
     let client = Client::new(&Map::new(), &NoFiles, options).map_err(|it| format!("{it:?}"))?;

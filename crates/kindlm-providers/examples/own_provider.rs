@@ -1,4 +1,4 @@
-//! A provider of your own: a codec for one vendor's API, named in `providers` like those of this crate.
+//! A custom provider: a codec for one vendor's API, configured in `providers` like the built-in ones.
 //!
 //! `cargo run -p kindlm-providers --example own_provider`
 #![allow(clippy::print_stdout, reason = "an example shows its result")]
@@ -67,7 +67,7 @@ impl Codec for Oracle {
     }
 }
 
-/// Asks a canned server, without a network.
+/// Decodes a prepared answer, without a network.
 pub(crate) fn answer() -> Result<String, Box<dyn std::error::Error>> {
     let registry = built_in().with([&ORACLE])?;
     let config = json!({ "type": "oracle", "url": "http://127.0.0.1:1/ask" });

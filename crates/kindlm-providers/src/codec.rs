@@ -1,4 +1,4 @@
-//! What a codec is: prompt in, HTTP request out; HTTP response in, reply out.
+//! The [`Codec`] trait: encodes a prompt as an HTTP request, and decodes an HTTP response into a reply.
 
 use std::fmt;
 
@@ -8,26 +8,26 @@ use kindlm_types::{Prompt, ProviderError, ProviderErrorKind, Reply};
 use crate::form::FormChoice;
 use crate::{HttpRequest, HttpResponse, StructuredOutput};
 
-/// One vendor's API.
+/// The encoder and decoder for one vendor's API.
 pub trait Codec: fmt::Debug + Send + Sync {
-    /// Writes a prompt in the vendor's dialect.
+    /// Encodes a prompt as a request of the vendor's API.
     fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError>;
 
-    /// Reads a response, whatever its status. `latency_ms`, `attempts` and `cached` are the transport's.
+    /// Decodes a response with any status. The transport sets `latency_ms`, `attempts` and `cached`.
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError>;
 
-    /// The script that reads responses in the place of [`decode`](Self::decode), if there is one.
+    /// Returns the script that reads responses instead of [`decode`](Self::decode), if there is one.
     fn reading(&self) -> Option<&ScriptSource> {
         None
     }
 
-    /// Whether a response is one that a script may read, or the error that it is.
+    /// Returns an error if the response is a failure that the script must not read.
     fn accept(&self, response: &HttpResponse) -> Result<(), ProviderError> {
         let _ = response;
         Ok(())
     }
 
-    /// Writes a request for the vector of a text.
+    /// Encodes a request for the embedding of a text.
     fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
         let _ = text;
         Err(ProviderError::new(
@@ -37,7 +37,7 @@ pub trait Codec: fmt::Debug + Send + Sync {
         ))
     }
 
-    /// Reads a vector.
+    /// Decodes an embedding.
     fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
         let _ = response;
         Err(ProviderError::new(
@@ -47,11 +47,11 @@ pub trait Codec: fmt::Debug + Send + Sync {
         ))
     }
 
-    /// In which form answers of a certain form are asked for. A codec that has its own way takes the schema.
+    /// Returns the form for structured output. A codec with a form of its own encodes the schema itself.
     fn form(&self) -> FormChoice {
         FormChoice::Fixed(StructuredOutput::Schema)
     }
 
-    /// The provider's id, for messages.
+    /// Returns the provider's id, for messages.
     fn provider(&self) -> &'static str;
 }

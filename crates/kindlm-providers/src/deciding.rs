@@ -1,29 +1,31 @@
-//! The part of a provider's configuration that decides its answers, for stores of answers.
+//! The part of a provider's configuration that determines its answers; response stores use it as a key.
 
 use serde_json::{Map, Value};
 
 use crate::{built_in, configured};
 
-/// Other keys and other limits give the same answers.
+/// The keys for credentials and rate limits, which do not change answers.
 const FREE: [&str; 3] = ["apiKeyEnv", "rpm", "tpm"];
-/// Judges the answers, and does not decide them.
+/// The key of the declared evidence, which affects the evaluation of answers but not the answers.
 const EVIDENCE: &str = "evidence";
-/// Where the API of a vendor is reached: the same model answers there. The file of a script counts by its content.
+/// The keys of a vendor's address, and of a script's file. The same model answers at any address, and the script
+/// counts by its content.
 const PLACE: [&str; 3] = ["baseUrl", "organization", "file"];
 
-/// What decides the answers of a provider of the suite, beside the content of its files.
+/// The configuration that determines the answers of a provider, apart from the content of its files.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deciding {
-    /// The answers are prepared, and this says which.
+    /// The configuration of prepared answers, which identifies them.
     Prepared(Map<String, Value>),
-    /// What it is and where: a program, or a server of one's own.
+    /// The configuration of a program or of the user's own server, which identifies it.
     Setup(Map<String, Value>),
-    /// What it says of every request to the API of a vendor, or gives a script.
+    /// The settings that apply to every request to a vendor's API, or that a script receives.
     Settings(Map<String, Value>),
 }
 
 impl Deciding {
-    /// What decides the answers of an entry of `providers`. Of a provider that is not of this crate, the whole entry does.
+    /// Returns the determining part of an entry of `providers`. For a provider outside this crate, that is the whole
+    /// entry except credentials and rate limits.
     ///
     /// ```
     /// use kindlm_providers::Deciding;
@@ -61,21 +63,20 @@ impl Deciding {
     }
 }
 
-/// A configuration without what gives the same answers whatever it is: which key opens the provider, and how fast it may
-/// be asked.
+/// Returns a configuration without credentials and rate limits, which do not change answers.
 pub fn without_free(config: &Value) -> Map<String, Value> {
     let mut config = config.as_object().cloned().unwrap_or_default();
     config.retain(|key, _| !FREE.contains(&key.as_str()));
     config
 }
 
-/// True if a script of the suite makes or reads the answers of an entry of `providers`.
+/// Returns true if a script of the suite produces or reads the answers of an entry of `providers`.
 pub fn runs_scripts(name: &str, config: &Value) -> bool {
     let Some((registration, own)) = configured(&built_in(), name, config) else { return false };
     registration.meta.id == "script" || own.get("transformResponse").is_some()
 }
 
-/// What is off or empty says nothing.
+/// Returns true unless the value is off or empty, which means the same as an absent key.
 fn says(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,

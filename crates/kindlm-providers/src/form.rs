@@ -1,16 +1,16 @@
-//! How an answer gets its form: by a JSON Schema, by a tool that the model must call, or by its instructions alone.
+//! The forms of structured output: a JSON Schema, a tool that the model must call, or instructions alone.
 //!
-//! Servers that speak OpenAI's API do not all know `response_format: json_schema`. One that refuses it is asked with a
-//! tool, and one that refuses that, too, is asked in words only. The judge's instructions describe the JSON in each case,
-//! and the reader of its reply checks it.
+//! Some servers with OpenAI's API do not support `response_format: json_schema`. If a server refuses it, the client
+//! asks with a tool; if the server refuses that too, with instructions alone. The judge's instructions always
+//! describe the JSON, and the judge checks the reply.
 
 use kindlm_transport::StructuredOutput;
 
-/// Which form a provider is asked for.
+/// The selection of the structured-output form of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormChoice {
-    /// Always this one.
+    /// Always this form.
     Fixed(StructuredOutput),
-    /// A JSON Schema, and the next form for models that refuse one.
+    /// A JSON Schema first; then the next form for models that refuse one.
     Automatic,
 }

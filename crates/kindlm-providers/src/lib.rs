@@ -1,10 +1,10 @@
-//! Codecs for the APIs of language models, and the transport that carries them.
+//! Codecs for the APIs of language models, and the client that uses them.
 //!
 //! Each provider is a folder of its own; [`REGISTRY`] lists them. A [`Codec`] turns a
 //! [`Prompt`](kindlm_types::Prompt) into an [`HttpRequest`] and an [`HttpResponse`] into a
-//! [`Reply`](kindlm_types::Reply), and does no I/O; the `http` feature brings the transport. Keys never come
-//! near a codec: a request names the environment variable ([`HeaderValue::FromEnv`]), and the transport
-//! resolves it. What tokens cost is in [`pricing`].
+//! [`Reply`](kindlm_types::Reply), and does no I/O; the `http` feature adds the transport. Codecs never see keys: a
+//! request names the environment variable ([`HeaderValue::FromEnv`]), and the transport resolves it. Token prices are
+//! in [`pricing`].
 //!
 //! ```
 //! use kindlm_providers::{HttpResponse, Kind, built_in, shorthand};
@@ -72,7 +72,7 @@ pub use registry::{Kind, MakeCodec, Meta, Registration, shorthand};
 #[cfg(feature = "http")]
 pub use script::Scripts;
 
-// Every provider is one folder, one `mod` line and one line in the slice below.
+// To add a provider, add its folder, a `mod` line, and a line in the slice below.
 
 mod anthropic;
 mod cohere;
@@ -87,7 +87,7 @@ mod openai;
 mod script;
 pub mod scripted;
 
-/// Every provider, by id.
+/// All providers of this crate, sorted by id.
 pub static REGISTRY: &[&Registration] = &[
     &anthropic::REGISTRATION,
     &cohere::REGISTRATION,
@@ -103,7 +103,7 @@ pub static REGISTRY: &[&Registration] = &[
     &scripted::REGISTRATION,
 ];
 
-/// The providers that a suite may configure.
+/// The set of providers that a suite may configure.
 pub type Providers = Registry<Registration>;
 
 impl Registered for Registration {
@@ -112,21 +112,21 @@ impl Registered for Registration {
     }
 }
 
-/// The providers of this crate, to which [`Registry::with`] adds your own; `examples/own_provider.rs` shows it.
+/// Returns the providers of this crate. [`Registry::with`] adds your own; see `examples/own_provider.rs`.
 pub fn built_in() -> Providers {
     Registry::new(REGISTRY)
 }
 
-/// The provider of this crate with this id.
+/// Returns the provider of this crate with this id.
 pub fn find(id: &str) -> Option<&'static Registration> {
     REGISTRY.iter().copied().find(|it| it.meta.id == id)
 }
 
-/// The key by which an entry of `providers` says what it is, where its name does not.
+/// The key that names the provider of an entry of `providers`, if the entry has another name.
 pub const TYPE: &str = "type";
 
-/// True if a provider of the suite is told the variables of the test beside the prompt: programs are, and `http` where
-/// its body has a place for one.
+/// Returns true if a provider receives the test variables with the prompt. Programs do; `http` does if its request
+/// has a placeholder for one.
 pub fn wants_vars(known: &Providers, name: &str, config: &Value) -> bool {
     let Some((registration, config)) = configured(known, name, config) else { return false };
     match registration.meta.id {
@@ -138,8 +138,8 @@ pub fn wants_vars(known: &Providers, name: &str, config: &Value) -> bool {
     }
 }
 
-/// The functions that a provider of the suite offers with every request, beside the tools of tests: `functions` in the
-/// `body` of `openai`.
+/// Returns the functions that a provider offers with every request, in addition to the tools of tests: `functions` in
+/// the `body` of `openai`.
 pub fn offered(known: &Providers, name: &str, config: &Value) -> Vec<kindlm_types::ToolSpec> {
     let functions = match configured(known, name, config) {
         Some((registration, config)) if registration.meta.id == "openai" => {
@@ -151,7 +151,7 @@ pub fn offered(known: &Providers, name: &str, config: &Value) -> Vec<kindlm_type
     functions.into_iter().flatten().filter_map(read).collect()
 }
 
-/// The evidence that the suite declares complete for a provider.
+/// Returns the evidence that the suite declares complete for a provider.
 pub fn declared(known: &Providers, name: &str, config: &Value) -> BTreeSet<Channel> {
     let Some((registration, config)) = configured(known, name, config) else {
         return BTreeSet::new();
@@ -161,19 +161,19 @@ pub fn declared(known: &Providers, name: &str, config: &Value) -> BTreeSet<Chann
     evidence.and_then(read).unwrap_or_default().complete
 }
 
-/// True if any agent may be behind a provider of the suite; see [`Meta::wraps_agent`].
+/// Returns true if an agent may run behind a provider of the suite; see [`Meta::wraps_agent`].
 pub fn wraps_agent(known: &Providers, name: &str, config: &Value) -> bool {
     configured(known, name, config).is_some_and(|(registration, _)| registration.meta.wraps_agent)
 }
 
-/// True if a provider of the suite is the API of a model, which calls no tools but those that it is offered.
+/// Returns true if a provider of the suite is a model's API. A model calls only the tools that a request offers.
 pub fn is_model_api(known: &Providers, name: &str, config: &Value) -> bool {
     configured(known, name, config).is_some_and(|(registration, _)| {
         matches!(registration.kind, Kind::Http(_)) && !registration.meta.wraps_agent
     })
 }
 
-/// The variables that the requests of a provider of the suite name, each with what is wrong if no test has it.
+/// Returns the test variables in a provider's requests, each with the problem to report if no test defines it.
 pub fn named_vars(
     known: &Providers,
     name: &str,
@@ -185,8 +185,8 @@ pub fn named_vars(
     }
 }
 
-/// What an entry of `providers` is, with its configuration: the provider that its `type` names, else the one of
-/// its own name. So a suite can have two of a kind.
+/// Returns the provider of an entry of `providers`, with its configuration. The `type` key names the provider; by
+/// default it is the entry's own name. So a suite can have two entries of the same provider.
 ///
 /// ```
 /// let config = serde_json::json!({"type": "http", "url": "http://localhost:8080/chat"});

@@ -1,4 +1,4 @@
-//! How a provider is registered.
+//! The registration of providers.
 
 use kindlm_types::Problem;
 use schemars::{Schema, SchemaGenerator};
@@ -6,53 +6,53 @@ use serde_json::{Value, json};
 
 use crate::{Codec, Providers};
 
-/// What is known about a provider without using it.
+/// The description of a provider.
 #[derive(Debug)]
 pub struct Meta {
     /// The id: its key under `providers`, and the part before the colon in `provider:model`.
     pub id: &'static str,
-    /// What it is: one sentence.
+    /// The summary, in one sentence.
     pub summary: &'static str,
-    /// The version that brought it.
+    /// The version that introduced it.
     pub since: &'static str,
-    /// The environment variable that usually holds its key, for `provider:model` without a `providers` entry.
+    /// The default environment variable of its key, for `provider:model` without a `providers` entry.
     pub key_variable: Option<&'static str>,
-    /// True if it can be used as `provider:model` without any configuration.
+    /// True if `provider:model` works without any configuration.
     pub shorthand: bool,
-    /// True if any program may be behind it, an agent with tools of its own for example. Then an answer is not known to
-    /// hold all that happened, unless the program or the suite says so.
+    /// True if a program may run behind it, for example an agent with its own tools. Its answers count as incomplete
+    /// evidence, unless the program or the suite declares them complete.
     pub wraps_agent: bool,
-    /// The page, whose examples are tests.
+    /// The documentation page. Its examples are tests.
     pub docs: &'static str,
 }
 
-/// Makes a codec from a configuration that has passed its schema, or says everything that is wrong with it.
+/// Creates a codec from a configuration that has passed its schema, or returns all its problems.
 pub type MakeCodec = fn(&Value) -> Result<Box<dyn Codec>, Vec<Problem>>;
 
-/// How a provider is reached.
+/// The way to reach a provider.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// By one HTTP exchange for each request.
+    /// One HTTP exchange for each request, through a codec.
     Http(MakeCodec),
-    /// By a client of its own, which the transport knows by the provider's id.
+    /// A client of its own, which the client selects by the provider's id.
     Special(fn(&Value) -> Result<(), Vec<Problem>>),
 }
 
-/// One entry of the registry.
+/// An entry of the registry.
 #[derive(Debug)]
 pub struct Registration {
-    /// What is known without using it.
+    /// The description.
     pub meta: Meta,
-    /// JSON Schema of its configuration.
+    /// The JSON Schema of its configuration.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
-    /// How it is reached, given its configuration, which has passed `schema`.
+    /// The way to reach it, created from a configuration that has passed `schema`.
     pub kind: Kind,
 }
 
 impl Registration {
-    /// The configuration that `provider:model` means without a `providers` entry: the usual variable for the key.
+    /// Returns the configuration of `provider:model` without a `providers` entry: the default key variable.
     ///
-    /// `None` if the provider cannot be used without configuration.
+    /// `None` if the provider requires a configuration.
     pub fn default_config(&self) -> Option<Value> {
         self.meta.shorthand.then(|| match self.meta.key_variable {
             Some(variable) => json!({"apiKeyEnv": variable}),
@@ -61,10 +61,10 @@ impl Registration {
     }
 }
 
-/// Reads `provider:model`, such as `openai:gpt-4o` or `ollama:llama3:8b`.
+/// Parses `provider:model`, such as `openai:gpt-4o` or `ollama:llama3:8b`.
 ///
-/// `None` if there is no such provider, if it cannot be used without configuration
-/// ([`Registration::default_config`]), or if no model is named.
+/// `None` if the provider is unknown, if it requires a configuration ([`Registration::default_config`]), or if the
+/// model is missing.
 ///
 /// ```
 /// let known = kindlm_providers::built_in();

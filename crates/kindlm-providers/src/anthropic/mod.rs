@@ -1,4 +1,4 @@
-//! `anthropic`: the messages API of Anthropic.
+//! `anthropic`: the Messages API of Anthropic.
 
 use kindlm_types::{
     FinishReason, Message, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Role,
@@ -38,11 +38,11 @@ struct Config {
     /// The name of the environment variable that holds the key.
     #[schemars(length(min = 1))]
     api_key_env: String,
-    /// The address before `/v1/messages`; `https://api.anthropic.com` if absent.
+    /// The base address, before `/v1/messages`; `https://api.anthropic.com` by default.
     #[serde(default)]
     #[schemars(url)]
     base_url: Option<String>,
-    /// Accepted, and without effect: Anthropic has no such header.
+    /// Accepted without effect, because the Anthropic API has no organization header.
     #[serde(default, rename = "organization")]
     #[expect(dead_code, reason = "every provider with a key accepts it")]
     organization: Option<String>,
@@ -51,12 +51,12 @@ struct Config {
 const BASE: &str = "https://api.anthropic.com";
 const MESSAGES: &str = "/messages";
 const VERSION: &str = "2023-06-01";
-/// The API demands a limit; this is the default of `maxTokens`.
+/// The default of `maxTokens`. The API requires a limit.
 const MAX_TOKENS: u32 = 1024;
 
-/// The least number of tokens that Anthropic caches for any model.
+/// The length of the shortest prompt that Anthropic caches for every model, in tokens.
 const CACHED: usize = 1024;
-/// About how many characters a token has.
+/// The estimated number of characters in a token.
 const CHARACTERS: usize = 4;
 
 #[derive(Debug)]
@@ -116,7 +116,7 @@ impl Codec for Anthropic {
             reader.read(blocks(content, part::calls_before(prompt)), response)?;
         let mut finish_reason = finish(&answer["stop_reason"]);
         if let Some(wanted) = answer_tool(prompt) {
-            // The forced tool is only the vessel of the structured answer: the agent called nothing.
+            // The forced tool only carries the structured answer, so it does not count as a call of the agent.
             let (answers, others): (Vec<ToolCall>, Vec<ToolCall>) =
                 tool_calls.into_iter().partition(|call| call.name == wanted);
             tool_calls = others;
@@ -140,7 +140,7 @@ impl Codec for Anthropic {
     }
 }
 
-/// The instructions, which stand apart from the conversation.
+/// Returns the system messages as one text. The API takes them outside of the conversation.
 fn system(prompt: &Prompt) -> Option<String> {
     let said: Vec<&str> = prompt
         .messages
@@ -151,7 +151,8 @@ fn system(prompt: &Prompt) -> Option<String> {
     (!said.is_empty()).then(|| said.join("\n\n"))
 }
 
-/// The conversation. Results of parallel calls go into one message: apart, they teach the model not to call in parallel.
+/// Returns the conversation in Anthropic's form. Results of parallel calls share one message: separate messages teach
+/// the model to stop calling tools in parallel.
 fn messages(prompt: &Prompt) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::new();
     let mut after_result = false;
@@ -172,7 +173,8 @@ fn messages(prompt: &Prompt) -> Vec<Value> {
     out
 }
 
-/// Asks for what other requests share with this one to be cached, where it is long enough: everything before the mark is.
+/// Marks the beginning that the prompt shares with other requests for the prompt cache, if it is long enough.
+/// Anthropic caches everything before the mark.
 fn mark_shared(prompt: &Prompt, messages: &mut [Value]) {
     let system = system(prompt).map_or(0, |it| it.chars().count());
     let last = prompt.messages.last().filter(|it| it.role == Role::User);
@@ -199,7 +201,7 @@ fn turn(message: &Message) -> Value {
     json!({"role": "assistant", "content": text.into_iter().chain(calls).collect::<Vec<_>>()})
 }
 
-/// The tool whose input is the structured answer.
+/// Returns the name of the tool whose input is the structured answer.
 fn answer_tool(prompt: &Prompt) -> Option<String> {
     prompt.response_format.as_ref().map(|format| chat::schema_name(&format.name))
 }
@@ -227,7 +229,7 @@ fn tool_choice(prompt: &Prompt) -> Option<Value> {
         (Some(name), true, _) | (Some(name), false, Some(ToolChoice::None)) => {
             Some(json!({"type": "tool", "name": name, "disable_parallel_tool_use": true}))
         }
-        // Either a tool of the agent, or the answer.
+        // The model may call a tool of the agent or the tool of the answer.
         (Some(_), false, _) | (None, false, Some(ToolChoice::Required)) => {
             Some(json!({"type": "any"}))
         }
@@ -237,7 +239,7 @@ fn tool_choice(prompt: &Prompt) -> Option<Value> {
     }
 }
 
-/// The text and the tool calls among the blocks of an answer; thinking is left out.
+/// Returns the text and the tool calls of the content blocks of an answer, without thinking blocks.
 fn blocks(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Malformed> {
     let mut text = String::new();
     let mut calls = Vec::new();
@@ -269,7 +271,7 @@ fn finish(word: &Value) -> FinishReason {
     }
 }
 
-/// Tokens. Anthropic counts what it read from its cache, and what it wrote there, apart from the other input.
+/// Returns the token usage. Anthropic counts cache reads and cache writes outside of `input_tokens`.
 fn usage(usage: &Value) -> Usage {
     let cached = counted(&usage["cache_read_input_tokens"]);
     let written = counted(&usage["cache_creation_input_tokens"]);

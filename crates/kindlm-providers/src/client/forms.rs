@@ -1,4 +1,4 @@
-//! Asks for an answer in the form that a model accepts, and remembers which one that is.
+//! Selection of the structured-output form (schema, tool or instructions) that a model accepts.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,12 +10,12 @@ use crate::StructuredOutput;
 use crate::dialect::chat;
 use crate::form::FormChoice;
 
-/// The forms that the models of a provider have refused so far.
+/// The forms that the models of one provider accept, as learned from their refusals.
 #[derive(Debug, Default)]
 pub(crate) struct Forms(Mutex<HashMap<String, StructuredOutput>>);
 
 impl Forms {
-    /// The form for this model.
+    /// Returns the form to use for a model.
     pub(crate) fn of(&self, choice: FormChoice, model: &str) -> StructuredOutput {
         match choice {
             FormChoice::Fixed(form) => form,
@@ -26,7 +26,8 @@ impl Forms {
         }
     }
 
-    /// Remembers that a model needs this form, or one that more servers accept. True if that is news.
+    /// Records that a model needs this form. Returns true if this form is new and accepted by more servers than the
+    /// recorded one.
     pub(crate) fn learn(&self, model: &str, form: StructuredOutput) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_news = known.get(model).is_none_or(|it| *it < form);
@@ -37,15 +38,15 @@ impl Forms {
     }
 }
 
-/// Asks for an answer in a form, and reads it.
+/// Applies a structured-output form to a prompt and to its reply.
 pub(crate) trait InForm: Sized {
-    /// The prompt that asks for the answer in this form.
+    /// Returns the prompt that asks for the answer in this form.
     fn asked(self, prompt: &Prompt) -> Cow<'_, Prompt>;
 
-    /// The reply as it is for a JSON Schema: the arguments of the tool are its text.
+    /// Returns the reply in the shape of a schema answer: the arguments of the answer tool become its text.
     fn read(self, prompt: &Prompt, reply: Reply) -> Reply;
 
-    /// The form to try next, if the error says that the server does not know this one.
+    /// Returns the form to try next, if the error shows that the server does not support this form.
     fn after(self, err: &ProviderError) -> Option<Self>;
 }
 

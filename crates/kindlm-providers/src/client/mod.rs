@@ -1,4 +1,4 @@
-//! The door to the world: every provider of a suite behind one [`Backend`].
+//! The client: a [`Backend`] that sends requests to every provider of a suite.
 
 mod forms;
 mod provider;
@@ -30,23 +30,23 @@ use kindlm_transport::{
 };
 use provider::{Provider, Via, connect, open};
 
-/// What a client needs from its surroundings.
+/// The options of a [`Client`].
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// How requests are sent.
+    /// The options of the HTTP transport.
     pub transport: TransportOptions,
-    /// Where commands run: the folder of the config file.
+    /// The working directory of commands: the folder of the config file.
     pub working_dir: PathBuf,
-    /// How fast models may be asked, by provider and model.
+    /// The rate limits, by provider and model.
     pub limits: HashMap<(String, String), Limits>,
-    /// Who runs the programs of `script` providers, if anyone.
+    /// The runner of the programs of `script` providers. Without it, these providers fail.
     pub scripts: Option<Scripts>,
-    /// The providers that there are.
+    /// The registered providers.
     pub known: Providers,
 }
 
 impl ClientOptions {
-    /// The usual behaviour, with this environment and this folder for commands.
+    /// Creates options with default behaviour, the given environment, and the given folder for commands.
     pub fn new(env: Env, working_dir: impl Into<PathBuf>) -> Self {
         Self {
             transport: TransportOptions::new(env),
@@ -57,43 +57,43 @@ impl ClientOptions {
         }
     }
 
-    /// With someone who runs the programs of `script` providers.
+    /// Sets the runner for the programs of `script` providers.
     #[must_use]
     pub fn with_scripts(mut self, scripts: Scripts) -> Self {
         self.scripts = Some(scripts);
         self
     }
 
-    /// With these providers and no others.
+    /// Replaces the registered providers.
     #[must_use]
     pub fn with_providers(mut self, known: Providers) -> Self {
         self.known = known;
         self
     }
 
-    /// With another policy of retries.
+    /// Sets the retry policy.
     #[must_use]
     pub fn with_retry(mut self, retry: RetryPolicy) -> Self {
         self.transport.retry = retry;
         self
     }
 
-    /// With so many requests and commands on their way at once, from 1. Those that wait for their turn with one model
-    /// keep no place from those for other models.
+    /// Sets the maximum number of concurrent requests and commands; at least 1. A request that waits for the rate
+    /// limiter of one model takes no slot from requests to other models.
     #[must_use]
     pub fn with_concurrency(mut self, concurrency: usize) -> Self {
         self.transport.concurrency = Some(concurrency);
         self
     }
 
-    /// With a switch that ends the waits for turns and retries, and hears of those that are long.
+    /// Sets the handle that ends waits for rate limiters and retries, and reports long waits.
     #[must_use]
     pub fn with_waits(mut self, waits: Waits) -> Self {
         self.transport.waits = waits;
         self
     }
 
-    /// With limits for one model of a provider; given several times, the lowest of each limit counts.
+    /// Adds limits for one model of a provider. If it is called several times, the lowest of each limit counts.
     #[must_use]
     pub fn with_limits(mut self, provider: &str, model: &str, limits: Limits) -> Self {
         let before = self.limits.entry((provider.to_owned(), model.to_owned())).or_default();
@@ -102,13 +102,17 @@ impl ClientOptions {
     }
 }
 
-/// The providers of a suite, ready to answer. Nothing is connected before the first request.
+/// The client for all providers of a suite. It connects on the first request.
 ///
-/// Each model is asked as fast as it can take, within its [`Limits`]. Once a provider has refused the key, or
-/// the account has nothing left to spend, the client sends nothing more there: later calls fail at once, with
-/// an error of the same kind and no attempts. So they do when a provider could not be reached by three calls in a row, when
-/// a model refused its first three calls (403, 404), and when its first ten failed in any other way. A client is made anew
-/// to try again.
+/// A rate limiter for each model keeps requests within the model's [`Limits`]. After hopeless errors the circuit
+/// opens: later calls fail at once, with an error of the same kind and 0 attempts. The circuit opens if:
+///
+/// - a provider refuses the key, or its account has no credit left;
+/// - three calls in a row cannot reach the provider;
+/// - the first three calls of a model are refused (403, 404);
+/// - the first ten calls of a model fail in any other way.
+///
+/// To try again, create a new client.
 ///
 /// ```
 /// use std::{sync::Arc, time::Duration};
@@ -144,9 +148,9 @@ pub struct Client {
 impl Client {
     /// Sets up the providers of a suite; `providers` is the map of that name in its config.
     ///
-    /// Providers that need no configuration (`openai`, for example, with its usual key variable) are there
-    /// even if the map does not name them. `files` reads the replies of `scripted`. Problems have pointers
-    /// into `providers`.
+    /// Providers that need no configuration (for example `openai`, with its default key variable) are available even
+    /// if the map does not name them. `files` loads the replies of `scripted`. Problems have pointers into
+    /// `providers`.
     pub fn new(
         providers: &Map<String, Value>,
         files: &dyn Files,
@@ -189,7 +193,7 @@ impl Client {
         }
     }
 
-    /// The provider of that name.
+    /// Returns the provider with this name, or an error that suggests similar names.
     fn provider(&self, name: &str) -> Result<&Provider, ProviderError> {
         self.providers.get(name).ok_or_else(|| {
             let mut known: Vec<&str> = self.providers.keys().map(String::as_str).collect();
@@ -218,7 +222,8 @@ impl Client {
         Ok(reply)
     }
 
-    /// Asks for an answer in the form that the model is known to accept, and in the next one where it refuses that.
+    /// Sends a prompt in the form that the model is known to accept. If the model refuses the form, tries the next
+    /// one.
     async fn ask_in_form(
         &self,
         name: &str,
@@ -279,11 +284,11 @@ impl Client {
             let (latency_ms, attempts) = (called.latency_ms, called.attempts);
             return Ok(Reply { latency_ms, attempts, ..called.value });
         }
-        // Boxed, since it would make room for a program in every request.
+        // Boxed to keep the future of every HTTP request small: a program needs a large one.
         Box::pin(self.ask_elsewhere(name, via, prompt, timeout, ticket)).await
     }
 
-    /// Asks one that no codec speaks to.
+    /// Sends a prompt to a provider without a codec.
     async fn ask_elsewhere(
         &self,
         name: &str,
@@ -430,9 +435,9 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Gives calls of one answer that share an id ids of their own: `a`, `a_2`, `a_3`.
+/// Makes the ids of the calls of one answer unique: `a`, `a_2`, `a_3`.
 ///
-/// Their results could not be told apart otherwise.
+/// With a shared id, the results of two calls could not be assigned.
 fn keep_apart(calls: &mut [ToolCall]) {
     for at in 1..calls.len() {
         let (before, rest) = calls.split_at_mut(at);
@@ -445,7 +450,7 @@ fn keep_apart(calls: &mut [ToolCall]) {
     }
 }
 
-/// Waits as long as a scripted answer takes, but not longer than the timeout.
+/// Waits for the latency of a scripted answer, at most until the timeout.
 async fn wait<T>(provider: &str, answer: Answer<T>, timeout: Duration) -> Result<T, ProviderError> {
     if answer.latency.is_zero() {
         return answer.result;
@@ -462,12 +467,12 @@ async fn wait<T>(provider: &str, answer: Answer<T>, timeout: Duration) -> Result
     Err(ProviderError::new(ProviderErrorKind::Timeout, provider, message).retryable())
 }
 
-/// Says whose error it is.
+/// Returns a function that sets the provider's name in an error.
 fn named(provider: &str) -> impl Fn(ProviderError) -> ProviderError {
     move |err| ProviderError { provider: provider.to_owned(), ..err }
 }
 
-/// An error of a codec that found the request impossible.
+/// Returns the error of a codec that could not encode the request, with 0 attempts.
 fn before_sending(provider: &str, err: ProviderError) -> ProviderError {
     ProviderError { attempts: 0, provider: provider.to_owned(), ..err }
 }

@@ -1,4 +1,4 @@
-//! The providers of a suite: how each is reached, and what its requests share.
+//! The state of one provider of a suite: its connection, rate limiters and accepted forms.
 
 use kindlm_types::{Files, Problem, ProviderError, Reply, suggest};
 use serde_json::Value;
@@ -16,16 +16,16 @@ use crate::scripted::{Config as Scripted, Script};
 use crate::{Codec, Kind, Providers, Registration, TYPE, configured};
 use kindlm_transport::limit::{Lane, Lanes};
 
-/// One provider, and what its requests share.
+/// A provider, with the state that its requests share.
 pub(super) struct Provider {
     pub(super) via: Via,
     pub(super) lanes: Lanes,
     pub(super) forms: Forms,
-    /// True if any program may be behind it; see [`Meta`](crate::Meta).
+    /// True if an agent may run behind the provider; see [`Meta`](crate::Meta).
     wraps_agent: bool,
 }
 
-/// How a provider is reached.
+/// The connection to a provider.
 pub(super) enum Via {
     Http(Box<dyn Codec>),
     Scripted(Script),
@@ -53,12 +53,13 @@ impl Provider {
         }
     }
 
-    /// An answer, complete only for the evidence that the provider can vouch for: of a model's own API all.
+    /// Limits the coverage of a reply to the evidence that the provider guarantees. A model's own API guarantees all
+    /// of it.
     pub(super) fn vouched(&self, reply: Reply) -> Reply {
         if self.wraps_agent { reply.of_wrapped_agent() } else { reply }
     }
 
-    /// Which form answers are asked for.
+    /// Returns the structured-output form to use.
     pub(super) fn form(&self) -> FormChoice {
         match &self.via {
             Via::Http(codec) => codec.form(),
@@ -66,8 +67,7 @@ impl Provider {
         }
     }
 
-    /// Takes note of how a call ended, and stops asking where that is hopeless. What never leaves the machine is always
-    /// asked.
+    /// Records the result of a call, which may open the circuit. The circuit never opens for local providers.
     pub(super) fn heed<T>(&self, lane: &Lane, result: &Result<T, ProviderError>) {
         let is_remote = match &self.via {
             Via::Http(_) => true,

@@ -1,4 +1,4 @@
-//! `cohere`: the second version of Cohere's chat API, and its embeddings.
+//! `cohere`: Cohere's chat API, version 2, and its embeddings.
 
 use kindlm_types::{
     FinishReason, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, ToolChoice, Usage,
@@ -36,11 +36,11 @@ struct Config {
     /// The name of the environment variable that holds the key.
     #[schemars(length(min = 1))]
     api_key_env: String,
-    /// The address before `/v2/chat`; `https://api.cohere.com` if absent.
+    /// The base address, before `/v2/chat`; `https://api.cohere.com` by default.
     #[serde(default)]
     #[schemars(url)]
     base_url: Option<String>,
-    /// Accepted, and without effect: Cohere has no such header.
+    /// Accepted without effect, because the Cohere API has no organization header.
     #[serde(default, rename = "organization")]
     #[expect(dead_code, reason = "every provider with a key accepts it")]
     organization: Option<String>,
@@ -130,7 +130,7 @@ impl Codec for Cohere {
     }
 }
 
-/// Cohere knows two choices, in capitals, and decides by itself without one.
+/// Returns the tool choice. Cohere has two values, in capitals; without one, the model decides.
 fn tool_choice(prompt: &Prompt) -> Option<&'static str> {
     match prompt.tool_choice.as_ref().filter(|_| !prompt.tools.is_empty())? {
         ToolChoice::Auto => None,
@@ -149,7 +149,7 @@ fn finish(word: &Value) -> FinishReason {
     }
 }
 
-/// Tokens as counted, or as billed where they were not counted.
+/// Returns the token usage: the counted tokens, or else the billed tokens.
 fn usage(usage: &Value) -> Usage {
     let tokens =
         if usage["tokens"].is_object() { &usage["tokens"] } else { &usage["billed_units"] };
@@ -160,7 +160,7 @@ fn usage(usage: &Value) -> Usage {
 fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
     match facts.status {
         498 => Some(ProviderErrorKind::Auth),
-        // A trial key's month is over: no waiting of ours helps.
+        // The monthly quota of a trial key is used up, so a retry cannot succeed.
         429 if facts.says(&["/ month", "per month"]) => Some(ProviderErrorKind::QuotaExhausted),
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! `command`: a program as a model, and as an agent under test.
+//! `command`: a program as the model, and as the agent under test.
 
 #[cfg(all(feature = "process", feature = "http"))]
 mod model;
@@ -33,7 +33,7 @@ pub static REGISTRATION: Registration = Registration {
     kind: Kind::Special(|config| Config::read(config).map(|_| ())),
 };
 
-/// Which program answers.
+/// The program that answers.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "CommandConfig")]
@@ -41,22 +41,22 @@ pub struct Config {
     /// The command line, for `sh -c`, in the folder of the config file.
     #[schemars(length(min = 1))]
     pub command: String,
-    /// The form in which the program gets the prompt.
+    /// The form in which the program receives the prompt; `stdin` by default.
     #[serde(default)]
     pub input: Input,
-    /// Which evidence of the answers is complete. Reports show that it was declared, not observed.
+    /// The evidence that every answer holds completely, as you declare it. Reports show it as declared, not observed.
     #[serde(default)]
     pub evidence: Option<DeclaredEvidence>,
 }
 
-/// The form in which a program gets the prompt.
+/// The form in which a program receives the prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Input {
     /// The whole request as one JSON object on stdin.
     #[default]
     Stdin,
-    /// As arguments behind the command line: the text of the prompt (a chat as JSON), `{}`, and an object with the
+    /// Three arguments after the command line: the prompt as text (a chat as JSON), `{}`, and an object with the
     /// variables of the test under `vars`.
     ///
     /// These are the arguments of promptfoo's `exec` providers: prompt, options, context.
@@ -64,7 +64,7 @@ pub enum Input {
 }
 
 impl Config {
-    /// Reads the configuration.
+    /// Parses and checks the configuration.
     pub fn read(config: &Value) -> Result<Self, Vec<Problem>> {
         let read: Self = serde_json::from_value(config.clone())
             .map_err(|err| vec![Problem::new("", err.to_string())])?;

@@ -12,7 +12,7 @@ use kindlm_types::{
 
 use super::{Config, Input};
 
-/// Asks the program once.
+/// Runs the program once for a prompt.
 pub(crate) async fn ask(
     config: &Config,
     (folder, guard): (&Path, &Guard),
@@ -25,7 +25,7 @@ pub(crate) async fn ask(
     let unwritable = |err| failed(format!("the prompt cannot be written as JSON: {err}"));
     let (line, input) = match config.input {
         Input::Stdin => {
-            // Which sample it is concerns the response store alone.
+            // The sample number only matters to the response store.
             let input = serde_json::to_vec(&Prompt { sample: 0, ..prompt.clone() });
             (config.command.clone(), Some(input.map_err(unwritable)?))
         }
@@ -35,7 +35,7 @@ pub(crate) async fn ask(
                 let message = "the prompt has a NUL character, which no argument can have";
                 return Err(failed(message.to_owned()));
             }
-            // In single quotes a shell reads everything as it is but the quote itself.
+            // Within single quotes, a shell interprets no character except the quote itself.
             let quoted = text.replace('\'', r"'\''");
             let context = serde_json::json!({"vars": prompt.vars}).to_string();
             let context = context.replace('\'', r"'\''");
@@ -65,7 +65,7 @@ pub(crate) async fn ask(
         Some(json) if read.text.is_empty() => ecma::text(json),
         _ => read.text,
     };
-    // A program that says nothing at all may have said it elsewhere.
+    // Empty output is not evidence of an empty answer: the program may have written its answer elsewhere.
     let coverage = if text.is_empty() && read.tool_calls.is_empty() {
         read.coverage.without(Channel::Messages)
     } else {

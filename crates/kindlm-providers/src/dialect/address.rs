@@ -1,6 +1,6 @@
-//! Where requests go: a base address from the configuration, and an endpoint below it.
+//! The address of a request: a base address from the configuration, and an endpoint below it.
 
-/// A base address, ready for endpoints to be put behind it.
+/// A normalized base address, to which endpoints are appended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     base: String,
@@ -8,11 +8,11 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Reads a base address as people write it.
+    /// Parses a base address in the forms that users write.
     ///
-    /// `root` is the part that all endpoints share, such as `/v1`; it is added unless the address ends with it.
-    /// `endpoint` is one below it that people paste by mistake, such as `/messages`; it is taken off. Slashes at
-    /// the end do not matter, and a query (`?api-version=…`) stays behind the endpoint.
+    /// `root` is the path that all endpoints share, such as `/v1`; it is added unless the address ends with it.
+    /// `endpoint` is an endpoint that users often paste by mistake, such as `/messages`; it is removed. Slashes at
+    /// the end are ignored. A query (`?api-version=…`) is moved behind the endpoint.
     pub(crate) fn new(written: &str, root: &str, endpoint: &str) -> Self {
         let (base, query) = match written.split_once('?') {
             Some((base, query)) => (base, Some(query.to_owned())),
@@ -24,7 +24,7 @@ impl Address {
         Self { base: format!("{base}{root}"), query }
     }
 
-    /// The address of an endpoint, which starts with a slash.
+    /// Returns the address of an endpoint, which starts with a slash.
     pub(crate) fn at(&self, endpoint: &str) -> String {
         match &self.query {
             Some(query) => format!("{}{endpoint}?{query}", self.base),
@@ -32,18 +32,18 @@ impl Address {
         }
     }
 
-    /// True if the address is only a host, without any path.
+    /// Returns true if the address is a host without a path.
     pub(crate) fn is_bare(&self) -> bool {
         self.base.split_once("://").is_some_and(|(_, rest)| !rest.contains('/'))
     }
 
-    /// The base, without the query.
+    /// Returns the base address without its query.
     pub(crate) fn base(&self) -> &str {
         &self.base
     }
 }
 
-/// Writes one segment of a path: everything but unreserved characters, `:` and `@` becomes `%XX`.
+/// Percent-encodes one segment of a path. Unreserved characters, `:` and `@` stay as they are.
 pub(crate) fn segment(text: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(text.len());

@@ -1,4 +1,4 @@
-//! Reading a response: JSON of the right kind, or a typed error that says what came instead.
+//! The reader of responses: it returns the expected JSON, or a typed error that shows the response.
 
 use kindlm_types::{FinishReason, Prompt, ProviderError, ProviderErrorKind, ToolCall, twice_of};
 use serde_json::Value;
@@ -10,9 +10,9 @@ pub(crate) use super::text::{excerpt, non_empty};
 use crate::HttpResponse;
 
 impl Reader<'_> {
-    /// The JSON object of a successful response.
+    /// Returns the JSON object of a successful response.
     ///
-    /// Some gateways answer 200 with an `error` and nothing else; that is an error as well.
+    /// Some gateways answer with status 200 and only an `error`; that is an error as well.
     pub(crate) fn object(&self, response: &HttpResponse) -> Result<Value, ProviderError> {
         let value = self.json(response)?;
         if !value.is_object() {
@@ -31,7 +31,7 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    /// The JSON of a successful response.
+    /// Returns the JSON of a successful response.
     pub(crate) fn json(&self, response: &HttpResponse) -> Result<Value, ProviderError> {
         let value = parse(&response.body);
         if !(200..300).contains(&response.status) {
@@ -43,7 +43,7 @@ impl Reader<'_> {
         value.map_err(|what| self.malformed(&what, response))
     }
 
-    /// An answer that cannot be read: what is wrong, and its beginning.
+    /// Returns the error for an unreadable answer: the reason, and the beginning of the body.
     pub(crate) fn malformed(&self, what: &str, response: &HttpResponse) -> ProviderError {
         let text = String::from_utf8_lossy(&response.body);
         let message =
@@ -52,8 +52,8 @@ impl Reader<'_> {
             .with_status(response.status)
     }
 
-    /// The part of an answer that holds the message of a model. An answer without it is an error: an empty text would pass
-    /// every check of words that must not be there.
+    /// Returns the part of an answer that holds the model's message. A missing message is an error, because an empty
+    /// text would pass every `not-contains` check.
     pub(crate) fn said<'v>(
         &self,
         part: &'v Value,
@@ -66,8 +66,8 @@ impl Reader<'_> {
         Ok(part)
     }
 
-    /// The text of a message. A message that stopped by itself without one, and without anything else (a call, a refusal, a
-    /// sound), says nothing that could be judged.
+    /// Returns the text of a message. A message without content is an error, unless it was cut or has a call, a
+    /// refusal or audio.
     pub(crate) fn text_of(
         &self,
         message: &Value,
@@ -88,7 +88,7 @@ impl Reader<'_> {
         self.read(part::text(&message["content"]), response)
     }
 
-    /// The content of a part, or an error if the part is malformed.
+    /// Returns the content of a part, or an error if the part is malformed.
     pub(crate) fn read<T>(
         &self,
         part: Result<T, Malformed>,
@@ -97,7 +97,7 @@ impl Reader<'_> {
         part.map_err(|Malformed(why)| self.malformed(&why, response))
     }
 
-    /// The tool calls of a message in the chat dialect. Calls without an id are given `<made_up><n>`.
+    /// Returns the tool calls of a message in the chat dialect. A call without an id gets the id `<made_up><n>`.
     pub(crate) fn tool_calls(
         &self,
         prompt: &Prompt,
@@ -123,7 +123,8 @@ impl Reader<'_> {
     }
 }
 
-/// The keys that hold what a model said, called and counted. Of two with one name only the last would be read.
+/// The keys for the content, calls and counts of an answer. Duplicates of them are errors, because JSON parsers would
+/// only see the last.
 const SAID: [&str; 19] = [
     "arguments",
     "candidates",
@@ -146,7 +147,7 @@ const SAID: [&str; 19] = [
     "usageMetadata",
 ];
 
-/// The JSON of a body, or why it cannot be read.
+/// Parses the JSON of a body, or returns the reason why it cannot be read.
 fn parse(body: &[u8]) -> Result<Value, String> {
     let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
     let value = serde_json::from_slice(body).map_err(|err| not_json(body, &err))?;
@@ -157,7 +158,7 @@ fn parse(body: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// Why a body is not JSON. Where it nearly is, the parser's reason says more than its beginning.
+/// Returns the reason why a body is not JSON: the parser's message if the body is almost JSON, else its beginning.
 fn not_json(body: &[u8], err: &serde_json::Error) -> String {
     if body.is_empty() {
         return "the answer is empty".to_owned();
@@ -187,10 +188,10 @@ fn describe(response: &HttpResponse) -> String {
     }
 }
 
-/// More tokens than any answer has. A greater count is a fault of the server, not a count.
+/// The upper limit of a plausible token count. A higher count is a fault of the server.
 const MOST_TOKENS: f64 = 1e12;
 
-/// A count of tokens. `None` if it is absent, negative or absurdly large: a missing count is not 0.
+/// Returns a token count. `None` if it is absent, negative or implausibly large: a missing count is not 0.
 pub(crate) fn counted(value: &Value) -> Option<u64> {
     match value {
         #[expect(

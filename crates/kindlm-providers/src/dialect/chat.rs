@@ -1,4 +1,4 @@
-//! The pieces of the chat dialect that OpenAI made and most vendors speak, each with an accent.
+//! Parts of the chat dialect that OpenAI introduced and most vendors speak, with variations.
 
 use std::borrow::Cow;
 
@@ -8,22 +8,22 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{counted, non_empty};
 
-/// Adds a member if it has a value.
+/// Adds a key to an object if it has a value.
 pub(crate) fn put(object: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
     if let Some(value) = value {
         object.insert(key.to_owned(), value.into());
     }
 }
 
-/// The texts that end an answer, if there are any.
+/// Returns the stop sequences, if there are any.
 pub(crate) fn stop(prompt: &Prompt) -> Option<Value> {
     let stop = &prompt.params.stop_sequences;
     (!stop.is_empty()).then(|| json!(stop))
 }
 
-/// The conversation, for dialects that change something of it.
+/// Returns the conversation as JSON, for dialects that modify it.
 pub(crate) fn messages(prompt: &Prompt) -> Vec<Value> {
-    // Texts and lists of them always have a tree.
+    // Texts, and lists of texts, always serialize.
     prompt
         .messages
         .iter()
@@ -31,7 +31,7 @@ pub(crate) fn messages(prompt: &Prompt) -> Vec<Value> {
         .collect()
 }
 
-/// A message as the dialect writes it.
+/// A message in the chat dialect.
 #[derive(Serialize)]
 pub(crate) struct Line<'a> {
     role: &'static str,
@@ -42,7 +42,7 @@ pub(crate) struct Line<'a> {
     tool_calls: Vec<Asked<'a>>,
 }
 
-/// A call that the model has asked for.
+/// A tool call in an assistant message of the conversation.
 #[derive(Serialize)]
 struct Asked<'a> {
     id: &'a str,
@@ -75,7 +75,7 @@ impl<'a> Line<'a> {
 
 const FUNCTION: &str = "function";
 
-/// A message with its role and its content only.
+/// Returns a message with only its role and content.
 pub(crate) fn said(message: &Message) -> Map<String, Value> {
     let mut out = Map::new();
     put(&mut out, "role", Some(message.role.as_str()));
@@ -83,12 +83,12 @@ pub(crate) fn said(message: &Message) -> Map<String, Value> {
     out
 }
 
-/// The tools, if there are any.
+/// Returns the tools as JSON, if there are any.
 pub(crate) fn tools(prompt: &Prompt) -> Option<Value> {
     offered(prompt).map(|it| json!(it))
 }
 
-/// A tool as the dialect writes it.
+/// A tool definition in the chat dialect.
 #[derive(Serialize)]
 pub(crate) struct Offered<'a> {
     #[serde(rename = "type")]
@@ -96,13 +96,13 @@ pub(crate) struct Offered<'a> {
     function: &'a ToolSpec,
 }
 
-/// The tools, if there are any.
+/// Returns the tool definitions, if there are any.
 pub(crate) fn offered(prompt: &Prompt) -> Option<Vec<Offered<'_>>> {
     let tools = prompt.tools.iter().map(|function| Offered { kind: FUNCTION, function });
     (!prompt.tools.is_empty()).then(|| tools.collect())
 }
 
-/// The tool choice. It is left out without tools, because vendors reject it then.
+/// Returns the tool choice. It is omitted without tools, because vendors would reject it.
 pub(crate) fn tool_choice(prompt: &Prompt) -> Option<&'static str> {
     let choice = prompt.tool_choice.as_ref().filter(|_| !prompt.tools.is_empty())?;
     Some(match choice {
@@ -112,7 +112,7 @@ pub(crate) fn tool_choice(prompt: &Prompt) -> Option<&'static str> {
     })
 }
 
-/// The arguments as the text that the model wrote.
+/// Returns the arguments as the model's text.
 fn arguments_text(call: &ToolCall) -> Cow<'_, str> {
     match (&call.malformed_arguments, &call.arguments) {
         (Some(text), _) => text.into(),
@@ -121,7 +121,7 @@ fn arguments_text(call: &ToolCall) -> Cow<'_, str> {
     }
 }
 
-/// The arguments as an object, for vendors that accept nothing else. Any other value is wrapped.
+/// Returns the arguments as an object, for vendors that accept nothing else. Any other value is wrapped.
 pub(crate) fn arguments_object(call: &ToolCall) -> Value {
     match (&call.malformed_arguments, &call.arguments) {
         (Some(text), _) => json!({"_raw": text}),
@@ -131,7 +131,7 @@ pub(crate) fn arguments_object(call: &ToolCall) -> Value {
     }
 }
 
-/// Why the model stopped.
+/// Converts the finish reason of the dialect.
 pub(crate) fn finish(word: Option<&str>) -> FinishReason {
     match word {
         Some("stop") => FinishReason::Stop,
@@ -142,8 +142,8 @@ pub(crate) fn finish(word: Option<&str>) -> FinishReason {
     }
 }
 
-/// The structured answer of calls to the tool that is its vessel. Calls that differ are all kept, so that a reader sees
-/// that they contradict each other.
+/// Returns the structured answer from the calls of the answer tool. Different calls are all kept, so that the
+/// contradiction is visible.
 pub(crate) fn answers(calls: &[ToolCall]) -> String {
     let mut texts: Vec<String> = Vec::new();
     for call in calls {
@@ -155,7 +155,7 @@ pub(crate) fn answers(calls: &[ToolCall]) -> String {
     texts.join("\n")
 }
 
-/// Tokens. A server that leaves out the total means the sum.
+/// Returns the token usage. If the server omits the total, it is the sum.
 pub(crate) fn usage(usage: &Value) -> Usage {
     let [input, output, total] =
         ["prompt_tokens", "completion_tokens", "total_tokens"].map(|key| counted(&usage[key]));
@@ -163,12 +163,12 @@ pub(crate) fn usage(usage: &Value) -> Usage {
     Usage::counted(input, output, total, cached)
 }
 
-/// The model that answered, or the one that was asked.
+/// Returns the name of the model that answered, or else of the requested model.
 pub(crate) fn model(answer: &Value, prompt: &Prompt) -> String {
     non_empty(answer).unwrap_or(&prompt.model).to_owned()
 }
 
-/// A name that vendors accept for a schema: letters, digits, `_` and `-`, at most 64.
+/// Returns a schema name that vendors accept: letters, digits, `_` and `-`, at most 64 characters.
 pub(crate) fn schema_name(name: &str) -> String {
     let cleaned: String = name
         .chars()

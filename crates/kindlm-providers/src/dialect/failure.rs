@@ -1,45 +1,45 @@
-//! What an error response means: a kind, whether to try again, and the vendor's own words.
+//! The interpretation of error responses: their kind, whether to retry, and the vendor's message.
 
 use kindlm_types::{ProviderError, ProviderErrorKind as Kind, ecma};
 use serde_json::Value;
 
 use super::text::excerpt;
 
-/// How many characters of a vendor's message are kept.
+/// The maximum length of a vendor's message, in characters.
 const KEPT: usize = 1000;
 
-/// Reads the responses of one provider.
+/// The reader of the responses of one provider.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a> {
     /// The provider's id.
     pub(crate) provider: &'static str,
-    /// The variable that holds the key, for messages.
+    /// The environment variable of the key, for messages.
     pub(crate) key: Option<&'a str>,
-    /// The kinds of errors for which this vendor differs from the others.
+    /// The error kinds that differ for this vendor.
     pub(crate) rule: Rule,
 }
 
-/// The meaning of an error of one vendor, where it differs from the common one; `None` for the common reading.
+/// A vendor-specific rule for the kind of an error; `None` applies the common rule.
 pub(crate) type Rule = fn(&Facts) -> Option<Kind>;
 
-/// An error response, as far as its meaning depends on it.
+/// The facts of an error response that determine its kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
-    /// The status.
+    /// The HTTP status.
     pub(crate) status: u16,
-    /// The vendor's codes and types, in lower case.
+    /// The vendor's error codes and types, in lower case.
     words: Vec<String>,
     /// The vendor's message, in lower case.
     message: String,
 }
 
 impl Facts {
-    /// True if a code or a type of the error is this one.
+    /// Returns true if a code or type of the error equals this word.
     pub(crate) fn is(&self, word: &str) -> bool {
         self.words.iter().any(|it| it == word)
     }
 
-    /// True if the message contains one of these, which are in lower case.
+    /// Returns true if the message contains one of these lower-case texts.
     pub(crate) fn says(&self, texts: &[&str]) -> bool {
         texts.iter().any(|text| self.message.contains(text))
     }
@@ -49,7 +49,7 @@ impl Facts {
     }
 }
 
-/// The error of a response whose body is JSON.
+/// Returns the error of a response with a JSON body.
 pub(crate) fn of_body(reader: &Reader<'_>, status: u16, body: &Value) -> ProviderError {
     let message = message(body).unwrap_or_else(|| {
         format!("status {status} without a message: `{}`", excerpt(&ecma::stringify(body)))
@@ -62,7 +62,7 @@ pub(crate) fn of_body(reader: &Reader<'_>, status: u16, body: &Value) -> Provide
     error(reader, &Facts { status, words, message: message.to_lowercase() }, message)
 }
 
-/// The error of a response whose body says nothing.
+/// Returns the error of a response without a readable body.
 pub(crate) fn of_status(reader: &Reader<'_>, status: u16, message: &str) -> ProviderError {
     let facts = Facts { status, words: Vec::new(), message: message.to_lowercase() };
     error(reader, &facts, message.to_owned())
@@ -78,7 +78,7 @@ fn error(reader: &Reader<'_>, facts: &Facts, message: String) -> ProviderError {
     if is_retryable(facts.status, kind) { err.retryable() } else { err }
 }
 
-/// True if the same request may succeed later.
+/// Returns true if the same request may succeed later.
 fn is_retryable(status: u16, kind: Kind) -> bool {
     let hopeless = matches!(
         kind,
@@ -91,7 +91,7 @@ fn is_retryable(status: u16, kind: Kind) -> bool {
     !hopeless && matches!(status, 408 | 409 | 429 | 500..=599)
 }
 
-/// The common meaning of an error.
+/// Returns the kind of an error by the common rules.
 fn kind(facts: &Facts) -> Kind {
     if let Some(kind) = refused(facts) {
         return kind;
@@ -104,14 +104,14 @@ fn kind(facts: &Facts) -> Kind {
         408 => Kind::Timeout,
         429 => Kind::RateLimited,
         503 | 529 => Kind::Overloaded,
-        // A conflict is a lock that another request holds: the server's state, not the request, is at fault.
-        // Below 400 it is an answer of 200 that is an error, from a gateway that does not say more.
+        // A conflict (409) is a lock of another request: a state of the server, not a fault of the request. A status
+        // below 400 is a gateway's 200 answer that holds only an error.
         409 | 500..=599 | 0..=399 => Kind::Server,
         _ => Kind::InvalidRequest,
     }
 }
 
-/// Refusals that no repetition cures, whatever their status.
+/// Returns the kind of a refusal that no retry can change, whatever its status.
 fn refused(facts: &Facts) -> Option<Kind> {
     if !facts.is_client_error() {
         return None;
@@ -171,7 +171,7 @@ fn is_forbidden(facts: &Facts) -> bool {
         || facts.says(&["api key", "permission", "not authorized", "unauthorized"])
 }
 
-/// The vendor's own message, wherever it keeps it.
+/// Returns the vendor's message from the places where vendors put it.
 fn message(body: &Value) -> Option<String> {
     let found = [
         body.pointer("/error/message"),
@@ -184,7 +184,7 @@ fn message(body: &Value) -> Option<String> {
     found.into_iter().flatten().find_map(words).map(|text| text.chars().take(KEPT).collect())
 }
 
-/// A message in words: a text, or a list of complaints about fields (`[{loc, msg}]`).
+/// Returns a message as text: a text, or a list of errors about fields (`[{loc, msg}]`).
 fn words(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.trim().is_empty() => Some(text.clone()),

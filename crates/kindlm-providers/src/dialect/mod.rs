@@ -1,4 +1,4 @@
-//! What the APIs of several vendors have in common, so that no provider needs to know another.
+//! Code that the codecs of several vendors share, so that no provider depends on another.
 
 pub(crate) mod address;
 pub(crate) mod answer;

@@ -1,19 +1,19 @@
-//! The parts of an answer: its texts and its tool calls, or why a part cannot be read.
+//! The parts of an answer: its texts and tool calls, or the reason why a part cannot be read.
 //!
-//! A part that is skipped is evidence that is lost: a check that something was not said or not called would pass. Each
-//! provider knows where the parts are; the rules of what a text and a call must have are here.
+//! A skipped part is lost evidence: checks such as `not-contains` would pass wrongly. Each provider locates its
+//! parts; this module validates texts and calls.
 
 use kindlm_types::{Prompt, ToolCall};
 use serde_json::{Value, json};
 
 use super::text::{excerpt, non_empty};
 
-/// Why a part of an answer cannot be read.
+/// The reason why a part of an answer cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) String);
 
 impl Malformed {
-    /// A value is not of the type that it must have.
+    /// Describes a value of the wrong type.
     pub(crate) fn not_a(wanted: &str, what: &str, value: &Value) -> Self {
         let kind = match value {
             Value::Null => "null",
@@ -26,12 +26,12 @@ impl Malformed {
         Self(format!("{what} is {kind}, not {wanted}"))
     }
 
-    /// A value that should be a text.
+    /// Describes message content that is not a text.
     pub(crate) fn no_text(value: &Value) -> Self {
         Self::not_a("a text", "the content of the message", value)
     }
 
-    /// A part of a type that we do not read.
+    /// Describes a part of an unsupported type.
     pub(crate) fn unsupported(kind: &str) -> Self {
         Self(format!(
             "the answer has a part of the type \"{}\", which is unsupported",
@@ -40,15 +40,15 @@ impl Malformed {
     }
 }
 
-/// Types of parts that hold thoughts or sources of the answer, not the answer itself.
+/// The types of parts that hold reasoning or sources, not the answer itself.
 const BESIDE: [&str; 4] = ["thinking", "redacted_thinking", "reasoning", "reference"];
 
-/// True for a type of parts that hold neither text nor calls.
+/// Returns true if parts of this type hold neither text nor calls.
 pub(crate) fn is_silent(kind: &str) -> bool {
     kindlm_agents::MEDIA.contains(&kind) || BESIDE.contains(&kind)
 }
 
-/// The text of an answer: a text, or a list of parts. No content is an empty text.
+/// Returns the text of an answer: a text, or a list of parts. Missing content is an empty text.
 pub(crate) fn text(content: &Value) -> Result<String, Malformed> {
     match content {
         Value::Null => Ok(String::new()),
@@ -58,7 +58,7 @@ pub(crate) fn text(content: &Value) -> Result<String, Malformed> {
     }
 }
 
-/// The text of a part; empty if the part is of a type that has none, such as a thought.
+/// Returns the text of a part. It is empty if the type has no text, for example reasoning.
 fn text_of_part(part: &Value) -> Result<&str, Malformed> {
     match part {
         Value::String(text) => Ok(text),
@@ -76,12 +76,12 @@ fn text_of_part(part: &Value) -> Result<&str, Malformed> {
     }
 }
 
-/// The text that a part has at a key.
+/// Returns the text at a key of a part.
 pub(crate) fn text_at<'v>(part: &'v Value, key: &str) -> Result<&'v str, Malformed> {
     part[key].as_str().ok_or_else(|| Malformed::no_text(&part[key]))
 }
 
-/// The tool calls of an answer in the chat dialect, in order: `null`, or a list of calls.
+/// Returns the tool calls of an answer in the chat dialect, in order: `null`, or a list of calls.
 pub(crate) fn tool_calls(
     prompt: &Prompt,
     calls: &Value,
@@ -96,18 +96,18 @@ pub(crate) fn tool_calls(
     numbered.map(|(index, call)| tool_call(call, &format!("{made_up}{index}"))).collect()
 }
 
-/// How many calls a conversation has had already, so that made-up ids stay unique in it.
+/// Returns the number of calls in the conversation so far. Generated ids start there, so that they are unique.
 pub(crate) fn calls_before(prompt: &Prompt) -> usize {
     prompt.messages.iter().map(|it| it.tool_calls.len()).sum()
 }
 
-/// One call: `{id, function: {name, arguments}}`, or the same without `function`.
+/// Parses one call: `{id, function: {name, arguments}}`, or the same without `function`.
 fn tool_call(call: &Value, made_up: &str) -> Result<ToolCall, Malformed> {
     let function = if call["function"].is_null() { call } else { &call["function"] };
     called(function, "arguments", &call["id"], made_up)
 }
 
-/// A call of a tool: an object with its `name`, and its arguments at a key. A call without an id gets the made-up one.
+/// Parses a tool call: an object with a `name`, and its arguments at a key. A missing id is replaced by `made_up`.
 pub(crate) fn called(
     call: &Value,
     key: &str,
@@ -129,7 +129,7 @@ pub(crate) fn called(
     Ok(ToolCall { id, name: name.to_owned(), arguments, malformed_arguments, response: None })
 }
 
-/// Arguments: JSON, or JSON in a text. A text that is not JSON is returned beside them.
+/// Parses arguments: JSON, or JSON in a text. A text that is not JSON is returned as the second value.
 fn arguments(written: &Value) -> (Value, Option<String>) {
     match written {
         Value::Null => (json!({}), None),

@@ -1,4 +1,4 @@
-//! Reading a provider's configuration, and what must hold for keys and addresses in it.
+//! Reads a provider's configuration, and checks its key variables and addresses.
 
 use kindlm_types::Problem;
 use serde::de::DeserializeOwned;
@@ -6,12 +6,13 @@ use serde_json::Value;
 
 use crate::HeaderValue;
 
-/// Reads a configuration that has passed its schema.
+/// Parses a configuration that has passed its schema.
 pub(crate) fn read<T: DeserializeOwned>(config: &Value) -> Result<T, Vec<Problem>> {
     serde_json::from_value(config.clone()).map_err(|err| vec![Problem::new("", err.to_string())])
 }
 
-/// Says what is wrong with the name of a key's variable. The text is never repeated: it may be a key.
+/// Returns the problem with the name of a key variable, if any. The message omits the name, which may be a key
+/// itself.
 pub(crate) fn check_variable(pointer: &str, name: &str) -> Option<Problem> {
     let mut chars = name.chars();
     let named = chars.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
@@ -24,7 +25,7 @@ pub(crate) fn check_variable(pointer: &str, name: &str) -> Option<Problem> {
     })
 }
 
-/// Says what is wrong with an address.
+/// Returns the problem with an address, if any.
 pub(crate) fn check_url(pointer: &str, url: &str) -> Option<Problem> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
@@ -45,7 +46,7 @@ pub(crate) fn check_url(pointer: &str, url: &str) -> Option<Problem> {
     Some(Problem::new(pointer, problem).with_help(help))
 }
 
-/// Collects the problems of a key's variable and of an optional base address.
+/// Collects the problems of a key variable and of an optional base address.
 pub(crate) fn check(api_key_env: Option<&str>, base_url: Option<&str>) -> Result<(), Vec<Problem>> {
     let problems: Vec<Problem> = [
         api_key_env.and_then(|name| check_variable("/apiKeyEnv", name)),
@@ -57,12 +58,12 @@ pub(crate) fn check(api_key_env: Option<&str>, base_url: Option<&str>) -> Result
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-/// The headers of a JSON request.
+/// Returns the content-type header of a JSON request.
 pub(crate) fn json_header() -> (String, HeaderValue) {
     ("Content-Type".to_owned(), HeaderValue::Literal("application/json".to_owned()))
 }
 
-/// The header that carries a key as `Bearer`.
+/// Returns the `Authorization` header with a key as `Bearer`.
 pub(crate) fn bearer(variable: &str) -> (String, HeaderValue) {
     let value = HeaderValue::FromEnv { prefix: "Bearer ", variable: variable.to_owned() };
     ("Authorization".to_owned(), value)

@@ -1,11 +1,11 @@
-//! Texts out of answers.
+//! Excerpts and texts of answers.
 
 use serde_json::Value;
 
-/// How many characters of a body are shown.
+/// The maximum length of an excerpt, in characters.
 const SHOWN: usize = 200;
 
-/// The first 200 characters of a text, on one line.
+/// Returns the first 200 characters of a text, on one line.
 pub(crate) fn excerpt(text: &str) -> String {
     let mut out: String = text
         .chars()
@@ -18,7 +18,7 @@ pub(crate) fn excerpt(text: &str) -> String {
     out.trim().to_owned()
 }
 
-/// A text that is there and not empty.
+/// Returns the text of a value, if it is a text and not empty.
 pub(crate) fn non_empty(value: &Value) -> Option<&str> {
     value.as_str().filter(|it| !it.is_empty())
 }

@@ -22,27 +22,27 @@ pub static REGISTRATION: Registration = Registration {
     kind: Kind::Special(|config| Config::read(config).map(|_| ())),
 };
 
-/// The form of the echo.
+/// The settings of the echo.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "EchoConfig")]
 pub struct Config {
-    /// Said before the message.
+    /// The text before the repeated message; empty by default.
     #[serde(default)]
     pub prefix: String,
-    /// True if the whole prompt is repeated, a chat as JSON, and not only what the user said last.
+    /// True to repeat the whole prompt (a chat as JSON) instead of the last user message.
     #[serde(default)]
     pub whole: bool,
 }
 
 impl Config {
-    /// Reads the configuration.
+    /// Parses the configuration.
     pub fn read(config: &Value) -> Result<Self, Vec<Problem>> {
         serde_json::from_value(config.clone())
             .map_err(|err| vec![Problem::new("", err.to_string())])
     }
 
-    /// The answer: the prefix and the last user message. Its tokens are words between white space.
+    /// Returns the prefix and the last user message. Words between white space count as tokens.
     pub fn reply(&self, prompt: &Prompt) -> Reply {
         let said = if self.whole {
             crate::script::said(prompt)

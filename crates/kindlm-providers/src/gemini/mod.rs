@@ -1,4 +1,4 @@
-//! `gemini`: `generateContent` of Google's Gemini API.
+//! `gemini`: the `generateContent` method of Google's Gemini API.
 
 mod schema;
 
@@ -40,11 +40,11 @@ struct Config {
     /// The name of the environment variable that holds the key.
     #[schemars(length(min = 1))]
     api_key_env: String,
-    /// The address before `/models`; `https://generativelanguage.googleapis.com/v1beta` if absent.
+    /// The base address, before `/models`; `https://generativelanguage.googleapis.com/v1beta` by default.
     #[serde(default)]
     #[schemars(url)]
     base_url: Option<String>,
-    /// Accepted, and without effect: Gemini has no such header.
+    /// Accepted without effect, because the Gemini API has no organization header.
     #[serde(default, rename = "organization")]
     #[expect(dead_code, reason = "every provider with a key accepts it")]
     organization: Option<String>,
@@ -52,8 +52,8 @@ struct Config {
 
 const BASE: &str = "https://generativelanguage.googleapis.com/v1beta";
 const EMBEDDING_MODEL: &str = "gemini-embedding-001";
-/// Gemini 3 wants back the signatures of its thoughts with each call. A `ToolCall` has no place for them; this
-/// is the word that Google documents for calls whose signature is not at hand.
+/// The placeholder that Google documents for a missing thought signature. Gemini 3 requires a signature with each
+/// call, but a `ToolCall` cannot store one.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Gemini {
     }
 
     fn request(&self, model: &str, verb: &str, body: Value) -> HttpRequest {
-        // `models/…` and `tunedModels/…` are names as Google prints them.
+        // Google also lists models with a prefix: `models/…` and `tunedModels/…`.
         let (folder, name) = model.split_once('/').unwrap_or(("models", model));
         let url = self.address.at(&format!("/{}/{}:{verb}", segment(folder), segment(name)));
         let key = HeaderValue::FromEnv { prefix: "", variable: self.key.clone() };
@@ -148,7 +148,8 @@ fn system(prompt: &Prompt) -> Option<Value> {
     (!parts.is_empty()).then(|| json!({"parts": parts}))
 }
 
-/// The conversation. Results of parallel calls go into one content: Gemini demands as many results as calls there.
+/// Returns the conversation in Gemini's form. Results of parallel calls share one content: Gemini requires as many
+/// results there as calls.
 fn contents(prompt: &Prompt) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::new();
     let mut after_result = false;
@@ -168,7 +169,7 @@ fn contents(prompt: &Prompt) -> Vec<Value> {
     out
 }
 
-/// A tool's result, which must be an object: anything else is wrapped.
+/// Returns a tool's result as an object, as Gemini requires. Other values are wrapped.
 fn result(message: &Message) -> Value {
     let response = match serde_json::from_str::<Value>(&message.content) {
         Ok(object @ Value::Object(_)) => object,
@@ -194,7 +195,7 @@ fn turn(message: &Message, thinks: bool) -> Value {
     json!({"role": role, "parts": text.into_iter().chain(calls).collect::<Vec<_>>()})
 }
 
-/// True for a model that needs the signatures of its thoughts back: Gemini 3 and later.
+/// Returns true if the model requires thought signatures: Gemini 3 and later.
 fn thinks(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     name.strip_prefix("gemini-")
@@ -228,11 +229,11 @@ fn tool_config(choice: &ToolChoice) -> Value {
     json!({"functionCallingConfig": {"mode": mode}})
 }
 
-/// Keys of parts that hold neither text nor calls: media and annotations.
+/// The keys of parts that hold neither text nor calls: media and annotations.
 const SILENT: [&str; 6] =
     ["inlineData", "fileData", "thought", "thoughtSignature", "videoMetadata", "partMetadata"];
 
-/// The text and the calls among the parts of an answer; thoughts are left out. Gemini's calls have no id.
+/// Returns the text and the calls of the parts of an answer, without thoughts. Gemini's calls have no ids.
 fn parts(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Malformed> {
     let mut text = String::new();
     let mut calls = Vec::new();
@@ -276,13 +277,13 @@ fn finish(word: &Value) -> FinishReason {
     }
 }
 
-/// Tokens. Thoughts are paid as output, and counted apart from it.
+/// Returns the token usage. Thoughts are billed as output but counted separately.
 fn usage(usage: &Value) -> Usage {
     let [input, said, thought, total] =
         ["promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount"]
             .map(|key| counted(&usage[key]));
     let output = match (said, thought) {
-        // Gemini leaves out counts of 0, but not the sum.
+        // Gemini omits counts of 0, but not the total.
         (None, None) => total.filter(|it| Some(*it) == input).map(|_| 0),
         (said, thought) => Some(said.unwrap_or(0).saturating_add(thought.unwrap_or(0))),
     };

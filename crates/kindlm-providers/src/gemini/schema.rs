@@ -1,11 +1,11 @@
-//! JSON Schemas as Gemini reads them: the `OpenAPI` subset where it suffices, the whole schema elsewhere.
+//! JSON Schemas for Gemini: in its `OpenAPI` subset if that suffices, else as the whole schema.
 
 use kindlm_types::ToolSpec;
 use serde_json::{Map, Value, json};
 
 use crate::dialect::chat;
 
-/// The keywords that Gemini's own schema type knows.
+/// The keywords of Gemini's own schema type.
 const KNOWN: [&str; 22] = [
     "anyOf",
     "default",
@@ -31,10 +31,10 @@ const KNOWN: [&str; 22] = [
     "type",
 ];
 
-/// Keywords that can be left out without a loss: they say nothing, or forbid what the model would not do anyway.
+/// Keywords that can be dropped: they add nothing, or forbid what the model would not do anyway.
 const DISPENSABLE: [&str; 5] = ["$schema", "$id", "$comment", "additionalProperties", "examples"];
 
-/// A tool. Gemini refuses the schema of an object without properties, so such a tool has no parameters.
+/// Returns a tool declaration. Gemini refuses the schema of an object without properties, so such a tool gets none.
 pub(super) fn declaration(tool: &ToolSpec) -> Value {
     let mut out = Map::new();
     chat::put(&mut out, "name", Some(tool.name.clone()));
@@ -53,7 +53,7 @@ fn is_empty_object(schema: &Value) -> bool {
     is_object && properties.is_none_or(Map::is_empty) && schema.get("$ref").is_none()
 }
 
-/// The member that takes the schema, and the schema as it goes there.
+/// Returns the key for a schema, and the schema in the form for that key.
 pub(super) fn place(
     schema: &Value,
     own: &'static str,
@@ -65,7 +65,7 @@ pub(super) fn place(
     }
 }
 
-/// The schema in Gemini's own type; `None` if it says more than that type can.
+/// Converts a schema to Gemini's own type; `None` if that type cannot express it.
 fn reduce(schema: &Value) -> Option<Value> {
     let mut out = Map::new();
     for (key, value) in schema.as_object()? {
@@ -93,7 +93,7 @@ fn reduce(schema: &Value) -> Option<Value> {
     Some(Value::Object(out))
 }
 
-/// One type, and perhaps `null` beside it.
+/// Sets the type: a single type, optionally with `null`.
 fn put_type(out: &mut Map<String, Value>, value: &Value) -> Option<()> {
     let Value::Array(types) = value else {
         put(out, "type", value.clone());
@@ -131,7 +131,7 @@ mod tests {
                     json!({"type": "array", "items": {"anyOf": [{"enum": ["x"]}, {"type": "integer"}]}}),
                 ),
             ),
-            // A property may have any name, also that of a keyword.
+            // A property may have the name of a keyword.
             (
                 json!({"type": "object", "properties": {"$ref": {"type": "string"}}}),
                 Some(json!({"type": "object", "properties": {"$ref": {"type": "string"}}})),

@@ -1,4 +1,4 @@
-//! Has a script read an answer.
+//! The call of a script that reads an answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::HttpResponse;
 use crate::script::{Scripts, reply_of};
 use kindlm_transport::Called;
 
-/// What was asked, and the script that reads the answer.
+/// A request with a script that reads its answer.
 pub(crate) struct Asked<'a> {
     /// The provider's key in the suite.
     pub(crate) name: &'a str,
@@ -22,7 +22,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// The reply that the script makes of an answer.
+    /// Runs the script on an answer, and returns the reply.
     pub(crate) async fn read(
         &self,
         scripts: &Scripts,

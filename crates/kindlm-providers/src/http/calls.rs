@@ -1,4 +1,4 @@
-//! The tool calls that an answer lists: open calls, and calls that the agent has made already.
+//! The tool calls of an answer: open calls, and calls that the agent has executed itself.
 
 use kindlm_types::{ActionStatus, Event, Speaker, ToolCall};
 use serde_json::Value;
@@ -7,18 +7,18 @@ use super::path::Path;
 use crate::dialect::answer::excerpt;
 use crate::dialect::part::Malformed;
 
-/// Where the list of tool calls is.
+/// The location of the list of tool calls.
 #[derive(Debug)]
 pub(super) struct CallsPath {
     pub(super) path: Path,
-    /// The path, for messages.
+    /// The path as written in the config, for messages.
     pub(super) written: String,
-    /// True if an answer may leave the list out.
+    /// True if the list may be missing in an answer.
     pub(super) is_optional: bool,
 }
 
 impl CallsPath {
-    /// The list of calls as the answer has it; `null` if the answer has none.
+    /// Returns the list of calls of an answer; `null` if the answer has none.
     pub(super) fn find(&self, answer: &Value) -> Result<Value, Malformed> {
         let path = &self.written;
         match self.path.list(answer) {
@@ -36,7 +36,8 @@ impl CallsPath {
     }
 }
 
-/// The status of each call that comes with its result; `None` for a call that is open. Puts the results into the calls.
+/// Returns the status of each call that comes with its result; `None` for an open call. Stores the results in the
+/// calls.
 pub(super) fn results(
     calls: &mut [ToolCall],
     written: &Value,
@@ -60,7 +61,7 @@ pub(super) fn results(
             },
             other => return Err(Malformed::not_a("a text", "the `status` of a call", other)),
         };
-        // Of a status and an error, the worse one counts.
+        // The worse of status and error counts.
         let status = match (status, error) {
             (None | Some(ActionStatus::Completed), Some(_)) => Some(ActionStatus::Failed),
             (status, _) => status,
@@ -71,7 +72,7 @@ pub(super) fn results(
     ended.collect()
 }
 
-/// The mark that a call has failed: `is_error` or `isError`, or an `error` that says why.
+/// Returns the failure mark of a call: `is_error` or `isError`, or an `error` with the reason.
 fn failure(call: &Value) -> Result<Option<&Value>, Malformed> {
     for key in ["is_error", "isError"] {
         match &call[key] {
@@ -89,7 +90,8 @@ fn failure(call: &Value) -> Result<Option<&Value>, Malformed> {
     })
 }
 
-/// The events of an answer with calls that the agent has made itself. Empty without such calls: the calls and the text are enough then.
+/// Returns the events of an answer with calls that the agent executed itself. Empty if there are none, because the
+/// calls and the text then suffice.
 pub(super) fn events(calls: &[ToolCall], ended: &[Option<ActionStatus>], text: &str) -> Vec<Event> {
     if ended.iter().all(Option::is_none) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Requests as templates: the address, headers and query, and a body that is written as one.
+//! Jinja templates in requests: in the address, headers, query and body.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::template;
 use crate::EnvMark;
 
-/// The environment variables that the templates of a request name, and what is wrong with the templates.
+/// The environment variables in the templates of a request, and the problems of the templates.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     pub(super) variables: BTreeSet<String>,
@@ -19,7 +19,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Reads the text at a pointer.
+    /// Parses the template at a pointer.
     pub(super) fn text(&mut self, pointer: &str, text: &str) {
         if !is_template(text) {
             return;
@@ -39,13 +39,13 @@ impl Reading {
         }
     }
 
-    /// Reads all texts of a value.
+    /// Parses all templates in a value.
     pub(super) fn value(&mut self, pointer: &str, value: &Value) {
         each_template(value, pointer, &mut |at, text| self.text(at, text));
     }
 }
 
-/// The variables of the test that the templates in a value use without asking for them, with where they are.
+/// Collects the test variables that the templates of a value require, with their pointers.
 pub(super) fn named_vars(pointer: &str, value: &Value, found: &mut Vec<(String, String)>) {
     each_template(value, pointer, &mut |at, text| {
         let Ok(read) = read(text) else { return };
@@ -64,18 +64,18 @@ fn problem(pointer: &str, fault: &Fault) -> Problem {
     }
 }
 
-/// Fills in the templates of one request.
+/// Renders the templates of one request.
 pub(super) struct Filler {
     vars: Map<String, Value>,
     env: Map<String, Value>,
     variables: Variables,
-    /// The same with texts escaped as in JSON.
+    /// The same variables, with texts escaped for JSON.
     escaped: OnceLock<Variables>,
     pub(super) marks: Vec<EnvMark>,
 }
 
 impl Filler {
-    /// With what a prompt gives: its variables, itself, and the names that any body may use.
+    /// Creates a filler with the prompt's variables, the prompt itself, and the built-in names of bodies.
     pub(super) fn new(prompt: &Prompt, names: &BTreeSet<String>) -> Self {
         let mut vars: Map<String, Value> =
             template::OWN.iter().map(|&it| (it.to_owned(), template::value(it, prompt))).collect();
@@ -92,13 +92,13 @@ impl Filler {
         Self { vars, env, variables, escaped: OnceLock::new(), marks }
     }
 
-    /// The text with everything filled in.
+    /// Renders a text.
     pub(super) fn text(&self, text: &str) -> Result<String, String> {
         if is_template(text) { self.variables.render(text) } else { Ok(text.to_owned()) }
     }
 
-    /// The body that a text is: JSON, if the request says that it is some. Where values break the JSON around them,
-    /// they are put in escaped.
+    /// Renders a text and parses it as JSON; `None` if the result is not JSON. If values break the JSON around them,
+    /// they are inserted escaped.
     pub(super) fn json_of(&self, text: &str) -> Result<Option<Value>, String> {
         if let Ok(written) = serde_json::from_str::<Value>(text) {
             return self.json(&written).map(Some);
@@ -120,7 +120,7 @@ impl Filler {
         Ok(serde_json::from_str(&escaped.render(text)?).ok())
     }
 
-    /// A value with all its texts filled in. A text that has become an object or a list of JSON is put in as one.
+    /// Renders all texts in a value. A text that renders to a JSON object or list becomes that value.
     pub(super) fn json(&self, value: &Value) -> Result<Value, String> {
         Ok(match value {
             Value::String(text) => {
@@ -141,21 +141,21 @@ impl Filler {
     }
 }
 
-/// What nobody outside of this process can guess. Else a value that says it, or that becomes it when it is filled in or
-/// read as JSON, would have the secret put in its place, and sent to where it does not belong.
+/// A random number that makes marks unpredictable. With a guessable mark, a value could contain it, and the secret
+/// would be inserted there and sent to the wrong place.
 static NONCE: LazyLock<u128> = LazyLock::new(|| {
-    // The keys of the standard library's hashers are random.
+    // The standard library seeds its hashers randomly.
     let random = || u128::from(RandomState::new().build_hasher().finish());
     (random() << 64) | random()
 });
 
-/// A text that stands for a variable, and that is nowhere else in what is sent.
+/// Returns a unique text that stands for an environment variable in the request.
 fn mark(variable: &str) -> EnvMark {
     let mark = format!("{{{{env.{variable}:{:032x}}}}}", *NONCE);
     EnvMark { mark, variable: variable.to_owned() }
 }
 
-/// An address with a query behind it; marks of variables stay what they are.
+/// Appends a query to an address. Marks of environment variables stay unencoded.
 pub(super) fn with_query(url: &str, query: &[(String, String)], marks: &[EnvMark]) -> String {
     let mut whole = url.to_owned();
     for (name, value) in query {

@@ -1,4 +1,4 @@
-//! `http`: any API that takes JSON and answers JSON.
+//! `http`: any API that accepts and returns JSON.
 
 #[cfg(feature = "http")]
 mod ask;
@@ -46,57 +46,59 @@ pub(crate) static REGISTRATION: Registration = Registration {
     kind: Kind::Http(|config| Ok(Box::new(Http::new(&settings::read(config)?)?))),
 };
 
-/// The request to the API, and the paths in its answer.
+/// The request to the API, and the paths into its answer.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "HttpConfig")]
 struct Config {
-    /// The address of requests; a template.
+    /// The address of the requests, as a template.
     #[schemars(length(min = 1))]
     url: String,
-    /// The HTTP method; `POST` if absent.
+    /// The HTTP method; `POST` by default.
     #[serde(default)]
     method: Verb,
-    /// Headers. A value that starts with `env:` names the environment variable that holds it; others are templates.
+    /// The headers. A value that starts with `env:` names the environment variable that holds it; others are
+    /// templates.
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    /// The query of the address; each value is a template.
+    /// The query parameters of the address; each value is a template.
     #[serde(default)]
     query_params: BTreeMap<String, String>,
-    /// The body: JSON with placeholders such as `{{user}}`, as text or as it is; a request in OpenAI's form if absent.
+    /// The body: JSON with placeholders such as `{{user}}`, as a text or as YAML; a request in OpenAI's format by
+    /// default.
     #[serde(default)]
     body: Option<Value>,
-    /// The form of the body: with placeholders, or as Jinja templates.
+    /// The template language of the body: placeholders (`plain`, the default) or Jinja (`jinja`).
     #[serde(default)]
     template: Language,
-    /// A script that reads the answer, in the place of all paths: an expression of `json`, `text` and `context`, a
+    /// A script that reads the answer, instead of all paths: an expression of `json`, `text` and `context`, a
     /// function of them, or `file://` and a file.
     #[serde(default)]
     #[schemars(length(min = 1))]
     transform_response: Option<String>,
-    /// The path of the text; `choices.0.message.content` if absent.
+    /// The path of the text; `choices.0.message.content` by default.
     #[serde(default)]
     response_path: Option<String>,
-    /// The path of the list of tool calls. With a `?` at the end, the answer may leave it out.
+    /// The path of the list of tool calls. A `?` at its end allows answers without the list.
     #[serde(default)]
     tool_calls_path: Option<String>,
     /// The paths of the token counts.
     #[serde(default)]
     usage_paths: UsagePaths,
-    /// The path of the name of the model that answered; `model` if absent.
+    /// The path of the name of the model that answered; `model` by default.
     #[serde(default)]
     model_id_path: Option<String>,
     /// The name of an environment variable whose value is sent as `Authorization: Bearer`.
     #[serde(default)]
     #[schemars(length(min = 1))]
     api_key_env: Option<String>,
-    /// Which evidence of the answers is complete. Reports show that it was declared, not observed.
+    /// The evidence that every answer holds completely, as you declare it. Reports show it as declared, not observed.
     #[serde(default)]
     #[expect(dead_code, reason = "`declared` reads it, for every provider")]
     evidence: Option<DeclaredEvidence>,
 }
 
-/// The form of a body.
+/// The template language of a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "HttpTemplate")]
@@ -104,11 +106,11 @@ enum Language {
     /// JSON with placeholders: `{{user}}`.
     #[default]
     Plain,
-    /// Jinja, in each text of the body.
+    /// Jinja templates in each text of the body.
     Jinja,
 }
 
-/// A method that can carry a request.
+/// The HTTP method of a request.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[schemars(rename = "HttpMethod")]
@@ -127,13 +129,13 @@ enum Verb {
 #[schemars(rename = "HttpUsagePaths")]
 #[expect(clippy::struct_field_names, reason = "the keys of the configuration")]
 struct UsagePaths {
-    /// Tokens of the prompt; `usage.prompt_tokens` if absent.
+    /// The path of the input tokens; `usage.prompt_tokens` by default.
     #[serde(default)]
     input_tokens: Option<String>,
-    /// Tokens of the answer; `usage.completion_tokens` if absent.
+    /// The path of the output tokens; `usage.completion_tokens` by default.
     #[serde(default)]
     output_tokens: Option<String>,
-    /// All tokens; `usage.total_tokens` if absent.
+    /// The path of the total; `usage.total_tokens` by default.
     #[serde(default)]
     total_tokens: Option<String>,
 }
@@ -144,7 +146,7 @@ struct Http {
     method: Method,
     headers: Vec<(String, HeaderValue)>,
     query: Vec<(String, String)>,
-    /// The environment variables that templates name.
+    /// The environment variables in the templates.
     variables: BTreeSet<String>,
     key: Option<String>,
     body: Option<Body>,
@@ -156,7 +158,7 @@ struct Http {
     model: Path,
 }
 
-/// A body that is written in the configuration.
+/// A body from the configuration.
 #[derive(Debug)]
 enum Body {
     Plain(Template),
@@ -164,7 +166,7 @@ enum Body {
 }
 
 impl CallsPath {
-    /// `None` if the answer is read in a form of its own that names no path of calls.
+    /// Returns `None` if `responsePath` is set without `toolCallsPath`: such an answer is not in OpenAI's format.
     fn of(config: &Config, parse: impl FnOnce(&str) -> Path) -> Option<Self> {
         let written = match (config.tool_calls_path.as_deref(), &config.response_path) {
             (Some(written), _) => written,
@@ -228,7 +230,7 @@ impl Http {
         ];
         let text_path = config.response_path.as_deref().unwrap_or("choices.0.message.content");
         let text = path(Some(text_path), "", "/responsePath");
-        // Without any path the whole answer is read in OpenAI's form; a path of one's own means another form.
+        // Without paths, the whole answer is in OpenAI's format; a `responsePath` means another format.
         let tool_calls = CallsPath::of(config, |written| path(Some(written), "", "/toolCallsPath"));
         let model = path(config.model_id_path.as_deref(), "model", "/modelIdPath");
         if !problems.is_empty() {
@@ -293,7 +295,7 @@ impl Http {
         })
     }
 
-    /// True if its headers say that the body is JSON.
+    /// Returns true if the headers declare a JSON body.
     fn sends_json(&self) -> bool {
         self.headers.iter().any(|(name, value)| {
             name.eq_ignore_ascii_case("content-type")
@@ -337,7 +339,7 @@ impl Codec for Http {
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
         let answer = match self.reader().json(response) {
             Ok(answer) => answer,
-            // The whole answer is asked for, and it is a text.
+            // An empty path selects the whole answer, and this answer is a text.
             Err(_) if self.text_path.is_empty() && is_text(response) => {
                 Value::String(String::from_utf8_lossy(&response.body).into_owned())
             }
@@ -378,12 +380,13 @@ impl Codec for Http {
     }
 }
 
-/// Returns the value, or adds its problem with the pointer of its setting.
+/// Returns the value, or adds its problem with the pointer of the setting.
 fn note<T>(read: Result<T, String>, pointer: &str, problems: &mut Vec<Problem>) -> Option<T> {
     read.map_err(|message| problems.push(Problem::new(pointer, message))).ok()
 }
 
-/// The headers: `Content-Type` first, unless the user has one; the key, unless the user has an `Authorization`.
+/// Returns the headers: `Content-Type` first, unless the user sets it; then the key, unless the user sets
+/// `Authorization`.
 fn headers(config: &Config, problems: &mut Vec<Problem>) -> Vec<(String, HeaderValue)> {
     let has = |name: &str| config.headers.keys().any(|it| it.eq_ignore_ascii_case(name));
     let mut headers = Vec::new();
@@ -422,7 +425,7 @@ fn headers(config: &Config, problems: &mut Vec<Problem>) -> Vec<(String, HeaderV
     headers
 }
 
-/// A request in OpenAI's form. Answers of tools keep the id of their call.
+/// Returns a request in OpenAI's format. Tool results keep the ids of their calls.
 fn default_body(prompt: &Prompt) -> Value {
     let mut body = Map::new();
     chat::put(&mut body, "model", Some(prompt.model.clone()));
@@ -438,12 +441,12 @@ fn default_body(prompt: &Prompt) -> Value {
     Value::Object(body)
 }
 
-/// True for a successful answer with a body.
+/// Returns true for a successful response with a body.
 fn is_text(response: &HttpResponse) -> bool {
     (200..300).contains(&response.status) && !response.body.is_empty()
 }
 
-/// True if a request uses variables of the test.
+/// Returns true if a request uses variables of the test.
 pub(crate) fn wants_vars(config: &Value) -> bool {
     let is_in = |value: &Value| value.as_str().is_some_and(is_template);
     let body = &config["body"];
@@ -455,7 +458,7 @@ pub(crate) fn wants_vars(config: &Value) -> bool {
         || !body.is_null() && template::wants_vars(&text)
 }
 
-/// The variables of a test that a request names, each with the problem to report if no test has it.
+/// Returns the test variables in a request, each with the problem to report if no test defines it.
 pub(crate) fn named_vars(config: &Value) -> Vec<(String, Problem)> {
     let mut found = Vec::new();
     let is_jinja = config["template"] == "jinja";
@@ -484,7 +487,7 @@ fn unknown(at: &str, name: &str) -> Problem {
     Problem::new(at, message).with_kind(kind).with_help(help)
 }
 
-/// A value as text: texts as they are, everything else as JSON; `null` says nothing.
+/// Returns a value as text: texts as they are, `null` as an empty text, other values as JSON.
 fn printed(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -492,7 +495,7 @@ fn printed(value: &Value) -> String {
     }
 }
 
-/// Shows the whole body: the place of the message in an unknown API is not known.
+/// Replaces the message of an error by the whole body, because the place of the message in an unknown API is unknown.
 fn whole(mut err: ProviderError, response: &HttpResponse) -> ProviderError {
     if err.kind != ProviderErrorKind::MalformedResponse
         && let Ok(value) = serde_json::from_slice::<Value>(&response.body)

@@ -1,14 +1,14 @@
-//! Where in an answer something is: `choices.0.message.content`, `data[0].text`, or JSONPath after a `$`.
+//! Paths into an answer: `choices.0.message.content`, `data[0].text`, or JSONPath if it starts with `$`.
 
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
-/// A way into an answer.
+/// A path into an answer.
 #[derive(Clone, Debug)]
 pub(super) enum Path {
-    /// Keys and positions, from the outside in; the answer itself if there are none.
+    /// Keys and positions, from the outside in. Without steps, the path selects the whole answer.
     Steps(Vec<String>),
-    /// JSONPath (RFC 9535).
+    /// A JSONPath query (RFC 9535).
     Query(Box<JsonPath>),
 }
 
@@ -19,7 +19,7 @@ impl Default for Path {
 }
 
 impl Path {
-    /// Reads a path; says why it is none.
+    /// Parses a path, or returns the reason why it is invalid.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         if text.starts_with('$') {
             return JsonPath::parse(text)
@@ -48,7 +48,7 @@ impl Path {
         Ok(Self::Steps(steps))
     }
 
-    /// What the path leads to; the first of several.
+    /// Returns the first value that the path selects.
     pub(super) fn first<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         match self {
             Self::Steps(steps) => steps.iter().try_fold(value, |value, step| match value {
@@ -60,7 +60,7 @@ impl Path {
         }
     }
 
-    /// The list that the path leads to, or the list of everything it leads to.
+    /// Returns the selected list, or a list of all selected values.
     pub(super) fn list(&self, value: &Value) -> Option<Value> {
         match self {
             Self::Steps(_) => self.first(value).cloned(),
@@ -76,7 +76,7 @@ impl Path {
     }
 }
 
-/// The step between brackets, with or without quotes, and what stands behind them.
+/// Splits off the step in brackets, with or without quotes, and returns the rest.
 fn bracket(inside: &str) -> Option<(String, &str)> {
     for quote in ['"', '\''] {
         if let Some(quoted) = inside.strip_prefix(quote) {

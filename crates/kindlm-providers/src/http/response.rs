@@ -10,13 +10,14 @@ use serde_json::{Map, Value, json};
 #[cfg(feature = "http")]
 use crate::HttpResponse;
 
-/// What the script is called with.
+/// The parameters of the script.
 const PARAMS: [&str; 4] = ["json", "text", "context", "process"];
 
-/// The endings of scripts.
+/// The file extensions of scripts.
 const ENDINGS: [&str; 6] = [".js", ".mjs", ".cjs", ".ts", ".mts", ".cts"];
 
-/// The script that a text is: an expression of `json`, `text` and `context`, a function of them, or `file://` and a file.
+/// Parses `transformResponse`: an expression of `json`, `text` and `context`, a function of them, or `file://` and a
+/// file.
 pub(super) fn source(text: &str) -> Result<ScriptSource, Problem> {
     let text = text.trim();
     if let Some(named) = text.strip_prefix("file://") {
@@ -39,7 +40,7 @@ pub(super) fn source(text: &str) -> Result<ScriptSource, Problem> {
     Ok(ScriptSource::Body { params: PARAMS.map(str::to_owned).to_vec(), code: code.into() })
 }
 
-/// True if code is a function rather than an expression of `json`.
+/// Returns true if the code is a function, not an expression of `json`.
 fn is_function(code: &str) -> bool {
     let code = code.strip_prefix("async").map_or(code, str::trim_start);
     if code.starts_with("function") {
@@ -51,7 +52,7 @@ fn is_function(code: &str) -> bool {
     if !before.is_empty() && before.chars().all(is_word) {
         return true;
     }
-    // Parameters in brackets: what the first one opens is closed at the end.
+    // For parameters in brackets, the first bracket must be closed at the end.
     let mut depth = 0_usize;
     let mut closed = None;
     for (at, c) in before.char_indices() {
@@ -68,7 +69,7 @@ fn is_function(code: &str) -> bool {
     before.starts_with('(') && closed == Some(before.len())
 }
 
-/// What the script is told of an answer.
+/// Returns the script's arguments for an answer.
 #[cfg(feature = "http")]
 pub(super) fn arguments(response: &HttpResponse, latency_ms: f64) -> Vec<String> {
     let text = String::from_utf8_lossy(&response.body);
@@ -84,7 +85,7 @@ pub(super) fn arguments(response: &HttpResponse, latency_ms: f64) -> Vec<String>
     [parsed, text.into(), context].iter().map(ecma::stringify).collect()
 }
 
-/// The headers of an answer, without those that hold credentials.
+/// Returns the headers of an answer, without those that hold credentials.
 #[cfg(feature = "http")]
 pub(super) fn headers(response: &HttpResponse) -> Map<String, Value> {
     let is_shown =

@@ -1,25 +1,25 @@
-//! The body of a request as JSON text with placeholders, which can never break the JSON around them.
+//! Body templates: JSON text with placeholders. No value can break the JSON around its placeholder.
 
 use std::str::FromStr as _;
 
 use kindlm_types::{Prompt, Role};
 use serde_json::{Value, json};
 
-/// A text in pieces: what is literal, and which value goes where.
+/// A parsed template: literal texts and placeholders.
 #[derive(Clone, Debug)]
 pub(super) struct Template(Vec<Piece>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Text(String),
-    /// Within the quotes of a JSON text: the value becomes a part of it, escaped.
+    /// A placeholder within the quotes of a JSON text. Its value is inserted escaped.
     Inside(String),
-    /// Where a JSON value stands: the value becomes one.
+    /// A placeholder in the position of a JSON value. Its value is inserted as JSON.
     Whole(String),
 }
 
 impl Template {
-    /// Reads a template; says why no JSON can come of it.
+    /// Parses a template, or returns the reason why it cannot produce JSON.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         if text.contains("{{env.") {
             return Err("`{{env.NAME}}` is not filled in here: add `template: jinja`".to_owned());
@@ -39,7 +39,7 @@ impl Template {
         Ok(template)
     }
 
-    /// The body of a request.
+    /// Renders the body of a request.
     pub(super) fn render(&self, prompt: &Prompt) -> Result<Value, String> {
         let text: String = self
             .0
@@ -54,7 +54,7 @@ impl Template {
     }
 }
 
-/// Cuts a text at its `{{name}}`s, and finds out which of them stand within quotes.
+/// Splits a text at its `{{name}}` placeholders, and determines which of them are within quotes.
 fn pieces(text: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let (mut literal, mut quoted, mut rest) = (String::new(), false, text);
@@ -69,7 +69,7 @@ fn pieces(text: &str) -> Vec<Piece> {
             rest = behind;
             continue;
         }
-        // A backslash takes the next character with it, so that `\"` does not end the quotes.
+        // A backslash escapes the next character, so `\"` does not end the quotes.
         let taken = match next {
             '\\' if quoted => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
             other => other.len_utf8(),
@@ -82,7 +82,7 @@ fn pieces(text: &str) -> Vec<Piece> {
     pieces
 }
 
-/// A placeholder at the beginning of a text, and what follows it.
+/// Returns the name of the placeholder at the beginning of a text, and the rest.
 fn placeholder(text: &str) -> Option<(&str, &str)> {
     let (name, behind) = text.strip_prefix("{{")?.split_once("}}")?;
     let is_name =
@@ -90,7 +90,7 @@ fn placeholder(text: &str) -> Option<(&str, &str)> {
     is_name.then_some((name, behind))
 }
 
-/// The value of a placeholder: any other name is a variable of the test, `null` where that has none.
+/// Returns the value of a placeholder. Any name that is not built in is a test variable; `null` if it is undefined.
 pub(super) fn value(name: &str, prompt: &Prompt) -> Value {
     match name {
         "model" => json!(prompt.model),
@@ -107,7 +107,7 @@ pub(super) fn value(name: &str, prompt: &Prompt) -> Value {
     }
 }
 
-/// The placeholders that are no variables of the test.
+/// The built-in placeholders; all other names are test variables.
 pub(super) const OWN: [&str; 10] = [
     "model",
     "system",
@@ -121,12 +121,12 @@ pub(super) const OWN: [&str; 10] = [
     "tools_json",
 ];
 
-/// True if a body has a place for a variable of the test.
+/// Returns true if a body has a placeholder for a test variable.
 pub(super) fn wants_vars(text: &str) -> bool {
     !named_vars(text).is_empty()
 }
 
-/// The variables of the test for which a body has a place.
+/// Returns the test variables in the placeholders of a body.
 pub(super) fn named_vars(text: &str) -> Vec<String> {
     let names = pieces(text).into_iter().filter_map(|piece| match piece {
         Piece::Text(_) => None,
@@ -135,12 +135,12 @@ pub(super) fn named_vars(text: &str) -> Vec<String> {
     names.filter(|it| !OWN.contains(&it.as_str())).collect()
 }
 
-/// The last message of a role: that of a conversation's newest turn.
+/// Returns the last message of a role: that of the newest turn in a conversation.
 fn said(prompt: &Prompt, role: Role) -> Value {
     json!(prompt.messages.iter().rfind(|it| it.role == role).map_or("", |it| &it.content))
 }
 
-/// A value as a part of a JSON text.
+/// Returns a value, escaped for use inside a JSON text.
 fn inside(value: &Value) -> String {
     let text = match value {
         Value::Null => return String::new(),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a user says arrives, in quotes and without.
+        /// Every user text is transmitted unchanged, with and without quotes.
         #[test]
         fn no_text_breaks_the_json(user in ".{0,60}") {
             for template in [r#"{"u":"{{user}}"}"#, r#"{"u":{{user}}}"#] {

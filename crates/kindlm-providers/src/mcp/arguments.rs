@@ -1,16 +1,16 @@
-//! The arguments of the tool call, made from a prompt.
+//! The arguments of the tool call, built from a prompt.
 
 use kindlm_types::{Problem, Prompt, Role};
 use serde_json::{Map, Value, json};
 
 use super::{Config, pointer};
 
-/// What may stand between `{{` and `}}`.
+/// The placeholder names.
 const PLACEHOLDERS: [&str; 5] = ["input", "system", "model", "messages", "params"];
 
-/// The arguments of the tool call: the template's with the prompt filled in, or the whole prompt.
+/// Returns the arguments of the tool call: the template with the prompt filled in, or the whole prompt.
 ///
-/// A text that is one placeholder becomes its value; in a longer text, JSON is inserted as text.
+/// A text that is a single placeholder becomes its value; in a longer text, JSON is inserted as text.
 pub fn arguments(config: &Config, prompt: &Prompt) -> Map<String, Value> {
     let values = values(prompt);
     match &config.arguments {
@@ -70,7 +70,7 @@ fn fill_text(text: &str, values: &Map<String, Value>) -> Value {
     Value::String(filled)
 }
 
-/// Unknown placeholders in a template.
+/// Returns the unknown placeholders of a template.
 pub(super) fn check(template: &Map<String, Value>) -> Vec<Problem> {
     template
         .iter()
@@ -99,7 +99,7 @@ fn unknown(value: &Value) -> Vec<String> {
     }
 }
 
-/// A part of a text.
+/// A part of a template text.
 enum Piece<'a> {
     Text(&'a str),
     Placeholder(&'a str),

@@ -1,4 +1,4 @@
-//! The client of an MCP server: one session for each provider, made when it is first needed.
+//! The client of an MCP server, with one session for each provider, opened on first use.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -25,7 +25,7 @@ use kindlm_transport::{Fault, HttpTransport, address, causes, is_worth_it, resol
 
 type Session = RunningService<RoleClient, ClientConfig>;
 
-/// Calls the tool.
+/// The client that calls the tool.
 pub(crate) struct McpClient {
     config: Config,
     session: Mutex<Option<Arc<Session>>>,
@@ -42,7 +42,7 @@ impl McpClient {
         Self { config, session: Mutex::default() }
     }
 
-    /// One attempt: joins the session, calls the tool, reads its result.
+    /// Makes one attempt: joins the session, calls the tool, and reads its result.
     pub(crate) async fn ask(
         &self,
         transport: &HttpTransport,
@@ -67,14 +67,14 @@ impl McpClient {
         let asked = tokio::time::timeout(timeout, asking).await;
         let asked = asked.unwrap_or_else(|_| Err(fault.timeout(timeout)));
         if asked.as_ref().is_err_and(|err| matches!(err.kind, Kind::Timeout | Kind::Connection)) {
-            // The next attempt begins with a session of its own.
+            // The next attempt opens a new session.
             *self.session.lock().await = None;
         }
         let read = asked.and_then(|(result, latency_ms)| self.read(&fault, result, latency_ms));
         read.map_err(|err| secrets.redact(err))
     }
 
-    /// The session that is open, or a new one.
+    /// Returns the open session, or opens one.
     async fn join(
         &self,
         client: &reqwest::Client,
@@ -133,8 +133,8 @@ impl McpClient {
     }
 }
 
-/// The texts of a result, those of embedded resources included, and the number of its pictures, sounds and files, which
-/// cannot be judged as text. A link is the text of its address.
+/// Returns the texts of a result, including embedded resources, and the number of images, sounds and files. These
+/// cannot be judged as text. The text of a link is its address.
 fn parts_of(content: &[ContentBlock]) -> Result<(Vec<&str>, usize), &'static str> {
     let (mut texts, mut media) = (Vec::new(), 0);
     for block in content {
@@ -153,7 +153,7 @@ fn parts_of(content: &[ContentBlock]) -> Result<(Vec<&str>, usize), &'static str
     Ok((texts, media))
 }
 
-/// Why a session could not begin.
+/// Returns the error for a session that could not be opened.
 fn of_start(fault: &Fault<'_>, err: &ClientInitializeError) -> ProviderError {
     match err {
         ClientInitializeError::TransportError { error, .. } => of_transport(fault, error),
@@ -168,7 +168,7 @@ fn of_start(fault: &Fault<'_>, err: &ClientInitializeError) -> ProviderError {
     }
 }
 
-/// Why the tool could not be called.
+/// Returns the error for a failed tool call.
 fn of_service(fault: &Fault<'_>, err: &ServiceError) -> ProviderError {
     match err {
         ServiceError::McpError(data) => of_server(fault, data),
@@ -178,7 +178,7 @@ fn of_service(fault: &Fault<'_>, err: &ServiceError) -> ProviderError {
     }
 }
 
-/// The server's own error.
+/// Converts an error of the server.
 fn of_server(fault: &Fault<'_>, data: &ErrorData) -> ProviderError {
     let kind = match data.code {
         ErrorCode::INVALID_PARAMS
@@ -194,7 +194,7 @@ fn broken(fault: &Fault<'_>, how: &str) -> ProviderError {
     fault.error(Kind::Connection, format!("the MCP connection broke: {how}")).retryable()
 }
 
-/// Why a message could not be carried.
+/// Returns the error for a message that could not be transmitted.
 fn of_transport(fault: &Fault<'_>, err: &(dyn Error + 'static)) -> ProviderError {
     let known =
         causes(Some(err)).find_map(|it| it.downcast_ref::<StreamableHttpError<reqwest::Error>>());
@@ -226,7 +226,7 @@ fn of_transport(fault: &Fault<'_>, err: &(dyn Error + 'static)) -> ProviderError
     }
 }
 
-/// The status and the body in `HTTP 404 Not Found: no such page`, which is how the MCP crate reports them.
+/// Extracts the status and the body from a message of the MCP crate, such as `HTTP 404 Not Found: no such page`.
 fn status_in(text: &str) -> Option<(u16, &str)> {
     let rest = text.strip_prefix("HTTP ")?;
     let status = rest.get(..3)?.parse().ok()?;

@@ -30,7 +30,7 @@ pub static REGISTRATION: Registration = Registration {
     kind: Kind::Special(|config| Config::read(config).map(|_| ())),
 };
 
-/// Which tool of which server answers.
+/// The MCP server and the tool that answers.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "McpConfig")]
@@ -38,25 +38,26 @@ pub struct Config {
     /// The address of the server's MCP endpoint.
     #[schemars(url)]
     pub server_url: String,
-    /// The tool's name.
+    /// The name of the tool.
     #[schemars(length(min = 1))]
     pub tool_name: String,
-    /// Headers for every request; a value that starts with `env:` names an environment variable.
+    /// The headers of every request; a value that starts with `env:` names an environment variable.
     #[serde(default)]
     pub headers: Map<String, Value>,
-    /// The tool's arguments; `{{input}}`, `{{system}}`, `{{model}}`, `{{messages}}` and `{{params}}` are filled in.
+    /// The arguments of the tool, with the placeholders `{{input}}`, `{{system}}`, `{{model}}`, `{{messages}}` and
+    /// `{{params}}`.
     #[serde(default)]
     pub arguments: Option<Map<String, Value>>,
-    /// True if the answer is the result's structured content, where there is one, rather than its text.
+    /// True to use the structured content of the result as the answer, if it has any, instead of its text.
     #[serde(default)]
     pub structured: bool,
-    /// Which evidence of the answers is complete. Reports show that it was declared, not observed.
+    /// The evidence that every answer holds completely, as you declare it. Reports show it as declared, not observed.
     #[serde(default)]
     pub evidence: Option<DeclaredEvidence>,
 }
 
 impl Config {
-    /// Reads the configuration; says everything that is wrong with it.
+    /// Parses the configuration, or returns all its problems.
     pub fn read(config: &Value) -> Result<Self, Vec<Problem>> {
         let read: Self = serde_json::from_value(config.clone())
             .map_err(|err| vec![Problem::new("", err.to_string())])?;
@@ -84,7 +85,7 @@ impl Config {
         if problems.is_empty() { Ok(read) } else { Err(problems) }
     }
 
-    /// The headers, with secrets by name.
+    /// Returns the headers, with environment variables by name.
     pub fn headers(&self) -> Vec<(String, HeaderValue)> {
         let header = |(name, value): (&String, &Value)| {
             let text = value.as_str().unwrap_or_default();
@@ -100,7 +101,7 @@ impl Config {
     }
 }
 
-/// A JSON pointer with one more part.
+/// Appends a segment to a JSON pointer.
 fn pointer(base: &str, part: &str) -> String {
     format!("{base}/{}", kindlm_types::pointer::segment(part))
 }

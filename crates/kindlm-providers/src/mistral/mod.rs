@@ -1,4 +1,4 @@
-//! `mistral`: chat completions and embeddings of Mistral AI.
+//! `mistral`: the chat completions and embeddings of Mistral AI.
 
 use kindlm_types::{
     FinishReason, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, ResponseFormat, Role,
@@ -36,11 +36,11 @@ struct Config {
     /// The name of the environment variable that holds the key.
     #[schemars(length(min = 1))]
     api_key_env: String,
-    /// The address before `/chat/completions`; `https://api.mistral.ai/v1` if absent.
+    /// The base address, before `/chat/completions`; `https://api.mistral.ai/v1` by default.
     #[serde(default)]
     #[schemars(url)]
     base_url: Option<String>,
-    /// Accepted, and without effect: Mistral has no such header.
+    /// Accepted without effect, because the Mistral API has no organization header.
     #[serde(default, rename = "organization")]
     #[expect(dead_code, reason = "every provider with a key accepts it")]
     organization: Option<String>,
@@ -134,7 +134,7 @@ impl Codec for Mistral {
     }
 }
 
-/// The conversation. Mistral continues a last assistant message only if it is marked as the beginning of the answer.
+/// Returns the conversation. Mistral continues a final assistant message only if it is marked as a prefix.
 fn messages(prompt: &Prompt) -> Vec<Value> {
     let mut messages = chat::messages(prompt);
     let is_prefill = prompt
@@ -153,6 +153,6 @@ fn response_format(format: &ResponseFormat) -> Value {
 }
 
 fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
-    // An unknown model is a bad request here.
+    // Mistral answers 400 for an unknown model.
     (facts.status == 400 && facts.is("invalid_model")).then_some(ProviderErrorKind::ModelNotFound)
 }

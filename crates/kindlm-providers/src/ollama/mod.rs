@@ -1,4 +1,4 @@
-//! `ollama`: models on this machine, or wherever an Ollama server runs.
+//! `ollama`: models of an Ollama server, on this machine or elsewhere.
 
 use kindlm_types::{
     FinishReason, Message, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Usage,
@@ -32,11 +32,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "OllamaConfig")]
 struct Config {
-    /// The name of the environment variable that holds a key, for a server behind a proxy that wants one.
+    /// The name of the environment variable that holds a key, for a server behind a proxy that requires one.
     #[serde(default)]
     #[schemars(length(min = 1))]
     api_key_env: Option<String>,
-    /// The address before `/api/chat`; `http://localhost:11434` if absent.
+    /// The base address, before `/api/chat`; `http://localhost:11434` by default.
     #[serde(default)]
     #[schemars(url)]
     base_url: Option<String>,
@@ -137,7 +137,7 @@ impl Codec for Ollama {
     }
 }
 
-/// One message. Ollama's calls have no ids, and their arguments are objects.
+/// Returns one message. Ollama's calls have no ids, and their arguments are objects.
 fn message(message: &Message) -> Value {
     let mut out = chat::said(message);
     if !message.tool_calls.is_empty() {

@@ -1,4 +1,4 @@
-//! `openai`: chat completions and embeddings of OpenAI, and of every server that speaks the same.
+//! `openai`: the chat completions and embeddings of OpenAI, and of every compatible server.
 
 mod usual;
 
@@ -41,27 +41,28 @@ struct Config {
     /// The name of the environment variable that holds the key.
     #[schemars(length(min = 1))]
     api_key_env: String,
-    /// The address before `/chat/completions`; `https://api.openai.com/v1` if absent.
+    /// The base address, before `/chat/completions`; `https://api.openai.com/v1` by default.
     #[serde(default)]
     #[schemars(url)]
     base_url: Option<String>,
-    /// Sent as `OpenAI-Organization`.
+    /// The organization, sent as `OpenAI-Organization`.
     #[serde(default)]
     organization: Option<String>,
-    /// True to ask for the probabilities of the answer's tokens, which `perplexity` needs. Not every model has them.
+    /// True to request the log probabilities of the answer's tokens, which `perplexity` needs. Some models do not
+    /// have them.
     #[serde(default)]
     logprobs: bool,
-    /// More keys for the body of a chat request, as the API has them: `response_format`, `reasoning_effort`, …
+    /// Additional keys for the body of chat requests, as in the API: `response_format`, `reasoning_effort`, …
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     body: Map<String, Value>,
-    /// How judges are asked for JSON: `schema` (`response_format`), `tool` (a tool that they must call) or `none`
-    /// (instructions alone). If absent: `schema`, and the next one for models that refuse it.
+    /// The form in which judges request JSON: `schema` (`response_format`), `tool` (a tool that the model must call)
+    /// or `none` (instructions alone). By default `schema`, then the next form for models that refuse it.
     #[serde(default)]
     structured_output: Option<StructuredOutput>,
 }
 
-/// What decides which model is asked what, and so is no matter of the configuration.
+/// The keys of a request body that KindLM sets itself, so `body` cannot contain them.
 const TAKEN: [&str; 7] =
     ["model", "messages", "tools", "stream", "max_tokens", "max_completion_tokens", "n"];
 
@@ -106,10 +107,10 @@ impl OpenAi {
         })
     }
 
-    /// The body with what the configuration adds to it.
+    /// Returns the body with the additional keys of the configuration.
     fn with_more(&self, mut body: Value, prompt: &Prompt) -> Value {
         for (key, value) in &self.body {
-            // A judge's form of the answer is what its question asks for.
+            // A judge's own response format takes precedence.
             let is_asked = key == "response_format" && prompt.response_format.is_some();
             if !is_asked {
                 body[key] = value.clone();
@@ -135,7 +136,7 @@ impl OpenAi {
         }
     }
 
-    /// Reads whatever an answer holds.
+    /// Decodes an answer with any content, from its JSON tree.
     fn decode_tree(
         &self,
         prompt: &Prompt,
@@ -146,8 +147,8 @@ impl OpenAi {
         let message = &choice["message"];
         let refusal = refusal(message);
         let mut tool_calls = self.reader().tool_calls(prompt, message, "call_", response)?;
-        // Calls had this form before there were tools: one, without an id. Scripts see it as it is. Some servers repeat a
-        // call of `tool_calls` there.
+        // The older form of a call, before tools: one call, without an id. Scripts see it unchanged. Some servers
+        // repeat a call of `tool_calls` there.
         let function = Some(&message["function_call"]).filter(|it| !it.is_null());
         let is_alone = tool_calls.is_empty();
         if let Some(function) = function {
@@ -201,7 +202,7 @@ impl Codec for OpenAi {
 
     fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
         let chat = Chat::of(prompt, self.logprobs);
-        // Mostly there is nothing to add, and what is asked is written without a tree of it.
+        // Without additional keys, the request is serialized directly, which saves building a JSON tree.
         let text = if self.body.is_empty() {
             serde_json::to_string(&chat)
         } else {
@@ -218,7 +219,7 @@ impl Codec for OpenAi {
     }
 
     fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
-        // A suite names its chat models; those make no embeddings.
+        // A suite may name a chat model here, which has no embeddings.
         let chats = model.is_empty()
             || model.starts_with("gpt-")
             || model.starts_with("chatgpt")
@@ -233,14 +234,14 @@ impl Codec for OpenAi {
     }
 }
 
-/// The probabilities of the answer's tokens: all of them or none.
+/// Returns the log probabilities of the answer's tokens: all of them, or `None`.
 fn log_probs(logprobs: &Value) -> Option<Vec<f64>> {
     let tokens = logprobs["content"].as_array().filter(|it| !it.is_empty())?;
     tokens.iter().map(|it| it["logprob"].as_f64()).collect()
 }
 
-/// What Azure's filter says of the prompt and of the answer, in the words in which `guardrails` looks for it; nothing
-/// where there is no filter that tells.
+/// Returns Azure's filter results for the prompt and the answer, in the form that `guardrails` expects; empty if the
+/// answer has none.
 fn guardrails(answer: &Value, choice: &Value) -> Map<String, Value> {
     let prompts = answer["prompt_filter_results"].as_array().into_iter().flatten();
     let inputs: Vec<&Value> = prompts.map(|it| &it["content_filter_results"]).collect();
@@ -262,7 +263,7 @@ fn guardrails(answer: &Value, choice: &Value) -> Map<String, Value> {
     Map::from_iter([("guardrails".to_owned(), flags)])
 }
 
-/// The body of a chat request. What is `None` is not sent.
+/// The body of a chat request. `None` fields are omitted.
 #[derive(Serialize)]
 struct Chat<'a> {
     model: &'a str,
@@ -292,7 +293,7 @@ struct Chat<'a> {
 impl<'a> Chat<'a> {
     fn of(prompt: &'a Prompt, logprobs: bool) -> Self {
         let Params { temperature, max_tokens, top_p, seed, stop_sequences } = &prompt.params;
-        // Reasoning models refuse `max_tokens` and every temperature but their own.
+        // Reasoning models refuse `max_tokens`, and every temperature except their default.
         let reasons = reasons(&prompt.model);
         Self {
             model: &prompt.model,
@@ -322,7 +323,7 @@ fn response_format(format: &ResponseFormat) -> Value {
     })
 }
 
-/// True if OpenAI can enforce a schema: every object is closed and requires all its properties.
+/// Returns true if OpenAI can enforce a schema: every object is closed and requires all its properties.
 fn is_strict(schema: &Value) -> bool {
     let Some(object) = schema.as_object() else { return schema.is_boolean() };
     let properties = object.get("properties").and_then(Value::as_object);
@@ -351,7 +352,7 @@ fn is_strict(schema: &Value) -> bool {
     (!is_object || (closed && complete)) && below.into_iter().all(is_strict)
 }
 
-/// The model's refusal, which stands beside its content or among its parts.
+/// Returns the model's refusal, which is beside its content or among its parts.
 fn refusal(message: &Value) -> Option<String> {
     let mut parts = message["content"].as_array().into_iter().flatten();
     non_empty(&message["refusal"])
@@ -361,7 +362,7 @@ fn refusal(message: &Value) -> Option<String> {
 
 fn usage(usage: &Value) -> Usage {
     let mut read = chat::usage(usage);
-    // DeepSeek's way of saying it.
+    // DeepSeek's key for the cached tokens.
     if read.cached_input_tokens.is_none_or(|it| it == 0)
         && let Some(cached) = counted(&usage["prompt_cache_hit_tokens"])
     {
@@ -371,7 +372,7 @@ fn usage(usage: &Value) -> Usage {
 }
 
 fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
-    // `invalid_prompt`: a reasoning model's prompt was flagged.
+    // OpenAI uses `invalid_prompt` for a flagged prompt of a reasoning model.
     (facts.status == 400 && facts.is("invalid_prompt")).then_some(ProviderErrorKind::ContentFilter)
 }
 

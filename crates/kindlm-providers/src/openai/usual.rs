@@ -1,7 +1,7 @@
-//! The usual answer, a text and its tokens, read without a tree of everything that stands in it.
+//! A fast reader for the usual answer (a text and its token counts), without a JSON tree.
 //!
-//! Nearly all answers are like this, and building the tree costs several times what reading does. An answer that has
-//! anything else that matters is left to the reader of trees, which knows every accent of the dialect.
+//! Nearly all answers have this form, and building the tree costs several times as much as parsing. Any other answer
+//! is left to the tree reader, which supports every variation of the dialect.
 
 use kindlm_types::{Prompt, Reply, Usage};
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use crate::HttpResponse;
 use crate::dialect::answer::counted;
 use crate::dialect::chat;
 
-/// `()` is what is absent or `null`: anything else there is not usual.
+/// An answer in the usual form. A field of type `()` must be absent or `null`.
 #[derive(Deserialize)]
 struct Answer {
     choices: [Choice; 1],
@@ -55,7 +55,7 @@ struct Counted {
     prompt_cache_hit_tokens: (),
 }
 
-/// The reply, if the answer is the usual one.
+/// Returns the reply, if the answer has the usual form.
 pub(super) fn reply(prompt: &Prompt, response: &HttpResponse) -> Option<Reply> {
     if response.status != 200 {
         return None;

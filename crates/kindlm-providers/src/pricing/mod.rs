@@ -1,7 +1,7 @@
-//! What models cost, as far as it is known.
+//! The known prices of models.
 //!
-//! The prices are data (`prices.json`), with the day as of which they are known. A model that is not there
-//! has no known price: `None`, never 0.
+//! The prices are data (`prices.json`), with the date at which they were checked. A model that is not listed has no
+//! known price: `None`, never 0.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -9,15 +9,15 @@ use std::sync::LazyLock;
 use kindlm_types::Price;
 use serde::Deserialize;
 
-/// The day as of which the prices are known, as `YYYY-MM-DD`.
+/// The date at which the prices were checked, as `YYYY-MM-DD`.
 pub const DATE: &str = "2025-12-01";
 
 const TABLE: &str = include_str!("prices.json");
 
-/// The name of an entry that holds for every model of a provider.
+/// The name of an entry that applies to every model of a provider.
 const ANY: &str = "*";
 
-/// The table as it is written.
+/// The price table of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
@@ -31,7 +31,7 @@ struct Table {
     providers: HashMap<String, Vec<Entry>>,
 }
 
-/// One model.
+/// One model of the table.
 #[derive(Deserialize)]
 struct Entry {
     model: String,
@@ -50,11 +50,11 @@ static PRICES: LazyLock<HashMap<String, Vec<(String, Price)>>> = LazyLock::new(|
         .unwrap_or_default()
 });
 
-/// The price of a provider's model, in US dollars for a million tokens; `None` if it is not known.
+/// Returns the price of a provider's model, in US dollars per million tokens; `None` if it is unknown.
 ///
-/// A model is known by its exact name, or as a dated version of a known one: `gpt-4o-mini-2024-07-18` is
-/// `gpt-4o-mini`, `gemini-2.0-flash-001` is `gemini-2.0-flash`. Of several that fit, the longest name counts.
-/// A name that goes on in another way (`gpt-4o-audio-preview`, `claude-opus-4-9`) is another model.
+/// A model matches its exact name, or as a dated version of a known one: `gpt-4o-mini-2024-07-18` is `gpt-4o-mini`,
+/// `gemini-2.0-flash-001` is `gemini-2.0-flash`. Of several matches, the longest name counts. A name with any other
+/// suffix (`gpt-4o-audio-preview`, `claude-opus-4-9`) is another model.
 ///
 /// ```
 /// use kindlm_providers::pricing::price;
@@ -76,13 +76,13 @@ pub fn price(provider: &str, model: &str) -> Option<Price> {
         .map(|(_, price)| *price)
 }
 
-/// The names of a provider's models with a known price.
+/// Returns the names of a provider's models with a known price.
 pub fn models(provider: &str) -> impl Iterator<Item = &'static str> {
     PRICES.get(provider).into_iter().flatten().map(|(name, _)| name.as_str())
 }
 
-/// True if a name is that of a known model and then a version: `-2024-07-18`, `-001`, `@20250929`, `-latest`,
-/// `:20250929-v1`, or one of the efforts that cost the same (`-high`).
+/// Returns true if `model` is `name` with a version: `-2024-07-18`, `-001`, `@20250929`, `-latest`, `:20250929-v1`,
+/// or an effort with the same price (`-high`).
 fn is_version_of(model: &str, name: &str) -> bool {
     model
         .strip_prefix(name)

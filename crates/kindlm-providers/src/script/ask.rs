@@ -1,4 +1,4 @@
-//! A program as a model: what is asked, and what its answer means.
+//! The call of a program as a model: the question, and the conversion of its answer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use serde_json::{Map, Value, json};
 
 use super::{Config, reply, said};
 
-/// Who runs programs, and what they may do.
+/// The runner of programs, and their permissions.
 #[derive(Clone)]
 pub struct Scripts {
-    /// Runs them.
+    /// The runner.
     pub runner: Arc<dyn ScriptRunner>,
-    /// The runtime of JavaScript.
+    /// The JavaScript runtime.
     pub runtime: ScriptRuntime,
-    /// What programs may do beyond computing.
+    /// The permissions of programs beyond computing.
     pub permissions: Arc<ScriptPermissions>,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Debug for Scripts {
     }
 }
 
-/// Asks the program once.
+/// Runs the program once for a prompt.
 pub(crate) async fn ask(
     config: &Config,
     scripts: &Scripts,
@@ -49,7 +49,7 @@ pub(crate) async fn ask(
 }
 
 impl Config {
-    /// What is run to answer a prompt.
+    /// Returns the script call that answers a prompt.
     fn question(&self, prompt: &Prompt, scripts: &Scripts) -> ScriptQuestion {
         let options = json!({"id": format!("file://{}", self.file), "config": self.config});
         let said = json!(said(prompt));
@@ -74,7 +74,7 @@ impl Config {
     }
 }
 
-/// The context of a call, in promptfoo's words.
+/// Returns the context of a call, with promptfoo's keys.
 fn context(prompt: &Prompt, config: &Map<String, Value>) -> Value {
     let mut test = prompt.test.clone();
     let label = test.shift_remove("prompt").unwrap_or_else(|| json!(said(prompt)));
@@ -87,7 +87,7 @@ fn context(prompt: &Prompt, config: &Map<String, Value>) -> Value {
     })
 }
 
-/// Why a program was not run to its end.
+/// Converts the error of a program that did not finish.
 fn error(err: &ScriptError, config: &Config) -> ProviderError {
     let kind = match err.kind {
         ScriptErrorKind::Timeout => ProviderErrorKind::Timeout,

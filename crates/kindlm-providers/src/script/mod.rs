@@ -34,7 +34,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     kind: Kind::Special(|config| Config::read(config).map(|_| ())),
 };
 
-/// Which program answers.
+/// The program that answers.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "ScriptConfig")]
@@ -43,27 +43,27 @@ pub(crate) struct Config {
     /// The file, relative to the folder of the config file: `.js`, `.mjs`, `.cjs`, `.ts`, `.mts`, `.cts` or `.py`.
     #[schemars(length(min = 1))]
     file: String,
-    /// What it exports: a class or an object with `callApi`, or a function. The default export if absent; in Python the
-    /// function `call_api`.
+    /// The export to call: a class or an object with `callApi`, or a function. By default the default export; in
+    /// Python the function `call_api`.
     #[serde(default)]
     #[schemars(length(min = 1))]
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "nobody asks"))]
     function: Option<String>,
-    /// Handed to the program as it is.
+    /// Additional configuration, passed to the program unchanged.
     #[serde(default)]
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "nobody asks"))]
     config: Map<String, Value>,
-    /// Which evidence of the answers is complete. Reports show that it was declared, not observed.
+    /// The evidence that every answer holds completely, as you declare it. Reports show it as declared, not observed.
     #[serde(default)]
     #[expect(dead_code, reason = "`declared` reads it, for every provider")]
     evidence: Option<DeclaredEvidence>,
 }
 
-/// The endings of JavaScript and TypeScript.
+/// The file extensions of JavaScript and TypeScript.
 const JAVASCRIPT: [&str; 6] = ["js", "mjs", "cjs", "ts", "mts", "cts"];
 
 impl Config {
-    /// Reads the configuration.
+    /// Parses and checks the configuration.
     pub(crate) fn read(config: &Value) -> Result<Self, Vec<Problem>> {
         let read: Self = serde_json::from_value(config.clone())
             .map_err(|err| vec![Problem::new("", err.to_string())])?;
@@ -81,8 +81,8 @@ impl Config {
     }
 }
 
-/// The prompt as one text: what the user says if that is all, else the messages as JSON. A prompt that is written as
-/// messages is JSON in any case, on lines of its own.
+/// Returns the prompt as one text: the user message if it is the only one, else the messages as JSON. A prompt that
+/// is written as messages is always indented JSON.
 pub(crate) fn said(prompt: &Prompt) -> String {
     match prompt.messages.as_slice() {
         messages if prompt.is_chat => {

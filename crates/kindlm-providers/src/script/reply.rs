@@ -1,10 +1,10 @@
-//! What a program answers, in the form of promptfoo's provider responses.
+//! The answer of a program, in the form of promptfoo's provider responses.
 
 use kindlm_types::script::{ScriptAnswer, ScriptOutcome, ScriptValue};
 use kindlm_types::{FinishReason, Prompt, Reply, Usage, ecma};
 use serde_json::{Map, Value, json};
 
-/// What is read out of an answer; one that says more is kept for scripts to see.
+/// The keys of an answer that become part of the reply. An answer with other keys is stored whole, for scripts.
 const KNOWN: [&str; 9] = [
     "output",
     "error",
@@ -17,7 +17,8 @@ const KNOWN: [&str; 9] = [
     "guardrails",
 ];
 
-/// The reply of a program that is called so in messages, or why there is none.
+/// Converts the answer of a program to a reply, or returns the reason why that fails. `file` names the program in
+/// messages.
 pub(crate) fn of(file: &str, prompt: &Prompt, answer: &ScriptAnswer) -> Result<Reply, String> {
     let value = match &answer.outcome {
         ScriptOutcome::Returned(ScriptValue::Json(value)) => value.clone(),
@@ -81,7 +82,7 @@ fn of_object(file: &str, prompt: &Prompt, answer: &Map<String, Value>) -> Result
     })
 }
 
-/// A reply that says a value: a text as it is, anything else as JSON beside the value itself.
+/// Returns a reply for a value: a text as it is, any other value as JSON text beside the value itself.
 fn output(value: &Value) -> Reply {
     match value {
         Value::String(text) => Reply::text(text.as_str()),

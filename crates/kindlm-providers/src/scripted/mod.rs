@@ -1,4 +1,4 @@
-//! `scripted`: replies from a file, matched on the request.
+//! `scripted`: replies from a file, selected by conditions on the request.
 
 mod request;
 mod script;
@@ -28,21 +28,21 @@ pub static REGISTRATION: Registration = Registration {
     kind: Kind::Special(|config| Config::read(config).map(|_| ())),
 };
 
-/// The replies: a file, or a list.
+/// The scripted replies: a file, or a list.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "ScriptedConfig")]
 pub struct Config {
-    /// A YAML or JSON file with the replies, relative to the config file.
+    /// The YAML or JSON file with the replies, relative to the config file.
     #[serde(default)]
     pub file: Option<String>,
-    /// The replies themselves, instead of a file.
+    /// The list of replies, instead of a file.
     #[serde(default)]
     pub replies: Option<Vec<ScriptedReply>>,
 }
 
 impl Config {
-    /// Reads the configuration; says everything that is wrong with it.
+    /// Parses the configuration, or returns all its problems.
     pub fn read(config: &Value) -> Result<Self, Vec<Problem>> {
         let read: Self = serde_json::from_value(config.clone())
             .map_err(|err| vec![Problem::new("", err.to_string())])?;
@@ -63,43 +63,43 @@ impl Config {
     }
 }
 
-/// One reply, and the requests that get it.
+/// A scripted reply, and the requests that it answers.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScriptedReply {
-    /// The requests that get it; all of them, if absent.
+    /// The conditions on the request; by default the reply answers every request.
     #[serde(default)]
     pub when: When,
-    /// The number of uses in one conversation, before the next matching reply is used; no limit if absent.
+    /// The maximum number of uses in one conversation; then the next matching reply is used. No limit by default.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub times: Option<u32>,
-    /// The answer of the model.
+    /// The answer of the model, as text.
     #[serde(default)]
     pub text: Option<String>,
     /// The answer of the model, as JSON. In a reply to a judge's question, `mark` is added to an object without it.
     #[serde(default, deserialize_with = "present")]
     pub json: Option<Value>,
-    /// The tools that the model calls.
+    /// The tool calls of the model.
     #[serde(default)]
     pub tool_calls: Vec<ScriptedCall>,
-    /// The vector, for a request that asks for one.
+    /// The vector, for an embedding request.
     #[serde(default)]
     pub embedding: Option<Vec<f64>>,
-    /// The model's refusal, in words.
+    /// The text of the model's refusal.
     #[serde(default)]
     pub refusal: Option<String>,
-    /// Tokens; none, if absent.
+    /// The token counts; none by default.
     #[serde(default)]
     pub usage: ScriptedUsage,
-    /// Why the model stopped; `tool_calls`, `refusal` or `stop`, as fits, if absent.
+    /// The finish reason; by default `tool_calls`, `refusal` or `stop`, depending on the reply.
     #[serde(default)]
     pub finish_reason: Option<FinishReason>,
-    /// The latency in milliseconds: the runner waits for it, and reports exactly this.
+    /// The latency in milliseconds. The runner waits that long, and reports exactly this value.
     #[serde(default)]
     #[schemars(range(min = 0, max = 86_400_000))]
     pub latency_ms: u32,
-    /// The failure, instead of an answer.
+    /// The error, instead of an answer.
     #[serde(default)]
     pub error: Option<ScriptedError>,
 }
@@ -108,30 +108,30 @@ pub struct ScriptedReply {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScriptedCall {
-    /// The tool's name.
+    /// The name of the tool.
     pub name: String,
-    /// The arguments; `{}` if absent.
+    /// The arguments; `{}` by default.
     #[serde(default, deserialize_with = "present")]
     pub arguments: Option<Value>,
-    /// Arguments that are not JSON, to see what a suite makes of them.
+    /// Arguments that are not JSON, to test how the suite handles them.
     #[serde(default)]
     pub malformed_arguments: Option<String>,
-    /// The id of the call; `call_0`, `call_1` and so on through the conversation, if absent.
+    /// The id of the call; by default `call_0`, `call_1` and so on through the conversation.
     #[serde(default)]
     pub id: Option<String>,
 }
 
-/// Tokens of a reply.
+/// The token counts of a reply.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScriptedUsage {
-    /// Tokens of the prompt; not counted if absent.
+    /// The tokens of the prompt; not counted by default.
     #[serde(default)]
     pub input_tokens: Option<u64>,
-    /// Tokens of the answer; not counted if absent.
+    /// The tokens of the answer; not counted by default.
     #[serde(default)]
     pub output_tokens: Option<u64>,
-    /// All tokens; input plus output, if absent.
+    /// All tokens; input plus output by default.
     #[serde(default)]
     pub total_tokens: Option<u64>,
     /// The part of the input tokens that was read from the prompt cache.
@@ -139,34 +139,34 @@ pub struct ScriptedUsage {
     pub cached_input_tokens: Option<u64>,
 }
 
-/// A failure instead of an answer.
+/// An error instead of an answer.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScriptedError {
-    /// The kind of obstacle; if absent, that of the status, or `server`.
+    /// The kind of error; by default that of the status, or `server`.
     #[serde(default)]
     pub kind: Option<ProviderErrorKind>,
     /// The HTTP status.
     #[serde(default)]
     #[schemars(range(min = 300, max = 599))]
     pub status: Option<u16>,
-    /// The answer of the provider.
+    /// The error message of the provider.
     #[serde(default)]
     pub message: Option<String>,
-    /// Whether the request is sent again; as the status and the kind say, if absent.
+    /// True if the request is retried; by default, the status and the kind decide.
     #[serde(default)]
     pub retryable: Option<bool>,
-    /// The wait that the provider demands, in milliseconds.
+    /// The wait before a retry that the provider demands, in milliseconds.
     #[serde(default)]
     pub retry_after_ms: Option<u64>,
 }
 
-/// A value that is there, even if it is `null`.
+/// Deserializes a value as present, even if it is `null`.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
-/// What is wrong with replies that are well-formed, with pointers into the list.
+/// Returns the problems of well-formed replies, with pointers into the list.
 fn check(replies: &[ScriptedReply]) -> Vec<Problem> {
     if replies.is_empty() {
         return vec![Problem::new("", "the list of replies is empty")];
@@ -188,7 +188,7 @@ fn check_one(reply: &ScriptedReply) -> Option<Problem> {
         ("error", reply.error.is_some()),
     ];
     let given: Vec<&str> = says.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
-    // Text may come with tool calls; everything else stands alone.
+    // Text may be combined with tool calls; all other kinds exclude each other.
     match given[..] {
         [] => Some(Problem::new("", "the reply says nothing").with_help(
             "give one of `text`, `json`, `toolCalls`, `refusal`, `embedding` and `error`",

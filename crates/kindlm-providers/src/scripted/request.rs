@@ -1,4 +1,4 @@
-//! Which requests a scripted reply is for.
+//! The conditions that select a scripted reply.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,31 +9,32 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Conditions on a request; all that are given must hold. Texts are compared with their case.
+/// The conditions on a request; all given conditions must hold. Texts are compared case-sensitively.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct When {
-    /// The request is for this model, or one of these.
+    /// The model of the request, or a list of models.
     #[serde(default)]
     pub model: OneOrMany,
-    /// The last user message, or the text to embed, contains this, or all of these.
+    /// A text in the last user message or the text to embed. Of a list, all texts must be there.
     #[serde(default)]
     pub contains: OneOrMany,
-    /// The last user message, or the text to embed, is this, but for white space around it.
+    /// The whole last user message or text to embed, without surrounding white space.
     #[serde(default)]
     pub equals: Option<String>,
-    /// The system message contains this, or all of these.
+    /// A text in the system message. Of a list, all texts must be there.
     #[serde(default)]
     pub system_contains: OneOrMany,
-    /// Some message of the conversation contains this; with several, each is in some message.
+    /// A text in any message of the conversation. Of a list, each text must be in some message.
     #[serde(default)]
     pub conversation_contains: OneOrMany,
-    /// Whether results of tools have come since the last user message, or of which tool.
+    /// True for requests with tool results since the last user message, false for those without; or the names of
+    /// tools.
     ///
-    /// If absent: any request, except that a reply with `toolCalls` is only for requests without results.
+    /// By default any request matches, but a reply with `toolCalls` only matches requests without results.
     #[serde(default)]
     pub tool_result: Option<ToolResult>,
-    /// A result of a tool since the last user message contains this; with several, each is in some result.
+    /// A text in a tool result since the last user message. Of a list, each text must be in some result.
     #[serde(default)]
     pub tool_result_contains: OneOrMany,
 }
@@ -42,28 +43,28 @@ pub struct When {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OneOrMany(pub Vec<String>);
 
-/// A condition on the results of tools since the last user message.
+/// A condition on the tool results since the last user message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolResult {
-    /// There are some, or there are none.
+    /// True if there must be results; false if there must be none.
     Present(bool),
-    /// There is one of each of these tools.
+    /// Each of these tools must have a result.
     Of(OneOrMany),
 }
 
-/// A request, as the conditions see it.
+/// The parts of a request that the conditions test.
 #[derive(Debug)]
 pub(super) struct Request<'a> {
     pub(super) model: &'a str,
     pub(super) messages: &'a [Message],
     /// The last user message, or the text to embed.
     pub(super) last_user: &'a str,
-    /// The results of tools since then.
+    /// The tool results since the last user message.
     results: Vec<&'a Message>,
 }
 
 impl<'a> Request<'a> {
-    /// A request for an answer.
+    /// Returns the view of a chat request.
     pub(super) fn chat(prompt: &'a Prompt) -> Self {
         let messages = &prompt.messages[..];
         let last = messages.iter().rposition(|it| it.role == Role::User);
@@ -76,12 +77,12 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// A request for a vector.
+    /// Returns the view of an embedding request.
     pub(super) fn embedding(model: &'a str, text: &'a str) -> Self {
         Self { model, messages: &[], last_user: text, results: Vec::new() }
     }
 
-    /// Tells conversations apart: by the model and the messages before the model's first.
+    /// Returns a hash that identifies the conversation: its model, and the messages before the first of the model.
     pub(super) fn conversation(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.model.hash(&mut hasher);
@@ -94,12 +95,12 @@ impl<'a> Request<'a> {
         hasher.finish()
     }
 
-    /// How many tools were called so far.
+    /// Returns the number of tool calls so far.
     pub(super) fn calls(&self) -> usize {
         self.messages.iter().map(|it| it.tool_calls.len()).sum()
     }
 
-    /// The last message, for people.
+    /// Returns the last message, for error messages.
     pub(super) fn last_message(&self) -> String {
         let (who, text) = match self.messages.last() {
             None => ("text to embed", self.last_user),
@@ -115,7 +116,7 @@ impl<'a> Request<'a> {
 }
 
 impl When {
-    /// The first condition that does not hold, in words. `calls_tools` is whether the reply has tool calls.
+    /// Describes the first condition that does not hold. `calls_tools` is true if the reply has tool calls.
     pub(super) fn unmet(&self, request: &Request<'_>, calls_tools: bool) -> Option<String> {
         let Request { model, messages, last_user, results } = request;
         if !self.model.0.is_empty() && !self.model.0.iter().any(|it| it == model) {
@@ -167,7 +168,7 @@ impl When {
     }
 }
 
-/// The beginning of a text, on one line.
+/// Returns the beginning of a text, on one line.
 pub(super) fn shorten(text: &str, most: usize) -> String {
     let mut short: String = text.chars().take(most).collect();
     if short.len() < text.len() {
@@ -198,7 +199,7 @@ impl<'de> Deserialize<'de> for ToolResult {
     }
 }
 
-/// Reads one text, a list of texts and, where allowed, a boolean; says so when it finds something else.
+/// Deserializes a text, a list of texts and, if allowed, a boolean, with a clear error for other types.
 struct TextsVisitor {
     allow_bool: bool,
 }

@@ -1,4 +1,4 @@
-//! A list of replies, and how often each was given.
+//! A list of scripted replies, with counts of their uses.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -15,32 +15,32 @@ use serde::Deserialize;
 use super::request::Request;
 use super::{Config, ScriptedError, ScriptedReply, check};
 
-/// How many replies that did not fit are explained in an error.
+/// The maximum number of unmatched replies that an error explains.
 const MOST_EXPLAINED: usize = 8;
 
-/// Replies, matched on requests in order.
+/// An ordered list of replies; the first match answers a request.
 ///
-/// The same requests get the same replies, whatever runs beside them: `times` is counted for each
-/// conversation apart, and a conversation is known by its model and the messages that open it.
+/// The same requests get the same replies, whatever runs concurrently: `times` is counted for each conversation
+/// separately. A conversation is identified by its model and its opening messages.
 #[derive(Debug)]
 pub struct Script {
-    /// Where the replies come from, for messages.
+    /// The source of the replies, for messages.
     source: String,
     replies: Vec<ScriptedReply>,
-    /// How often a reply with `times` was given, by conversation and index.
+    /// The number of uses of replies with `times`, by conversation and index.
     given: Mutex<HashMap<(u64, usize), u32>>,
 }
 
-/// An answer and how long it takes.
+/// A scripted answer with its latency.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer<T> {
-    /// The answer, or the failure that the script wants.
+    /// The answer, or the scripted error.
     pub result: Result<T, ProviderError>,
-    /// How long it takes.
+    /// The latency.
     pub latency: Duration,
 }
 
-/// What a file with replies may hold.
+/// The document of a replies file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -48,7 +48,7 @@ struct Document {
 }
 
 impl Script {
-    /// Reads the replies of a configuration, from its file if it names one.
+    /// Loads the replies of a configuration, from its file if it names one.
     pub fn load(config: &Config, files: &dyn Files) -> Result<Self, Vec<Problem>> {
         if let Some(replies) = &config.replies {
             return Ok(Self::new("`replies`", replies.clone()));
@@ -73,26 +73,26 @@ impl Script {
             .collect())
     }
 
-    /// A script of these replies; `source` says where they come from, for messages.
+    /// Creates a script of these replies; `source` describes their origin in messages.
     pub fn new(source: impl Into<String>, replies: Vec<ScriptedReply>) -> Self {
         Self { source: source.into(), replies, given: Mutex::default() }
     }
 
-    /// The reply to a prompt.
+    /// Returns the reply to a prompt.
     pub fn reply(&self, provider: &str, prompt: &Prompt) -> Answer<Reply> {
         let request = Request::chat(prompt);
         let chosen = self.choose(provider, &request, |it| it.embedding.is_none());
         answer(provider, chosen, |it| as_reply(it, &request))
     }
 
-    /// The vector of a text.
+    /// Returns the embedding of a text.
     pub fn embedding(&self, provider: &str, model: &str, text: &str) -> Answer<Vec<f64>> {
         let request = Request::embedding(model, text);
         let chosen = self.choose(provider, &request, |it| it.embedding.is_some());
         answer(provider, chosen, |it| it.embedding.clone().unwrap_or_default())
     }
 
-    /// The first reply that fits and is not used up; counts it.
+    /// Selects the first matching reply that is not used up, and counts the use.
     fn choose(
         &self,
         provider: &str,
@@ -144,10 +144,10 @@ impl Script {
     }
 }
 
-/// Reads a list of replies, or a mapping with a list `replies`.
+/// Parses a list of replies, or a mapping with a list `replies`.
 fn parse(file: &str, text: &str) -> Result<Vec<ScriptedReply>, String> {
     let is_json = file.rsplit('.').next().is_some_and(|it| it.eq_ignore_ascii_case("json"));
-    // Which of the two it is decides which error is worth showing.
+    // The shape of the document decides which parse error is reported.
     match (shape(is_json, text)?, is_json) {
         (Shape::Nothing, _) => Err("the file is empty; a list of replies is expected".to_owned()),
         (Shape::List, true) => serde_json::from_str(text).map_err(|err| err.to_string()),
@@ -161,7 +161,7 @@ fn parse(file: &str, text: &str) -> Result<Vec<ScriptedReply>, String> {
     }
 }
 
-/// What a document is, from far away.
+/// The top-level shape of a document.
 enum Shape {
     Nothing,
     List,
@@ -224,7 +224,7 @@ fn as_reply(reply: &ScriptedReply, request: &Request<'_>) -> Reply {
         () if reply.refusal.is_some() => FinishReason::Refusal,
         () => FinishReason::Stop,
     });
-    // What stands in for a judge is written before the mark of its question is known.
+    // A reply to a judge's question needs the mark of that question.
     let json = || Some(with_mark(&reply.json.as_ref()?.to_string(), request.last_user));
     let text = reply.text.clone().or_else(json);
     Reply {

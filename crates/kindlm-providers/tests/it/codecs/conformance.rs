@@ -1,4 +1,4 @@
-//! What the original does on the same input, and where we differ on purpose.
+//! The original's results on the same input, and our intended differences.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const ONE_TURN: &str =
     "results of parallel calls belong into one turn, as the vendor's own guide has it";
 const NOBODY: &str = "where no model has said anything there is no answer, not an empty one";
 
-/// Every vector that we answer differently, and why.
+/// The vectors with intentionally different results, and the reasons.
 const DIFFERENT: &[(&str, &str)] = &[
     // Requests.
     ("anthropic-req-toolloopempty", ONE_TURN),
@@ -72,7 +72,7 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("gemini-err-error-null", "the message shows the body"),
 ];
 
-/// What is not a codec's to answer: tested with the transport and with the MCP client.
+/// Returns true for vectors that no codec answers. The tests of the transport and of the MCP client cover them.
 fn is_elsewhere(vector: &Value) -> bool {
     let op = vector["input"]["op"].as_str().unwrap();
     vector["input"]["provider"] == "mcp" || op == "transport-error" || op == "retry"
@@ -103,7 +103,7 @@ fn providers_agree_but_where_they_differ_on_purpose() {
     );
 }
 
-/// Runs a vector, and says where the answers differ.
+/// Runs a vector, and returns the differences.
 fn run(vector: &Value) -> Vec<String> {
     let (input, expect) = (&vector["input"], &vector["expect"]);
     let provider = input["provider"].as_str().unwrap();
@@ -150,7 +150,7 @@ fn compare(ours: &Value, theirs: &Value) -> Vec<String> {
     }
 }
 
-/// A request with the values that the original was given for its variables.
+/// Returns a request with the values of the vector's environment variables.
 fn sent(request: &HttpRequest) -> Value {
     let headers: BTreeMap<&str, String> = request
         .headers
@@ -171,7 +171,7 @@ fn sent(request: &HttpRequest) -> Value {
     json!({"method": method, "url": request.url, "headers": headers, "body": request.json()})
 }
 
-/// A reply in the original's words.
+/// Returns a reply in the original's format.
 fn read(reply: &kindlm_types::Reply) -> Value {
     let finish = match reply.finish_reason {
         FinishReason::Stop => "stop",
@@ -206,7 +206,7 @@ fn compare_error(err: &ProviderError, expect: &Value) -> Vec<String> {
     if !kinds.contains(&err.kind) {
         differences.push(format!("kind {:?} for {}", err.kind, expect["code"]));
     }
-    // Ours may say what to do behind the vendor's own words.
+    // Our message may add advice after the vendor's message.
     if !err.message.starts_with(expect["message"].as_str().unwrap()) {
         differences.push(format!("message `{}` for {}", err.message, expect["message"]));
     }
@@ -250,7 +250,7 @@ fn commands_speak_the_same_protocol() {
 
 const KNOWN: &str = "the price is known";
 
-/// Models whose price we know and the original does not.
+/// Models whose price is known to us but not to the original.
 const PRICED: &[(&str, &str)] = &[
     ("openai-gpt-4", KNOWN),
     ("openai-gpt-5", KNOWN),

@@ -1,9 +1,9 @@
-//! Exchanges of every provider: prompt and request, response and reply.
+//! Recorded exchanges of every provider: prompt and request, response and reply.
 //!
-//! They follow the vendors' published references and the answers that their servers are known to give; keys and
-//! accounts are made up. An exchange is `src/<id>/exchanges/<name>.json`: `config`, `prompt` → `request`, `response` → `reply` or
-//! `error`; or `embed` → `request`, `response` → `vector`. With `KINDLM_BLESS` set, what the codec makes of
-//! prompt and response is written into the file: read it then.
+//! They follow the vendors' published references and known server answers; keys and accounts are invented. An
+//! exchange is `src/<id>/exchanges/<name>.json`: `config`, `prompt` → `request`, `response` → `reply` or `error`; or
+//! `embed` → `request`, `response` → `vector`. With `KINDLM_BLESS` set, the test writes the codec's results into the
+//! file; review them then.
 
 use std::path::{Path, PathBuf};
 
@@ -13,13 +13,13 @@ use serde_json::{Map, Value, json};
 
 use super::{codec, normal, prompt, raw, response, shown};
 
-/// What the exchanges of a provider must show.
+/// The cases that the exchanges of each provider must cover.
 const SHOWS: [&str; 5] = ["text", "tool call", "usage", "refusal or filter", "error"];
 
-/// What a provider's API does not have.
+/// The cases that a provider's API does not have.
 const ABSENT: &[(&str, &str)] = &[("ollama", "refusal or filter")];
 
-/// All exchanges of a provider, by file.
+/// Returns all exchanges of a provider, by file.
 pub(super) fn of(provider: &str) -> Vec<(PathBuf, Value)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(provider).join("exchanges");
     let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
@@ -37,7 +37,7 @@ pub(super) fn of(provider: &str) -> Vec<(PathBuf, Value)> {
         .collect()
 }
 
-/// Fills in what the codec makes of an exchange.
+/// Returns an exchange with the codec's results.
 pub(super) fn play(provider: &str, exchange: &Value) -> Value {
     let codec = codec(provider, &exchange["config"]);
     let mut played = exchange.as_object().unwrap().clone();
@@ -68,7 +68,7 @@ fn put(played: &mut Map<String, Value>, key: &str, result: Result<Value, Provide
     };
 }
 
-/// A response as an exchange has it: `status`, and `body` (JSON) or `text`.
+/// Converts the response of an exchange: `status`, and `body` (JSON) or `text`.
 fn answer(written: &Value) -> HttpResponse {
     let status = written["status"].as_u64().map_or(200, |it| u16::try_from(it).unwrap());
     match &written["text"] {
@@ -77,7 +77,7 @@ fn answer(written: &Value) -> HttpResponse {
     }
 }
 
-/// A request as an exchange has it: variables are shown as `$NAME`.
+/// Converts a request to the format of exchanges, with environment variables as `$NAME`.
 pub(super) fn written(request: &HttpRequest) -> Value {
     let headers: Map<String, Value> = request
         .headers
@@ -145,7 +145,7 @@ fn shows(exchange: &Value, what: &str) -> bool {
     }
 }
 
-/// Whatever a server sends, a codec answers or says why not.
+/// A codec answers any response with a reply or an error.
 #[test]
 fn no_answer_makes_a_codec_panic() {
     let hostile = [

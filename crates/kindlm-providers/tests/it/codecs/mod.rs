@@ -1,4 +1,4 @@
-//! The codecs: what is written and read, without a network.
+//! Tests of the codecs, without a network.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a test fails")]
 
@@ -14,7 +14,7 @@ use kindlm_providers::{Codec, HttpResponse, Kind, find};
 use kindlm_types::{Prompt, Reply};
 use serde_json::{Value, json};
 
-/// The codec of a provider.
+/// Returns the codec of a provider.
 fn codec(provider: &str, config: &Value) -> Box<dyn Codec> {
     match find(provider).expect(provider).kind {
         Kind::Http(make) => make(config).expect("a good configuration"),
@@ -22,7 +22,7 @@ fn codec(provider: &str, config: &Value) -> Box<dyn Codec> {
     }
 }
 
-/// A codec with the configuration that most tests want.
+/// Returns a codec with the default configuration of the tests.
 fn usual(provider: &str) -> Box<dyn Codec> {
     let config = match provider {
         "http" => json!({"url": "http://h/api"}),
@@ -36,7 +36,7 @@ fn prompt(value: Value) -> Prompt {
     serde_json::from_value(value).expect("a prompt")
 }
 
-/// A prompt that only says "hi".
+/// Returns a prompt with the user message "hi".
 fn hi() -> Prompt {
     prompt(json!({"model": "m-1", "messages": [{"role": "user", "content": "hi"}]}))
 }
@@ -49,7 +49,7 @@ fn raw(status: u16, body: &str) -> HttpResponse {
     HttpResponse { status, headers: Vec::new(), body: body.as_bytes().to_vec() }
 }
 
-/// A reply, as far as the codec fills it in.
+/// Returns the parts of a reply that the codec sets.
 fn shown(reply: &Reply) -> Value {
     let mut shown = json!({
         "text": reply.text, "toolCalls": reply.tool_calls, "usage": reply.usage,
@@ -67,13 +67,13 @@ fn shown(reply: &Reply) -> Value {
     shown
 }
 
-/// Numbers without a distinction between `1` and `1.0`, as JavaScript has them.
+/// Normalizes numbers as in JavaScript, where `1` equals `1.0`.
 fn normal(value: &Value) -> Value {
     match value {
         Value::Number(number) => number.as_f64().map_or(Value::Null, |it| json!(it)),
         Value::Array(list) => list.iter().map(normal).collect(),
         Value::Object(object) => object.iter().map(|(key, it)| (key.clone(), normal(it))).collect(),
-        // What stands for a variable is another text in every process.
+        // The mark of an environment variable has a random part, so it differs in every process.
         Value::String(text) if text.contains("{{env.") => {
             let plain = |part: &str| match part.rsplit_once(':') {
                 Some((name, nonce)) if name.contains("{{env.") && nonce.len() == 32 => {

@@ -1,6 +1,7 @@
-//! The examples in the pages of the providers with a codec are tests.
+//! Runs the examples in the documentation pages of the providers with a codec.
 //!
-//! `yaml providers` configures; `json prompt` → `json request`; `json response` → `json reply` or `json error`.
+//! `yaml providers` is a configuration; `json prompt` → `json request`; `json response` → `json reply` or `json
+//! error`.
 
 use kindlm_providers::{Kind, REGISTRY};
 use kindlm_testing::examples;

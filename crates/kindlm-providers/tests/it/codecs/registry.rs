@@ -1,4 +1,4 @@
-//! What holds for every provider.
+//! Rules that every provider must follow.
 
 use kindlm_providers::{Kind, REGISTRY, built_in, find, shorthand};
 use schemars::SchemaGenerator;
@@ -152,7 +152,7 @@ fn a_codec_shows_no_header_value_when_it_is_printed() {
     assert!(!format!("{codec:?}{request:?}").contains("very-secret"));
 }
 
-/// Where each API is told the form of the answer, and what it is told; `None` for an API that knows no such thing.
+/// The place and form of the response format in each API; `None` for an API without structured output.
 #[test]
 fn every_codec_asks_for_structured_output_where_its_api_has_it() {
     let schema = json!({
@@ -168,7 +168,7 @@ fn every_codec_asks_for_structured_output_where_its_api_has_it() {
         ("anthropic", Some("/tools/0/input_schema")),
         ("cohere", Some("/response_format/json_schema")),
         ("gemini", Some("/generationConfig/responseSchema")),
-        // The body is the user's own template.
+        // The user's template defines the body.
         ("http", None),
         ("mistral", Some("/response_format/json_schema/schema")),
         ("ollama", Some("/format")),
@@ -195,7 +195,7 @@ fn every_codec_asks_for_structured_output_where_its_api_has_it() {
         let plain = codec.encode(&super::hi()).unwrap().json().into_owned();
         assert_eq!(plain.pointer(place), None, "{id}: only where it is asked for");
     }
-    // Anthropic answers through a tool that it must call.
+    // Anthropic returns structured output through a forced tool.
     let body = super::usual("anthropic").encode(&asked).unwrap().json().into_owned();
     let name = &body["tools"][0]["name"];
     let expected = json!({"type": "tool", "name": name, "disable_parallel_tool_use": true});

@@ -1,4 +1,4 @@
-//! Weak points of the original that must not come back, each by name.
+//! Regression tests for known weak points of the original, by number.
 
 use kindlm_providers::pricing;
 use kindlm_types::{ActionStatus, Event, ProviderErrorKind as Kind, Usage};
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::{codec, hi, prompt, raw, response, usual};
 
-/// Weak point 13: the wait that a vendor asks for stood in a header, and was looked up in the body. The codec
-/// leaves it to the transport, which reads headers, and says only that a retry is worth it.
+/// Weak point 13: the original looked for the wait in the body, but vendors send it in a header. The codec only marks
+/// the error as retryable, because the transport reads headers.
 #[test]
 fn a_rate_limit_is_retried_by_its_header() {
     let body = json!({"error": {"message": "slow down", "retry_after": 3}});
@@ -39,7 +39,7 @@ fn a_dated_model_has_the_price_of_the_longest_name() {
     );
 }
 
-/// Weak point 28: an unknown price is unknown, so that a budget cannot pass on it.
+/// Weak point 28: an unknown price stays unknown, so that no budget passes because of it.
 #[test]
 fn an_unknown_price_is_none_and_a_local_model_costs_nothing() {
     for (provider, model) in [
@@ -72,7 +72,7 @@ fn a_template_escapes_its_values() {
     assert_eq!(request.body, json!({"u": said, "all": [{"role": "user", "content": said}]}));
 }
 
-/// Weak point 29: answers of tools lost the id of their call.
+/// Weak point 29: tool results lost the ids of their calls.
 #[test]
 fn an_answer_of_a_tool_keeps_its_id() {
     let prompt = prompt(json!({"model": "m", "messages": [
@@ -87,7 +87,7 @@ fn an_answer_of_a_tool_keeps_its_id() {
     }
 }
 
-/// Weak point 30: reasoning models refuse `max_tokens` and a temperature of one's own.
+/// Weak point 30: reasoning models refuse `max_tokens` and any temperature except their default.
 #[test]
 fn reasoning_models_are_asked_as_they_want_it() {
     let params = json!({"temperature": 0.2, "maxTokens": 64, "topP": 0.5, "seed": 7});
@@ -105,7 +105,7 @@ fn reasoning_models_are_asked_as_they_want_it() {
     }
 }
 
-/// Weak point 30: structured output was not asked for.
+/// Weak point 30: the original did not request structured output.
 #[test]
 fn every_vendor_gets_the_form_of_the_answer() {
     let schema = json!({"type": "object", "properties": {"score": {"type": "number"}}, "required": ["score"]});
@@ -125,7 +125,7 @@ fn every_vendor_gets_the_form_of_the_answer() {
     }
 }
 
-/// Provider, status, kind, whether it is worth a retry, and the body of errors as vendors send them.
+/// Error responses of vendors: provider, status, expected kind, retryable or not, and body.
 const ERRORS: &str = r#"
 openai    401 auth               no  {"error":{"message":"no","code":"invalid_api_key"}}
 openai    403 auth               no  {"error":{"message":"no","type":"insufficient_permissions"}}
@@ -158,7 +158,7 @@ http      504 server             yes {"error":"no"}
 http      200 malformed_response no  {"error":"no"}
 "#;
 
-/// Weak point 31: a provider's errors lost their kind on the way.
+/// Weak point 31: errors of a provider lost their kind.
 #[test]
 fn errors_keep_their_kind_and_their_words() {
     for line in ERRORS.trim().lines() {
@@ -172,7 +172,7 @@ fn errors_keep_their_kind_and_their_words() {
     }
 }
 
-/// Weak point 31: what cannot be read is an error that shows what came.
+/// Weak point 31: an unreadable answer is an error that shows its beginning.
 #[test]
 fn an_unreadable_answer_shows_its_beginning() {
     let long = format!("<html>{}", "x".repeat(500));
@@ -191,7 +191,7 @@ fn an_unreadable_answer_shows_its_beginning() {
     assert_eq!(err.message, "status 502 and a body that is not JSON: `<html>bad gateway`");
 }
 
-/// An address that answers with JSON of its own would keep every rule about what must not be said.
+/// An address that answers with unrelated JSON would pass every `not-contains` check.
 #[test]
 fn an_answer_in_which_no_model_speaks_is_an_error() {
     for provider in ["openai", "anthropic", "gemini", "mistral", "cohere", "ollama", "http"] {
@@ -213,7 +213,7 @@ fn an_answer_in_which_no_model_speaks_is_an_error() {
     }
 }
 
-/// A message without content keeps every rule about what must not be said; promptfoo counts it as a failure, too.
+/// A message without content would pass every `not-contains` check. promptfoo counts it as a failure, too.
 #[test]
 fn a_message_without_any_content_is_an_error() {
     let call = json!([{"id": "c", "function": {"name": "f", "arguments": "{}"}}]);
@@ -225,7 +225,7 @@ fn a_message_without_any_content_is_an_error() {
                     json!({"finish_reason": "ERROR_TOXIC", "message": message})
                 }
                 ("cohere", _) => json!({"finish_reason": "COMPLETE", "message": message}),
-                // It knows no other word for an answer that was cut.
+                // Ollama has no other finish reason for a cut answer.
                 ("ollama", "content_filter") => {
                     json!({"done_reason": "length", "message": message})
                 }
@@ -254,7 +254,7 @@ fn a_message_without_any_content_is_an_error() {
     }
 }
 
-/// A gateway that answers 200 and means an error.
+/// Some gateways report errors with status 200.
 #[test]
 fn an_error_with_status_200_is_an_error() {
     let body = json!({"error": {"message": "upstream failed", "code": 502}});
@@ -262,7 +262,7 @@ fn an_error_with_status_200_is_an_error() {
     assert_eq!((err.kind, err.retryable, err.status), (Kind::Server, true, Some(502)));
 }
 
-/// A path that leads nowhere is said to, and is no empty answer that passes every "must not contain".
+/// A path without a match is an error: an empty answer would pass every `not-contains` check.
 #[test]
 fn a_path_that_finds_nothing_is_an_error() {
     let codec = codec("http", &json!({"url": "http://h", "responsePath": "data.text"}));
@@ -276,7 +276,7 @@ fn a_path_that_finds_nothing_is_an_error() {
     assert_eq!(none.text, "");
 }
 
-/// Weak point 23: a space after the brace, as most JSON writers put it, made a tool call a text.
+/// Weak point 23: a space after the brace, as most JSON writers emit it, turned a tool call into text.
 #[test]
 fn a_protocol_line_may_have_a_space_after_its_brace() {
     let output = kindlm_providers::command::protocol::parse(
@@ -285,7 +285,7 @@ fn a_protocol_line_may_have_a_space_after_its_brace() {
     assert_eq!((output.tool_calls.len(), output.text.as_str()), (1, "ok"));
 }
 
-/// Arguments that are no object are not lost without a trace.
+/// Arguments that are not an object are preserved.
 #[test]
 fn odd_arguments_of_a_command_are_kept() {
     let line = r#"{"kindlm":"tool_call","name":"f","arguments":"{\"a\":1}"}"#;
@@ -293,7 +293,7 @@ fn odd_arguments_of_a_command_are_kept() {
     assert_eq!(output.tool_calls[0].malformed_arguments.as_deref(), Some("{\"a\":1}"));
 }
 
-/// A base address without a path is the usual mistake with a compatible server.
+/// A base address without a path is a common mistake with compatible servers.
 #[test]
 fn a_missing_v1_is_pointed_out() {
     let codec = codec("openai", &json!({"apiKeyEnv": "K", "baseUrl": "http://localhost:8000"}));
@@ -305,7 +305,7 @@ fn a_missing_v1_is_pointed_out() {
     );
 }
 
-/// Content that is no text was read as an empty answer, which passes every check of what must not be said.
+/// Content of a wrong type was read as an empty answer, which passes every `not-contains` check.
 #[test]
 fn content_of_a_wrong_type_is_an_error() {
     let openai = |content: &str| {
@@ -352,8 +352,8 @@ fn content_of_a_wrong_type_is_an_error() {
     assert!(usual("openai").decode(&hi(), &raw(200, &twice)).is_ok(), "an id decides nothing");
 }
 
-/// Provider, the part of an answer that cannot be read, and the error. The part was skipped, so that checks of what must
-/// not be called or said passed.
+/// Provider, unreadable part of an answer, and expected error. Such parts were skipped, so that negative checks
+/// passed wrongly.
 const LOST_PARTS: &str = r#"
 openai    {"tool_calls":{"id":"c","function":{"name":"pay"}}}        | `tool_calls` is an object, not a list
 openai    {"tool_calls":"pay()"}                                     | `tool_calls` is a text, not a list
@@ -407,7 +407,7 @@ fn a_part_that_cannot_be_read_is_an_error() {
     }
 }
 
-/// Calls that stand beside something else were skipped with it.
+/// A call was skipped if other content was beside it.
 #[test]
 fn a_call_beside_other_parts_is_read() {
     let called = |name: &str| json!({"name": name, "arguments": "{}"});
@@ -424,7 +424,7 @@ fn a_call_beside_other_parts_is_read() {
     }
 }
 
-/// `?` excused a list of another form, and marks of a failed call were not read.
+/// With `?`, a list in another format was ignored, and failure marks of calls were not read.
 #[test]
 fn calls_of_an_agent_are_read_or_refused() {
     let path = json!({"url": "http://h", "responsePath": "text", "toolCallsPath": "calls?"});
@@ -465,7 +465,7 @@ fn calls_of_an_agent_are_read_or_refused() {
     }
 }
 
-/// Half a surrogate pair in a good answer was called no JSON, with the advice to check the address.
+/// Half of a surrogate pair in a good answer was reported as "not JSON", with the advice to check the address.
 #[test]
 fn an_answer_that_is_not_json_says_why() {
     let answer = r#"{"choices":[{"finish_reason":"stop","message":{"content":"he\ud800llo"}}]}"#;
@@ -482,7 +482,7 @@ fn an_answer_that_is_not_json_says_why() {
     }
 }
 
-/// A negative count was taken for 0 tokens, and an absurd one for all the money in the world.
+/// A negative count was read as 0 tokens, and an implausibly large one as real, with an enormous cost.
 #[test]
 fn a_count_of_tokens_that_cannot_be_is_none() {
     for (prompt, completion, total, expected) in [

@@ -1,4 +1,4 @@
-//! Agents: what they are told, and that they end.
+//! Tests of agent processes: their input, and their end.
 #![cfg(unix)]
 
 use std::sync::Arc;
@@ -37,7 +37,7 @@ fn client() -> Client {
     Client::new(&Map::new(), &NoFiles, ClientOptions::new(env(), std::env::temp_dir())).unwrap()
 }
 
-/// What an agent answers to each text, the error that ended it, and what is left.
+/// Runs a conversation, and returns the agent's replies, the error that ended it, and the agent's end.
 async fn talk(
     start: &AgentStart,
     texts: &[&str],
@@ -152,7 +152,7 @@ async fn the_whole_group_ends_with_the_agent() {
     let gone = async |nap: &str| is_gone(&format!("sleep\u{0}{nap}")).await;
     let ready =
         format!("sleep {beside} & trap '' TERM; echo '{HELLO}'; read -r hello; read -r turn;");
-    // It is given up in the middle of a turn.
+    // Dropping the session in the middle of a turn ends all processes.
     let client = client();
     let start = agent(&format!("{ready} sleep {turn_1}"));
     let mut session = client.start_agent(&start).await.unwrap();
@@ -160,7 +160,7 @@ async fn the_whole_group_ends_with_the_agent() {
     assert!(tokio::time::timeout(Duration::from_millis(200), waiting).await.is_err());
     drop(session);
     assert!(gone(&beside).await && gone(&turn_1).await);
-    // It does not end when its stdin is closed.
+    // This agent keeps running after its stdin is closed.
     let start = agent(&format!("{ready} echo '{{\"kindlm\":\"result\"}}'; sleep {end_nap}"));
     let started = Instant::now();
     let (_, err, end) = talk(&start, &["hi"], LONG).await;
@@ -173,7 +173,7 @@ async fn the_whole_group_ends_with_the_agent() {
     assert!(gone(&beside).await && gone(&end_nap).await);
 }
 
-/// It could not end while nobody reads what it writes, and would have to be stopped.
+/// Unread output would block the agent at its end, and it would have to be killed.
 #[tokio::test]
 async fn an_agent_that_writes_much_at_its_end_ends_by_itself() {
     let start = agent(&format!(
@@ -242,7 +242,8 @@ async fn an_agent_gets_the_variables_and_the_folder_that_it_is_given() {
     assert!(lines.contains(&format!("TOKEN={KEY}").as_str()), "{lines:?}");
     assert!(!lines.iter().any(|it| it.starts_with("CARGO")), "{lines:?}");
     assert!(lines.contains(&"OWN=1"), "{lines:?}");
-    // What is around it may need all variables, and tells it itself which ones the agent gets; its line is one word.
+    // The wrapper command may need all variables, and decides which of them the agent gets. Its last argument is the
+    // agent's command line, as one word.
     start.folder = Some(AgentFolder {
         before: Some(
             "exec sh -c 'test -n \"$CARGO_PKG_NAME\" && exec env -i OWN=\"$OWN\" \"$@\"' x sh -c"
@@ -328,7 +329,7 @@ async fn known_agents_are_driven_in_their_own_protocol() {
     }
 }
 
-/// An agent of a known kind that writes these lines when it has read a message, and then waits.
+/// Returns an agent of a known kind that reads a message, writes these lines, and then runs `then`.
 fn recorded(kind: AgentKind, lines: &[&str], then: &str) -> AgentStart {
     let lines: Vec<String> = lines.iter().map(|it| format!("'{it}'")).collect();
     let script = format!("f() {{ read -r turn; printf '%s\\n' {}; {then}; }}; f", lines.join(" "));
@@ -356,7 +357,7 @@ async fn background_commands_are_awaited_within_the_turn() {
         recorded(AgentKind::ClaudeCode, &[INIT, &command, RESULT, ended, &again], "read -r end");
     let (replies, err, _) = talk(&start, &["hi"], LONG).await;
     assert_eq!((replies[0].text.as_str(), err), ("It has ended.", None));
-    // A server that goes on running does not take the answer away. Its call has no result, also when it is stopped.
+    // A server that keeps running does not delay the answer. Its call has no result, even after it is stopped.
     let call = r#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"c","name":"Bash","input":{"command":"serve","run_in_background":true}}]}}"#;
     let begun = r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"c","content":"running"}]},"tool_use_result":{"backgroundTaskId":"t"}}"#;
     let killed = r#"{"type":"system","subtype":"task_notification","task_id":"t","tool_use_id":"c","status":"stopped"}"#;
@@ -367,7 +368,7 @@ async fn background_commands_are_awaited_within_the_turn() {
     let events: Vec<Event> = replies[0].events.iter().chain(&end.events).cloned().collect();
     assert_eq!(Facts::of(&events).actions[0].state.as_str(), "pending");
     assert!(end.metadata["warnings"].to_string().contains("still running"), "{:?}", end.metadata);
-    // An agent that still works may change its answer.
+    // A subagent that still works may change the answer.
     let start = recorded(AgentKind::ClaudeCode, &[INIT, &other, RESULT], "read -r end");
     let (_, err, _) = talk(&start, &["hi"], short).await;
     assert_eq!(err.unwrap().kind, Kind::Timeout);
@@ -421,7 +422,7 @@ async fn the_file_of_a_codex_thread_is_found_in_its_home() {
     }
 }
 
-/// `sh` ends with 128 and the number of the signal.
+/// `sh` exits with 128 plus the signal number.
 #[tokio::test]
 async fn an_agent_whose_program_was_killed_has_not_ended_by_itself() {
     let start = agent(&format!(

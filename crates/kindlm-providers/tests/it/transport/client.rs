@@ -1,4 +1,4 @@
-//! The client: every provider of a suite behind one door.
+//! Tests of the client with every provider of a suite.
 
 use kindlm_providers::transport::TransportOptions;
 use kindlm_testing::mock::MockReply;

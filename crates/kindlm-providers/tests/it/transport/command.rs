@@ -1,4 +1,4 @@
-//! Commands: what they say, and that they end.
+//! Tests of commands: their output, and the end of all their processes.
 #![cfg(unix)]
 
 use std::path::Path;
@@ -15,7 +15,7 @@ fn spec(line: &str, timeout: Duration) -> CommandSpec {
     CommandSpec::new(line, timeout)
 }
 
-/// The arguments of a `sleep` that outlives the test and is not one of the same test elsewhere on the machine.
+/// Returns the argument of a long `sleep`, unique to this test process.
 pub(super) fn nap(seconds: u32) -> String {
     format!("{seconds}.{:07}", std::process::id())
 }
@@ -24,7 +24,7 @@ async fn output(line: &str) -> CommandOutput {
     run(&spec(line, LONG), &std::env::temp_dir()).await.unwrap()
 }
 
-/// Whether no process has this in its command line, or soon none has: a signal takes its time.
+/// Waits until no process has this text in its command line. A signal takes effect with a delay.
 pub(super) async fn is_gone(mark: &str) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < NEVER {
@@ -85,7 +85,7 @@ async fn protocol_lines_become_tool_calls() {
     assert_eq!(found.output_json, Some(json!({"b": 2})));
 }
 
-/// The original waited for grandchildren that held its pipes: 6.4 s for a timeout of 1 s.
+/// The original waited for grandchildren with open pipes: 6.4 s for a timeout of 1 s.
 #[tokio::test]
 async fn weak_point_14_a_timeout_ends_the_whole_group() {
     let nap = nap(3001);
@@ -272,7 +272,7 @@ async fn a_daemon_ends_with_the_command_that_started_it() {
         return;
     }
     let nap = nap(3009);
-    // The command ends when the daemon has begun.
+    // The command ends when the daemon has started.
     let folder = tempfile::tempdir().unwrap();
     let line = format!(
         "setsid sh -c 'touch begun; exec sleep {nap}' >/dev/null 2>&1 & until [ -e begun ]; do sleep 0.01; done"

@@ -1,4 +1,4 @@
-//! The vectors of the original that are about carrying requests rather than writing them.
+//! The original's vectors for the transport of requests.
 
 use kindlm_providers::mcp;
 use kindlm_testing::mock::{MockReply, closed_address};
@@ -11,13 +11,13 @@ const VECTORS: &str = include_str!(concat!(
     "/../../fixtures/conformance/kindlm-core/providers.jsonl"
 ));
 
-/// Where ours differs on purpose, and why.
+/// The vectors with intentionally different results, and the reasons.
 const DIFFERENT: [(&str, &str); 1] = [(
     "openai-err-network",
     "ours says what is wrong with the connection, and tries again: networks recover more often than servers",
 )];
 
-/// What came of a vector, in the original's words.
+/// The result of a vector, in the original's terms.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     code: Option<&'static str>,
@@ -90,7 +90,7 @@ async fn transport_vectors_agree() {
     assert_eq!(differing, DIFFERENT.map(|(id, _)| id));
 }
 
-/// The original posts the arguments with a body of its own; ours sends the same arguments in a real call.
+/// The original posts the arguments with a body of its own; ours sends the same arguments in a real MCP call.
 #[test]
 fn mcp_vectors_agree_on_the_arguments() {
     let mut ran = 0;
@@ -106,7 +106,7 @@ fn mcp_vectors_agree_on_the_arguments() {
         prompt["toolChoice"] = Value::Null;
         let prompt: Prompt = serde_json::from_value(prompt).unwrap();
         let mut expected = vector["expect"]["body"]["arguments"].clone();
-        // An index says nothing that the order does not.
+        // The index repeats the order of the calls.
         for message in expected["messages"].as_array_mut().unwrap() {
             for call in
                 message.get_mut("toolCalls").and_then(Value::as_array_mut).into_iter().flatten()

@@ -1,11 +1,11 @@
-//! The examples in the pages of the providers that have no codec.
+//! Runs the examples in the documentation pages of the providers without a codec.
 
 use kindlm_providers::find;
 use kindlm_providers::scripted::Script;
 
 use super::*;
 
-/// The fenced blocks of a page with this info string.
+/// Returns the fenced blocks of a page with this info string.
 fn blocks<'a>(page: &'a str, info: &'a str) -> impl Iterator<Item = &'a str> {
     page.split("\n```").filter_map(move |block| block.strip_prefix(info)?.strip_prefix('\n'))
 }

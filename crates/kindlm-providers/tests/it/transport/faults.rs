@@ -1,4 +1,4 @@
-//! Everything that can go wrong on the wire, and what it is called then.
+//! Transport failures, and the error kinds that they cause.
 
 use std::time::Duration;
 
@@ -126,7 +126,7 @@ async fn a_server_without_tls_is_not_asked_again_for_it() {
 
 #[tokio::test]
 async fn a_server_that_stays_silent_is_given_up_before_the_timeout() {
-    // Connections are made, because the system queues them, but nobody speaks TLS on them.
+    // The system accepts connections into a queue, but no server answers the TLS handshake.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     let options = TransportOptions { connect_timeout: Duration::from_millis(100), ..options() };
@@ -152,7 +152,7 @@ async fn an_address_that_is_none_is_found_before_anything_is_sent() {
     }
 }
 
-/// The original cleared its timeout when the headers arrived.
+/// The original stopped its timeout when the headers arrived.
 #[tokio::test]
 async fn weak_point_11_the_timeout_covers_slow_bodies() {
     let timeout = Duration::from_millis(100);
@@ -164,7 +164,7 @@ async fn weak_point_11_the_timeout_covers_slow_bodies() {
     ] {
         let server = server();
         server.push_all([reply.clone(), reply.clone(), reply]);
-        // It waits longer for the body than this test may take.
+        // The server delays the body for longer than this test may take.
         let url = server.url();
         let called = tokio::time::timeout(NEVER / 2, call(&url, timeout));
         let err = called.await.unwrap().unwrap_err();
@@ -176,7 +176,7 @@ async fn weak_point_11_the_timeout_covers_slow_bodies() {
     }
 }
 
-/// The original reported every network error as `fetch failed`, and gave up at once.
+/// The original reported every network error as `fetch failed`, and did not retry.
 #[tokio::test]
 async fn weak_point_12_network_errors_are_typed_and_retried() {
     let server = server();

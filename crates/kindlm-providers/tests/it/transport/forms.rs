@@ -1,4 +1,4 @@
-//! The form of a judge's answer: a server that refuses one is asked for the next one, and only once.
+//! Tests of structured-output forms: after a refusal, the client uses the next form, and remembers it.
 
 use kindlm_providers::transport::Waits;
 use kindlm_testing::mock::{MockReply, MockRequest};
@@ -8,7 +8,7 @@ use super::*;
 
 const VERDICT: &str = r#"{"score":1}"#;
 
-/// The form in which a request asks for the answer.
+/// Returns the structured-output form of a request.
 fn form(request: &MockRequest) -> &'static str {
     let body = request.json();
     match (&body["response_format"]["type"], &body["tools"][0]["function"]["name"]) {
@@ -21,7 +21,7 @@ fn form(request: &MockRequest) -> &'static str {
     }
 }
 
-/// A server that answers requests of these forms with an error.
+/// Returns a server that answers requests with these forms with an error.
 fn refusing(refused: &'static [(&'static str, u16, &'static str)]) -> MockServer {
     MockServer::answering(move |request| {
         let form = form(request);
@@ -77,7 +77,7 @@ async fn the_form_that_a_server_refuses_is_asked_for_once() {
             assert!(told.starts_with("openai:m refuses"), "{told}");
             assert!(told.contains(&format!("`structuredOutput: {word}`")), "{told}");
         }
-        // Another model may know the form.
+        // Another model may support the form.
         let other = Backend::complete(&client, "openai", &judged("other"), LONG).await.unwrap();
         assert_eq!(other.attempts as usize, sent.len() - 1);
     }

@@ -1,4 +1,4 @@
-//! Many requests at once: limits, refusals, and providers that have had enough.
+//! Tests of concurrent requests: rate limits, refusals, and open circuits.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ fn at_once(concurrency: u32) -> Limits {
     Limits { concurrency: NonZeroU32::new(concurrency), ..Limits::default() }
 }
 
-/// Sends so many requests at the same time, each for a model.
+/// Sends concurrent requests, one for each listed model.
 async fn send(
     client: &Arc<Client>,
     models: impl IntoIterator<Item = &str>,
@@ -64,7 +64,7 @@ async fn waiting_for_its_turn_is_no_part_of_timeout_and_latency() {
         let server = MockServer::answering(slow).unwrap();
         let client = limited(&server, at_once(1));
         let started = Instant::now();
-        // The last one waits for the three before it.
+        // The last request waits for the three before it.
         for reply in send(&client, ["m-1"; 4], timeout).await {
             let reply = reply.map_err(|err| err.to_string())?;
             let took = Duration::from_secs_f64(reply.latency_ms / 1e3);
@@ -85,12 +85,12 @@ async fn a_rate_is_kept_and_binds_only_its_model() {
     let rate = Limits { rpm: NonZeroU32::new(300), ..Limits::default() };
     let client = limited(&server, rate);
     let started = Instant::now();
-    // 5 at once, and one each 200 ms.
+    // 5 requests start immediately, then one every 200 ms.
     for reply in send(&client, ["m-1"; 8], LONG).await {
         reply.unwrap();
     }
     assert!(started.elapsed() >= Duration::from_millis(550), "{:?}", started.elapsed());
-    // At that rate of one a minute it would take an hour.
+    // With the limit of `m-1`, one request per minute, this would take an hour.
     let client = limited(&server, Limits { rpm: NonZeroU32::new(1), ..Limits::default() });
     let started = Instant::now();
     for reply in send(&client, ["m-2"; 60], LONG).await {
@@ -99,7 +99,7 @@ async fn a_rate_is_kept_and_binds_only_its_model() {
     assert!(started.elapsed() < NEVER);
 }
 
-/// An answer takes 15 tokens in the mock's words; about 10 and the longest answer are reckoned with.
+/// The mock reports 15 tokens per answer. The rate limiter first reserves about 10 plus the longest possible answer.
 #[tokio::test]
 async fn tokens_are_settled_by_actual_use() {
     let server = server();
@@ -111,7 +111,7 @@ async fn tokens_are_settled_by_actual_use() {
     for _ in 0..8 {
         client.complete("openai", &limited, LONG).await.unwrap();
     }
-    // If the estimates counted, each but the first would have had to wait for ten seconds.
+    // If the estimates counted, each request after the first would wait for ten seconds.
     assert!(started.elapsed() < Duration::from_mins(1), "{:?}", started.elapsed());
     assert!(started.elapsed() >= Duration::from_millis(100), "{:?}", started.elapsed());
 }
@@ -172,7 +172,7 @@ async fn a_model_that_is_not_allowed_stops_only_itself() {
     assert_eq!(server.count(), 2);
 }
 
-/// What is scripted is sent nowhere, so that there is nothing to spare.
+/// Scripted replies go to no server, so the circuit never opens.
 #[tokio::test]
 async fn a_script_may_refuse_one_request_and_answer_the_next() {
     let client = client(json!({"scripted": {"replies": [
@@ -183,7 +183,7 @@ async fn a_script_may_refuse_one_request_and_answer_the_next() {
     assert_eq!(client.complete("scripted", &prompt("hi"), LONG).await.unwrap().text, "fine");
 }
 
-/// Calls that all fail the same way are not all sent: the circuit opens, and the rest fail with its cause.
+/// After repeated equal failures the circuit opens, and further calls fail with its cause without being sent.
 #[tokio::test]
 async fn a_provider_that_never_answers_is_not_asked_for_ever() {
     for (status, kind, calls, attempts) in [
@@ -219,7 +219,7 @@ async fn a_server_that_is_not_there_is_given_up_after_three_calls() {
     }
 }
 
-/// One answer shows that the model can answer: what fails later is the fault of one request.
+/// One answer shows that the model works: later failures concern single requests.
 #[tokio::test]
 async fn a_model_that_has_answered_is_asked_on() {
     let server = server();

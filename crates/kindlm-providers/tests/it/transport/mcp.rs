@@ -1,4 +1,4 @@
-//! MCP, against a real server.
+//! MCP tests against a real server.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 
 use super::*;
 
-/// A server with one tool for each thing that can happen.
+/// A server with one tool for each tested behaviour.
 struct Tools;
 
 impl rmcp::ServerHandler for Tools {

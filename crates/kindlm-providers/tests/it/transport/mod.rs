@@ -1,4 +1,4 @@
-//! The transport, the client and the providers that are reached without a codec.
+//! Tests of the transport, the client, and the providers without a codec.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod agent;
@@ -29,16 +29,16 @@ use kindlm_types::{
 };
 use serde_json::{Map, Value, json};
 
-/// The key that must never be seen.
+/// The key that must never appear in output.
 const KEY: &str = "sk-test-4f9a8c1d";
 
-/// Long enough for a busy machine.
+/// A timeout that is long enough for a busy machine.
 const LONG: Duration = Duration::from_mins(2);
 
-/// An event that takes longer than this counts as one that does not happen.
+/// A limit for durations: an event that takes longer counts as one that does not happen.
 const NEVER: Duration = Duration::from_mins(5);
 
-/// Runs a test whose times are multiples of a pace, more slowly if the machine could not keep up.
+/// Runs a test whose durations scale with a factor, and retries with larger factors on a slow machine.
 async fn at_some_pace(test: impl AsyncFn(u32) -> Result<(), String>) {
     let mut failure = String::new();
     for factor in [1, 5, 25] {
@@ -59,7 +59,7 @@ fn env() -> Env {
     })
 }
 
-/// Retries without the waiting.
+/// Returns a retry policy with almost no delay.
 fn quick() -> RetryPolicy {
     RetryPolicy {
         min_delay: Duration::from_millis(1),
@@ -81,7 +81,7 @@ fn transport() -> HttpTransport {
     HttpTransport::new(options()).unwrap()
 }
 
-/// A request as a codec would make it.
+/// Returns a request as a codec would encode it.
 fn request(url: &str) -> HttpRequest {
     HttpRequest {
         method: Method::Post,
@@ -95,7 +95,7 @@ fn request(url: &str) -> HttpRequest {
     }
 }
 
-/// Reads an answer as a codec would.
+/// Decodes an answer as a codec would.
 fn decode(response: &HttpResponse) -> Result<String, ProviderError> {
     let malformed = |what| ProviderError::new(ProviderErrorKind::MalformedResponse, "openai", what);
     let body: Value =
@@ -136,7 +136,7 @@ fn prompt(text: &str) -> Prompt {
     }
 }
 
-/// Files in memory.
+/// In-memory files.
 struct Memory(&'static [(&'static str, &'static str)]);
 
 impl Files for Memory {

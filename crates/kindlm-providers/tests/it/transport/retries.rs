@@ -1,4 +1,4 @@
-//! What is sent again, when, and how that is told.
+//! Tests of retries: their conditions, delays and reports.
 
 use std::time::{Duration, Instant};
 
@@ -116,7 +116,7 @@ async fn requests_to_one_provider_wait_together() {
             while server.count() == 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            // By now the first has been told to wait.
+            // By now the first request has received its `Retry-After`.
             tokio::time::sleep(closed / 4).await;
             let called = transport.call("openai", &request, LONG, &lane.ticket(0), decode).await;
             (called, started.elapsed())

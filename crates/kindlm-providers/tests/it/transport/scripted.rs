@@ -1,4 +1,4 @@
-//! Scripted replies: which request gets which, and how often.
+//! Tests of scripted replies: their conditions, and the counts of their uses.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ fn conversation(messages: Vec<Message>) -> Prompt {
     Prompt { messages, ..prompt("") }
 }
 
-/// A conversation in which a tool has answered.
+/// Returns a conversation that ends with a tool result.
 fn after_tool(tool: &str, result: &str) -> Prompt {
     let call = ToolCall {
         id: "c1".into(),

@@ -1,4 +1,4 @@
-//! No key is ever shown.
+//! Keys never appear in output.
 
 use kindlm_providers::limit::Lane;
 use kindlm_providers::transport::HttpTransport;
@@ -56,7 +56,7 @@ async fn a_key_that_a_provider_repeats_is_cut_out() {
     server.push(MockReply::error(401, &format!("Incorrect API key provided: {KEY}.")));
     let err = call(&server.url(), LONG).await.unwrap_err();
     assert!(err.message.contains("Incorrect API key provided: [redacted]; check"), "{err}");
-    // Also where the message is cut in the middle of it.
+    // The key is also redacted where truncation cuts the message within it.
     for before in (0..1_100).step_by(10) {
         let told = format!("{}{KEY}", "A".repeat(before));
         for body in [json!({"error": {"message": told}}).to_string(), format!("<p>{told}</p>")] {

@@ -1,4 +1,4 @@
-//! Models that share a client.
+//! Tests of models that share a client.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,7 +11,7 @@ fn prompt(model: &str) -> Prompt {
     from_value(json!({ "model": model, "messages": [Message::new(Role::User, "hi")] })).unwrap()
 }
 
-/// Five calls of a model that is asked one by one wait, and those of another do not wait with them.
+/// Five waiting calls of a sequential model do not delay the calls of another model.
 #[tokio::test(start_paused = true)]
 async fn calls_that_wait_for_their_turn_keep_no_place_from_others() {
     let providers = from_value(json!({ "scripted": { "replies": [

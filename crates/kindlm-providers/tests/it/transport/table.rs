@@ -1,7 +1,7 @@
-//! Everything that can go wrong between a prompt and a reply, in one table.
+//! A table of all failures between a prompt and a reply.
 //!
-//! `docs/reference/provider-errors.md` is made from it, and holds what is said word for word. `KINDLM_BLESS=1`
-//! rewrites the page; read what it wrote.
+//! It generates `docs/reference/provider-errors.md`, with the exact messages. `KINDLM_BLESS=1` rewrites the page;
+//! review the result.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,24 +17,24 @@ use kindlm_types::{BoxFuture, CommandOutput, CommandSpec};
 use super::tls::{ELSEWHERE_AUTHORITY, serve, serve_as_elsewhere};
 use super::*;
 
-/// How a failure comes about.
+/// The cause of a failure.
 enum Injected {
-    /// The answer to every request.
+    /// The server gives this answer to every request.
     Always(MockReply),
-    /// The answer to the first request; the next is answered well.
+    /// The server gives this answer to the first request; the next one succeeds.
     Once(MockReply),
-    /// A redirect to another server, which must not hear of it.
+    /// A redirect to another server, which must not receive the request.
     Elsewhere,
-    /// Asking this address.
+    /// The request goes to this address.
     At(String),
 }
 use Injected::{Always, At, Elsewhere, Once};
 
-/// What comes of it.
+/// The expected result.
 enum Expected {
-    /// An error, after so many attempts. Those that are worth a retry had three.
+    /// An error after this number of attempts: 3 if it is retryable.
     Fails(Kind, u32),
-    /// A reply, after so many attempts.
+    /// A reply after this number of attempts.
     Answers(u32),
 }
 use Expected::{Answers, Fails};
@@ -49,7 +49,7 @@ fn row(name: &'static str, injected: Injected, expected: Expected) -> Row {
     Row { name, injected, expected }
 }
 
-/// Long after every timeout of the table.
+/// A delay beyond every timeout of the table.
 const LATE: Duration = Duration::from_secs(30);
 
 fn statuses() -> Vec<Row> {
@@ -141,7 +141,7 @@ fn waits() -> Vec<Row> {
     ]
 }
 
-/// A slow machine takes a larger `factor`.
+/// Returns the rows about connections. A slow machine needs a larger `factor` for the delays.
 fn connections(factor: u32) -> Vec<Row> {
     let ok = || MockReply::text("ok");
     vec![
@@ -231,7 +231,7 @@ fn bodies() -> Vec<Row> {
     ]
 }
 
-/// A model that asks for these calls.
+/// Returns a model's answer with these calls.
 fn calling(calls: &Value) -> MockReply {
     MockReply::json(&json!({"choices": [
         {"message": {"content": null, "tool_calls": calls}, "finish_reason": "tool_calls"},
@@ -254,7 +254,7 @@ fn tool_calls() -> Vec<Row> {
     ]
 }
 
-/// What is told of a reply.
+/// Describes a reply for the page.
 fn told(reply: &Reply) -> String {
     let mut told = match reply.attempts {
         1 => "no error".to_owned(),
@@ -273,7 +273,7 @@ fn told(reply: &Reply) -> String {
     told
 }
 
-/// Hears what the client answers in a run.
+/// Records the client's answer in a run.
 struct Heard<'a>(&'a Client, Mutex<Option<Result<Reply, ProviderError>>>);
 
 impl Backend for Heard<'_> {
@@ -308,8 +308,8 @@ impl Backend for Heard<'_> {
     }
 }
 
-/// Runs a suite of one test, which expects nothing: gives back what the client answered, what the report says of it if
-/// it is an error, and the exit code.
+/// Runs a suite with one test without checks. Returns the client's answer, the report's message about an error, and
+/// the exit code.
 async fn run_of_one(
     client: &Client,
     timeout: Duration,
@@ -341,9 +341,9 @@ async fn run_of_one(
     (result, said, report.exit_status().code())
 }
 
-/// Gives back the row, the message, and the exit code of a run.
+/// Returns the row, the message, and the exit code of a run.
 ///
-/// A timeout may end before a busy machine has sent the request, so rows of timeouts are tried with longer ones, too.
+/// A timeout may expire before a busy machine has sent the request, so timeout rows are retried with longer ones.
 async fn run(row: Row) -> (Row, String, u8) {
     let (name, mut result) = (row.name, attempt(row, 1).await);
     for factor in [5, 25] {
@@ -356,7 +356,7 @@ async fn run(row: Row) -> (Row, String, u8) {
     result.unwrap_or_else(|failure| panic!("{name}: {failure}"))
 }
 
-/// True if the row ends in a timeout of the client. A server that answers 408 does so at once.
+/// Returns true if the row ends in a timeout of the client. A server answers 408 immediately.
 fn is_late(row: &Row) -> bool {
     matches!(row.expected, Fails(Kind::Timeout, _)) && row.name != "408"
 }
@@ -467,7 +467,7 @@ async fn every_failure_has_a_kind_and_a_clear_message() {
         std::fs::create_dir_all(Path::new(PAGE).parent().unwrap()).unwrap();
         std::fs::write(PAGE, &page).unwrap();
     }
-    // Elsewhere the system has other words for some of it.
+    // Other systems word some messages differently.
     if !cfg!(target_os = "linux") {
         return;
     }

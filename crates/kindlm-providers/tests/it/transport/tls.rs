@@ -1,6 +1,6 @@
-//! TLS, against a real server with a certificate of its own authority.
+//! TLS tests against a real server whose certificate has its own authority.
 //!
-//! The key beside the certificates belongs to no machine: it was made for this test.
+//! The key beside the certificates was generated for this test and belongs to no machine.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -13,22 +13,22 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::*;
 
-/// Signed the certificate of this machine.
+/// The authority that signed the certificate for this machine.
 const AUTHORITY: &[u8] = include_bytes!("tls/authority.pem");
 const SERVER: &[u8] = include_bytes!("tls/server.pem");
 const SERVER_KEY: &[u8] = include_bytes!("tls/server.key");
 
-/// Signed a certificate for `elsewhere.example`.
+/// The authority that signed the certificate for `elsewhere.example`.
 pub(super) const ELSEWHERE_AUTHORITY: &[u8] = include_bytes!("tls/elsewhere-authority.pem");
 const ELSEWHERE: &[u8] = include_bytes!("tls/elsewhere.pem");
 const ELSEWHERE_KEY: &[u8] = include_bytes!("tls/elsewhere.key");
 
-/// Answers every connection with `secret`, over TLS.
+/// Starts a TLS server that answers every connection with `secret`.
 pub(super) fn serve() -> SocketAddr {
     serve_with(SERVER, SERVER_KEY)
 }
 
-/// The same, with a certificate that is not for this machine.
+/// Starts the same server with a certificate for another machine.
 pub(super) fn serve_as_elsewhere() -> SocketAddr {
     serve_with(ELSEWHERE, ELSEWHERE_KEY)
 }
