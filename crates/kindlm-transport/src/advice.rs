@@ -1,11 +1,11 @@
-//! What to say about an answer that is an error: who said it, what, and what to do.
+//! Messages for error responses: the sender, the error, and advice.
 
 use kindlm_types::{ProviderError, ProviderErrorKind as Kind};
 use rustls::{CertificateError, Error as TlsError};
 
 use crate::HttpResponse;
 
-/// The message of an error that a codec has read from an answer of `host`.
+/// Returns the message for an error that a codec decoded from a response of `host`.
 ///
 /// `key` is the key of the provider's settings that holds the address.
 pub(super) fn explain(
@@ -28,13 +28,13 @@ fn said(host: &str, err: &ProviderError, status: u16) -> String {
         (None, Kind::MalformedResponse) => {
             format!("the answer of `{host}` cannot be used: {message}")
         }
-        // The body said nothing, so the codec speaks of the status.
+        // The body was unreadable, so the codec's message is only about the status.
         _ if message.starts_with("status ") => format!("`{host}` answered with {message}"),
         _ => format!("`{host}` answered with status {status}: {message}"),
     }
 }
 
-/// What to do, where the provider's own message tends not to say it.
+/// Returns advice for cases in which the provider's own message usually has none.
 fn advice(key: &str, err: &ProviderError, response: &HttpResponse) -> Option<String> {
     let kind = err.kind;
     let advice = match kind {
@@ -74,7 +74,7 @@ fn advice(key: &str, err: &ProviderError, response: &HttpResponse) -> Option<Str
     Some(advice.to_owned())
 }
 
-/// True if an answer that cannot be read is one of a model all the same.
+/// Returns true if an unreadable answer came from a model's API.
 fn is_of_a_model(message: &str) -> bool {
     [
         "the content of the message",
@@ -93,14 +93,14 @@ fn is_page(response: &HttpResponse) -> bool {
     response.header("content-type").is_some_and(|it| it.to_ascii_lowercase().contains("html"))
 }
 
-/// True if it is the beginning of something in JSON.
+/// Returns true if the body is truncated JSON.
 fn breaks_off(response: &HttpResponse) -> bool {
     let body = response.body.trim_ascii();
     let read = serde_json::from_slice::<serde::de::IgnoredAny>(body);
     !body.is_empty() && read.is_err_and(|err| err.is_eof())
 }
 
-/// Why a connection cannot be made secure, and what to do about it.
+/// Returns the reason for a TLS failure, with advice.
 pub(super) fn on_tls(err: &TlsError, key: &str) -> String {
     let address;
     let (reason, advice) = match err {
@@ -119,7 +119,7 @@ pub(super) fn on_tls(err: &TlsError, key: &str) -> String {
             "its certificate is not valid today",
             "check the clock of this machine; if it is right, the server needs a new certificate",
         ),
-        // webpki's word for it has no variant of its own.
+        // rustls has no variant for this webpki error.
         TlsError::InvalidCertificate(CertificateError::Other(why))
             if why.to_string().contains("CaUsedAsEndEntity") =>
         {

@@ -1,4 +1,4 @@
-//! The HTTP client: sends a request, reads the answer, and waits where a limit or a retry asks for it.
+//! The HTTP client: sends requests, reads the responses, and waits for limits and retries.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::secret::{Secrets, filled};
 use crate::tls::{self, CaError};
 use crate::{HttpRequest, HttpResponse, redirect};
 
-/// Sends HTTP requests.
+/// The HTTP transport.
 #[derive(Debug)]
 pub struct HttpTransport {
     options: TransportOptions,
@@ -24,19 +24,19 @@ pub struct HttpTransport {
     preparations: Preparations,
 }
 
-/// What came of a request that was answered.
+/// A decoded response, with the latency and the number of attempts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Called<T> {
-    /// What was read from the answer.
+    /// The value that `decode` returned.
     pub value: T,
-    /// From sending to the last byte of the answer, of the attempt that succeeded, in milliseconds.
+    /// The latency of the successful attempt, in milliseconds: from sending to the last byte of the response.
     pub latency_ms: f64,
-    /// How often it was sent.
+    /// The number of attempts.
     pub attempts: u32,
 }
 
 impl HttpTransport {
-    /// A transport that has not done anything yet.
+    /// Creates a transport. It connects on the first request.
     pub fn new(options: TransportOptions) -> Result<Self, CaError> {
         tls::check(options.ca_pem.as_deref())?;
         let slots =
@@ -45,11 +45,11 @@ impl HttpTransport {
         Ok(Self { options, client: OnceLock::new(), slots, preparations })
     }
 
-    /// Sends a request, again where that is worth it, and reads the answer with `decode`.
+    /// Sends a request, with retries, and reads the response with `decode`.
     ///
-    /// `timeout` covers one attempt, from connecting to the last byte of the answer; waiting in the lane of the
-    /// `ticket` is no part of it. `decode` sees every answer that is not a redirect, whatever its status; what
-    /// it calls worth a retry by its status is sent again.
+    /// `timeout` covers one attempt, from connecting to the last byte of the response. The wait for the rate limiter
+    /// of the `ticket` is not included. `decode` gets every response except redirects, with any status. The request
+    /// is retried if `decode` returns an error that is retryable by its status.
     pub async fn call<T>(
         &self,
         provider: &str,
@@ -71,7 +71,7 @@ impl HttpTransport {
                 .unwrap_or_else(|_| Err(fault.timeout(timeout)))?;
             let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
             let value = decode(&response).map_err(|err| {
-                // Before it is cut: half a key is a secret, too, and is not found.
+                // Redacts the response before the message is truncated: redaction would not find a part of a key.
                 let again = |of: &Secrets| decode(&of.without(&response)?).err();
                 let mut err = again(&prepared.secrets).or_else(|| again(&secrets)).unwrap_or(err);
                 err.status = err.status.or(Some(response.status));
@@ -90,7 +90,7 @@ impl HttpTransport {
         }
     }
 
-    /// One exchange, and another for each redirect that may be followed.
+    /// Makes one exchange, and one more for each redirect that may be followed.
     async fn exchange(
         &self,
         client: &reqwest::Client,
@@ -118,7 +118,7 @@ impl HttpTransport {
         ))
     }
 
-    /// Reads an answer, up to the limit.
+    /// Reads a response, up to the size limit.
     async fn read(
         &self,
         mut response: reqwest::Response,
@@ -147,7 +147,7 @@ impl HttpTransport {
         Ok(HttpResponse { status, headers, body })
     }
 
-    /// The next piece of an answer of which so many bytes are there.
+    /// Reads the next chunk of a response. `read` is the number of bytes so far, for messages.
     async fn chunk(
         &self,
         response: &mut reqwest::Response,
@@ -161,7 +161,7 @@ impl HttpTransport {
         }
     }
 
-    /// The one client, built when it is first needed.
+    /// Returns the shared HTTP client, which is built on first use.
     pub fn client(&self, provider: &str) -> Result<&reqwest::Client, ProviderError> {
         let built = self.client.get_or_init(|| tls::build(&self.options));
         built.as_ref().map_err(|message| {
@@ -175,7 +175,7 @@ impl HttpTransport {
         })
     }
 
-    /// Waits for a place among those that are on their way.
+    /// Waits for a slot of the concurrency limit.
     pub async fn slot(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
         match &self.slots {
             Some(slots) => slots.acquire().await.ok(),
@@ -183,7 +183,7 @@ impl HttpTransport {
         }
     }
 
-    /// The same for what is yet to begin: when the waits are ended, so is this one.
+    /// Waits for a slot of the concurrency limit, before a first attempt. Fails if the waits are stopped.
     pub async fn slot_unless_stopped(
         &self,
     ) -> Result<Option<tokio::sync::SemaphorePermit<'_>>, ProviderError> {
@@ -194,12 +194,12 @@ impl HttpTransport {
         }
     }
 
-    /// What attempts have to wait for.
+    /// Returns the retry policy, the stop handle and the concurrency limit of attempts.
     pub fn way(&self) -> Way<'_> {
         Way { retry: &self.options.retry, waits: &self.options.waits, slots: self.slots.as_ref() }
     }
 
-    /// How it behaves.
+    /// Returns the options.
     pub fn options(&self) -> &TransportOptions {
         &self.options
     }

@@ -1,4 +1,4 @@
-//! What went wrong on the way, in words that say what to do.
+//! Errors of the transport, with messages that include advice.
 
 use std::error::Error;
 use std::io;
@@ -10,17 +10,17 @@ use reqwest::{StatusCode, Url};
 use super::advice;
 use crate::HttpResponse;
 
-/// Makes the errors of one request. Names the host, never the whole address, which may hold a key.
+/// A factory for the errors of one request. Messages name only the host, because the full address may contain a key.
 #[derive(Debug)]
 pub struct Fault<'a> {
     provider: &'a str,
-    /// Where the request goes.
+    /// The address of the request.
     url: &'a Url,
-    /// The key of the provider that holds the address.
+    /// The key of the provider's settings that holds the address.
     key: &'static str,
 }
 
-/// Reads the address of a request; `key` is the key of the provider's settings that holds it.
+/// Parses the address of a request; `key` is the key of the provider's settings that holds it.
 pub fn address(provider: &str, key: &str, written: &str) -> Result<Url, ProviderError> {
     let problem = match Url::parse(written) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => return Ok(url),
@@ -37,23 +37,23 @@ pub fn address(provider: &str, key: &str, written: &str) -> Result<Url, Provider
 }
 
 impl<'a> Fault<'a> {
-    /// Errors of requests to `url`; `key` is the key of the provider's settings that holds it.
+    /// Creates the factory for requests to `url`; `key` is the key of the provider's settings that holds it.
     pub fn new(provider: &'a str, key: &'static str, url: &'a Url) -> Self {
         Self { provider, url, key }
     }
 
-    /// The host and the port.
+    /// Returns the host and the port.
     fn host(&self) -> String {
         let host = self.url.host_str().unwrap_or_default();
         self.url.port_or_known_default().map_or(host.to_owned(), |port| format!("{host}:{port}"))
     }
 
-    /// An error of this provider.
+    /// Returns an error of this provider.
     pub fn error(&self, kind: ProviderErrorKind, message: String) -> ProviderError {
         ProviderError::new(kind, self.provider, message)
     }
 
-    /// The attempt took too long.
+    /// Returns the error for an attempt that exceeded the timeout.
     pub fn timeout(&self, timeout: Duration) -> ProviderError {
         let message = format!(
             "no complete answer from `{}` within {} ms; if it needs longer, raise `defaults.timeoutMs` or `--timeout`",
@@ -63,7 +63,7 @@ impl<'a> Fault<'a> {
         self.error(ProviderErrorKind::Timeout, message).retryable().lost()
     }
 
-    /// The answer began, and then nothing came any more.
+    /// Returns the error for a response that began and then stalled.
     pub(super) fn stalled(&self, idle: Duration, read: usize) -> ProviderError {
         let message = format!(
             "the answer of `{}` stalled: nothing came for {} ms after {read} bytes; the provider, or a proxy on the way, holds it back",
@@ -73,13 +73,13 @@ impl<'a> Fault<'a> {
         self.error(ProviderErrorKind::Timeout, message).retryable().lost()
     }
 
-    /// The provider answered, and its answer is an error.
+    /// Adds advice to an error that the provider's response reports.
     pub(super) fn answered(&self, err: ProviderError, response: &HttpResponse) -> ProviderError {
         let message = advice::explain(&self.host(), self.key, &err, response);
         ProviderError { message, ..err }
     }
 
-    /// The request could not be sent, or no answer began.
+    /// Returns the error for a request that could not be sent or got no response.
     pub fn connection(&self, err: &reqwest::Error) -> ProviderError {
         let (host, key) = (self.host(), self.key);
         let message = match Cause::of(err, key) {
@@ -92,7 +92,7 @@ impl<'a> Fault<'a> {
             ),
             Cause::Tls(reason) => {
                 let message = format!("no secure connection to `{host}`: {reason}");
-                // A certificate does not get better by asking again.
+                // A retry cannot fix a certificate.
                 return self.error(ProviderErrorKind::Connection, message);
             }
             Cause::Other(_) if err.is_connect() && err.is_timeout() => format!(
@@ -112,13 +112,13 @@ impl<'a> Fault<'a> {
         let error = self.error(ProviderErrorKind::Connection, message);
         match Cause::of(err, key) {
             _ if err.is_builder() => error,
-            // It was sent, or at least begun.
+            // The request was sent, at least in part, so the provider may charge for it.
             Cause::Other(_) if !err.is_connect() => error.retryable().lost(),
             _ => error.retryable(),
         }
     }
 
-    /// The answer began and did not end well.
+    /// Returns the error for a response that broke off or could not be decoded.
     pub(super) fn body(&self, err: &reqwest::Error) -> ProviderError {
         let host = self.host();
         if chain(err)
@@ -139,29 +139,29 @@ impl<'a> Fault<'a> {
         self.error(ProviderErrorKind::Connection, message).retryable().lost()
     }
 
-    /// The answer is larger than allowed.
+    /// Returns the error for a response above the size limit.
     pub(super) fn too_large(&self, limit: u64) -> ProviderError {
         let message = format!(
             "the answer of `{}` is larger than {} MiB, the most that is read; is this a model's API?",
             self.host(),
-            // Tests set limits below a mebibyte; users do not.
+            // Rounded up for tests, which set limits below 1 MiB.
             limit.div_ceil(1024 * 1024),
         );
         self.error(ProviderErrorKind::MalformedResponse, message)
     }
 
-    /// A redirect that is not followed.
+    /// Returns the error for a redirect that is not followed.
     pub(super) fn redirect(&self, status: StatusCode, message: &str) -> ProviderError {
         let message = format!("`{}` {message}; set `{}` to the new address", self.host(), self.key);
         self.error(ProviderErrorKind::InvalidRequest, message).with_status(status.as_u16())
     }
 }
 
-/// Why a connection failed.
+/// The cause of a failed connection.
 enum Cause {
     Refused,
     Dns,
-    /// Why, and what to do about it.
+    /// A TLS failure: the reason, with advice.
     Tls(String),
     Other(String),
 }
@@ -184,12 +184,12 @@ impl Cause {
     }
 }
 
-/// The causes of an error. The error itself knows the whole address, so it is never shown.
+/// Returns the causes of an error, without the error itself, whose text contains the full address.
 fn chain<'a>(err: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     causes(err.source())
 }
 
-/// An error and its causes.
+/// Returns an error and its causes.
 pub fn causes<'a>(
     first: Option<&'a (dyn Error + 'static)>,
 ) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
@@ -203,13 +203,13 @@ fn io_error<'a>(err: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     err.downcast_ref::<io::Error>()
 }
 
-/// The TLS error inside an I/O error, which may be wrapped in others that `source` steps over.
+/// Finds the TLS error inside an I/O error. It may be nested in wrappers that `source` skips.
 fn tls_error(io: &io::Error) -> Option<&rustls::Error> {
     let inner = io.get_ref()?;
     inner.downcast_ref().or_else(|| tls_error(inner.downcast_ref()?))
 }
 
-/// The innermost cause, in words; without numbers, which differ between systems.
+/// Returns the text of the innermost cause, without error numbers, which differ between systems.
 fn root(err: &reqwest::Error) -> String {
     match chain(err).last() {
         Some(it) => {

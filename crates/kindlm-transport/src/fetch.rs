@@ -1,18 +1,18 @@
-//! Requests of users' scripts: sent once, without keys, redirects not followed.
+//! HTTP requests of users' scripts: one attempt, without keys or redirects.
 
 use std::time::Duration;
 
 use super::HttpTransport;
 use super::fault::causes;
 
-/// What came back for a request of a script: status, headers in order, and the body.
+/// The response to a script's request: status, headers in order, and body.
 pub type Fetched = (u16, Vec<(String, String)>, Vec<u8>);
 
 impl HttpTransport {
-    /// Sends one request as it is. Nothing is added to it: no key, no retry, no redirect.
+    /// Sends one request unchanged: no key, no retry, no redirect.
     ///
-    /// `timeout` covers everything up to the last byte of the answer, which may have at most `max_body` bytes. The
-    /// error is a sentence.
+    /// `timeout` covers everything up to the last byte of the response. The response may have at most `max_body`
+    /// bytes. The error is a sentence.
     pub async fn fetch(
         &self,
         (method, url): (&str, &str),

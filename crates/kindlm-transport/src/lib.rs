@@ -1,8 +1,8 @@
-//! Carries requests to a model's API and answers back: one HTTP client, deadlines, limits and retries.
+//! The HTTP transport of model APIs: one HTTP client, timeouts, rate limits and retries.
 //!
-//! Codecs say what to send and what an answer means; only the transport resolves the names of environment
-//! variables, and only the transport waits. Nothing is built before the first request. Without the feature `http` there
-//! are the types of [requests](HttpRequest) and [responses](HttpResponse) alone.
+//! Codecs define requests and interpret responses. Only the transport resolves the names of environment variables,
+//! and only the transport waits. The HTTP client is built on the first request. Without the feature `http`, the crate
+//! has only the types of [requests](HttpRequest) and [responses](HttpResponse).
 
 #[cfg(feature = "http")]
 mod advice;

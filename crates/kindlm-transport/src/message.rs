@@ -1,11 +1,11 @@
-//! Requests and responses of HTTP, as codecs write and read them.
+//! The HTTP requests and responses of codecs.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde_json::Value;
 
-/// A method of HTTP.
+/// An HTTP method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Method {
     /// `GET`.
@@ -21,18 +21,18 @@ pub enum Method {
     Delete,
 }
 
-/// The value of a header. Secrets are named here and resolved by the transport only.
+/// The value of a header. Secrets are stored by name; only the transport resolves them.
 #[derive(Clone, PartialEq, Eq)]
 pub enum HeaderValue {
-    /// Sent as it is.
+    /// A value that is sent unchanged.
     Literal(String),
-    /// Sent as it is, and kept out of everything that is shown: the transport's own, made where a mark stood.
+    /// A value that is sent unchanged and never shown. The transport creates it when it replaces a mark.
     Secret(String),
-    /// `prefix` and the value of an environment variable.
+    /// A `prefix` followed by the value of an environment variable.
     FromEnv {
-        /// Such as `Bearer `.
+        /// The text before the value, such as `Bearer `.
         prefix: &'static str,
-        /// The variable's name.
+        /// The name of the variable.
         variable: String,
     },
 }
@@ -40,7 +40,7 @@ pub enum HeaderValue {
 impl fmt::Debug for HeaderValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // A literal in a config file may be a secret that should not be there.
+            // A literal in a config file may be a misplaced secret.
             Self::Literal(_) => f.write_str("Literal(…)"),
             Self::Secret(_) => f.write_str("Secret(…)"),
             Self::FromEnv { prefix, variable } => write!(f, "FromEnv({prefix}${variable})"),
@@ -48,32 +48,32 @@ impl fmt::Debug for HeaderValue {
     }
 }
 
-/// A request, without secrets.
+/// An HTTP request, without secrets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HttpRequest {
-    /// How.
+    /// The method.
     pub method: Method,
-    /// Where. Never contains a key.
+    /// The address. It never contains a key.
     pub url: String,
-    /// Headers, in order.
+    /// The headers, in order.
     pub headers: Vec<(String, HeaderValue)>,
     /// The body; `Null` for none.
     pub body: Value,
-    /// True if a body that is a text is sent as it is, and not as JSON.
+    /// True if a text body is sent unchanged, not as JSON.
     pub is_text: bool,
-    /// What stands for the values of environment variables in the URL, in literal headers and in the body.
+    /// The placeholders of environment variables in the URL, in literal headers and in the body.
     pub marks: Vec<EnvMark>,
     /// The key of the provider's settings that holds the address, for messages. `None` means `baseUrl`.
     pub address_key: Option<&'static str>,
 }
 
 impl HttpRequest {
-    /// The key of the provider's settings that holds the address, for messages.
+    /// Returns the key of the provider's settings that holds the address, for messages.
     pub fn address_key(&self) -> &'static str {
         self.address_key.unwrap_or("baseUrl")
     }
 
-    /// What the body says, however it is sent: the JSON of a text that is some, or the body as it is.
+    /// Returns the body as JSON. A text body that is JSON is parsed.
     pub fn json(&self) -> Cow<'_, Value> {
         let written = self.body.as_str().filter(|_| self.is_text);
         let read = written.and_then(|text| serde_json::from_str(text).ok());
@@ -81,29 +81,28 @@ impl HttpRequest {
     }
 }
 
-/// A text in a request that stands for the value of an environment variable, and for nothing else there. Only the
-/// transport knows the value.
+/// A unique placeholder in a request for the value of an environment variable. Only the transport knows the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvMark {
-    /// The text.
+    /// The text of the placeholder.
     pub mark: String,
-    /// The variable's name.
+    /// The name of the variable.
     pub variable: String,
 }
 
-/// A response, whole.
+/// A complete HTTP response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpResponse {
     /// The status.
     pub status: u16,
-    /// Headers with lower-case names, in order.
+    /// The headers with lower-case names, in order.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
 }
 
 impl HttpResponse {
-    /// The first header of that (lower-case) name.
+    /// Returns the first header with this (lower-case) name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }

@@ -1,4 +1,4 @@
-//! How the transport behaves.
+//! The options of the transport.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,43 +7,43 @@ use std::time::Duration;
 use crate::retry::RetryPolicy;
 use crate::waits::Waits;
 
-/// Looks up an environment variable.
+/// A function that looks up an environment variable.
 pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// The largest answer that is read, in bytes, unless set otherwise: 32 MiB.
+/// The default size limit of a response body, in bytes: 32 MiB.
 pub const MAX_BODY: u64 = 32 * 1024 * 1024;
 
-/// How long a connection may take to be made, unless set otherwise, with TLS and all.
+/// The default timeout for a connection, including TLS: 30 seconds.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long an answer that has begun may pause, unless set otherwise.
+/// The default limit for a pause within a response: 1 minute.
 pub const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How the transport behaves.
+/// The options of the transport.
 #[derive(Clone)]
 pub struct TransportOptions {
-    /// Looks up the environment variables that requests name.
+    /// The look-up of the environment variables in requests.
     pub env: Env,
-    /// When to send again.
+    /// The retry policy.
     pub retry: RetryPolicy,
-    /// Certificates to trust besides the system's, in PEM.
+    /// The certificates to trust in addition to the system's, in PEM.
     pub ca_pem: Option<Vec<u8>>,
-    /// The largest answer that is read, in bytes after decompression.
+    /// The size limit of a response body, in bytes after decompression.
     pub max_body: u64,
-    /// How long a connection may take to be made, however long the request may take.
+    /// The timeout for a connection, independent of the request timeout.
     pub connect_timeout: Duration,
-    /// How long an answer that has begun may pause, however long the request may take.
+    /// The limit for a pause within a response, independent of the request timeout.
     pub idle_timeout: Duration,
-    /// True if `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are honoured.
+    /// True to use the proxies of `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`.
     pub system_proxy: bool,
-    /// Ends the waits for turns and retries, and hears of long ones.
+    /// The handle that ends waits for rate limiters and retries, and reports long waits.
     pub waits: Waits,
-    /// How many requests may be on their way at once, to all providers together; any number if absent.
+    /// The maximum number of concurrent requests to all providers together; unlimited if absent.
     pub concurrency: Option<usize>,
 }
 
 impl TransportOptions {
-    /// The usual behaviour, with this environment.
+    /// Creates options with default behaviour and this environment.
     pub fn new(env: Env) -> Self {
         Self {
             env,

@@ -1,4 +1,4 @@
-//! What the requests to one address have in common: worked out for the first of them, and kept for the rest.
+//! The shared parts of requests to one address, computed for the first request and cached for the rest.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,20 +14,20 @@ use super::secret::{Secrets, resolve};
 use super::{Env, HttpRequest, Method};
 use crate::HeaderValue;
 
-/// Everything of a request but its method and its body.
+/// A prepared request: everything except the method and the body.
 pub(super) struct Prepared {
-    /// The address as it is written.
+    /// The address as written in the request.
     written: String,
-    /// The headers as the codec names them.
+    /// The headers of the codec, with secrets by name.
     named: Vec<(String, HeaderValue)>,
     pub(super) url: Url,
-    /// With the values of the secrets, and with what every request has.
+    /// The headers with the values of the secrets, and the default headers.
     headers: HeaderMap,
     pub(super) secrets: Secrets,
 }
 
 impl Prepared {
-    /// Fails, before anything is sent, if a variable is not set or the address is none.
+    /// Prepares a request. Fails, before anything is sent, if a variable is not set or the address is invalid.
     fn new(provider: &str, request: &HttpRequest, env: &Env) -> Result<Self, ProviderError> {
         let (mut headers, secrets) = resolve(provider, &request.headers, &**env)?;
         let url = address(provider, request.address_key(), &request.url)?;
@@ -40,7 +40,7 @@ impl Prepared {
         self.written == request.url && self.named == request.headers
     }
 
-    /// The request, to this address or to where it was redirected.
+    /// Returns the request, to this address or to that of a redirect.
     pub(super) fn request(&self, url: &Url, asked: &HttpRequest) -> Request {
         let method = match asked.method {
             Method::Get => reqwest::Method::GET,
@@ -56,7 +56,7 @@ impl Prepared {
             return request;
         }
         request.headers_mut().entry(CONTENT_TYPE).or_insert(JSON);
-        // The same text as `to_string` makes, which writes it through `fmt` at twice the price.
+        // `to_vec` writes the same text as `to_string`, in half the time.
         let is_plain = Some(body).filter(|_| asked.is_text).and_then(Value::as_str);
         if let Some(text) = is_plain {
             *request.body_mut() = Some(Body::from(text.to_owned()));
@@ -70,13 +70,13 @@ impl Prepared {
 
 const JSON: RawValue = RawValue::from_static("application/json");
 
-/// The last preparation of each provider. Nearly all requests to a provider go to one address with the same headers;
-/// where they do not, each is prepared anew.
+/// The last preparation of each provider. Nearly all requests to a provider have the same address and headers;
+/// otherwise each request is prepared anew.
 #[derive(Default)]
 pub(super) struct Preparations(Mutex<HashMap<String, Arc<Prepared>>>);
 
 impl Preparations {
-    /// What is the same for all requests like this one.
+    /// Returns the preparation for a request: the cached one if the address and headers are the same.
     pub(super) fn of(
         &self,
         provider: &str,
@@ -94,7 +94,7 @@ impl Preparations {
 }
 
 impl fmt::Debug for Preparations {
-    /// Without anything that is in them: the headers hold keys.
+    /// Shows no content, because the headers hold keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Preparations").finish_non_exhaustive()
     }

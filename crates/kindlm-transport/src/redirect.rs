@@ -1,23 +1,23 @@
-//! Where a redirect may lead.
+//! The rules for following redirects.
 //!
-//! Requests carry a key and a private conversation. So a redirect is followed to the
-//! same scheme, host and port only, and only where the request stays what it is: 307 and 308 repeat it,
-//! while 301, 302 and 303 would turn a `POST` into a `GET`.
+//! Requests carry a key and a private conversation. So a redirect is followed only to the same scheme, host and port,
+//! and only if it does not change the request: 307 and 308 repeat it, while 301, 302 and 303 would turn a `POST` into
+//! a `GET`.
 
 use reqwest::header::LOCATION;
 use reqwest::{StatusCode, Url};
 
 use crate::Method;
 
-/// How many redirects are followed for one request.
+/// The maximum number of redirects for one request.
 pub(super) const MOST: usize = 5;
 
-/// True if this is a redirect, rather than 300 or 304, which are answers.
+/// Returns true for a redirect status. The statuses 300 and 304 count as answers.
 pub(super) fn is_one(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-/// The address to go to, or why not.
+/// Returns the target of a redirect, or the reason why it is not followed.
 pub(super) fn follow(
     from: &Url,
     method: Method,

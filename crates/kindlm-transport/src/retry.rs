@@ -1,4 +1,4 @@
-//! When to send a request again, and how long to wait before.
+//! Retries of requests, and the waits before them.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime};
@@ -10,31 +10,32 @@ use super::{Asked, WaitReason, Waits};
 use crate::HttpResponse;
 use crate::limit::{Permit, Ticket};
 
-/// When to send a request again.
+/// The rules for retries.
 ///
-/// The wait before retry `n` (from 0) is random between [`min_delay`](Self::min_delay) and
-/// `base_delay × 2ⁿ`, at most [`max_delay`](Self::max_delay): exponential backoff with full jitter. If the
-/// provider says how long to wait, that is waited instead; if that is longer than [`max_retry_after`](Self::max_retry_after),
-/// nothing is sent until then, and what would be sent fails at once. So does what would be sent to a model that has refused
-/// everything for [`max_silence`](Self::max_silence).
+/// The wait before retry `n` (from 0) is random between [`min_delay`](Self::min_delay) and `base_delay × 2ⁿ`, at most
+/// [`max_delay`](Self::max_delay): exponential backoff with full jitter.
+///
+/// A wait that the provider requests takes precedence. If it is longer than
+/// [`max_retry_after`](Self::max_retry_after), no request is sent until then, and calls fail immediately. Calls also
+/// fail immediately for a while if the model has refused every request for [`max_silence`](Self::max_silence).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How often a failed request is sent again, at most.
+    /// The maximum number of retries of a request.
     pub max_retries: u32,
     /// The shortest wait.
     pub min_delay: Duration,
-    /// The upper end of the first wait.
+    /// The upper limit of the first wait.
     pub base_delay: Duration,
-    /// The longest wait that is not the provider's wish.
+    /// The longest wait that the provider did not request.
     pub max_delay: Duration,
-    /// The longest wait that is the provider's wish.
+    /// The longest requested wait that is accepted.
     pub max_retry_after: Duration,
-    /// How long a model may refuse every request (429, 503, 529) before the others are given up.
+    /// The longest time in which a model may refuse every request (429, 503, 529) before calls fail.
     pub max_silence: Duration,
 }
 
 impl Default for RetryPolicy {
-    /// Two retries, after 250 ms to 30 s; a provider may ask for a minute, and a model refuse everything for three.
+    /// Allows two retries, after 250 ms to 30 s each. Limits a requested wait to 1 minute, and refusals to 3 minutes.
     fn default() -> Self {
         Self {
             max_retries: 2,
@@ -48,12 +49,12 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Nothing is sent twice.
+    /// Returns a policy without retries.
     pub fn never() -> Self {
         Self { max_retries: 0, ..Self::default() }
     }
 
-    /// The error of a provider that asks for a longer wait than there is patience.
+    /// Returns the error for a requested wait that is too long.
     fn too_long(&self, err: ProviderError, wait: Duration) -> ProviderError {
         let message = format!(
             "{}; it asks to wait {} s, and at most {} s are waited: try again later, `kindlm test --resume` sends what is missing",
@@ -64,26 +65,26 @@ impl RetryPolicy {
         ProviderError { message, retryable: false, ..err }
     }
 
-    /// The error of a model that has refused everything for so long.
+    /// Returns the error for a model that has refused every request for too long.
     fn given_up(err: ProviderError, silence: Duration) -> ProviderError {
         let message = format!(
             "{}; it has refused every request for {} s: try again later, `kindlm test --resume` sends what is missing",
             err.message,
             silence.as_secs(),
         );
-        // The refusals of long are the reason, and not what the last one asks for.
+        // The long series of refusals is the reason for this error, not the last requested wait.
         ProviderError { message, retryable: false, retry_after: None, ..err }
     }
 
-    /// How far refusals may be apart that follow each other: nobody waits longer than half of it before asking again.
+    /// Returns the longest gap within a series of refusals. A refused request waits at most half of it.
     fn apart(&self) -> Duration {
         self.max_retry_after.max(self.max_delay).saturating_mul(2)
     }
 
-    /// The wait before a retry; `chance` is from 0 to 1.
+    /// Returns the wait before a retry; `chance` is a random number from 0 to 1.
     fn delay(&self, retry: u32, retry_after: Option<Duration>, chance: f64) -> Duration {
         if let Some(asked) = retry_after {
-            // A little later than asked, so that requests that were refused together come back one by one.
+            // The jitter spreads requests that were refused together.
             return asked + (asked / 10).min(self.min_delay).mul_f64(chance);
         }
         let factor = 2_u32.saturating_pow(retry);
@@ -92,28 +93,29 @@ impl RetryPolicy {
     }
 }
 
-/// What attempts have to wait for, besides their turn in the lane.
+/// The conditions of an attempt, in addition to its rate limiter.
 #[derive(Clone, Copy)]
 pub struct Way<'a> {
-    /// When to send again.
+    /// The retry policy.
     pub retry: &'a RetryPolicy,
-    /// Ends the waits, and hears of long ones.
+    /// The handle that ends waits, and reports long ones.
     pub waits: &'a Waits,
-    /// How many requests of all lanes may be on their way at once.
+    /// The concurrency limit over all rate limiters.
     pub slots: Option<&'a Semaphore>,
 }
 
 impl Way<'_> {
-    /// Waits for a place on the way, which is free again when the permits are dropped; after `attempts` that failed.
+    /// Waits until the rate limiter and the concurrency limit admit an attempt; dropping the permits frees them.
+    /// `attempts` is the number of failed attempts before.
     ///
-    /// A stop ends the wait in the lane, which may be long. Where there is no such wait the request is sent all the
-    /// same: whoever has begun shall finish.
+    /// A stop ends the wait for the rate limiter, which may be long. An attempt that is past the rate limiter is
+    /// still made, so that calls that have begun can finish.
     pub(crate) async fn begin<'a>(
         &'a self,
         ticket: &'a Ticket<'_>,
         attempts: u32,
     ) -> Result<(Permit<'a>, Option<SemaphorePermit<'a>>), NotBegun> {
-        // First the lane, so that those who have to wait there keep no place from others.
+        // The rate limiter comes first, so that waiting requests occupy no slot.
         let permit = tokio::select! {
             biased;
             permit = ticket.enter(attempts) => {
@@ -122,7 +124,7 @@ impl Way<'_> {
             () = self.waits.stopped() => return Err(NotBegun::Stopped),
         };
         let slot = match self.slots {
-            // It is never closed; if it were, there would be no bound.
+            // The semaphore is never closed.
             Some(slots) => slots.acquire().await.ok(),
             None => None,
         };
@@ -130,18 +132,18 @@ impl Way<'_> {
     }
 }
 
-/// Why a request was not begun.
+/// The reason why a request was not sent.
 pub(crate) enum NotBegun {
-    /// The waits were ended.
+    /// The waits were stopped.
     Stopped,
-    /// The lane is shut.
+    /// The circuit is open, or the requested wait is too long.
     Refused(ProviderError),
 }
 
-/// Makes attempts until one succeeds or no further one is worth it; says how many there were.
+/// Retries `attempt` until it succeeds or a retry is pointless, and returns the number of attempts.
 ///
-/// Each attempt waits for its turn in the lane. An error that is not `retryable` ends it; so does one whose
-/// `attempts` is 0: nothing was sent. When the waits are ended, the last error stays.
+/// Each attempt first waits for the rate limiter. An error that is not `retryable` ends the retries. So does an error
+/// with 0 `attempts`, because nothing was sent. If the waits are stopped, the last error is returned.
 pub async fn with_retries<T, F>(
     way: Way<'_>,
     ticket: &Ticket<'_>,
@@ -211,16 +213,16 @@ where
     }
 }
 
-/// Nothing was sent, and it may be sent later.
+/// Returns the error for a request that was not sent because of a stop. It may be sent later.
 pub(crate) fn stopped_before() -> ProviderError {
     let message = "not sent: stopped while waiting for its turn";
     let err = ProviderError::new(ProviderErrorKind::Overloaded, "", message).retryable();
     ProviderError { attempts: 0, ..err }
 }
 
-/// The last error, and why there is no later one.
+/// Returns the last error, with the note that a stop prevented the retry.
 fn stopped_after(err: ProviderError, ticket: &Ticket<'_>) -> ProviderError {
-    // What was set aside for the next attempt would count beside what the last one may have cost.
+    // The reserve for the retry must not stay in addition to the possible cost of the last attempt.
     if err.may_be_charged() {
         ticket.not_made();
     }
@@ -228,7 +230,7 @@ fn stopped_after(err: ProviderError, ticket: &Ticket<'_>) -> ProviderError {
     ProviderError { message, ..err }
 }
 
-/// True if the same request may succeed later. A status decides, where there is one.
+/// Returns true if the same request may succeed later. If there is a status, it decides.
 pub fn is_worth_it(err: &ProviderError) -> bool {
     let hopeless = matches!(
         err.kind,
@@ -243,21 +245,21 @@ pub fn is_worth_it(err: &ProviderError) -> bool {
     }
 }
 
-/// A number from 0 to 1. The standard library seeds its hash maps well enough for jitter.
+/// Returns a random number from 0 to 1. The seeds of the standard library's hash maps are good enough for jitter.
 #[expect(clippy::cast_precision_loss, reason = "53 bits are more than jitter needs")]
 fn chance() -> f64 {
     (RandomState::new().hash_one(0_u8) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// How long a provider asks to wait, from `retry-after-ms` or `Retry-After`.
+/// Returns the wait that a provider requests, from `retry-after-ms` or `Retry-After`.
 pub(crate) fn retry_after(response: &HttpResponse) -> Option<Duration> {
     let ms = response.header("retry-after-ms").and_then(|it| wait(it.trim().parse().ok()?, 1000.0));
     ms.or_else(|| wait_of(response.header("retry-after")?, response.header("date")))
 }
 
-/// The meaning of a `Retry-After` header: seconds, or a date.
+/// Parses a `Retry-After` header: seconds, or a date.
 ///
-/// A date is compared with the `Date` of the answer, if it has one, because clocks differ.
+/// A date is compared with the `Date` of the response, if there is one, because clocks differ.
 pub fn wait_of(value: &str, date: Option<&str>) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse::<f64>() {
@@ -269,7 +271,7 @@ pub fn wait_of(value: &str, date: Option<&str>) -> Option<Duration> {
     Some(then.duration_since(now).unwrap_or(Duration::ZERO))
 }
 
-/// A wait, if the number makes sense as one. A day is as good as any longer time.
+/// Returns a wait of at most one day; `None` if the number is not a valid duration.
 fn wait(value: f64, per_second: f64) -> Option<Duration> {
     let seconds = value / per_second;
     (seconds.is_finite() && seconds >= 0.0).then(|| Duration::from_secs_f64(seconds.min(86_400.0)))

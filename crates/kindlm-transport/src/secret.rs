@@ -1,4 +1,4 @@
-//! Turns the names of secrets into header values, and keeps the values out of every message.
+//! Resolves the names of secrets to header values, and redacts the values from messages.
 
 use std::borrow::Cow;
 
@@ -9,19 +9,19 @@ use serde_json::Value;
 
 use crate::{EnvMark, HeaderValue, HttpRequest, HttpResponse};
 
-/// The secrets of one request. Never shown.
+/// The secrets of one request. They are never shown.
 #[derive(Default)]
 pub struct Secrets(kindlm_redact::Secrets);
 
 impl Secrets {
-    /// Removes the secrets from an error: some providers repeat the key that they refuse.
+    /// Redacts the secrets in an error: some providers repeat the key that they refuse.
     pub fn redact(&self, mut err: ProviderError) -> ProviderError {
         self.0.redact_text(&mut err.message);
         err
     }
 
-    /// A response without the secrets that it repeats; `None` if it repeats none. What is shown of it may be cut, and a
-    /// part of a secret is not found any more.
+    /// Returns the response with its secrets redacted; `None` if it contains none. This must happen before excerpts
+    /// are cut, because redaction would not find a part of a secret.
     pub fn without(&self, response: &HttpResponse) -> Option<HttpResponse> {
         let clean = self.0.redact(&String::from_utf8_lossy(&response.body))?;
         Some(HttpResponse { body: clean.into_bytes(), ..response.clone() })
@@ -44,7 +44,7 @@ pub fn resolve(
         let (text, sensitive) = match value {
             HeaderValue::Literal(text) => {
                 if is_secret_header(name) {
-                    // `Bearer abc` is as secret as `abc`.
+                    // In `Bearer abc`, `abc` alone is a secret, too.
                     text.split_whitespace().for_each(|word| secrets.add(word));
                 }
                 (text.clone(), is_secret_header(name))
@@ -52,7 +52,7 @@ pub fn resolve(
             HeaderValue::Secret(text) => (text.clone(), true),
             HeaderValue::FromEnv { prefix, variable } => {
                 let secret = env(variable).unwrap_or_default();
-                // A key that was read from a file often ends with its line break.
+                // A key that was read from a file often ends with a line break.
                 let secret = secret.trim();
                 if secret.is_empty() {
                     return Err(missing(provider, name, variable));
@@ -71,10 +71,10 @@ pub fn resolve(
     Ok((resolved, secrets))
 }
 
-/// The request with the values of environment variables where marks stand for them. Fails, before anything is sent, if
-/// a variable is not set.
+/// Replaces the marks in a request by the values of environment variables. Fails, before anything is sent, if a
+/// variable is not set.
 ///
-/// A variable with which the address begins says where to send to, and is shown; all others are kept secret.
+/// A variable at the beginning of the address is the destination, and may be shown. All others are secret.
 pub(crate) fn filled<'r>(
     provider: &str,
     request: &'r HttpRequest,
@@ -113,7 +113,7 @@ pub(crate) fn filled<'r>(
     Ok((Cow::Owned(request), secrets))
 }
 
-/// An address with a value in it: as it is, but behind the question mark as a query has it.
+/// Inserts a value into an address. Within the query it is percent-encoded.
 fn in_address(url: &str, mark: &str, value: &str) -> String {
     let (path, query) = url.split_once('?').unwrap_or((url, ""));
     let path = path.replace(mark, value);
@@ -123,7 +123,7 @@ fn in_address(url: &str, mark: &str, value: &str) -> String {
     format!("{path}?{}", query.replace(mark, &ecma::encode_uri_component(value)))
 }
 
-/// Puts a value into the texts of a body.
+/// Inserts a value into the texts of a body.
 fn put_in(body: &mut Value, mark: &str, value: &str) {
     match body {
         Value::String(text) if text.contains(mark) => *text = text.replace(mark, value),

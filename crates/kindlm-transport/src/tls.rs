@@ -1,40 +1,40 @@
-//! Builds the HTTP client with its TLS.
+//! The TLS configuration of the HTTP client.
 
 use reqwest::{Certificate, Client, ClientBuilder, redirect};
 
 use super::TransportOptions;
 use super::fault::causes;
 
-/// Makes ring the process's provider of cryptography, unless there is one already.
+/// Installs ring as the process-wide crypto provider, unless there is one already.
 ///
-/// Call it first in `main`. The transport calls it before its first request, so forgetting it is harmless
-/// unless another library needs TLS earlier. May be called any number of times.
+/// Call it first in `main`. The transport calls it before its first request, so you only need it if another library
+/// uses TLS earlier. Repeated calls are harmless.
 pub fn install_tls() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Fails only if another thread was faster, which is as good.
+        // This fails only if another thread has just installed a provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }
 
-/// The certificates of a custom authority cannot be used.
+/// An error in the certificates of a custom authority.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CaError {
-    /// It is not PEM, or a certificate in it is damaged.
+    /// The file is not PEM, or a certificate in it is damaged.
     #[error("the file with certificate authorities is not valid PEM")]
     NotPem,
-    /// It is PEM without a certificate.
+    /// The file is PEM without a certificate.
     #[error("the file with certificate authorities has no certificate in it")]
     Empty,
 }
 
-/// Whether the custom certificates can be read.
+/// Parses the custom certificates.
 pub(super) fn check(ca_pem: Option<&[u8]>) -> Result<Vec<Certificate>, CaError> {
     let Some(pem) = ca_pem else { return Ok(Vec::new()) };
     let certificates = Certificate::from_pem_bundle(pem).map_err(|_| CaError::NotPem)?;
     if certificates.is_empty() { Err(CaError::Empty) } else { Ok(certificates) }
 }
 
-/// Builds the client: with the system's roots, or Mozilla's on a machine that has none.
+/// Builds the client with the system's root certificates, or Mozilla's if the system has none.
 pub(super) fn build(options: &TransportOptions) -> Result<Client, String> {
     install_tls();
     let custom = check(options.ca_pem.as_deref()).map_err(|err| err.to_string())?;
@@ -58,7 +58,7 @@ fn builder(options: &TransportOptions) -> ClientBuilder {
     if options.system_proxy { builder } else { builder.no_proxy() }
 }
 
-/// An error with its causes, on one line.
+/// Returns an error with its causes, on one line.
 fn chain(err: &reqwest::Error) -> String {
     let texts: Vec<String> = causes(Some(err)).map(ToString::to_string).collect();
     texts.join(": ")

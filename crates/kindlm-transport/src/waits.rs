@@ -1,4 +1,4 @@
-//! Ends waits that lead to another request, and tells of those that providers ask for.
+//! A handle that ends waits before requests, and reports the waits that providers request.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,50 +9,50 @@ use tokio::sync::Notify;
 
 use crate::StructuredOutput;
 
-/// The waits of requests: a switch that ends every wait for a turn or for a retry, and word of those that are long. A
-/// request that is on its way is not touched.
+/// A handle for the waits of requests. It ends every wait for a rate limiter or a retry, and reports long waits.
+/// Requests in flight continue.
 ///
-/// Clones share one switch, so that a signal handler can hold one.
+/// Clones share their state, so that a signal handler can hold one.
 #[derive(Clone, Debug, Default)]
 pub struct Waits(Arc<Inner>);
 
-/// Something about a model that the user should know while requests are under way.
+/// A notice about a model, for the user, while requests are in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// Requests wait, or are given up.
+    /// Requests wait, or fail immediately.
     Wait(Asked),
-    /// The model refuses a form of answers, and judges are asked in another one from now on.
+    /// The model refuses a form of structured output, so judges use another one from now on.
     Form {
         /// The provider and the model.
         whom: String,
-        /// The form from now on.
+        /// The new form.
         form: StructuredOutput,
-        /// The provider's own words.
+        /// The provider's message.
         why: String,
     },
 }
 
-/// Requests to a model wait, or are given up, because its provider says that it is asked too much.
+/// A wait of the requests to a model, because its provider refuses them as too many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The provider and the model.
     pub whom: String,
-    /// How long.
+    /// The duration of the wait.
     pub wait: Duration,
-    /// Why, and what becomes of the requests.
+    /// The reason, which also determines whether the requests wait or fail.
     pub why: WaitReason,
 }
 
-/// Why requests to a model wait, and what becomes of them.
+/// The reason for a wait, and its effect on the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitReason {
-    /// The provider has asked for it: they wait.
+    /// The provider requested the wait. Requests wait.
     Asked,
-    /// The provider has asked for more than is waited: what would be sent until then fails at once.
+    /// The provider requested too long a wait. Until then, requests fail immediately.
     TooLong,
-    /// The provider has refused one although it was the only one under way, and does not say for how long: they wait.
+    /// The provider refused the only request in flight, without naming a wait. Requests wait.
     Refused,
-    /// For too long the provider has refused everything: what would be sent within the wait fails at once.
+    /// The provider has refused every request for too long. During the wait, requests fail immediately.
     GivenUp,
 }
 
@@ -64,23 +64,23 @@ struct Inner {
     told: Notify,
 }
 
-/// Waits that are shorter are not worth a word.
+/// The shortest wait that is reported.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// The most notices that are stored until they are read.
+/// The maximum number of unread notices.
 const MOST: usize = 64;
 
 impl Waits {
-    /// Ends all waits, those that have not begun included.
+    /// Ends all waits, present and future.
     pub fn stop(&self) {
         self.0.stopped.store(true, Ordering::SeqCst);
         self.0.changed.notify_waiters();
     }
 
-    /// Resolves once it is stopped.
+    /// Resolves after a stop.
     pub async fn stopped(&self) {
         let mut changed = std::pin::pin!(self.0.changed.notified());
-        // Listens before it looks, so that a stop in between is not missed.
+        // Registers before the check, so that a stop in between is not missed.
         changed.as_mut().enable();
         if !self.0.stopped.load(Ordering::SeqCst) {
             changed.await;
@@ -94,7 +94,7 @@ impl Waits {
         }
     }
 
-    /// Reports to the listener.
+    /// Reports a notice to the listener.
     pub fn tell(&self, notice: Notice) {
         let mut waiting = self.0.notices.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() < MOST {
@@ -104,7 +104,7 @@ impl Waits {
         self.0.told.notify_one();
     }
 
-    /// The next notice. Waits of less than a second are left out.
+    /// Waits for the next notice. Waits of less than a second are not reported.
     pub async fn next(&self) -> Notice {
         loop {
             match self.unheard() {
@@ -114,14 +114,14 @@ impl Waits {
         }
     }
 
-    /// The same without waiting for one.
+    /// Returns the next notice, without waiting.
     pub fn unheard(&self) -> Option<Notice> {
         self.0.notices.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 }
 
 impl Notice {
-    /// What happens, in words.
+    /// Returns the notice as text.
     pub fn in_words(&self) -> String {
         match self {
             Self::Wait(asked) => asked.in_words(),
@@ -143,7 +143,7 @@ impl Notice {
 }
 
 impl Asked {
-    /// What happens, in words.
+    /// Returns the notice as text.
     pub fn in_words(&self) -> String {
         let Self { whom, wait, why } = self;
         let seconds = wait.as_secs_f64().ceil();

@@ -1,4 +1,4 @@
-//! So much per minute, spread evenly.
+//! A token bucket: an amount per minute, spread evenly.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use tokio::time::Instant;
 /// The longest wait that is planned at once.
 const DAY: Duration = Duration::from_hours(24);
 
-/// A token bucket that holds what comes in one second, and may be in debt.
+/// A token bucket that holds the amount of one second, and may go into debt.
 ///
-/// The debt lets through what is larger than the bucket, and settles what was estimated too low: the rate
-/// over a minute holds all the same.
+/// The debt admits requests larger than the bucket, and corrects estimates that were too low. The rate over a minute
+/// still holds.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
     per_second: f64,
@@ -20,18 +20,18 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// A full one.
+    /// Creates a full bucket.
     pub(super) fn new(per_minute: f64, now: Instant) -> Self {
         let per_second = per_minute / 60.0;
         let capacity = per_second.max(1.0);
         Self { per_second, capacity, level: capacity, at: now }
     }
 
-    /// When this much may be taken; `None` for now.
+    /// Returns the time at which this amount is available; `None` for now.
     pub(super) fn ready(&mut self, amount: f64, now: Instant) -> Option<Instant> {
         self.refill(now);
         let missing = amount.min(self.capacity) - self.level;
-        // Less than a millionth is rounding.
+        // Differences below one millionth are rounding errors.
         if missing < 1e-6 {
             return None;
         }
@@ -39,12 +39,12 @@ impl Bucket {
         Some(now + wait)
     }
 
-    /// Takes what was asked for.
+    /// Takes an amount.
     pub(super) fn take(&mut self, amount: f64) {
         self.level -= amount;
     }
 
-    /// Gives back what was taken and not used; takes more, if it is negative.
+    /// Returns an unused amount to the bucket; a negative amount takes more.
     pub(super) fn settle(&mut self, unused: f64) {
         self.level = (self.level + unused).min(self.capacity);
     }
@@ -60,7 +60,7 @@ impl Bucket {
 mod tests {
     use super::*;
 
-    /// When each of these may be taken, in milliseconds from the start, if each waits for the one before.
+    /// Returns the time at which each amount is taken, in milliseconds from the start. Each waits for the one before.
     fn times(per_minute: f64, amounts: &[f64]) -> Vec<u128> {
         let start = Instant::now();
         let (mut bucket, mut now) = (Bucket::new(per_minute, start), start);
@@ -81,7 +81,7 @@ mod tests {
             (60.0, &[1.0; 4][..], &[0, 1_000, 2_000, 3_000][..]),
             (120.0, &[1.0; 4], &[0, 0, 500, 1_000]),
             (6.0, &[1.0; 3], &[0, 10_000, 20_000]),
-            // Larger than the bucket: let through, and paid for by the next.
+            // An amount larger than the bucket is admitted, and the next one waits for the debt.
             (600.0, &[1_000.0, 1.0, 1.0], &[0, 99_100, 99_200]),
             (600.0, &[0.0, 10.0, 10.0], &[0, 0, 1_000]),
         ] {

@@ -1,14 +1,14 @@
-//! An estimate of the tokens of a request, before the provider has counted them.
+//! Token estimates for requests, before the provider has counted.
 
 use kindlm_types::Prompt;
 
-/// Characters per token, which is about right for English and too low for nothing much.
+/// Characters per token: about right for English, and rarely too low.
 const CHARACTERS: u64 = 4;
 
-/// What the answer is reckoned with if the request does not limit it.
+/// The estimated tokens of an answer without a limit in the request.
 const ANSWER: u64 = 1024;
 
-/// The tokens of a whole request and its answer, about.
+/// Estimates the tokens of a request and its answer.
 pub fn estimate(prompt: &Prompt) -> u64 {
     let said = prompt.messages.iter().map(|it| {
         let calls = it.tool_calls.iter().map(|call| json_length(&call.arguments));
@@ -21,7 +21,7 @@ pub fn estimate(prompt: &Prompt) -> u64 {
     characters.div_ceil(CHARACTERS) + answer
 }
 
-/// The tokens of a text, about.
+/// Estimates the tokens of a text.
 pub fn tokens_of(text: &str) -> u64 {
     length(text).div_ceil(CHARACTERS)
 }

@@ -1,4 +1,4 @@
-//! The way to one model of a provider.
+//! The rate limiter for one model of a provider.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,16 +14,16 @@ use super::Limits;
 use super::bucket::Bucket;
 use super::window::{Sent, Window};
 
-/// The way to one model of a provider: everything that is sent to it goes through here.
+/// The rate limiter for one model of a provider. Every request to the model passes through it.
 ///
-/// Requests enter in the order of their calls. Only the first one that waits has a timer; the others sleep
-/// until it is their turn.
+/// Requests enter in the order of their calls. Only the first waiting request has a timer; the others sleep until it
+/// is their turn.
 pub struct Lane {
     state: Mutex<State>,
-    /// How many calls there have been.
+    /// The number of calls so far.
     calls: AtomicU64,
     counts_tokens: bool,
-    /// The provider and the model, for messages; empty for a lane without a name.
+    /// The provider and the model, for messages; empty without a name.
     pub(super) name: String,
 }
 
@@ -32,27 +32,27 @@ struct State {
     in_flight: u32,
     requests: Option<Bucket>,
     tokens: Option<Bucket>,
-    /// Nothing is sent before this.
+    /// The end of a back-off; no request is sent before it.
     closed: Option<Instant>,
-    /// True if the provider has asked for it, and no request was answered since.
+    /// True if the provider requested the back-off and no request was answered since.
     is_asked: bool,
-    /// What is to be sent before this fails with this error: it would have to wait too long.
+    /// A time before which requests fail immediately with this error, because the wait would be too long.
     put_off: Option<(Instant, Arc<ProviderError>)>,
-    /// How often in a row a request was refused though it was alone.
+    /// The number of consecutive refusals of a request that was alone in flight.
     strikes: u32,
-    /// When the first request was refused after which there have been nothing but refusals, and when the last one was.
+    /// The times of the first and the last refusal of the current series without an answer.
     refused: Option<(Instant, Instant)>,
-    /// How many calls have failed while none was answered; `None` once one was.
+    /// The number of failed calls while none was answered; `None` after the first answer.
     failed: Option<u32>,
-    /// Nothing is sent any more.
+    /// The error of every further request; set while the circuit is open.
     shut: Option<Arc<ProviderError>>,
-    /// Those who wait, by the number of their call.
+    /// The waiting requests, by the number of their call.
     queue: BTreeMap<u64, Arc<Notify>>,
 }
 
-/// The place of one call in its lane. It keeps the place over its retries.
+/// The position of one call in the queue of a rate limiter. The call keeps it over its retries.
 ///
-/// The transport enters and leaves lanes by itself. Who sends by other means does it so:
+/// The transport uses rate limiters by itself. Code that sends requests by other means does it this way:
 ///
 /// ```
 /// use kindlm_transport::limit::{Lane, Limits};
@@ -69,15 +69,15 @@ struct State {
 pub struct Ticket<'a> {
     lane: &'a Lane,
     number: u64,
-    /// Tokens that it will take, roughly.
+    /// The estimated tokens of the call.
     estimate: u64,
-    /// Tokens that it took; 0 until they are counted.
+    /// The tokens that the call used; 0 until they are counted.
     used: AtomicU64,
-    /// The budget that pays for it, if there is one.
+    /// The budget that pays for the call, if there is one.
     purse: Option<&'a dyn Purse>,
 }
 
-/// A request that may be sent now, or is in flight. It leaves the lane when this is dropped.
+/// A request that may be sent now, or is in flight. Dropping it frees its slot in the rate limiter.
 #[must_use = "a request has left its lane when its permit is dropped"]
 pub struct Permit<'a> {
     ticket: &'a Ticket<'a>,
@@ -85,30 +85,30 @@ pub struct Permit<'a> {
     ended: Ended,
 }
 
-/// How a request came back.
+/// The end of a request.
 #[derive(Clone, Copy)]
 enum Ended {
-    /// It did not: the caller lost interest.
+    /// The caller dropped the request before an answer.
     Dropped,
     Answered,
-    /// The provider said no; the tokens were not used.
+    /// The provider reported an error; no tokens were used.
     Failed,
-    /// The provider said that it is too much.
+    /// The provider refused the request because of too many requests.
     Refused,
 }
 
-/// Whether a request may be sent.
+/// The decision about a waiting request.
 enum Entry {
     Now(Sent),
-    /// Not before that.
+    /// The request may be sent at this time.
     At(Instant),
-    /// When another one has left.
+    /// The request waits until another one ends.
     Later,
     Never(Arc<ProviderError>),
 }
 
 impl Lane {
-    /// An empty lane.
+    /// Creates a rate limiter without requests.
     pub fn new(limits: Limits) -> Self {
         let now = Instant::now();
         let bucket = |per_minute: std::num::NonZeroU32| Bucket::new(per_minute.get().into(), now);
@@ -131,35 +131,35 @@ impl Lane {
         Self { state: Mutex::new(state), calls: AtomicU64::new(0), counts_tokens, name }
     }
 
-    /// The same lane with the name of its provider and its model.
+    /// Sets the name of the provider and the model.
     pub(super) fn named(self, name: String) -> Self {
         Self { name, ..self }
     }
 
-    /// True if tokens are limited; if not, they need no estimate.
+    /// Returns true if tokens are limited; otherwise requests need no token estimate.
     pub fn counts_tokens(&self) -> bool {
         self.counts_tokens
     }
 
-    /// The place of a new call, which will take about this many tokens.
+    /// Adds a new call to the queue, with its estimated tokens.
     pub fn ticket(&self, estimate: u64) -> Ticket<'_> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         Ticket { lane: self, number, estimate, used: AtomicU64::new(0), purse: None }
     }
 
-    /// The model has answered a call.
+    /// Records that the model has answered a call.
     pub(super) fn has_answered(&self) {
         self.state().failed = None;
     }
 
-    /// A call has failed; gives how many have, if none was answered.
+    /// Records a failed call. Returns the number of failed calls, or `None` if a call was answered.
     pub(super) fn has_failed(&self) -> Option<u32> {
         let mut state = self.state();
         state.failed = state.failed.map(|it| it.saturating_add(1));
         state.failed
     }
 
-    /// Sends nothing any more: every request, waiting or new, fails with this error.
+    /// Opens the circuit: every request, waiting or new, fails with this error.
     pub(super) fn shut(&self, why: &Arc<ProviderError>) {
         let mut state = self.state();
         state.shut.get_or_insert_with(|| Arc::clone(why));
@@ -189,7 +189,7 @@ impl fmt::Debug for Lane {
 }
 
 impl<'a> Ticket<'a> {
-    /// The same call, whose attempts are paid from a budget.
+    /// Sets the budget that pays for the attempts of this call.
     #[must_use]
     pub fn paid_by(self, purse: Option<&'a dyn Purse>) -> Self {
         Self { purse, ..self }
@@ -197,31 +197,31 @@ impl<'a> Ticket<'a> {
 }
 
 impl Ticket<'_> {
-    /// Asks for the money for one more attempt after one whose answer was lost.
+    /// Reserves budget for another attempt after one whose answer was lost.
     pub fn another(&self) -> Result<(), String> {
         self.purse.map_or(Ok(()), Purse::another)
     }
 
-    /// The attempt that [`another`](Self::another) was asked for is not made.
+    /// Releases the reserve of [`another`](Self::another), because the attempt is not made.
     pub fn not_made(&self) {
         if let Some(purse) = self.purse {
             purse.not_made();
         }
     }
 
-    /// The provider and the model.
+    /// Returns the provider and the model.
     pub fn whom(&self) -> String {
         self.lane.name.clone()
     }
 
-    /// Tells how many tokens the answer says were used; 0 if it does not say.
+    /// Records the tokens that the answer reports; 0 if it reports none.
     pub fn used(&self, tokens: u64) {
         self.used.store(tokens, Ordering::Relaxed);
     }
 
-    /// Waits for the turn. `retry` says how often the same request was sent already.
+    /// Waits until the request may be sent. `retry` is the number of earlier attempts of the same request.
     ///
-    /// Fails if the lane is shut; the error says that nothing was sent.
+    /// Fails if the circuit is open; the error shows that nothing was sent.
     pub async fn enter(&self, retry: u32) -> Result<Permit<'_>, ProviderError> {
         let mut waiting = None;
         loop {
@@ -234,7 +234,7 @@ impl Ticket<'_> {
                 Entry::Later => None,
             };
             match &waiting {
-                // It checks again once it is in the queue: a request may have ended in between.
+                // The loop checks again after queueing, because a request may have ended in between.
                 None => waiting = Some(Waiting::begin(self)),
                 Some(waiting) => waiting.until(when).await,
             }
@@ -243,7 +243,7 @@ impl Ticket<'_> {
 }
 
 impl State {
-    /// Takes one in, if that is possible.
+    /// Admits a request, if possible.
     fn enter(&mut self, ticket: &Ticket<'_>, retry: u32) -> Entry {
         if let Some(why) = &self.shut {
             return Entry::Never(Arc::clone(why));
@@ -265,7 +265,7 @@ impl State {
         Entry::Now(self.window.send(self.in_flight))
     }
 
-    /// When the limits allow one more; `None` for now. Takes it from the buckets if so.
+    /// Returns the time at which the limits admit one more request; `None` for now. Then it also takes the amounts.
     #[expect(clippy::cast_precision_loss, reason = "estimates are far below 2⁵³")]
     fn not_before(&mut self, ticket: &Ticket<'_>) -> Option<Instant> {
         if self.closed.is_none() && self.requests.is_none() && self.tokens.is_none() {
@@ -286,7 +286,7 @@ impl State {
         when
     }
 
-    /// Wakes the one whose turn it is.
+    /// Wakes the first waiting request.
     fn wake(&self) {
         if let Some((_, first)) = self.queue.first_key_value() {
             first.notify_one();
@@ -294,7 +294,7 @@ impl State {
     }
 }
 
-/// Stands in the queue for as long as it lives.
+/// A waiting request. It stays in the queue until it is dropped.
 struct Waiting<'a> {
     ticket: &'a Ticket<'a>,
     turn: Arc<Notify>,
@@ -307,7 +307,7 @@ impl<'a> Waiting<'a> {
         Self { ticket, turn }
     }
 
-    /// Sleeps until it is time, or until something has changed.
+    /// Sleeps until the given time or until a change.
     async fn until(&self, when: Option<Instant>) {
         let Some(when) = when else { return self.turn.notified().await };
         tokio::select! {
@@ -341,13 +341,13 @@ impl fmt::Debug for Permit<'_> {
 }
 
 impl Permit<'_> {
-    /// An answer came.
+    /// Records an answer.
     pub fn answered(mut self) {
         self.ended = Ended::Answered;
     }
 
-    /// If this error is a refusal: how long there have been nothing but refusals, none of which is more than `apart`
-    /// from the next. In a longer time nobody has asked, and so nobody was refused.
+    /// Returns the duration of the current series of refusals, or `None` if this error is not a refusal. Refusals
+    /// more than `apart` from each other are separate series, because no request was sent in between.
     pub fn silence(&self, err: &ProviderError, apart: Duration) -> Option<Duration> {
         if !is_refusal(err) {
             return None;
@@ -359,18 +359,20 @@ impl Permit<'_> {
         Some(now.duration_since(since))
     }
 
-    /// No answer came. `pause` is how long the lane closes if even one request is too much, given how often
-    /// that has happened in a row before, or if the provider says when to come back: then all wait together and once,
-    /// and not each when it has been refused, unless one that was under way is answered all the same.
+    /// Records a failed request, and starts a back-off if needed.
     ///
-    /// Says how long the lane is closed, if it has been closed just now.
+    /// The limiter backs off if a request was refused while it was alone in flight, or if the provider requested a
+    /// wait. All requests then wait together. `pause` computes the wait from the number of consecutive refusals
+    /// before. If a request that is still in flight is answered, a back-off that the provider requested ends early.
+    ///
+    /// Returns the duration of a back-off that started now.
     pub fn failed(
         mut self,
         err: &ProviderError,
         pause: impl FnOnce(u32) -> Duration,
     ) -> Option<Duration> {
         if !is_refusal(err) {
-            // Without a status it is unknown whether the provider did the work.
+            // Without a status it is unknown whether the provider did the work, so the tokens count as used.
             if err.status.is_some() {
                 self.ended = Ended::Failed;
             }
@@ -398,8 +400,8 @@ impl Permit<'_> {
         was_open.then_some(wait)
     }
 
-    /// No answer came, and the provider asks for so long a wait that nobody waits: until then whatever would be sent
-    /// fails at once, those that wait for their turn included.
+    /// Records a refusal with a wait that is too long. Until then all requests fail immediately, including those that
+    /// already wait.
     pub fn put_off(mut self, err: &ProviderError, wait: Duration) {
         self.ended = Ended::Refused;
         let mut state = self.ticket.lane.state();
@@ -423,7 +425,7 @@ impl Drop for Permit<'_> {
         if matches!(self.ended, Ended::Answered) {
             state.window.answered(self.sent);
             state.strikes = 0;
-            // The wish was about the request that it came with: others are still taken, at a lower rate.
+            // The requested wait only concerned its own request. The provider still accepts others, at a lower rate.
             if std::mem::take(&mut state.is_asked) {
                 state.closed = None;
             }
@@ -440,13 +442,13 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// True if the provider says that it is asked too much.
+/// Returns true if the provider refuses the request because of too many requests.
 fn is_refusal(err: &ProviderError) -> bool {
     use kindlm_types::ProviderErrorKind::{Overloaded, RateLimited};
     matches!(err.kind, RateLimited | Overloaded) || (err.retryable && err.retry_after.is_some())
 }
 
-/// The error of what is not sent because of an earlier one.
+/// Returns the error of a request that is not sent because of an earlier error.
 fn not_sent(why: &ProviderError) -> ProviderError {
     let because = match why.retry_after {
         Some(_) => "because the provider has asked for a longer wait",

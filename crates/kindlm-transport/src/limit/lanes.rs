@@ -1,4 +1,4 @@
-//! All lanes of one provider, and what they share: a key, and an account that pays.
+//! The rate limiters of one provider, and their shared circuit: all models share a key and an account.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use super::{Lane, Limits};
 
-/// The lanes of one provider. A lane is there from the first request on.
+/// The rate limiters of one provider. Each is created on the first request to its model.
 #[derive(Debug, Default)]
 pub struct Lanes {
     /// The provider's key; empty if it is not known.
     provider: String,
-    /// By model.
+    /// The limits by model.
     limits: HashMap<String, Limits>,
     open: Mutex<Open>,
 }
@@ -24,26 +24,26 @@ struct Open {
     lanes: HashMap<String, Arc<Lane>>,
     shut: Option<Arc<ProviderError>>,
     has_answered: bool,
-    /// The calls in a row that did not reach the provider at all: how many, and when the first one had failed.
+    /// The number of consecutive calls that could not reach the provider, and the time of the first failure.
     unreached: Option<(u32, Instant)>,
 }
 
-/// How many calls in a row may be refused, or not reach the provider, before the circuit opens.
+/// The number of consecutive refused or unreachable calls that opens the circuit.
 const REFUSED: u32 = 3;
 
-/// How long a provider that has answered may be out of reach before the circuit opens. A restart takes less.
+/// The outage after which the circuit opens for a provider that has answered before. A restart takes less.
 const OUTAGE: Duration = Duration::from_mins(3);
 
-/// How many calls may fail in another way before the circuit to a model opens that has never answered.
+/// The number of other failures that opens the circuit to a model that has never answered.
 const FAILED: u32 = 10;
 
 impl Lanes {
-    /// Lanes of this provider with these limits, by model.
+    /// Creates the rate limiters of a provider, with limits by model.
     pub fn of(provider: &str, limits: HashMap<String, Limits>) -> Self {
         Self { provider: provider.to_owned(), limits, open: Mutex::default() }
     }
 
-    /// The lane of a model.
+    /// Returns the rate limiter of a model.
     pub fn to(&self, model: &str) -> Arc<Lane> {
         let mut open = self.open();
         if let Some(lane) = open.lanes.get(model) {
@@ -58,7 +58,7 @@ impl Lanes {
         lane
     }
 
-    /// A model of the provider has answered.
+    /// Records that a model of the provider has answered.
     pub fn answered(&self, lane: &Lane) {
         lane.has_answered();
         let mut open = self.open();
@@ -66,12 +66,13 @@ impl Lanes {
         open.unreached = None;
     }
 
-    /// Opens the circuit that a failed call, after its retries, shows to be hopeless. A call that was not sent shows
-    /// nothing.
+    /// Records a call that failed after its retries, and opens the circuit if further calls are hopeless. Calls that
+    /// were not sent are ignored.
     ///
-    /// A key that is refused, and an account that has nothing left to spend, are the same for all models, and so is a
-    /// server that cannot be reached. One that has answered may only be out of reach for a while. Only 403 may mean that
-    /// the account must not use this one model. Anything else may be the fault of one request, unless the model has never
+    /// - A refused key, an exhausted account and an unreachable server affect all models.
+    /// - A server that has answered before may be unreachable for a while.
+    /// - A 403 may mean that the account must not use this one model.
+    /// - Any other error may be the fault of one request, unless the model has never answered.
     /// answered.
     pub fn heed(&self, lane: &Lane, err: &ProviderError) {
         use ProviderErrorKind as Kind;
@@ -100,7 +101,7 @@ impl Lanes {
 }
 
 impl Open {
-    /// Counts a call that did not reach the provider, and opens the circuit after too many.
+    /// Counts a call that could not reach the provider, and opens the circuit after too many.
     fn not_reached(&mut self, err: &ProviderError, provider: &str) {
         let now = Instant::now();
         let (before, since) = self.unreached.unwrap_or((0, now));
@@ -112,14 +113,14 @@ impl Open {
         }
     }
 
-    /// Sends nothing any more, to no model.
+    /// Opens the circuit for all models.
     fn shut(&mut self, err: &ProviderError) {
         let why = Arc::clone(self.shut.get_or_insert_with(|| Arc::new(err.clone())));
         self.lanes.values().for_each(|it| it.shut(&why));
     }
 }
 
-/// The error of calls that are not sent, because those before them all failed.
+/// Returns the error of calls that are not sent because all calls before them failed.
 fn given_up(err: &ProviderError, failed: u32, whom: &str) -> ProviderError {
     let message = format!(
         "{}; {failed} calls in a row have failed, so nothing more is sent to `{whom}` in this run",

@@ -1,9 +1,9 @@
-//! How fast a provider may be asked.
+//! Rate limits for providers.
 //!
-//! Each provider and model has a [`Lane`]: requests enter it in the order of their calls, as many at once as
-//! the provider can take, and no faster than its [`Limits`] allow. A provider that says "too much" narrows
-//! its lane; answers widen it again. All lanes of a provider are shut for good when it refuses the key or
-//! the account has nothing left to spend: what would be sent after that is answered with the same error.
+//! Each provider and model has a rate limiter ([`Lane`]). Requests enter it in the order of their calls. It limits
+//! their concurrency to the provider's capacity, and their rate to its [`Limits`]. A refusal for too many requests
+//! lowers the concurrency; answers raise it again. If the provider refuses the key or the account has no credit left,
+//! the circuit opens for all its models: later requests fail with the same error.
 
 #[cfg(feature = "http")]
 mod bucket;

@@ -1,4 +1,4 @@
-//! Lanes, in a time that passes only when all tasks wait.
+//! Tests of rate limiters, with a paused clock that advances only while all tasks wait.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::cell::{Cell, RefCell};
@@ -37,7 +37,7 @@ fn hopeless(kind: Kind, status: u16) -> ProviderError {
     ProviderError::new(kind, "p", "go away").with_status(status)
 }
 
-/// Waits without chance.
+/// Returns the conditions of attempts, without a concurrency limit.
 fn way<'a>(retry: &'a RetryPolicy, waits: &'a Waits) -> Way<'a> {
     Way { retry, waits, slots: None }
 }
@@ -46,7 +46,7 @@ fn policy() -> RetryPolicy {
     RetryPolicy { min_delay: ms(100), base_delay: ms(100), ..RetryPolicy::default() }
 }
 
-/// Starts calls in their order, and tells when each of them was sent, in milliseconds.
+/// Starts calls in order, and returns the time at which each was sent, in milliseconds.
 async fn times(lane: &Lane, calls: u64, estimate: u64, takes: Duration, used: u64) -> Vec<u128> {
     let start = Instant::now();
     let sent = RefCell::new(vec![0; usize::try_from(calls).unwrap()]);
@@ -64,7 +64,7 @@ async fn times(lane: &Lane, calls: u64, estimate: u64, takes: Duration, used: u6
     sent.into_inner()
 }
 
-/// Runs futures at the same time, beginning with the first.
+/// Runs futures concurrently, starting with the first.
 async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
     let mut outputs: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
@@ -91,21 +91,21 @@ async fn requests_are_spread_in_the_order_of_their_calls() {
         (limits(60, 0, 0), 0, 0, 10, [0, 1_000, 2_000, 3_000]),
         (limits(120, 0, 0), 0, 0, 10, [0, 0, 500, 1_000]),
         (limits(60, 0, 1), 0, 0, 1_500, [0, 1_500, 3_000, 4_500]),
-        // As many tokens as were estimated.
+        // The use equals the estimate.
         (limits(0, 600, 0), 10, 10, 10, [0, 1_000, 2_000, 3_000]),
-        // Nobody has counted them.
+        // The answer reports no token count.
         (limits(0, 600, 0), 10, 0, 10, [0, 1_000, 2_000, 3_000]),
-        // Half of what was estimated, known after 10 ms, in which 0.1 tokens have come.
+        // The use is half of the estimate and known after 10 ms, in which 0.1 tokens are refilled.
         (limits(0, 600, 0), 10, 5, 10, [0, 500, 1_000, 1_500]),
-        // Twice as many: the next one pays.
+        // The use is twice the estimate, so the next request waits longer.
         (limits(0, 600, 0), 10, 20, 10, [0, 2_000, 4_000, 6_000]),
-        // Far more than the bucket holds.
+        // The amount is much larger than the bucket.
         (limits(0, 60, 0), 30, 30, 10, [0, 30_000, 60_000, 90_000]),
         (limits(60, 600, 0), 5, 5, 10, [0, 1_000, 2_000, 3_000]),
     ] {
         let lane = Lane::new(limits);
         let found = times(&lane, 4, estimate, ms(takes), used).await;
-        // The timer is exact to a millisecond.
+        // The timer is accurate to one millisecond.
         let near = found.iter().zip(expected).all(|(it, expected)| it.abs_diff(expected) <= 3);
         assert!(near, "{limits:?} {estimate} {used}: {found:?}, expected {expected:?}");
     }
@@ -123,7 +123,7 @@ async fn a_retry_keeps_its_place() {
                 order.borrow_mut().push(call);
                 sent.set(sent.get() + 1);
                 sleep(ms(60)).await;
-                // Not a refusal, so that the lane stays open.
+                // This error is not a refusal, so it causes no back-off.
                 let broken = ProviderError::new(Kind::Server, "p", "oops").retryable();
                 if call == 0 && sent.get() < 3 { Err(broken) } else { Ok(()) }
             };
@@ -132,7 +132,7 @@ async fn a_retry_keeps_its_place() {
     });
     let attempts: Vec<u32> = all(calls).await.into_iter().map(|((), it)| it).collect();
     assert_eq!(attempts, [3, 1, 1, 1]);
-    // While it waits for 100 ms, two others take 120 ms; then it is first again.
+    // While call 0 waits for 100 ms, two others take 120 ms; then it is first again.
     assert_eq!(*order.borrow(), [0, 1, 2, 0, 3, 0]);
 }
 
@@ -155,9 +155,9 @@ async fn retry_after_delays_the_request_that_it_came_with() {
         }
     });
     let ended = all(calls).await;
-    // It came back when it was asked to, with a little jitter.
+    // The first request is retried at the requested time, with a little jitter.
     assert!((10_100..10_400).contains(&ended[0]), "{ended:?}");
-    // The others go on, two at a time instead of four, until the window has widened again.
+    // The others continue, two at a time instead of four, until the window has widened again.
     assert!(ended[1..4].iter().all(|it| (100..110).contains(it)), "{ended:?}");
     assert!(ended[4..].iter().all(|it| (200..410).contains(it)), "{ended:?}");
     assert!(ended[7] > 210, "the rate is lower than before: {ended:?}");
@@ -175,7 +175,7 @@ async fn a_provider_that_refuses_even_one_is_left_alone_longer_each_time() {
         permit.failed(&refusal(None), |strikes| ms(100 << strikes));
     }
     assert_eq!(sent, [0, 100, 300, 700]);
-    // What is answered after all opens it again at once.
+    // An answer ends the back-off immediately.
     for _ in 0..3 {
         let ticket = lane.ticket(0);
         ticket.enter(0).await.unwrap().answered();
@@ -221,7 +221,7 @@ async fn what_is_hopeless_shuts_all_lanes_of_the_provider() {
         (hopeless(Kind::Auth, 403), true, false),
         (hopeless(Kind::RateLimited, 429), false, false),
         (hopeless(Kind::ModelNotFound, 404), false, false),
-        // Its variable was not set, so nothing was sent, and nothing is known.
+        // The key variable was not set, so nothing was sent.
         (ProviderError { attempts: 0, ..hopeless(Kind::Auth, 401) }, false, false),
     ] {
         let lanes = Lanes::default();
@@ -245,12 +245,12 @@ async fn what_is_hopeless_shuts_all_lanes_of_the_provider() {
     }
 }
 
-/// A server that restarts ended a run that was going well.
+/// A restart of the server must not end a run that is going well.
 #[tokio::test(start_paused = true)]
 async fn a_short_outage_does_not_open_the_circuit() {
     let unreached = || ProviderError::new(Kind::Connection, "p", "refused").retryable();
     let status = || ProviderError::new(Kind::Server, "p", "oops").with_status(500).retryable();
-    // Each step: the seconds that pass, and how the call ends that follows.
+    // Each step: the seconds that pass, and the result of the next call.
     for (steps, opens) in [
         (vec![(0, Err(unreached())); 2], false),
         (vec![(0, Err(unreached())); 3], true),
@@ -330,7 +330,7 @@ async fn a_call_that_is_given_up_leaves_no_gap() {
     for it in &mut waiting {
         assert!(tokio::time::timeout(ms(1), it).await.is_err());
     }
-    // The one whose turn it is next loses interest, and so does one that is in flight.
+    // The next waiting request and the one in flight are dropped.
     drop(waiting.remove(0));
     drop(first);
     let second = tokio::time::timeout(ms(2_000), &mut waiting[0]).await.unwrap().unwrap();
@@ -360,11 +360,11 @@ async fn waiting_is_sleeping() {
     let start = Instant::now();
     set.run_until(all(calls)).await;
     assert!(start.elapsed() >= Duration::from_mins(9));
-    // Each wakes all ten, as they are one task here; nobody wakes in between.
+    // All ten calls are one task here, so each wake-up polls all of them. There are no other polls.
     assert!(polls.get() < 400, "{} polls", polls.get());
 }
 
-/// A provider that takes so many at once, each for 20 ms, and refuses the rest after 1 ms.
+/// Simulates a provider that accepts `most` requests at once, each for 20 ms, and refuses others after 1 ms.
 async fn provider(taken: &Cell<u32>, most: u32) -> Result<(), ProviderError> {
     if taken.get() >= most {
         sleep(ms(1)).await;
@@ -465,7 +465,7 @@ async fn a_stop_ends_waits_but_no_request_and_nothing_that_need_not_wait() {
     assert_eq!(done.unwrap(), ((), 1), "there was nothing to wait for");
 }
 
-/// A provider that refuses everything until a moment, and says when that is; then it answers after 10 ms.
+/// Simulates a provider that refuses requests until a time, with a retry hint, and then answers after 10 ms.
 async fn closed_until(until: Instant, sent: &Cell<u32>) -> Result<(), ProviderError> {
     sent.set(sent.get() + 1);
     sleep(ms(1)).await;
@@ -494,9 +494,9 @@ async fn those_who_are_told_to_wait_wait_together_and_once() {
         let wanted = u32::try_from(calls.len()).unwrap();
         let ended = all(calls).await;
         assert!(ended.iter().all(Result::is_ok), "{ended:?}");
-        // Only those that were under way when the provider closed have been sent twice.
+        // Only the requests in flight at the first refusal are sent twice.
         assert_eq!(sent.get(), wanted + concurrency.min(wanted), "{concurrency}");
-        // One wait of three seconds, whoever waits: the clock stands while somebody is at work.
+        // All requests share one wait of three seconds, because the clock advances only while all tasks wait.
         assert!(start.elapsed() < ms(3_400 + 11 * u64::from(wanted)), "{:?}", start.elapsed());
         let Notice::Wait(told) = waits.next().await else { panic!() };
         assert_eq!((told.whom.as_str(), told.why), ("p:m", WaitReason::Asked));
@@ -536,7 +536,7 @@ async fn a_wait_that_is_too_long_fails_at_once_and_for_everybody_until_it_is_ove
     assert_eq!((whom.as_str(), why), ("p:m", WaitReason::TooLong));
     assert!(wait > Duration::from_secs(599));
 
-    // Then it is asked again.
+    // After the wait, requests are sent again.
     sleep(Duration::from_mins(10)).await;
     let ticket = lane.ticket(0);
     let done = with_retries(way(&policy, &waits), &ticket, || closed_until(until, &sent)).await;

@@ -1,44 +1,44 @@
-//! How many requests a provider can take at the same time, found out by asking.
+//! The number of concurrent requests that a provider accepts, learned from its answers and refusals.
 //!
-//! Additive increase, multiplicative decrease, as TCP has it (RFC 5681): a refusal halves the window, and
-//! answers widen it again, doubling it up to that half and then by an eighth of it per window of answers. At the
-//! largest load that is not known to be too much it stays for a while, so that probing costs few refusals.
+//! It uses additive increase and multiplicative decrease, as TCP does (RFC 5681). A refusal halves the window.
+//! Answers double it per window of answers up to that half, and then widen it by an eighth of it. It stays for a
+//! while at the largest load without refusals, so that probing causes few refusals.
 
 use std::num::NonZeroU32;
 
-/// How many answers it takes to go beyond the ceiling, at least: at most one of so many is a refusal.
+/// The minimum number of answers before the window grows beyond the ceiling. It limits refusals to one in 64.
 const CAUTION: f64 = 64.0;
 
-/// How many requests may be in flight.
+/// The limit of requests in flight.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     size: f64,
-    /// As configured.
+    /// The configured maximum.
     most: f64,
-    /// Below it the window doubles.
+    /// The size up to which the window doubles.
     threshold: f64,
     /// The largest load that is not known to be too much.
     ceiling: u32,
-    /// Counts the decreases. What was sent before a decrease cannot cause another one.
+    /// The number of decreases. A request sent before a decrease cannot cause another one.
     epoch: u64,
 }
 
-/// What a request remembers of the moment when it was sent.
+/// The state at the time when a request was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
-    /// Requests in flight, itself included.
+    /// The requests in flight, including this one.
     load: u32,
     epoch: u64,
 }
 
 impl Window {
-    /// As wide as configured: a provider is trusted until it refuses.
+    /// Starts with the configured maximum, until the provider refuses a request.
     pub(super) fn new(most: Option<NonZeroU32>) -> Self {
         let most = f64::from(most.map_or(u32::MAX, NonZeroU32::get));
         Self { size: most, most, threshold: most, ceiling: u32::MAX, epoch: 0 }
     }
 
-    /// The number of requests that may be in flight.
+    /// Returns the number of requests that may be in flight.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -48,21 +48,21 @@ impl Window {
         self.size as u32
     }
 
-    /// True if one more may be sent. One that was refused before is never used to probe.
+    /// Returns true if one more request may be sent. A request that was refused before is never used to probe.
     pub(super) fn has_room(&self, in_flight: u32, refused_before: bool) -> bool {
         let size = if refused_before { self.size().min(self.ceiling) } else { self.size() };
         in_flight < size
     }
 
-    /// One is sent; `load` are in flight with it.
+    /// Records a sent request; `load` is the number in flight, including it.
     pub(super) fn send(&self, load: u32) -> Sent {
         Sent { load, epoch: self.epoch }
     }
 
-    /// It was answered.
+    /// Records an answer.
     pub(super) fn answered(&mut self, sent: Sent) {
         self.ceiling = self.ceiling.max(sent.load);
-        // A window that is not used says nothing about a wider one.
+        // A window that is not used gives no evidence for a wider one.
         if self.size >= self.most || f64::from(sent.load) * 2.0 < self.size {
             return;
         }
@@ -76,8 +76,8 @@ impl Window {
         self.size = (self.size + widening).min(self.most);
     }
 
-    /// It was refused, and the provider said when to come back; `in_flight` are in flight, itself included. What is sent then is half as much, and no less. That
-    /// several were refused says nothing about how many can be taken later.
+    /// Records a refusal with a requested wait; `in_flight` includes this request. The window is halved once and not
+    /// more: the number of refusals says nothing about the capacity after the wait.
     pub(super) fn told_to_wait(&mut self, sent: Sent, in_flight: u32) {
         if sent.epoch == self.epoch {
             self.epoch += 1;
@@ -86,9 +86,9 @@ impl Window {
         }
     }
 
-    /// It was refused; `in_flight` are in flight, itself included. Says whether it was the only one.
+    /// Records a refusal; `in_flight` includes this request. Returns true if it was the only one in flight.
     ///
-    /// One that is refused alone says that it came too soon, not that there were too many.
+    /// A refusal of a lone request means that it came too soon, not that there were too many.
     pub(super) fn refused(&mut self, sent: Sent, in_flight: u32) -> bool {
         let left = in_flight.saturating_sub(1);
         let load = sent.load.max(in_flight);
@@ -100,7 +100,7 @@ impl Window {
                 self.size = self.size.min(self.threshold);
             }
         }
-        // The provider has taken no more than what it is still at work on.
+        // The provider's capacity is at most the number of requests that it still processes.
         self.size = self.size.min(f64::from(left.max(1)));
         left == 0
     }
@@ -114,7 +114,7 @@ mod tests {
         Window::new(NonZeroU32::new(most))
     }
 
-    /// Sends as many as fit at once, to a provider that takes `capacity`; gives back how many were refused.
+    /// Fills the window with requests to a provider with this capacity, and returns the number of refusals.
     fn round(window: &mut Window, capacity: u32) -> u32 {
         let load = window.size();
         let sent: Vec<Sent> = (1..=load).map(|it| window.send(it)).collect();
@@ -177,7 +177,7 @@ mod tests {
             rounds += 1;
             assert!(rounds < 400, "{window:?}");
         }
-        // It has forgotten that 5 were too many.
+        // The window no longer remembers that 5 requests were too many.
         round(&mut window, 1000);
         assert!(window.has_room(63, true));
     }
