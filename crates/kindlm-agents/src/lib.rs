@@ -1,8 +1,8 @@
-//! Reads what agents and programs report, and runs them.
+//! Reads the output of agents and programs, and runs them.
 //!
-//! [`protocol`] is what commands write to stdout. [`agent`] has an adapter for each agent: Claude Code, Codex, and agents
-//! that speak KindLM's protocol. [`transcript`] reads conversations that were recorded elsewhere. All of them give the same
-//! evidence: events, tool calls, usage, and what is complete.
+//! [`protocol`] is the protocol of commands on stdout. [`agent`] has an adapter for each agent: Claude Code, Codex,
+//! and agents with KindLM's protocol. [`transcript`] reads recorded conversations. All of them produce the same
+//! evidence: events, tool calls, usage, and the kinds of evidence that are complete.
 
 #[cfg(feature = "process")]
 pub mod agent;

@@ -1,6 +1,6 @@
 //! Parts of messages that are neither text nor calls.
 
-/// Types of parts that are pictures, files and sounds: they hold neither text nor calls.
+/// The types of parts for images, files and sounds.
 pub const MEDIA: [&str; 11] = [
     "image",
     "image_url",

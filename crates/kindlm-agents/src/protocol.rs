@@ -1,8 +1,8 @@
-//! The protocol that programs speak on stdout.
+//! The protocol of programs on stdout.
 //!
-//! A line whose first characters are `{"kindlm":` declares something: a `tool_call`, an `output_json`, an `event`, or
-//! what it tells completely (`evidence`). Every other line is text, and so is a line that only looks like protocol; but
-//! an event that cannot be read is an error, since evidence must not be lost silently.
+//! A line that begins with `{"kindlm":` is a declaration: a `tool_call`, an `output_json`, an `event`, or the
+//! complete kinds of evidence (`evidence`). Every other line is text, and so is a line that only resembles the
+//! protocol. But an unreadable event is an error, because evidence must not be lost silently.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -10,20 +10,20 @@ use kindlm_types::{Channel, Coverage, Event, Speaker, ToolCall, twice};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// What a program wrote to stdout.
+/// The parsed stdout of a program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProtocolOutput {
-    /// Everything that is not protocol, without white space around it.
+    /// The text outside of the protocol, without surrounding white space.
     pub text: String,
-    /// The tool calls it declared.
+    /// The declared tool calls.
     pub tool_calls: Vec<ToolCall>,
-    /// The last `output_json` it declared.
+    /// The last declared `output_json`.
     pub output_json: Option<Value>,
-    /// What happened, in order, if it told any event; its `tool_call` lines are among them.
+    /// The events in order, including those of `tool_call` lines; empty if no event was declared.
     pub events: Vec<Event>,
-    /// For which kinds of evidence it tells everything: those it told something of, and those it named.
+    /// The complete kinds of evidence: those declared complete, or else those with any evidence.
     pub coverage: Coverage,
-    /// Events and statements of completeness that cannot be read, each with its line and the reason.
+    /// The unreadable events and evidence declarations, each with its line number and the reason.
     pub unreadable: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
                 tells_events = true;
                 events.push(event);
             }
-            // Its last word counts: it may have found out that it does not tell all that it meant to.
+            // The last declaration counts, because the program may discover later that its evidence is incomplete.
             Ok(Declaration::Evidence(channels)) => {
                 says_itself = true;
                 complete = channels.into_iter().collect();
@@ -80,7 +80,7 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
     }
     text.join("\n").trim().clone_into(&mut output.text);
     if !says_itself {
-        // Who does not say tells all of what it tells some of.
+        // Without a declaration, a kind of evidence is complete if any of it was reported.
         complete.extend(events.iter().map(Event::channel));
     }
     if tells_events {
@@ -91,26 +91,26 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
         if output.text.is_empty() {
             Event::last_words(&events).unwrap_or_default().clone_into(&mut output.text);
         } else if !events.iter().any(is_said) {
-            // The text around the protocol is what the program says, too: the answer of one that tells no message.
+            // Text beside the protocol is a message, too: the answer, if no message event has it.
             let text = output.text.clone();
-            // Where its last line came: what is asked after it stays the last word.
+            // The message is placed after the last text line, so that a later question stays the last message.
             events.insert(text_ends, Event::Message { role: Speaker::Assistant, text });
         }
-        // Calls that were declared alone keep what only they know: arguments that are not JSON.
+        // Separately declared calls are kept for arguments that are not JSON, which events cannot represent.
         output.tool_calls = calls(output.tool_calls, &events);
         output.events = events;
     }
-    // What is on stdout is all that it said.
+    // Stdout holds all messages of a program.
     complete.insert(Channel::Messages);
     output.coverage = Coverage::Only(complete);
     if is_doubtful {
-        // A line that begins like the protocol and cannot be read may have held evidence of any kind.
+        // An unreadable line that resembles the protocol may have held evidence of any kind.
         output.coverage = output.coverage.losing(Channel::ALL);
     }
     output
 }
 
-/// The calls that were declared and those that only events tell, in the order of the events.
+/// Returns the declared calls and those that only occur in events, in the order of the events.
 pub(crate) fn calls(declared: Vec<ToolCall>, events: &[Event]) -> Vec<ToolCall> {
     let mut calls = declared;
     let known: HashSet<String> = calls.iter().map(|it| it.id.clone()).collect();
@@ -125,7 +125,7 @@ pub(crate) fn calls(declared: Vec<ToolCall>, events: &[Event]) -> Vec<ToolCall> 
     calls
 }
 
-/// What a line of the protocol declares.
+/// The declaration in a protocol line.
 pub(crate) enum Declaration {
     ToolCall(DeclaredCall),
     OutputJson(Option<Value>),
@@ -134,7 +134,7 @@ pub(crate) enum Declaration {
     Unreadable(String),
 }
 
-/// A call of a tool, which may be without an id.
+/// A tool call, possibly without an id.
 pub(crate) struct DeclaredCall {
     id: Option<String>,
     name: String,
@@ -143,11 +143,11 @@ pub(crate) struct DeclaredCall {
 }
 
 impl Declaration {
-    /// Reads a line. Of text the error says whether it may have been meant to be read.
+    /// Parses a line. The error marks a text line; it is true if the line may have been meant as protocol.
     pub(crate) fn read(line: &str) -> Result<Self, bool> {
         let line = line.trim_start();
         let has_key = has_key(line);
-        // With an escape in it, the key is the same to every reader of JSON.
+        // The key may also be written with JSON escapes.
         if !line.starts_with('{') || !(has_key || line.contains("\\u")) {
             return Err(has_key);
         }
@@ -158,19 +158,19 @@ impl Declaration {
         let Some(word) = map.remove("kindlm") else { return Err(has_key) };
         let word = word.as_str().ok_or(true)?;
         if let Some(key) = twice(line) {
-            // One of two declarations would be lost, and either may be meant.
+            // A duplicate key is ambiguous, and one of the values would be lost.
             return Ok(Self::Unreadable(format!("`{word}` has the key `{key}` twice")));
         }
-        // The space after the brace is what most JSON writers put there by themselves.
+        // Most JSON writers put a space after the brace.
         let is_usual = line
             .strip_prefix('{')
             .is_some_and(|it| it.trim_start().strip_prefix("\"kindlm\":").is_some());
-        // Calls are text if they are written in another way, as in the original; evidence would be lost by that.
+        // As in the original, a call in another spelling is text. Events must not be lost, so they are accepted.
         let is_meant = is_usual || EVIDENCE.contains(&word);
         Some(word).filter(|_| is_meant).and_then(|word| Self::of(word, map)).ok_or(true)
     }
 
-    /// What a word declares with the other keys of its line, whatever their order; `None` if it is no declaration.
+    /// Returns the declaration of a word and the other keys of its line; `None` if it is not a declaration.
     pub(crate) fn of(word: &str, mut object: Map<String, Value>) -> Option<Self> {
         match word {
             "tool_call" => {
@@ -207,15 +207,15 @@ impl Declaration {
     }
 }
 
-/// A key that others have for a call that failed, and that would be lost here.
+/// Returns a key that other formats use for a failed call, and that would be ignored here.
 fn not_a_key(event: &Map<String, Value>) -> Option<&'static str> {
     ["isError", "is_error"].into_iter().find(|it| event.contains_key(*it))
 }
 
-/// The words of lines that say what happened.
+/// The declarations that carry evidence.
 const EVIDENCE: [&str; 2] = ["event", "evidence"];
 
-/// True if a line has the key of the protocol somewhere, or ends with it.
+/// Returns true if a line contains the key of the protocol, or ends with it.
 fn has_key(line: &str) -> bool {
     line.match_indices(KEY).any(|(at, _)| {
         let rest = line[at + KEY.len()..].trim_start();
@@ -225,7 +225,7 @@ fn has_key(line: &str) -> bool {
 
 const KEY: &str = "\"kindlm\"";
 
-/// The error of a line that is no JSON, if it was meant to say what happened.
+/// Returns the error for a line with invalid JSON, if it was meant as evidence.
 fn unreadable_evidence(line: &str, err: &serde_json::Error) -> Option<Declaration> {
     let (_, rest) = line.split_once(KEY)?;
     let word = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
@@ -233,7 +233,7 @@ fn unreadable_evidence(line: &str, err: &serde_json::Error) -> Option<Declaratio
     Some(Declaration::Unreadable(format!("an `{word}` that is not JSON: {err}")))
 }
 
-/// The kinds of evidence that a `complete` names.
+/// Parses the kinds of evidence in `complete`.
 pub(crate) fn channels(complete: Value) -> Result<Vec<Channel>, String> {
     if complete == "all" {
         return Ok(Channel::ALL.to_vec());
@@ -260,7 +260,7 @@ impl DeclaredCall {
     }
 }
 
-/// Arguments are an object or a list. What is neither is kept beside empty ones, so that it is seen.
+/// Returns arguments: an object or a list. Any other value is returned as text, beside empty arguments.
 fn arguments(declared: Option<Value>) -> (Value, Option<String>) {
     match declared {
         Some(structured @ (Value::Object(_) | Value::Array(_))) => (structured, None),
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(calls, [("Read", Some(json!("text")), None), ("f", None, Some("{"))]);
         let types: Vec<&str> = output.events.iter().map(Event::type_name).collect();
         assert_eq!(types, ["message", "action.called", "action.called", "action.result"]);
-        // By its own word it does not tell all calls.
+        // The program declares that its calls are incomplete.
         let complete = [Channel::Messages, Channel::Subagents];
         assert_eq!(output.coverage, complete.into_iter().collect());
         assert_eq!(output.unreadable, Vec::<String>::new());
@@ -347,14 +347,14 @@ mod tests {
             parse("{\"kindlm\":\"event\",\"type\":\"thinking\",\"text\":\"Hm.\"}\nDone.\n");
         assert_eq!(output.text, "Done.");
         assert_eq!(Event::last_words(&output.events), Some("Done."));
-        // Also beside messages, unless one of them says it already.
+        // Text is also added beside messages, unless a message contains it.
         let message =
             r#"{"kindlm":"event","type":"message","role":"assistant","text":"I am done."}"#;
         for (text, count) in [("You fool.", 2), ("done", 1), ("", 1)] {
             let output = parse(&format!("{message}\n{text}\n"));
             assert_eq!(output.events.len(), count, "{text}");
         }
-        // Without events of its own nothing is recorded that the text does not say.
+        // A `tool_call` line without other declarations creates no events.
         let output = parse("Done.\n{\"kindlm\":\"tool_call\",\"name\":\"f\"}");
         assert_eq!(output.events, []);
         assert!(output.coverage.includes(Channel::Actions));
@@ -374,7 +374,7 @@ mod tests {
             assert_eq!((output.text.as_str(), output.unreadable.len()), ("", 0), "{line}");
             assert_eq!(output.events.len(), 1, "{line}");
         }
-        // What other JSON says of the tool is text.
+        // A line with `kindlm` as a value, not as a key, is text.
         let output = parse("{\"kindlm\":\"evidence\",\"complete\":\"all\"}\n{\"tool\":\"kindlm\"}");
         assert!(output.coverage.includes(Channel::Actions));
     }
@@ -468,7 +468,7 @@ mod tests {
             prop_assert!(output.tool_calls.is_empty());
         }
 
-        /// Calls and text may be mixed in any way; neither disturbs the other.
+        /// Calls and text in any mixture are read independently.
         #[test]
         fn calls_and_text_are_told_apart(lines in proptest::collection::vec(proptest::option::of("[a-z]{1,8}"), 0..12)) {
             let stdout: Vec<String> = lines

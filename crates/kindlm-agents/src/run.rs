@@ -7,14 +7,14 @@ use kindlm_types::{CommandOutput, CommandSpec, ProviderError, ProviderErrorKind}
 
 use crate::protocol;
 
-/// Runs a command as an agent under test: no stdin, and any exit code is an answer.
+/// Runs a command as an agent under test, without stdin. Any exit code is a result.
 ///
-/// It runs in the folder that it names, or in the suite's.
+/// The command runs in its own folder, or else in the suite's.
 pub async fn run(command: &CommandSpec, suite: &Path) -> Result<CommandOutput, ProviderError> {
     run_guarded(command, suite, &Guard::default()).await
 }
 
-/// The same, with a guard that others have, too.
+/// Does the same with a shared guard.
 pub async fn run_guarded(
     command: &CommandSpec,
     suite: &Path,
@@ -39,7 +39,7 @@ pub async fn run_guarded(
     })
 }
 
-/// The error of a provider; `raise` is what lets a command take longer.
+/// Converts a failure to a provider error; `raise` names the option that extends the timeout.
 pub fn error_of(failure: Failure, provider: &str, raise: &str) -> ProviderError {
     match failure {
         Failure::NotStarted(message) => {

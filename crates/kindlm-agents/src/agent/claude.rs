@@ -1,12 +1,12 @@
-//! Claude Code: the lines of `claude -p --output-format stream-json --verbose`.
+//! The adapter for Claude Code: the lines of `claude -p --output-format stream-json --verbose`.
 //!
-//! Written from what is documented of versions 2.0 to 2.1, and from recordings of 2.1.197. One line is one part of an
-//! answer; the lines of one answer repeat its tokens, so tokens and cost come from `result`. That one counts from the start
-//! of the process, so each turn has the difference to the one before.
+//! It follows the documentation of versions 2.0 to 2.1, and recordings of 2.1.197. One line is one part of an answer.
+//! The lines of one answer repeat its tokens, so tokens and cost come from `result`. A `result` counts from the start
+//! of the process, so each turn gets the difference to the one before.
 //!
-//! A command or an agent in the background is a task. When it ends, Claude Code goes on by itself and writes another
-//! `result`, unless the model heard of the end before its answer. So a turn is over at the first `result` that answers the
-//! user and finds no task at work.
+//! A command or an agent in the background is a task. When a task ends, Claude Code continues by itself and writes
+//! another `result`, unless the model learned of the end before its answer. So a turn ends at the first `result` that
+//! answers the user while no task is running.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use super::{Dialect, FAREWELL, Step, Told, object, shell, text};
 
-/// Lines that tell how things go, and nothing that happened. Streamlined lines are none of them: they stand in the place of
-/// calls of tools that are not reported.
+/// The types of lines that report progress but no events. Streamlined lines are not among them: they replace tool
+/// calls that are not reported.
 const SILENT: [&str; 8] = [
     "stream_event",
     "rate_limit_event",
@@ -31,7 +31,7 @@ const SILENT: [&str; 8] = [
     "control_response",
 ];
 
-/// The same for lines of the type `system`.
+/// The same for the subtypes of lines of the type `system`.
 const SILENT_SYSTEM: [&str; 32] = [
     "status",
     "hook_started",
@@ -70,10 +70,10 @@ const SILENT_SYSTEM: [&str; 32] = [
 /// The evidence that is incomplete while an agent works in the background.
 const OF_AGENTS: [Channel; 3] = [Channel::Actions, Channel::Subagents, Channel::Skills];
 
-/// The tools with which the agent stops a task of its own.
+/// The tools that the agent uses to stop its own tasks.
 const STOPPING: [&str; 3] = ["TaskStop", "KillShell", "KillBash"];
 
-/// Ends that are the agent's own: it has worked, and was stopped by a limit that it was given.
+/// The result subtypes of an agent that a configured limit stopped. They are events, not provider errors.
 const LIMITS: [&str; 3] =
     ["error_max_turns", "error_max_budget_usd", "error_max_structured_output_retries"];
 
@@ -81,33 +81,33 @@ const LIMITS: [&str; 3] =
 #[derive(Debug, Default)]
 pub(crate) struct Claude {
     ignored: HashSet<String>,
-    /// The kinds of the calls that have no result yet.
+    /// The kinds of the calls without a result yet.
     calls: HashMap<String, Called>,
-    /// The ids of all calls that were reported.
+    /// The ids of all reported calls.
     told: HashSet<String>,
-    /// Calls of commands and of other agents that go on in the background. They have no result yet.
+    /// The calls of commands and agents that run in the background. They have no result yet.
     background: HashSet<String>,
-    /// The tasks that the agent stops by itself.
+    /// The tasks that the agent stops itself.
     stopped: HashSet<String>,
-    /// Calls that were to run in the background.
+    /// The calls that request to run in the background.
     in_background: HashSet<String>,
-    /// Calls of other agents in the background whose own calls were not all reported.
+    /// The calls of background agents whose own calls were not all reported.
     unreported: HashSet<String>,
-    /// How many calls were reported of each agent that was called, by the call of it.
+    /// The number of reported calls of each called agent, by the id of the call that started it.
     calls_of: HashMap<String, u64>,
-    /// Tasks of which the model has not heard the end, by their ids.
+    /// The tasks whose end the model does not know yet, by their ids.
     tasks: HashMap<String, Task>,
-    /// True if the message of the turn under way has been answered.
+    /// True if the user message of the current turn has been answered.
     is_answered: bool,
-    /// True if commands in the background were left running.
+    /// True if the agent may leave background commands running.
     leaves_running: bool,
-    /// True if it has a key of the API, and no login that may be renewed.
+    /// True if the agent uses an API key, not a login that may be renewed.
     has_key: bool,
-    /// The last request that failed and is made again, in words.
+    /// The message about the last failed request that is retried.
     retry: Option<String>,
-    /// The id of the agent's message that came last.
+    /// The id of the agent's last message.
     message: Option<String>,
-    /// The tokens that the process has spent before this turn.
+    /// The tokens that the process used before this turn.
     usage: Usage,
     cost_usd: f64,
 }
@@ -116,7 +116,7 @@ pub(crate) struct Claude {
 #[derive(Debug)]
 struct Task {
     is_command: bool,
-    /// The call that started it.
+    /// The id of the call that started it.
     call_id: String,
     has_ended: bool,
 }
@@ -165,7 +165,7 @@ impl Dialect for Claude {
     }
 
     fn farewell(&self) -> Duration {
-        // It gives commands in the background five seconds of its own before it stops them.
+        // Claude Code gives background commands five seconds before it stops them.
         if self.leaves_running { 2 * FAREWELL } else { FAREWELL }
     }
 
@@ -189,7 +189,7 @@ impl Claude {
     fn system(&mut self, line: &Value, told: &mut Told) -> Step {
         match text(line, "subtype") {
             "init" => {
-                // Thoughts are often left out of the lines, or empty.
+                // Thinking is often missing in the lines, or empty.
                 told.complete.extend([
                     Channel::Messages,
                     Channel::Actions,
@@ -212,7 +212,7 @@ impl Claude {
                 self.has_key = !matches!(text(line, "apiKeySource"), "" | "none");
             }
             "api_retry" => return self.retry(line),
-            // The refusal itself is in `result`, too.
+            // The `result` line repeats the refusal.
             "model_refusal_no_fallback" => told.finish_reason = Some(FinishReason::Refusal),
             "task_started" => {
                 let is_command = text(line, "task_type") == "local_bash";
@@ -232,7 +232,7 @@ impl Claude {
         Step::More
     }
 
-    /// A request to the model failed, and is made again unless that is hopeless.
+    /// Handles a failed request to the model. It is retried, unless a retry is hopeless.
     fn retry(&mut self, line: &Value) -> Step {
         let status = line.get("error_status").and_then(Value::as_u64);
         let attempt = line.get("attempt").and_then(Value::as_u64).unwrap_or(1);
@@ -240,7 +240,7 @@ impl Claude {
         let error = text(line, "error");
         self.retry =
             Some(format!("a request to its model failed:{number} {error} (attempt {attempt})"));
-        // A login may be renewed after the first refusal; a key stays as it is.
+        // A login may be renewed after the first refusal; a key does not change.
         if status == Some(401) && (self.has_key || attempt > 1) {
             return Step::Failed(format!(
                 "the API of Claude Code's model answers 401 ({error}); check the key or the login that the agent gets"
@@ -249,14 +249,14 @@ impl Claude {
         Step::More
     }
 
-    /// Reads a change of a task's status. The model may not have been told of its end yet.
+    /// Handles a change of a task's status. The model may not know of its end yet.
     fn update(&mut self, line: &Value, told: &mut Told) {
         let id = text(line, "task_id");
         let status = line.pointer("/patch/status").and_then(Value::as_str).unwrap_or_default();
         let Some(ended) = self.ended_as(id, status) else { return };
         let Some(task) = self.tasks.get_mut(id) else { return };
         task.has_ended = true;
-        // The notification about an agent holds what it gave.
+        // For an agent, the later notification holds the result.
         if task.is_command {
             let call_id = task.call_id.clone();
             let output = format!("the command in the background ended with the status `{status}`");
@@ -264,7 +264,7 @@ impl Claude {
         }
     }
 
-    /// Reads the end of a command or an agent in the background.
+    /// Handles the end of a command or an agent in the background.
     fn notify(&mut self, line: &Value, told: &mut Told) {
         let (id, call_id) = (text(line, "task_id"), text(line, "tool_use_id"));
         self.tasks.remove(id);
@@ -274,7 +274,7 @@ impl Claude {
         let status = text(line, "status");
         let is_killed = matches!(status, "killed" | "stopped");
         if is_killed && self.leaves_running && !self.stopped.contains(id) {
-            // Commands that were left running are stopped when stdin is closed: that is not their own end.
+            // Claude Code stops running commands when stdin is closed. That is not their own end.
             return;
         }
         let Some(ended) = self.ended_as(id, status) else {
@@ -292,7 +292,7 @@ impl Claude {
         }
     }
 
-    /// How a task has ended; `None` if it has not, or if the status is unknown.
+    /// Returns the status of an ended task; `None` if it has not ended, or if the status is unknown.
     fn ended_as(&self, task: &str, status: &str) -> Option<ActionStatus> {
         match status {
             "completed" => Some(ActionStatus::Completed),
@@ -302,7 +302,7 @@ impl Claude {
         }
     }
 
-    /// Records the result of a call that went on in the background.
+    /// Records the result of a call that ran in the background.
     fn end(&mut self, call_id: &str, status: ActionStatus, output: Option<Value>, told: &mut Told) {
         if !self.background.remove(call_id) {
             return;
@@ -315,13 +315,13 @@ impl Claude {
         told.push(Event::ActionResult { call_id, output, status });
     }
 
-    /// Reads messages and calls of the agent. Of another agent that it called, only calls are read.
+    /// Reads messages and calls of the agent. From the lines of a called agent, only calls are read.
     fn answer(&mut self, line: &Value, told: &mut Told) -> Result<(), String> {
         let is_own = is_own(line);
         self.retry = None;
         if is_own {
             told.finish_reason = stopped(line.pointer("/message/stop_reason"));
-            // One message may come in several lines, a block in each.
+            // One message may come in several lines, one block each.
             let message = line.pointer("/message/id").and_then(Value::as_str);
             if message.is_none() || message != self.message.as_deref() {
                 told.begin_message();
@@ -408,13 +408,14 @@ impl Claude {
         Ok(())
     }
 
-    /// Reads results of tools. Other texts in lines of the type `user` are not messages of the user.
+    /// Reads tool results. Other texts in lines of the type `user` are not user messages.
     fn results(&mut self, line: &Value, told: &mut Told) -> Result<(), String> {
         for block in content(line, "user")?.as_array().into_iter().flatten() {
             if text(block, "type") == "tool_result" {
                 let goes_on = self.goes_on(line, text(block, "tool_use_id"));
                 self.result_block(block, goes_on, told)?;
-                // The model learns with it which tasks have ended. A task that it waited for gets no notification.
+                // This result informs the model of all ended tasks. A task that the call waited for gets no
+                // notification.
                 let is_own = is_own(line);
                 let call_id = text(block, "tool_use_id");
                 self.tasks.retain(|_, task| {
@@ -425,7 +426,7 @@ impl Claude {
         Ok(())
     }
 
-    /// True if a result says only that its call goes on in the background.
+    /// Returns true if the result only states that its call continues in the background.
     fn goes_on(&self, line: &Value, call_id: &str) -> bool {
         match line.get("tool_use_result").filter(|it| it.is_object()) {
             Some(result) => {
@@ -449,7 +450,7 @@ impl Claude {
         let failed = block.get("is_error").and_then(Value::as_bool).unwrap_or(false);
         let status = if failed { ActionStatus::Failed } else { ActionStatus::Completed };
         let output = block.get("content").map(plain);
-        // It has only begun, which is all that this result says. Its end is reported later, or never.
+        // This result only reports the start of a background call. Its end is reported later, or never.
         let has_begun = goes_on && !failed;
         if has_begun {
             self.background.insert(id.to_owned());
@@ -479,7 +480,7 @@ impl Claude {
         let answer = text(line, "result");
         let turns = line.get("num_turns").and_then(Value::as_u64);
         if turns == Some(0) && answer.is_empty() && subtype == "success" && !is_error {
-            // It stands for a line that asked nothing.
+            // This `result` belongs to a line without a request.
             return Step::More;
         }
         self.reject(line, told);
@@ -488,7 +489,7 @@ impl Claude {
         }
         self.spend(line, told);
         told.finish_reason = stopped(line.get("stop_reason")).or(told.finish_reason.take());
-        // That the model does not want to is its answer, however the agent puts it.
+        // A refusal is the model's answer, even if the agent reports it as an error.
         let refuses = told.finish_reason == Some(FinishReason::Refusal);
         let errors = line.get("errors").and_then(Value::as_array).into_iter().flatten();
         let errors: Vec<&str> = errors.filter_map(Value::as_str).collect();
@@ -515,8 +516,8 @@ impl Claude {
         Step::Done
     }
 
-    /// The calls that were not permitted were rejected; their results say only that something went wrong, and some are told
-    /// nowhere else.
+    /// Marks calls without permission as rejected. Their results only report an error, and some calls appear only
+    /// here.
     fn reject(&mut self, line: &Value, told: &mut Told) {
         let denied = line.get("permission_denials").and_then(Value::as_array);
         let mut ids: HashSet<String> = HashSet::new();
@@ -558,7 +559,7 @@ impl Claude {
         }
     }
 
-    /// Tokens and cost of this turn.
+    /// Records the tokens and the cost of this turn.
     fn spend(&mut self, line: &Value, told: &mut Told) {
         let by_model =
             line.get("modelUsage").and_then(Value::as_object).filter(|it| !it.is_empty());
@@ -578,7 +579,7 @@ impl Claude {
         };
         let total = line.get("total_cost_usd").and_then(Value::as_f64).filter(|it| *it >= 0.0);
         let cost_usd = total.map(|total| {
-            // A sum that has become smaller has begun anew.
+            // A smaller total means that the count was reset.
             let cost = if total >= self.cost_usd { total - self.cost_usd } else { total };
             self.cost_usd = total;
             cost
@@ -587,24 +588,24 @@ impl Claude {
     }
 }
 
-/// True if a line is the agent's own, and not that of an agent that it called.
+/// Returns true if a line belongs to the agent itself, not to an agent that it called.
 fn is_own(line: &Value) -> bool {
     line.get("parent_tool_use_id").is_none_or(Value::is_null)
 }
 
-/// Why the model stopped, where a line reports it.
+/// Returns the finish reason of the model, if the line reports one.
 fn stopped(word: Option<&Value>) -> Option<FinishReason> {
     word.and_then(Value::as_str).map(FinishReason::of_vendor)
 }
 
-/// The `content` of a line's message: a text, or a list of blocks.
+/// Returns the `content` of a line's message: a text, or a list of blocks.
 fn content<'v>(line: &'v Value, kind: &str) -> Result<&'v Value, String> {
     line.pointer("/message/content")
         .filter(|it| it.is_string() || it.is_array())
         .ok_or_else(|| format!("a line of the type `{kind}` has no `message.content`"))
 }
 
-/// A result without its wrapping: its text, if it is nothing else.
+/// Returns the text of a result that consists only of text blocks; otherwise the result unchanged.
 fn plain(content: &Value) -> Value {
     let Some(blocks) = content.as_array() else { return content.clone() };
     let texts: Option<Vec<&str>> =
@@ -631,7 +632,7 @@ fn question(id: &str, input: &Value) -> InputRequest {
     }
 }
 
-/// Tokens, of which those of the cache are counted apart from the others.
+/// Returns the token usage. Claude Code counts cache tokens outside of the input tokens.
 fn usage(counts: &Value, input: &str, output: &str, [read, written]: [&str; 2]) -> Usage {
     let count = |key: &str| counts.get(key).and_then(Value::as_u64);
     let cached = count(read);
@@ -640,7 +641,7 @@ fn usage(counts: &Value, input: &str, output: &str, [read, written]: [&str; 2]) 
     Usage::counted(input, count(output), None, cached)
 }
 
-/// What came since; a sum that has become smaller has begun anew.
+/// Returns the usage since the last total. A smaller total means that the count was reset.
 pub(super) fn since(total: Usage, before: Usage) -> Usage {
     if total.total_tokens < before.total_tokens {
         return total;

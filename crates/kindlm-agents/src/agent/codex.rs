@@ -1,10 +1,10 @@
-//! Codex: the lines of `codex exec --json`.
+//! The adapter for Codex: the lines of `codex exec --json`.
 //!
-//! Written from what is documented of the events since 0.44 (`thread.started`, `item.completed`, …) and from recordings of
-//! 0.169. `turn.completed` counts the tokens of the whole thread, so each turn has the difference to the one before.
+//! It follows the documentation of the events since 0.44 (`thread.started`, `item.completed`, …) and recordings of
+//! 0.169. `turn.completed` counts the tokens of the whole thread, so each turn gets the difference to the one before.
 //!
-//! The lines leave out what spawned agents do, refused calls, and calls of tools without lines of their own. So they are
-//! complete for no calls at all; the file of the thread ([`super::rollout`]) is, where it can be read.
+//! The lines omit the actions of spawned agents, refused calls, and calls of some tools. So they are never complete
+//! for calls. The file of the thread ([`super::rollout`]) is complete, if it can be read.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -18,14 +18,14 @@ use super::claude::since;
 use super::rollout::{self, Files, Recorded, count_key};
 use super::{Dialect, Step, Told, object, shell, text};
 
-/// Items that are calls. Without an id, one cannot be told from the next.
+/// The items that are calls. They need an id, because their events are matched by it.
 const CALLS: [&str; 5] =
     ["command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call"];
 
-/// Items that say what they are about only when they are done.
+/// The items whose content is only known when they are completed.
 const TOLD_WHEN_DONE: [&str; 3] = ["agent_message", "reasoning", "web_search"];
 
-/// The evidence of a spawned agent. The lines have none of it.
+/// The evidence about spawned agents. The lines contain none of it.
 pub(super) const OF_SPAWNED: [Channel; 6] = [
     Channel::Messages,
     Channel::Actions,
@@ -39,23 +39,23 @@ pub(super) const OF_SPAWNED: [Channel; 6] = [
 #[derive(Debug, Default)]
 pub(crate) struct Codex {
     ignored: HashSet<String>,
-    /// The calls that were told when they began.
+    /// The calls that were reported when they began.
     begun: HashSet<String>,
-    /// Items that were begun and are told when they are done, in the order of their ids, by these.
+    /// The items that have begun and are reported when they are completed, in the order of their ids.
     open: BTreeMap<String, Value>,
     /// The call that started each thread of another agent.
     threads: HashMap<String, String>,
-    /// Tokens of the thread before this turn.
+    /// The tokens of the thread before this turn.
     usage: Usage,
-    /// Ids of items begin anew in each process, so they get the number of their turn.
+    /// The number of the turn. It is part of call ids, because item ids restart in each process.
     turn: u64,
-    /// What was said about errors; it matters if the turn fails.
+    /// The error messages so far; they matter if the turn fails.
     errors: Vec<String>,
     /// The reader of the thread's file.
     rollout: rollout::Reader,
-    /// True if the file could be relied on in all turns so far; `None` before the first turn has ended.
+    /// True if the file was reliable in all turns so far; `None` before the first turn has ended.
     is_recorded: Option<bool>,
-    /// True if it has spawned another agent.
+    /// True if the agent has spawned another agent.
     has_spawned: bool,
 }
 
@@ -99,7 +99,7 @@ impl Dialect for Codex {
                 }
                 told.metadata.insert("threadId".to_owned(), id.into());
             }
-            // What went wrong before it did not keep it from beginning.
+            // Errors before the start of the turn did not prevent it, so they are warnings.
             "turn.started" => {
                 self.turn += 1;
                 told.warn(std::mem::take(&mut self.errors));
@@ -111,7 +111,7 @@ impl Dialect for Codex {
             "turn.completed" => {
                 self.leave_open(told);
                 self.spend(line.get("usage"), told);
-                // It went on after them.
+                // The turn succeeded despite these errors, so they are warnings.
                 told.warn(std::mem::take(&mut self.errors));
                 return Ok(Step::Done);
             }
@@ -124,7 +124,7 @@ impl Dialect for Codex {
             }
             "error" => self.errors.push(text(&line, "message").to_owned()),
             "request_user_input" => told.push(Event::InputRequested { request: request(&line) }),
-            // Text that comes again, whole, in an item.
+            // A later item repeats the whole text.
             "item.plan.delta" => {}
             "" => return Err("it has no `type`".to_owned()),
             other => self.unknown(other.to_owned(), told),
@@ -157,7 +157,8 @@ impl Dialect for Codex {
 }
 
 impl Codex {
-    /// Puts what the thread's file holds of the turn in the place of what the lines told; why it is not all there, if so.
+    /// Replaces the events of the lines by those of the thread's file. Returns the reason why they are incomplete, if
+    /// so.
     fn replace(&mut self, recorded: Recorded, told: &mut Told) -> Option<String> {
         let in_lines = std::mem::take(&mut told.events);
         for event in recorded.events {
@@ -179,7 +180,7 @@ impl Codex {
         recorded.gap
     }
 
-    /// Puts down what was begun in the turn and never done: calls without a result, and texts that were not sent.
+    /// Records the items that began in the turn but were never completed: calls without a result, and missing texts.
     fn leave_open(&mut self, told: &mut Told) {
         for (id, item) in std::mem::take(&mut self.open) {
             match text(&item, "type") {
@@ -251,17 +252,17 @@ impl Codex {
                 }
             }
             "web_search" => {
-                // What is searched for is known only when it is done.
+                // The query is only known when the search is completed.
                 if is_done {
                     self.search(&id, item, told);
                     end(&id, None, ActionStatus::Completed, told);
                 }
             }
             "collab_tool_call" => self.collab(&id, item, is_done, told),
-            // What comes once more when it is done, and lists that the agent keeps for itself.
+            // These items are reported when they are completed, or are the agent's internal lists.
             "agent_message" | "reasoning" | "error" | "todo_list" | "plan" => {}
             "" => return Err("an item has no `type`".to_owned()),
-            // A call of an unknown tool is a call, and no text.
+            // An unknown item of this form is a call, so it is not part of the answer's text.
             other if other.ends_with("_call") => self.unknown(format!("item/{other}"), told),
             other => self.unread(format!("item/{other}"), told),
         }
@@ -282,7 +283,7 @@ impl Codex {
         }
     }
 
-    /// Other agents: each is a thread, started by one call and looked after by later ones.
+    /// Reads a call about another agent. Each such agent is a thread, started by one call and managed by later ones.
     fn collab(&mut self, id: &str, item: &Value, is_done: bool, told: &mut Told) {
         let tool = text(item, "tool");
         let kind = if tool == "spawn_agent" { ToolKind::AgentTask } else { ToolKind::Unknown };
@@ -317,7 +318,7 @@ impl Codex {
         }
     }
 
-    /// How an item that is done has ended. Without a word, by what else it says.
+    /// Returns the status of a completed item. Without a `status` field, the exit code and the error decide.
     fn status(&self, item: &Value, told: &mut Told) -> ActionStatus {
         let failed = item.get("exit_code").and_then(Value::as_i64).is_some_and(|it| it != 0)
             || item.get("error").is_some_and(|it| !it.is_null());
@@ -344,7 +345,8 @@ impl Codex {
     }
 }
 
-/// Where a file contradicts the lines, in words: then it is not the better source. The agent may have written to it.
+/// Describes a contradiction between the file and the lines. Then the file is not trusted: the agent may have changed
+/// it.
 fn difference(reported: &[Event], recorded: &Recorded) -> Option<String> {
     let mut said: Vec<&str> = messages(&recorded.events).collect();
     for text in messages(reported) {
@@ -382,7 +384,7 @@ fn messages(events: &[Event]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The kinds of the thread's own calls that worked and of which Codex always writes lines.
+/// Returns the kinds of the thread's own successful calls, limited to calls that Codex always reports in lines.
 fn completed(recorded: &Recorded) -> impl Iterator<Item = &str> {
     let done = recorded.events.iter().filter_map(|it| match it {
         Event::ActionResult { call_id, status: ActionStatus::Completed, .. } => Some(call_id),
@@ -400,7 +402,7 @@ fn completed(recorded: &Recorded) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A line as an object. The `item` of a search has `id` twice in real lines: its own comes first.
+/// Parses a line as an object. In real lines the `item` of a search has two `id` keys; the first one is its own.
 fn read_line(line: &str) -> Result<Map<String, Value>, String> {
     if place_of_twice(line).as_deref() != Some("/item/id") {
         return object(line);
@@ -418,7 +420,7 @@ struct Searched {
     item: FirstId,
 }
 
-/// An object whose first `id` counts.
+/// An object in which the first of two `id` keys counts.
 struct FirstId(Map<String, Value>);
 
 impl<'de> Deserialize<'de> for FirstId {

@@ -1,4 +1,4 @@
-//! How an agent is started: its command line, its environment, its folder.
+//! The start of an agent: its command line, environment and folder.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 use super::PROTOCOL_VERSION;
 
-/// Environment variables that every program may need, and that tell no secret.
+/// Environment variables that every program may need, and that hold no secrets.
 const COMMON: [&str; 20] = [
     "PATH",
     "HOME",
@@ -33,21 +33,21 @@ const COMMON: [&str; 20] = [
     "USERPROFILE",
 ];
 
-/// Looks up an environment variable.
+/// A function that looks up an environment variable.
 pub type Env = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// Where agents run.
+/// The conditions under which agents run.
 pub struct Surroundings<'a> {
     /// The folder of the suite.
     pub folder: &'a Path,
     /// The environment of this process.
     pub env: &'a Env,
-    /// Ends them when KindLM itself is killed.
+    /// The guard that ends agents when KindLM itself is killed.
     pub guard: &'a Guard,
 }
 
 impl Surroundings<'_> {
-    /// The folder that the agent runs in.
+    /// Returns the folder in which the agent runs.
     pub(super) fn folder(&self, start: &AgentStart) -> PathBuf {
         match (&start.folder, &start.agent.cwd) {
             (Some(folder), _) => folder.path.clone(),
@@ -56,7 +56,7 @@ impl Surroundings<'_> {
         }
     }
 
-    /// The process, ready to be started. `thread` is what a process of Codex goes on with.
+    /// Returns the process, ready to be started. `thread` is the Codex thread to resume.
     pub(super) fn command(&self, start: &AgentStart, thread: Option<&str>) -> Command {
         let own = start.folder.as_ref();
         let line = command_line(start, thread);
@@ -82,7 +82,7 @@ impl Surroundings<'_> {
         command
     }
 
-    /// Where a Codex that is started so keeps its threads; `None` if that is not known.
+    /// Returns the folder in which this Codex stores its threads; `None` if it is unknown.
     pub(super) fn codex_home(&self, start: &AgentStart) -> Option<PathBuf> {
         let home = self.variable(start, "CODEX_HOME").filter(|it| !it.is_empty());
         let home = home.map(PathBuf::from).or_else(|| {
@@ -92,7 +92,7 @@ impl Surroundings<'_> {
         home.map(|it| self.folder(start).join(it))
     }
 
-    /// The value of an environment variable, as the agent sees it.
+    /// Returns the value of an environment variable, as the agent sees it.
     fn variable(&self, start: &AgentStart, name: &str) -> Option<String> {
         let own = start.folder.as_ref();
         let given = own.and_then(|it| it.env.iter().rfind(|(key, _)| key == name));
@@ -110,7 +110,7 @@ impl Surroundings<'_> {
     }
 }
 
-/// The command line of an agent, with the arguments that its kind needs.
+/// Returns the command line of an agent, with the arguments that its kind needs.
 fn command_line(start: &AgentStart, thread: Option<&str>) -> String {
     let spec = &start.agent;
     let command = spec.command.as_deref().or(spec.kind.default_command()).unwrap_or_default();
@@ -127,7 +127,7 @@ fn command_line(start: &AgentStart, thread: Option<&str>) -> String {
             args.extend(spec.args.iter().map(String::as_str));
         }
         AgentKind::Codex => {
-            // Options stand before `resume`, which does not take all of them.
+            // Options come before `resume`, which does not accept all of them.
             args.extend(["exec", "--json"]);
             args.extend(model.into_iter().flat_map(|it| ["--model", it]));
             args.extend(spec.args.iter().map(String::as_str));
@@ -138,7 +138,7 @@ fn command_line(start: &AgentStart, thread: Option<&str>) -> String {
     args.into_iter().fold(command.to_owned(), |line, arg| format!("{line} {}", quoted(arg)))
 }
 
-/// In single quotes a shell reads everything as it is but the quote itself.
+/// Within single quotes, a shell interprets no character except the quote itself.
 #[cfg(unix)]
 fn quoted(arg: &str) -> String {
     format!("'{}'", arg.replace('\'', r"'\''"))
@@ -149,7 +149,7 @@ fn quoted(arg: &str) -> String {
     format!("\"{}\"", arg.replace('"', "\"\""))
 }
 
-/// What an agent that speaks KindLM's protocol is told first.
+/// Returns the first line for an agent with KindLM's protocol.
 pub(super) fn hello(start: &AgentStart) -> String {
     let mut hello = json!({
         "kindlm": "hello",

@@ -1,6 +1,6 @@
-//! Agents that are programs: what the lines mean that they write to stdout, and how they are run.
+//! Agents as programs: the adapters for their output, and the sessions that run them.
 //!
-//! A dialect reads lines and knows no process, so a stored output is read in the same way as a running agent's.
+//! A dialect reads lines without a process, so it reads stored output in the same way as that of a running agent.
 
 mod claude;
 mod codex;
@@ -21,50 +21,50 @@ pub use launch::{Env, Surroundings};
 pub use session::start;
 pub(crate) use told::Told;
 
-/// The version of the protocol that agents speak with KindLM.
+/// The version of KindLM's agent protocol.
 pub const PROTOCOL_VERSION: u64 = 1;
 
-/// From the end of stdin to `SIGTERM`, for most agents.
+/// The time between closing stdin and `SIGTERM`, for most agents.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// What the lines of an agent mean.
+/// An adapter: the reader of an agent's output format.
 pub(crate) trait Dialect: Send {
-    /// Reads one line, and puts down what it tells. An error is a line that cannot be read, in words.
+    /// Reads one line and records its content. Returns the reason if the line is unreadable.
     fn read(&mut self, line: &str, told: &mut Told) -> Result<Step, String>;
 
-    /// What the agent said last of what went wrong, if it ends without any further word.
+    /// Returns the last error message of the agent, for an agent that ends without further output.
     fn last_error(&self) -> Option<&str> {
         None
     }
 
-    /// Ends the turn when its time is over; true if the agent has answered and what is still at work need not be awaited.
+    /// Handles the timeout of a turn. Returns true if the agent has answered and its running tasks can be ignored.
     fn ends_late(&mut self, _told: &mut Told) -> bool {
         false
     }
 
-    /// How long the agent may take to end when its stdin has been closed.
+    /// Returns the time that the agent may take to end after its stdin is closed.
     fn farewell(&self) -> Duration {
         FAREWELL
     }
 
-    /// Takes the files in which an agent keeps the turn that has just ended, where it keeps any, or why they cannot be read.
+    /// Reads the thread files of the turn that has just ended, or the reason why they cannot be read.
     fn settle(&mut self, _files: Result<rollout::Files, String>, _told: &mut Told) {}
 }
 
-/// How far a line has brought a turn.
+/// The progress of a turn after a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// There is more to come.
+    /// More lines follow.
     More,
-    /// The agent is ready for what the user says.
+    /// The agent is ready for a user message.
     Ready,
     /// The agent has answered.
     Done,
-    /// The agent could not do its work, and says why.
+    /// The agent failed, with a reason.
     Failed(String),
 }
 
-/// The reader of what an agent of this kind writes.
+/// Returns the adapter for agents of this kind.
 pub(crate) fn dialect(spec: &AgentSpec) -> Box<dyn Dialect> {
     match spec.kind {
         AgentKind::Kindlm => Box::new(native::Native::default()),
@@ -73,7 +73,7 @@ pub(crate) fn dialect(spec: &AgentSpec) -> Box<dyn Dialect> {
     }
 }
 
-/// A line that must be a JSON object.
+/// Parses a line that must be a JSON object.
 fn object(line: &str) -> Result<Map<String, Value>, String> {
     match serde_json::from_str(line) {
         Ok(map) => match twice(line) {
@@ -85,7 +85,7 @@ fn object(line: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// The beginning of a line, for a message.
+/// Returns the beginning of a line, for a message.
 fn quoted(line: &str) -> String {
     const SHOWN: usize = 120;
     let mut chars = line.chars();
@@ -94,7 +94,7 @@ fn quoted(line: &str) -> String {
     format!("`{}`{more}", kindlm_redact::mask_keys(&shown))
 }
 
-/// The text at a key; empty if there is none.
+/// Returns the text at a key, or an empty text.
 fn text<'v>(object: &'v Value, key: &str) -> &'v str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! KindLM's own protocol, as an agent speaks it: `hello`, then for each turn any number of lines and a `result`.
+//! The adapter for KindLM's protocol: `hello`, then for each turn any number of lines and a `result`.
 
 use kindlm_types::{Channel, Event, Usage};
 use serde::Deserialize;
@@ -14,7 +14,7 @@ pub(crate) struct Native {
     unnamed: u64,
 }
 
-/// The first line.
+/// The first line: `hello`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Hello {
@@ -25,7 +25,7 @@ struct Hello {
     complete: Option<Value>,
 }
 
-/// The last line of a turn.
+/// The last line of a turn: `result`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Done {
@@ -51,7 +51,7 @@ enum Status {
     Failed,
 }
 
-/// The adapter could not do its work.
+/// The line of an agent that cannot continue: `error`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Broken {
@@ -151,8 +151,8 @@ fn result(line: Map<String, Value>, told: &mut Told) -> Result<Step, String> {
     if let Some(text) = text {
         told.answer(&text);
     }
-    // Its answer is all that it says, by the protocol: the `text`, or what it told. Without either
-    // only its own word says that there was nothing.
+    // By the protocol, the `text` or the last message is the whole answer. Without either, the messages are
+    // incomplete, unless the agent has declared its complete evidence.
     if is_answered || Event::last_words(&told.events).is_some() {
         told.has_answered = true;
     } else if !told.says_itself {

@@ -1,7 +1,7 @@
-//! Codex: the file in which a thread is kept (`rollout-….jsonl`).
+//! The adapter for Codex' thread files (`rollout-….jsonl`).
 //!
-//! `codex exec --json` leaves out what a spawned agent does, calls that were refused, and calls of tools without a line of
-//! their own. The file holds every item that the model wrote, so every call is in it. Written from recordings of 0.169.
+//! `codex exec --json` omits the actions of spawned agents, refused calls, and calls of some tools. The file holds
+//! every item of the model, so it holds every call. The format follows recordings of 0.169.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,47 +10,47 @@ use serde_json::{Map, Value, json};
 
 use super::{object, shell, text};
 
-/// The files of one turn: that of the thread itself first, then those of the agents that it spawned.
+/// The files of one turn: first that of the thread itself, then those of the agents that it spawned.
 pub(crate) type Files = Vec<ThreadFile>;
 
-/// One file.
+/// One thread file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ThreadFile {
-    /// The thread whose file it is.
+    /// The id of the thread.
     pub(super) thread: String,
-    /// Its lines, all that are there.
+    /// All lines of the file.
     pub(super) lines: Vec<String>,
 }
 
 /// The content of the files for one turn.
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
-    /// The events, in order; without tokens.
+    /// The events, in order, without token counts.
     pub(super) events: Vec<Event>,
-    /// Tokens of the spawned agents together. Those of the thread itself are in the lines.
+    /// The tokens of all spawned agents. Those of the thread itself are in the lines.
     pub(super) spawned_usage: Usage,
-    /// How many calls of each kind the thread itself made.
+    /// The number of the thread's own calls, by kind.
     pub(super) own_calls: HashMap<String, usize>,
     /// The ids of these calls.
     pub(super) own_ids: HashSet<String>,
-    /// Why what spawned agents did is not all there, in words.
+    /// The reason why the actions of spawned agents are incomplete.
     pub(super) gap: Option<String>,
 }
 
 /// Reads the files of one conversation, turn by turn.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    /// How many lines of each file belong to earlier turns.
+    /// The number of lines of each file that belong to earlier turns.
     read: HashMap<String, usize>,
-    /// Calls that were read: a spawned agent's file may begin with a copy of what came before it.
+    /// The ids of calls that were read. A spawned agent's file may begin with a copy of earlier lines.
     calls: HashSet<String>,
-    /// Answers whose tokens were counted, for the same reason.
+    /// The ids of answers whose tokens were counted, for the same reason.
     answers: HashSet<String>,
-    /// The call that spawned each thread that is still at work.
+    /// The call that spawned each thread that is still running.
     spawned: BTreeMap<String, String>,
 }
 
-/// A line of a file.
+/// A line of a thread file.
 struct Line {
     at: String,
     is_own: bool,
@@ -60,7 +60,7 @@ struct Line {
 }
 
 impl Reader {
-    /// Reads what the files hold since the last turn. An error says in words why they cannot be relied on.
+    /// Reads the lines since the last turn. The error is the reason why the files are unreliable.
     pub(super) fn turn(&mut self, files: &Files) -> Result<Recorded, String> {
         let mut lines = Vec::new();
         for (index, file) in files.iter().enumerate() {
@@ -69,7 +69,7 @@ impl Reader {
                 lines.push(read(line, &file.thread, index == 0)?);
             }
         }
-        // Their times have milliseconds, and the sort keeps the order within a file.
+        // The sort is stable, so it keeps the order within a file. The times have milliseconds.
         lines.sort_by(|one, other| one.at.cmp(&other.at));
         let details = details(&lines);
         let mut recorded = Recorded::default();
@@ -126,7 +126,7 @@ impl Reader {
             "message" | "reasoning" | "ghost_snapshot" | "compaction" | "compaction_summary"
             | "context_compaction" => {}
             kind if kind.ends_with("_call") => self.call(line, details, recorded)?,
-            // One without an id is text that Codex itself adds.
+            // An output without an id is text that Codex itself adds.
             kind if kind.ends_with("_output") => {
                 let id = text(item, "call_id");
                 if !id.is_empty() && self.calls.contains(id) {
@@ -173,7 +173,7 @@ impl Reader {
                 }
             }
         }
-        // A search has no item of its own for its result.
+        // A web search has no separate item for its result.
         if text(item, "type") == "web_search_call" {
             let status = match text(item, "status") {
                 "failed" => ActionStatus::Failed,
@@ -184,7 +184,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A spawned agent that has ended.
+    /// Records the end of a spawned agent.
     fn ended(&mut self, line: &Line, recorded: &mut Recorded) {
         if line.is_own {
             return;
@@ -228,21 +228,21 @@ fn read(line: &str, thread: &str, is_own: bool) -> Result<Line, String> {
     })
 }
 
-/// What Codex itself notes of calls that it carried out, by their ids: commands, patches, calls of MCP servers, agents.
+/// Returns Codex' own records of executed calls, by call id: commands, patches, MCP calls and agents.
 fn details(lines: &[Line]) -> HashMap<&str, &Value> {
     let noted = lines.iter().filter(|it| text(&it.payload, "type") == "item_completed");
     let items = noted.filter_map(|it| it.payload.get("item"));
     items.map(|it| (text(it, "id"), it)).collect()
 }
 
-/// The texts of a list of parts.
+/// Returns the joined texts of a list of parts.
 fn texts(parts: Option<&Value>, key: &str) -> String {
     let parts = parts.and_then(Value::as_array).into_iter().flatten();
     let texts: Vec<&str> = parts.map(|it| text(it, key)).filter(|it| !it.is_empty()).collect();
     texts.join("\n")
 }
 
-/// A call, in the same words as the lines of `codex exec --json` have for it.
+/// A call, with the same name and input as in the lines of `codex exec --json`.
 struct Call {
     name: String,
     tool: Option<ToolKind>,
@@ -250,7 +250,7 @@ struct Call {
 }
 
 impl Call {
-    /// `None` for what is no action: the agent's own to-do list.
+    /// Returns `None` for an item that is no action: the agent's to-do list.
     fn of(item: &Value, detail: Option<&Value>) -> Option<Self> {
         let (name, space) = (text(item, "name"), text(item, "namespace"));
         let input = arguments(item);
@@ -292,7 +292,7 @@ impl Call {
                 let prompt = ["message", "prompt"].into_iter().find_map(|it| input.get(it));
                 call(name, Some(ToolKind::AgentTask), json!({"prompt": prompt}))
             }
-            // Input that is typed into a running command is a command.
+            // Text that is typed into a running command counts as a command.
             (_, "write_stdin") if !text(&input, "chars").trim().is_empty() => {
                 let command = json!(text(&input, "chars").trim_end());
                 call(name, Some(ToolKind::Shell), shell::input(&command))
@@ -311,13 +311,13 @@ impl Call {
         }
     }
 
-    /// The key by which calls are counted.
+    /// Returns the key by which calls are counted.
     fn key(&self) -> &str {
         count_key(&self.name, self.tool)
     }
 }
 
-/// The kind of a call by which two sources are compared; its name where it has none.
+/// Returns the key by which two sources are compared: the kind of a call, or its name if the kind is unknown.
 pub(super) fn count_key(name: &str, tool: Option<ToolKind>) -> &str {
     match tool {
         Some(ToolKind::Unknown) | None => name,
@@ -325,7 +325,7 @@ pub(super) fn count_key(name: &str, tool: Option<ToolKind>) -> &str {
     }
 }
 
-/// The arguments of a call, as an object where they can be read as one.
+/// Returns the arguments of a call, parsed as an object if possible.
 fn arguments(item: &Value) -> Value {
     let given = ["arguments", "input"].into_iter().find_map(|it| item.get(it));
     match given.cloned().unwrap_or_default() {
@@ -341,7 +341,7 @@ fn change(path: &str, kind: &str) -> Value {
     json!({"path": path, "kind": kind})
 }
 
-/// The files that a patch names.
+/// Returns the files in a patch.
 fn patched(patch: &str) -> Vec<Value> {
     let kinds = [
         ("*** Add File: ", "add"),
@@ -356,7 +356,7 @@ fn patched(patch: &str) -> Vec<Value> {
     patch.lines().filter_map(named).collect()
 }
 
-/// Records how a call ended, as far as the file says.
+/// Records the end of a call, if the file reports it.
 fn result(id: &str, output: Option<&Value>, detail: Option<&Value>, recorded: &mut Recorded) {
     let said = match output {
         Some(Value::String(text)) => text.clone(),
@@ -370,7 +370,7 @@ fn result(id: &str, output: Option<&Value>, detail: Option<&Value>, recorded: &m
         _ => exit_code(&said),
     };
     let status = match detail.map_or("", |it| text(it, "status")) {
-        // It was still running at the end, and Codex stopped it.
+        // The command was still running at the end, and Codex stopped it.
         "failed" if exit_code == Some(-1) => return,
         "completed" => Some(ActionStatus::Completed),
         "failed" => Some(ActionStatus::Failed),
@@ -395,7 +395,7 @@ fn result(id: &str, output: Option<&Value>, detail: Option<&Value>, recorded: &m
     end(id, output, status, recorded);
 }
 
-/// How a call ended that Codex noted nothing of; `None` if its output does not say.
+/// Returns the status of a call that Codex did not record; `None` if the output does not show it.
 fn outcome(output: Option<&Value>, said: &str, exit_code: Option<i64>) -> Option<ActionStatus> {
     const FAILED: [&str; 6] = [
         "unsupported call",
@@ -419,7 +419,7 @@ fn outcome(output: Option<&Value>, said: &str, exit_code: Option<i64>) -> Option
     is_structured.then_some(ActionStatus::Completed)
 }
 
-/// The exit code in the text that the model is given of a command.
+/// Returns the exit code in the text that the model receives for a command.
 fn exit_code(said: &str) -> Option<i64> {
     let head = said.lines().take(8);
     let code = head.into_iter().find_map(|line| {

@@ -1,4 +1,4 @@
-//! A running agent: a process that is spoken with turn by turn, or a process for each turn.
+//! A running agent: one process for all turns, or one process for each turn.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::rollout::Files;
 use super::{Dialect, Step, Told, dialect, thread_files};
 use kindlm_process::{Ended, Fault, MAX_OUTPUT, Pipe, Tail, not_started};
 
-/// Starts an agent, and waits until it is ready. It keeps its place among what runs at once until it has ended.
+/// Starts an agent, and waits until it is ready. The agent occupies its concurrency slot until it has ended.
 pub async fn start<'a>(
     start: &'a AgentStart,
     surroundings: Surroundings<'a>,
@@ -43,7 +43,7 @@ pub async fn start<'a>(
             session.until(&Step::Ready, start.timeout, "said hello").await?;
         }
         AgentKind::ClaudeCode => session.open(None)?,
-        // It is started with what it is told.
+        // Codex starts with each turn, because it gets the message at its start.
         AgentKind::Codex => {}
     }
     Ok(Box::new(session))
@@ -54,15 +54,15 @@ struct Session<'a> {
     surroundings: Surroundings<'a>,
     dialect: Box<dyn Dialect>,
     told: Told,
-    /// The process; none between the turns of Codex.
+    /// The process; `None` between the turns of Codex.
     pipe: Option<Pipe>,
     tail: Tail,
-    /// Lines that the process has written.
+    /// The number of lines from the process.
     lines: u64,
     exit_code: Option<i32>,
-    /// True if any line came.
+    /// True if the process has written a line.
     spoke: bool,
-    /// True if a turn was begun that did not come to its end.
+    /// True if a turn has begun but not ended.
     broken: bool,
     _slot: Option<SemaphorePermit<'a>>,
 }
@@ -78,7 +78,7 @@ impl AgentSession for Session<'_> {
             let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
             if self.start.agent.kind == AgentKind::Codex {
                 self.finish_process().await?;
-                // The end of a process may take longer than its turn.
+                // The end of a process may take longer than the rest of the turn's timeout.
                 let grace = self.dialect.farewell();
                 let limit = turn.timeout.saturating_sub(started.elapsed()).max(grace);
                 let files = self.thread_files(limit).await;
@@ -137,7 +137,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Gives the process what the user says.
+    /// Sends the user message to the process.
     fn speak(&mut self, turn: &AgentTurn) -> Result<(), ProviderError> {
         let line = match self.start.agent.kind {
             AgentKind::Kindlm => {
@@ -156,7 +156,7 @@ impl Session<'_> {
                 let thread = self.told.metadata.get("threadId").and_then(Value::as_str);
                 let thread = thread.map(str::to_owned);
                 self.open(thread.as_deref())?;
-                // It has no option for instructions of one's own.
+                // Codex has no option for a system prompt.
                 match self.start.system.as_deref().filter(|_| thread.is_none()) {
                     Some(system) => format!("{system}\n\n{}", turn.text),
                     None => turn.text.clone(),
@@ -174,7 +174,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Reads lines until the agent has come so far; `what` says in words how far.
+    /// Reads lines up to the wanted step; `what` names the step in messages.
     async fn until(
         &mut self,
         wanted: &Step,
@@ -208,7 +208,7 @@ impl Session<'_> {
         }
     }
 
-    /// The message about an agent that writes no further line.
+    /// Returns the error for an agent that writes no further line.
     fn fault(&self, fault: &Fault, limit: Duration, what: &str) -> ProviderError {
         let (kind, message) = match fault {
             Fault::Late => (
@@ -234,7 +234,7 @@ impl Session<'_> {
         self.error(kind, message)
     }
 
-    /// Adds what the agent said last of what went wrong.
+    /// Adds the agent's last error message.
     fn with_last_error(&self, message: String) -> String {
         match self.dialect.last_error() {
             Some(error) => format!("{message}; it said last: {error}"),
@@ -251,7 +251,7 @@ impl Session<'_> {
         })
     }
 
-    /// The files in which Codex keeps its thread.
+    /// Loads Codex' files of the thread.
     async fn thread_files(&mut self, limit: Duration) -> Result<Files, String> {
         let home = self.surroundings.codex_home(self.start);
         let home = home.ok_or("it is not known where Codex keeps its threads")?;
@@ -267,7 +267,7 @@ impl Session<'_> {
         format!("line {} of its stdout", self.lines)
     }
 
-    /// Closes stdin, reads what is still told, and waits for the end.
+    /// Closes stdin, reads the remaining lines, and waits for the end.
     async fn finish_process(&mut self) -> Result<(), ProviderError> {
         let Some(pipe) = &mut self.pipe else { return Ok(()) };
         pipe.close();
@@ -311,13 +311,13 @@ impl Session<'_> {
         read
     }
 
-    /// Notes an end that is not the agent's own, and has no exit code that would tell it.
+    /// Records an abnormal end that no exit code shows.
     fn ended_badly(&mut self, how: &str) {
         self.tail.note(how);
         self.told.push(Event::Error { message: how.to_owned() });
     }
 
-    /// What to say of an agent whose stdout has ended.
+    /// Returns the error for an agent whose stdout has ended.
     async fn ended_early(&mut self, what: &str) -> ProviderError {
         let ended = match self.pipe.take() {
             Some(mut pipe) => {
@@ -328,7 +328,7 @@ impl Session<'_> {
         let how = match ended {
             Ended::Itself(Some(code)) => {
                 self.exit_code = Some(code);
-                // It has ended early either way; if the shell could not start it or a signal ended it, that is why.
+                // The cause is more useful if the shell could not start the agent, or a signal ended it.
                 match CommandOutput::broken_off(Some(code)) {
                     Some(why) => format!("it ended before it had {what}: {why}"),
                     None => format!("it ended with exit code {code} before it had {what}"),
@@ -340,7 +340,7 @@ impl Session<'_> {
         self.error(ProviderErrorKind::Command, self.with_last_error(how))
     }
 
-    /// An error of the agent, with the end of its stderr.
+    /// Returns an error of the agent, with the last lines of its stderr.
     fn error(&self, kind: ProviderErrorKind, mut message: String) -> ProviderError {
         if let Some(lines) = self.tail.last_lines() {
             message = format!("{message}; the end of its stderr: {lines}");

@@ -1,18 +1,19 @@
 //! Unwraps shell commands: `bash -lc '…'` becomes the command that it runs.
 //!
-//! Codex reports `/bin/bash -lc 'ls; pwd'` where Claude Code reports `ls; pwd`. A check of the command must mean the same
-//! for both, so the wrapper is removed; the reported form is kept as `raw`.
+//! Codex reports `/bin/bash -lc 'ls; pwd'`, but Claude Code reports `ls; pwd`. A check of the command must mean the
+//! same for both, so the wrapper is removed. The reported form is stored as `raw`.
 
 use serde_json::{Map, Value, json};
 
-/// The input of a shell call: `command` without wrappers, `argv` if it is one plain command, and `raw` if it was wrapped.
+/// Returns the input of a shell call: `command` without wrappers, `argv` for a single plain command, and `raw` if it
+/// was wrapped.
 pub(super) fn input(command: &Value) -> Value {
     let mut input = Map::new();
     describe(command, &mut input);
     Value::Object(input)
 }
 
-/// Does the same in place for an input that has more keys.
+/// Adds the same keys to an input with further keys.
 pub(super) fn unwrap_input(input: &mut Value) {
     if let Value::Object(map) = input
         && let Some(command) = map.get("command").cloned()
@@ -48,9 +49,9 @@ fn describe(command: &Value, input: &mut Map<String, Value>) {
     }
 }
 
-/// The script of a command line that does nothing but start a shell with it, through any number of shells.
+/// Returns the script of a command line that only starts a shell with it, through any number of nested shells.
 fn unwrapped(line: &str) -> Option<String> {
-    /// More shells in shells than anyone means.
+    /// A limit beyond any reasonable nesting.
     const DEEPEST: usize = 16;
     let mut found: Option<String> = None;
     for _ in 0..DEEPEST {
@@ -65,7 +66,7 @@ fn unwrapped(line: &str) -> Option<String> {
     found
 }
 
-/// The script that a shell is started with by `-c`, alone or among other letters (`-lc`).
+/// Returns the script that a shell runs with `-c`, alone or among other letters (`-lc`).
 fn script<'w>(words: &[&'w str]) -> Option<&'w str> {
     let (program, rest) = words.split_first()?;
     let name = program.rsplit(['/', '\\']).next()?;
@@ -80,12 +81,12 @@ fn script<'w>(words: &[&'w str]) -> Option<&'w str> {
     });
     match rest.get(options..) {
         Some([script]) if has_script => Some(script),
-        // The script may run the words behind it as a command: `bash -c '"$@"' name rm x`.
+        // A script with arguments may run them as a command: `bash -c '"$@"' name rm x`.
         _ => None,
     }
 }
 
-/// Words as one command line.
+/// Joins words to a command line, with quotes where needed.
 fn joined(words: &[&str]) -> String {
     let is_plain = |it: &char| it.is_ascii_alphanumeric() || "-_./:=,@%+".contains(*it);
     let quoted = |word: &&str| {
@@ -98,11 +99,11 @@ fn joined(words: &[&str]) -> String {
     words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// The words of a command line, if a shell does nothing with it but start one program with them.
+/// Returns the words of a command line, if it only starts one program with them.
 ///
-/// `None` for several commands, redirections, variables, patterns and whatever else a shell would change.
+/// `None` for several commands, redirections, variables, patterns and everything else that a shell would expand.
 fn plain_words(line: &str) -> Option<Vec<String>> {
-    /// The characters that have a meaning for a shell outside of quotes.
+    /// The characters with a meaning for a shell outside of quotes.
     const SPECIAL: &str = ";|&<>()$`*?[]{}~!#\n\r";
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -1,4 +1,5 @@
-//! Outputs written by hand from the formats that agents document, odd lines, and lines of other times.
+//! Tests with handwritten output in the documented formats of agents, with odd lines, and with lines of other
+//! versions.
 
 use kindlm_types::{ActionStatus, Channel, Coverage, Event, Facts, FinishReason};
 use proptest::prelude::*;
@@ -11,7 +12,7 @@ fn spec(kind: AgentKind) -> AgentSpec {
     AgentSpec { kind, ..AgentSpec::default() }
 }
 
-/// The turns that an output tells, and what is left of it.
+/// Returns the turns of an output, and the state of the reader after them.
 fn turns(kind: AgentKind, output: &str) -> (Vec<ToldTurn>, Told) {
     let mut reader = dialect(&spec(kind));
     let mut told = Told::default();
@@ -120,7 +121,7 @@ fn lines_that_nobody_knows_are_counted_and_make_the_evidence_incomplete() {
         let (_, told) = turns(kind, &output);
         assert_eq!(told.metadata()["unknownLines"], json!({what: 2}), "{line}");
         assert_eq!(told.coverage(), Coverage::default().losing(Channel::ALL), "{line}");
-        // Who knows better says so.
+        // The suite can declare that the unknown lines are irrelevant.
         let mut reader = dialect(&AgentSpec { ignore_lines: vec![what.to_owned()], ..spec(kind) });
         let mut told = Told::default();
         output.lines().for_each(|line| assert_eq!(reader.read(line, &mut told), Ok(Step::More)));
@@ -205,7 +206,7 @@ fn an_agent_in_the_background_has_not_ended_when_it_begins() {
             })
             .collect();
         assert_eq!(seen, states);
-        // Its calls were not counted, so some may be missing.
+        // The calls of the agent were not counted, so some may be missing.
         assert!(!told.coverage().includes(Channel::Actions));
         assert!(told.coverage().includes(Channel::Messages));
     }
@@ -303,7 +304,7 @@ fn what_was_not_permitted_is_a_call_that_was_rejected() {
         (result(bash), vec!["Bash rejected"]),
         (result(nameless), vec!["Bash rejected"]),
         (format!("{called}\n{}", result(nameless)), vec!["Bash pending"]),
-        // Each result of a process tells all that was denied so far.
+        // Each `result` of a process repeats all earlier denials.
         (format!("{}\n{}", result(bash), result(bash)), vec!["Bash rejected"]),
         (
             result(r#"{"tool_name":"Task","tool_use_id":"c2","tool_input":{}}"#),
@@ -493,7 +494,7 @@ fn the_answer_is_a_message_once() {
 }
 
 proptest! {
-    /// Whatever an agent writes, it is read or refused; nothing else.
+    /// Any line is either read or refused with a reason; the reader never panics.
     #[test]
     fn no_line_is_too_odd(line in r#"[\[\]{}:,"a-z0-9 ]{0,60}|\{"type":"[a-z._]{1,16}"(,"[a-z]{1,8}":(1|null|"x"|\[\]|\{\}))*\}"#) {
         for kind in [AgentKind::Kindlm, AgentKind::ClaudeCode, AgentKind::Codex] {

@@ -10,13 +10,13 @@ use serde_json::Value;
 use super::rollout::{Files, ThreadFile};
 use super::text;
 
-/// The most that is read of all files of a conversation, in bytes. 64 MiB.
+/// The maximum size of all files of a conversation together: 64 MiB.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// How many of the newest days are searched: a thread may begin before midnight.
+/// The number of days that are searched, from the newest. A thread may begin before midnight.
 const DAYS: usize = 2;
 
-/// The files of a thread and of the agents that it spawned. An error says in words why there are none.
+/// Loads the files of a thread and of the agents that it spawned, or returns the reason why there are none.
 pub(super) fn read(home: &Path, thread: &str) -> Result<Files, String> {
     let newest = newest_days(&home.join("sessions"));
     let mut others = Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn read(home: &Path, thread: &str) -> Result<Files, String> {
     let mut family = BTreeSet::from([thread.to_owned()]);
     let heads: Vec<(PathBuf, Head)> =
         others.into_iter().filter_map(|path| head(&path).map(|it| (path, it))).collect();
-    // A spawned agent may spawn others.
+    // A spawned agent may spawn further agents.
     loop {
         let next = heads.iter().find(|(_, it)| {
             !family.contains(&it.thread) && it.parent.as_ref().is_some_and(|id| family.contains(id))
@@ -56,7 +56,7 @@ struct Head {
     parent: Option<String>,
 }
 
-/// Opens a regular file. The agent can write into this folder: opening a pipe there would wait for its writer for ever.
+/// Opens a regular file. The agent can write to this folder, and opening a named pipe there would block forever.
 fn open(path: &Path) -> io::Result<fs::File> {
     let mut options = fs::File::options();
     options.read(true);
@@ -97,7 +97,7 @@ fn lines(path: &Path, room: &mut u64) -> Result<Vec<String>, String> {
     Ok(content.lines().filter(|it| !it.trim().is_empty()).map(str::to_owned).collect())
 }
 
-/// The folders of the newest days, `2026/11/23`.
+/// Returns the folders of the newest days, such as `2026/11/23`.
 fn newest_days(sessions: &Path) -> Vec<PathBuf> {
     let mut days = Vec::new();
     for year in sorted(sessions) {
@@ -112,7 +112,7 @@ fn newest_days(sessions: &Path) -> Vec<PathBuf> {
     days
 }
 
-/// The entries of a folder, the greatest name first.
+/// Returns the entries of a folder in descending order.
 fn sorted(folder: &Path) -> Vec<PathBuf> {
     let mut paths = files(folder);
     paths.sort_by(|one, other| other.cmp(one));

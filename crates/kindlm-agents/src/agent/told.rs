@@ -1,4 +1,4 @@
-//! What an agent has told so far.
+//! The evidence that an agent has reported so far.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,40 +7,40 @@ use serde_json::{Map, Value};
 
 use crate::protocol::calls;
 
-/// What an agent has told: of the turn under way, and of itself.
+/// The reported evidence: of the current turn, and about the agent.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    /// What happened in the turn under way.
+    /// The events of the current turn.
     pub(crate) events: Vec<Event>,
-    /// Calls that keep what no event tells: arguments that are not JSON.
+    /// Calls with arguments that are not JSON, which events cannot represent.
     pub(crate) declared: Vec<ToolCall>,
-    /// The answer, where it is told apart from the messages.
+    /// The answer, if it is reported separately from the messages.
     text: Option<String>,
-    /// The unsupported parts of the last message, in words.
+    /// The reason why the last message is incomplete: an unsupported part.
     unread: Option<String>,
     /// The last structured output of the turn.
     pub(crate) output_json: Option<Value>,
-    /// What it is complete for, by its own word or by what is known of its kind.
+    /// The kinds of evidence that are complete, as the agent declares or as is known of its kind.
     pub(crate) complete: BTreeSet<Channel>,
-    /// True if it has said for which kinds of evidence it tells everything.
+    /// True if the agent has declared its complete kinds of evidence.
     pub(crate) says_itself: bool,
-    /// True if it has answered, by which it tells all that it says.
+    /// True if the agent has answered, which makes its messages complete.
     pub(crate) has_answered: bool,
-    /// Why the model stopped last in the turn, where it tells that.
+    /// The last finish reason of the model in the turn, if reported.
     pub(crate) finish_reason: Option<FinishReason>,
-    /// What it is not complete for by its own account. The suite may declare it complete.
+    /// The kinds of evidence that are incomplete by the agent's own output. The suite may declare them complete.
     pub(crate) incomplete: BTreeSet<Channel>,
-    /// The kinds of evidence of which some is known to be lost.
+    /// The kinds of evidence of which a part is known to be lost.
     pub(crate) lost: BTreeSet<Channel>,
-    /// What it says of itself.
+    /// The metadata that the agent reports about itself.
     pub(crate) metadata: Map<String, Value>,
-    /// Lines of unsupported types, by their type.
+    /// The number of lines of each unsupported type.
     unknown: BTreeMap<String, u64>,
-    /// The kinds of evidence of all turns.
+    /// The kinds of evidence that occurred in any turn.
     seen: BTreeSet<Channel>,
 }
 
-/// One turn of what was told.
+/// The reported evidence of one turn.
 #[derive(Debug, Default)]
 pub(crate) struct ToldTurn {
     pub(crate) text: String,
@@ -54,20 +54,20 @@ pub(crate) struct ToldTurn {
 }
 
 impl Told {
-    /// Puts down what happened.
+    /// Records an event.
     pub(crate) fn push(&mut self, event: Event) {
         self.seen.insert(event.channel());
         self.events.push(event);
     }
 
-    /// Puts down that the agent said something.
+    /// Records a message of the agent.
     pub(crate) fn say(&mut self, text: &str) {
         if !text.trim().is_empty() {
             self.push(Event::Message { role: Speaker::Assistant, text: text.to_owned() });
         }
     }
 
-    /// Puts down a warning: something went wrong, and the agent went on.
+    /// Records warnings: errors after which the agent continued.
     pub(crate) fn warn(&mut self, warnings: Vec<String>) {
         if warnings.is_empty() {
             return;
@@ -78,40 +78,40 @@ impl Told {
         }
     }
 
-    /// Puts down that a line of this type, or a part of one, could not be understood.
+    /// Records an unsupported type of line, or of a part of a line.
     pub(crate) fn not_understood(&mut self, what: impl Into<String>) {
         *self.unknown.entry(what.into()).or_default() += 1;
     }
 
-    /// The same of what may be a part of the answer.
+    /// Records an unsupported part that may belong to the answer.
     pub(crate) fn unread(&mut self, what: String) {
         self.leave_unread(format!("`{what}` is of a type that is not understood here"));
         self.not_understood(what);
     }
 
-    /// Puts down why the answer is not all there, in words.
+    /// Records the reason why the answer is incomplete. The first reason is kept.
     pub(crate) fn leave_unread(&mut self, why: String) {
         self.unread.get_or_insert(why);
     }
 
-    /// A message of the agent begins: what came before is no part of it.
+    /// Begins a message of the agent. Unsupported parts of earlier messages do not affect it.
     pub(crate) fn begin_message(&mut self) {
         self.unread = None;
     }
 
-    /// Takes its word for what it tells completely. The last one counts: it may have found out that it does not tell all
-    /// that it meant to.
+    /// Stores the agent's declaration of complete evidence. The last one counts, because the agent may discover later
+    /// that its evidence is incomplete.
     pub(crate) fn declare(&mut self, complete: Vec<Channel>) {
         self.says_itself = true;
         self.complete = complete.into_iter().collect();
     }
 
-    /// For which kinds of evidence everything is recorded. An unknown line may have held evidence of any kind.
+    /// Returns the kinds of evidence that are complete: none after an unknown line, which may have held any evidence.
     pub(crate) fn coverage(&self) -> Coverage {
         if !self.unknown.is_empty() {
             return Coverage::default().losing(Channel::ALL);
         }
-        // Who does not say tells all of what it tells some of; its own word goes before.
+        // Without a declaration, a kind of evidence is complete if any of it was reported.
         let seen = self.seen.iter().filter(|_| !self.says_itself);
         let answer = self.has_answered.then_some(&Channel::Messages);
         let told = self.complete.iter().chain(seen).chain(answer).copied();
@@ -119,7 +119,7 @@ impl Told {
         told.losing(self.lost.iter().copied())
     }
 
-    /// What the agent says of itself, and what of it was not understood.
+    /// Returns the metadata of the agent, with the counts of unsupported lines.
     pub(crate) fn metadata(&self) -> Map<String, Value> {
         let mut metadata = self.metadata.clone();
         if !self.unknown.is_empty() {
@@ -129,7 +129,7 @@ impl Told {
         metadata
     }
 
-    /// Puts down the answer of the turn, which the last message may have said already.
+    /// Records the answer of the turn. The last message may already contain it.
     pub(crate) fn answer(&mut self, text: &str) {
         if Event::last_words(&self.events).is_none_or(|it| it.trim() != text.trim()) {
             self.say(text);
@@ -137,7 +137,7 @@ impl Told {
         self.text = Some(text.to_owned());
     }
 
-    /// Ends the turn under way: what it told, ready for evidence.
+    /// Ends the current turn, and returns its evidence.
     pub(crate) fn take_turn(&mut self) -> ToldTurn {
         let events = std::mem::take(&mut self.events);
         let tool_calls = calls(std::mem::take(&mut self.declared), &events);

@@ -1,4 +1,4 @@
-//! What a log says beside the messages.
+//! The data of a transcript beside its messages.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use serde_json::Value;
 use super::keys::words;
 use super::parts::{kind, told};
 
-/// Adds what the log says beside the messages.
+/// Adds the data beside the messages to a transcript.
 ///
-/// `calls_last`: the last answer calls a tool.
+/// `calls_last`: true if the last answer calls a tool.
 pub(super) fn add(
     value: &Value,
     transcript: Transcript,
@@ -32,7 +32,7 @@ pub(super) fn add(
     earlier(value, &mut transcript);
     state(value, &mut transcript)?;
     ended(&mut transcript);
-    // How it ended is a part of its last turn.
+    // The events of the end belong to the last turn.
     if let Some(turn) = transcript.turns.last_mut() {
         turn.events.end = transcript.events.len();
     }
@@ -49,7 +49,7 @@ pub(super) fn add(
     Ok(transcript)
 }
 
-/// Why a model stopped, where a message or a log says so.
+/// Returns the finish reason in a message or a log, if there is one.
 pub(super) fn finish_reason(value: &Value, at: &str) -> Result<Option<FinishReason>, Problem> {
     let own = match words(value, "finish_reason", at)? {
         None => words(value, "stop_reason", at)?,
@@ -58,7 +58,7 @@ pub(super) fn finish_reason(value: &Value, at: &str) -> Result<Option<FinishReas
     Ok(own.map(FinishReason::of_vendor))
 }
 
-/// What a request of the Responses API goes on with is at OpenAI, and not in the log.
+/// Records a gap if a request of the Responses API continues an earlier conversation, which is not in the log.
 fn earlier(value: &Value, transcript: &mut Transcript) {
     if value.get("messages").is_some() {
         return;
@@ -69,7 +69,7 @@ fn earlier(value: &Value, transcript: &mut Transcript) {
     }
 }
 
-/// How a response of the Responses API ended, where it is the log's own, and an error that the log tells.
+/// Records the final state of a response of the Responses API, and an error in the log.
 fn state(value: &Value, transcript: &mut Transcript) -> Result<(), Problem> {
     let said = |at: &str| value.pointer(at).and_then(Value::as_str);
     let error = value.get("error").filter(|it| !it.is_null() && **it != Value::Bool(false));
@@ -87,14 +87,14 @@ fn state(value: &Value, transcript: &mut Transcript) -> Result<(), Problem> {
         Some(status @ ("failed" | "cancelled" | "expired")) => {
             message = message.or_else(|| Some(format!("the response has the status `{status}`")));
         }
-        // It is under way, or its status is unknown.
+        // The response is in progress, or its status is unknown.
         Some(status) => transcript.gaps.push(format!("its `status` is `{status}`")),
     }
     transcript.events.extend(message.map(|message| Event::Error { message }));
     Ok(())
 }
 
-/// What the reason to stop says of the end. A pause is none, and a failure is an error inside the agent.
+/// Evaluates the finish reason. A pause is a gap, not an end; a failure is an error inside the agent.
 fn ended(transcript: &mut Transcript) {
     let Some(FinishReason::Other(word)) = &transcript.finish_reason else { return };
     if word == "pause_turn" {
@@ -107,7 +107,7 @@ fn ended(transcript: &mut Transcript) {
     }
 }
 
-/// The number at a key, which cannot be negative.
+/// Returns the number at a key; it must not be negative.
 fn number(value: &Value, key: &str) -> Result<Option<f64>, Problem> {
     let Some(found) = value.get(key).filter(|it| !it.is_null()) else { return Ok(None) };
     let number = found.as_f64().filter(|it| *it >= 0.0);
@@ -115,7 +115,7 @@ fn number(value: &Value, key: &str) -> Result<Option<f64>, Problem> {
     number.map(Some).ok_or_else(|| Problem::new(format!("/{key}"), message()))
 }
 
-/// The tokens, in the words of OpenAI or Anthropic; Anthropic counts those from the cache apart.
+/// Returns the token usage, in the format of OpenAI or Anthropic. Anthropic counts cache tokens separately.
 fn usage(value: &Value) -> Result<Option<Usage>, Problem> {
     let usage = match value.get("usage") {
         None | Some(Value::Null) => return Ok(None),
@@ -158,7 +158,7 @@ fn usage(value: &Value) -> Result<Option<Usage>, Problem> {
     }
 }
 
-/// The tools of the request, in the words of OpenAI or Anthropic. Those that a server has of its own have no name of that kind.
+/// Returns the tools of the request, in the format of OpenAI or Anthropic, without the vendor's built-in tools.
 fn tools(value: &Value) -> Result<Vec<ToolSpec>, Problem> {
     let list = match value.get("tools") {
         None | Some(Value::Null) => return Ok(Vec::new()),

@@ -27,7 +27,7 @@ pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Resul
                     Block::Other(block) => other(block, &at, reading)?,
                 }
             }
-            // What tools gave belongs to the turn before; what the user says begins one.
+            // Tool results belong to the turn before; the user's text begins a new one.
             if !said.is_empty() {
                 reading.user(&said.join("\n"));
             }
@@ -45,8 +45,8 @@ pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Resul
     Ok(())
 }
 
-/// Reads the blocks of an answer. Texts that follow one another are one message: they are parted where sources are
-/// named, and not where the model makes a pause.
+/// Reads the blocks of an answer. Consecutive texts are one message, because Anthropic splits texts at citations, not
+/// at pauses.
 fn answer(blocks: Vec<(Block<'_>, String)>, reading: &mut Reading) -> Result<(), Problem> {
     let mut said = String::new();
     for (block, at) in blocks {
@@ -68,7 +68,7 @@ enum Block<'v> {
     Other(&'v Value),
 }
 
-/// The blocks of a message, and where they are. A text is one block.
+/// Returns the blocks of a message with their pointers. A text is one block.
 fn blocks<'v>(message: &'v Value, at: &str) -> Result<Vec<(Block<'v>, String)>, Problem> {
     let at = format!("{at}/content");
     let list = match message.get("content") {
@@ -90,8 +90,8 @@ fn blocks<'v>(message: &'v Value, at: &str) -> Result<Vec<(Block<'v>, String)>, 
     list.iter().enumerate().map(block).collect()
 }
 
-/// A block that is no text. Servers' own tools (`server_tool_use`, `web_search_tool_result`, `mcp_tool_use`, …) are named after the
-/// two that clients have.
+/// Reads a block that is not a text. The types of server tools (`server_tool_use`, `web_search_tool_result`,
+/// `mcp_tool_use`, …) end like the two types of client tools.
 fn other(block: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     keys::BLOCK.check(block, at)?;
     let kind = text(block, "type", at)?;

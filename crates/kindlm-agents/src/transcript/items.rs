@@ -11,9 +11,9 @@ use super::{CHAT, Reading};
 
 const ROLES: [&str; 4] = ["system", "developer", "user", "assistant"];
 
-/// Reads an item: a message, a call, the output of a call, or what the model thought.
+/// Reads an item: a message, a call, the output of a call, or reasoning.
 pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
-    // Messages may be written without their type.
+    // Messages may omit their type.
     let kind = match item.get("type") {
         None => "message",
         Some(_) => text(item, "type", at)?,
@@ -53,7 +53,7 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
             reading.push(Event::InputRequested { request });
         }
         "mcp_call" => remote_call(item, at, reading)?,
-        // What a server has to offer.
+        // The list of a server's tools, which is not an event.
         "mcp_list_tools" => {}
         "reasoning" => {
             for part in ["summary", "content"] {
@@ -65,7 +65,7 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
         }
         other => match Own::of(other) {
             Some(tool) => tool.call(item, at, reading)?,
-            // A call of an unknown tool is a call, and no text.
+            // An unknown item of this form is a call, so it is not part of the answer's text.
             None if other.ends_with("_call") => reading.not_understood(other, at),
             None => reading.unread(other, at),
         },
@@ -73,7 +73,8 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
     Ok(())
 }
 
-/// What the state of an item says against it. Of a call that brings its own result the state is the result's.
+/// Records a status that means failure or interruption. For a call with its own result, it is the status of the
+/// result.
 fn status(kind: &str, item: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     match words(item, "status", at)? {
         None | Some("completed") => {}
@@ -83,13 +84,13 @@ fn status(kind: &str, item: &Value, at: &str, reading: &mut Reading) -> Result<(
             let message = format!("`{kind}` at {at} has the status `failed`");
             reading.push(Event::Error { message });
         }
-        // It is under way, was cut, or its status is unknown.
+        // The item is in progress or was cut, or its status is unknown.
         Some(status) => reading.broke_off(format!("`{kind}` at {at} has the status `{status}`")),
     }
     Ok(())
 }
 
-/// What the tool of a call gave that is run outside of the answer.
+/// Reads the output of a tool that runs outside of the answer.
 fn output(
     called: &str,
     kind: &str,
@@ -111,7 +112,7 @@ fn output(
         }
     };
     let status = if failed { ActionStatus::Failed } else { ActionStatus::Completed };
-    // The shell of old is answered by the call's id under another key.
+    // Outputs of the older local shell have the call's id under another key.
     let key = if told(item, "call_id").is_none() && called == "local_shell_call" {
         "id"
     } else {
@@ -120,7 +121,7 @@ fn output(
     reading.answered(text(item, key, at)?, output, status, &format!("{at}/{key}"))
 }
 
-/// A call of a tool of a server, which has its result in it. One that is under way has none yet.
+/// Reads an MCP call, which includes its result. A call in progress has none yet.
 fn remote_call(item: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     let id = text(item, "id", at)?;
     reading.call(called(id, item, "arguments", at)?);

@@ -1,6 +1,6 @@
-//! Keys that are nearly those of a format: what stands under them would not be looked at, and a call would vanish.
+//! Checks for misspelled keys. The content of such a key would be ignored, and a call could be lost.
 //!
-//! Vendors add keys, so others are passed over.
+//! Vendors add keys, so other unknown keys are ignored.
 
 use kindlm_types::{Problem, nearest, pointer};
 use serde_json::Value;
@@ -9,13 +9,13 @@ use super::parts::{kind, told};
 
 /// The keys of an object.
 pub(super) struct Keys {
-    /// Those that are read.
+    /// The keys that are read.
     read: &'static [&'static str],
-    /// Those that only look like one of them.
+    /// Known keys that are not read but resemble one that is.
     other: &'static [&'static str],
 }
 
-/// Of what stands around the messages.
+/// The keys beside the messages.
 pub(super) const AROUND: Keys = Keys {
     read: &[
         "messages",
@@ -51,7 +51,7 @@ pub(super) const AROUND: Keys = Keys {
     ],
 };
 
-/// Of a message, in each of the formats.
+/// The keys of a message, in all formats.
 pub(super) const MESSAGE: Keys = Keys {
     read: &[
         "role",
@@ -71,14 +71,14 @@ pub(super) const MESSAGE: Keys = Keys {
     other: &["context", "rule", "state"],
 };
 
-/// Of a call in a message of OpenAI's chat completions.
+/// The keys of a call in a message of OpenAI's chat completions.
 pub(super) const CALL: Keys =
     Keys { read: &["id", "type", "function", "custom"], other: &["index"] };
 
-/// Of what is called.
+/// The keys of the called function.
 pub(super) const CALLED: Keys = Keys { read: &["name", "arguments", "input"], other: &[] };
 
-/// Of an item of OpenAI's Responses API that is no message.
+/// The keys of an item of OpenAI's Responses API, except messages.
 pub(super) const ITEM: Keys = Keys {
     read: &[
         "type",
@@ -105,7 +105,7 @@ pub(super) const ITEM: Keys = Keys {
     other: &["approval_request", "moderation", "result", "state"],
 };
 
-/// Of a block of Anthropic's.
+/// The keys of a block of Anthropic's API.
 pub(super) const BLOCK: Keys = Keys {
     read: &[
         "type",
@@ -122,7 +122,7 @@ pub(super) const BLOCK: Keys = Keys {
 };
 
 impl Keys {
-    /// Sees that no key is nearly one that is read. What is `null` tells nothing.
+    /// Returns a problem if an unknown key resembles a known one. Keys with `null` are ignored.
     pub(super) fn check(&self, value: &Value, at: &str) -> Result<(), Problem> {
         let known = || self.read.iter().chain(self.other).copied();
         let unknown = value.as_object().into_iter().flatten();
@@ -138,7 +138,7 @@ impl Keys {
     }
 }
 
-/// Sees that a message has nothing under keys that only another format has.
+/// Returns a problem if a message has content under keys of another format.
 pub(super) fn foreign(message: &Value, keys: &[&str], at: &str) -> Result<(), Problem> {
     let found = keys.iter().find(|key| match told(message, key) {
         Some(Value::Array(items)) => !items.is_empty(),
@@ -150,7 +150,7 @@ pub(super) fn foreign(message: &Value, keys: &[&str], at: &str) -> Result<(), Pr
     Err(Problem::key(format!("{at}/{key}"), problem).with_help(help))
 }
 
-/// The text at a key, if there is one.
+/// Returns the text at a key, if there is one.
 pub(super) fn words<'v>(value: &'v Value, key: &str, at: &str) -> Result<Option<&'v str>, Problem> {
     match told(value, key) {
         None => Ok(None),
@@ -159,7 +159,7 @@ pub(super) fn words<'v>(value: &'v Value, key: &str, at: &str) -> Result<Option<
     }
 }
 
-/// Whether a key says yes.
+/// Returns the boolean at a key; false if it is absent.
 pub(super) fn flag(value: &Value, key: &str, at: &str) -> Result<bool, Problem> {
     match told(value, key) {
         None => Ok(false),

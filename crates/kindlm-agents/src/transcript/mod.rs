@@ -1,8 +1,9 @@
-//! Conversations that were recorded elsewhere: lists of messages as vendors' APIs have them.
+//! Conversations that were recorded elsewhere, as lists of messages in vendors' formats.
 //!
-//! Three forms are read: the `messages` of OpenAI's chat completions, the items of its Responses API, and the `messages`
-//! of Anthropic's API. A transcript is the list itself, or an object that has it as `messages` (`input` for the Responses
-//! API, whose `output` belongs to it) with `system`, `tools` and what the log says beside it: see [`read`].
+//! Three formats are supported: the `messages` of OpenAI's chat completions, the items of its Responses API, and the
+//! `messages` of Anthropic's API. A transcript is the list itself, or an object with the list as `messages` and
+//! further keys such as `system` and `tools`; see [`read`]. The list of the Responses API is `input`, followed by its
+//! `output`.
 //!
 //! ```
 //! use kindlm_agents::transcript;
@@ -31,7 +32,7 @@ use serde_json::Value;
 use parts::{kind, object, told};
 use reading::Reading;
 
-/// How a conversation is written down.
+/// The format of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     /// The messages of OpenAI's chat completions.
@@ -44,15 +45,19 @@ enum Format {
 
 /// Reads a conversation.
 ///
-/// Beside the messages an object may say `usage` (in either vendor's words), `cost_usd`, `latency_ms`,
-/// `finish_reason` or `stop_reason`, `tools`, and `complete_for`: for which kinds of evidence the log tells everything.
-/// Where it does not say, those are what was said, and the calls of tools with their results. Other keys, such as
-/// `model`, are what a request has beside its messages, and nothing is made of them, unless they are nearly one that is
-/// read.
+/// In addition to the messages, an object may have these keys:
+///
+/// - `usage` (in either vendor's format), `cost_usd` and `latency_ms`,
+/// - `finish_reason` or `stop_reason`,
+/// - `tools`,
+/// - `complete_for`: the complete kinds of evidence in the log. By default these are the messages, and the tool calls
+///   with their results.
+///
+/// Other keys of a request, such as `model`, are ignored, unless they resemble one that is read.
 ///
 /// # Errors
 ///
-/// The pointer of a problem leads to what is wrong within the value.
+/// The pointer of a problem is the location within the value.
 pub fn read(value: &Value) -> Result<Transcript, Problem> {
     keys::AROUND.check(value, "")?;
     let Messages { asked, list, above } = messages(value)?;
@@ -85,16 +90,16 @@ pub fn read(value: &Value) -> Result<Transcript, Problem> {
 
 /// The messages of a log.
 struct Messages<'v> {
-    /// What the user says before them: the whole `input` of a request, where it is a text.
+    /// The user message before the list: the whole `input` of a request, if it is a text.
     asked: Option<&'v str>,
-    /// Each with its place.
+    /// The messages with their pointers.
     list: Vec<(&'v Value, String)>,
-    /// Where they are.
+    /// The pointer of the list.
     above: &'static str,
 }
 
-/// The messages, wherever they are. The request and the response of the Responses API are one conversation; of two other
-/// tellings of it one would not be looked at.
+/// Returns the messages of a log. The request and the response of the Responses API form one conversation. Any other
+/// two sources are a problem, because one of them would be ignored.
 fn messages(value: &Value) -> Result<Messages<'_>, Problem> {
     let is_object = value.is_object();
     let in_response = told(value, "input").is_some() && told(value, "output").is_some();
@@ -127,7 +132,7 @@ fn messages(value: &Value) -> Result<Messages<'_>, Problem> {
     Ok(Messages { asked: None, list, above })
 }
 
-/// The messages of a list, each with its place.
+/// Returns the messages of a list with their pointers.
 fn listed<'v>(value: &'v Value, at: &'static str) -> Result<Vec<(&'v Value, String)>, Problem> {
     let list = value.pointer(at).unwrap_or(&Value::Null);
     let Value::Array(list) = list else {
@@ -141,7 +146,7 @@ fn no_list(at: &str, message: &str) -> Problem {
     Problem::new(at, message).with_help(help)
 }
 
-/// The one of these keys under which there is something.
+/// Returns the one of these keys that has a value. Two of them are a problem.
 fn only_one<'k>(value: &Value, keys: &[&'k str], what: &str) -> Result<Option<&'k str>, Problem> {
     let mut found = keys.iter().copied().filter(|it| told(value, it).is_some());
     let Some(one) = found.next() else { return Ok(None) };
@@ -151,7 +156,7 @@ fn only_one<'k>(value: &Value, keys: &[&'k str], what: &str) -> Result<Option<&'
     Err(Problem::key(format!("/{other}"), message).with_help(help))
 }
 
-/// The format of a list of messages, by what only one of the three has.
+/// Detects the format of a list of messages by keys and types that only one format has.
 fn format_of(value: &Value, messages: &[(&Value, String)]) -> Format {
     let is_item = |it: &Value| {
         let kind = it.get("type").and_then(Value::as_str);
@@ -173,10 +178,10 @@ fn format_of(value: &Value, messages: &[(&Value, String)]) -> Format {
     }
 }
 
-/// Keys that only messages of OpenAI's chat completions have.
+/// The keys that only messages of OpenAI's chat completions have.
 const CHAT: [&str; 3] = ["tool_calls", "tool_call_id", "function_call"];
 
-/// The types of the parts of a message.
+/// Returns the types of the parts of a message.
 fn blocks(message: &Value) -> impl Iterator<Item = &str> {
     let parts = message.get("content").and_then(Value::as_array).into_iter().flatten();
     parts.filter_map(|it| it.get("type")?.as_str())

@@ -23,11 +23,11 @@ pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Resul
         }
         "assistant" => answer(message, at, reading)?,
         role @ ("tool" | "function") => {
-            // The functions of old had no ids; they were answered by name.
+            // The older functions had no ids; their results name the function.
             let key = if role == "tool" { "tool_call_id" } else { "name" };
             let id = text(message, key, at)?;
             let output = result(content(message, at, reading)?);
-            // The format does not say whether the tool failed; it has answered.
+            // The format does not record whether the tool failed.
             let at = format!("{at}/{key}");
             reading.answered(id, Some(output), ActionStatus::Completed, &at)?;
         }
@@ -64,7 +64,7 @@ fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Proble
         let at = format!("{at}/tool_calls/{index}");
         keys::CALL.check(call, &at)?;
         let id = text(call, "id", &at)?;
-        // Tools of a user's own grammar are called with a text.
+        // Custom tools with a grammar of their own take a text as input.
         let (inner, key) = match (call.get("function"), call.get("custom")) {
             (None, Some(custom)) => (custom, ("custom", "input")),
             (function, _) => (function.unwrap_or(&Value::Null), ("function", "arguments")),
@@ -78,7 +78,7 @@ fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Proble
     Ok(())
 }
 
-/// True if there is anything at a key.
+/// Returns true if a key has a non-empty value.
 fn holds(message: &Value, key: &str) -> bool {
     told(message, key).is_some_and(|it| match it {
         Value::String(text) => !text.is_empty(),
@@ -87,19 +87,19 @@ fn holds(message: &Value, key: &str) -> bool {
     })
 }
 
-/// A call whose arguments are JSON in a text; what is no JSON is kept as it was sent.
+/// Reads a call whose arguments are JSON in a text. A text that is not JSON is stored unchanged.
 pub(super) fn called(id: &str, call: &Value, key: &str, at: &str) -> Result<ToolCall, Problem> {
     keys::CALLED.check(call, at)?;
     let name = text(call, "name", at)?.to_owned();
     let (arguments, malformed_arguments) = match call.get(key) {
         None | Some(Value::Null) => (Value::Null, None),
-        // So some say that there are none.
+        // Some models send an empty text for no arguments.
         Some(Value::String(text)) if text.trim().is_empty() => (json!({}), None),
         Some(Value::String(text)) => match serde_json::from_str(text) {
             Ok(value) => (value, None),
             Err(_) => (Value::Null, Some(text.clone())),
         },
-        // Logs often have them parsed already.
+        // Logs often hold parsed arguments.
         Some(value) => (value.clone(), None),
     };
     Ok(ToolCall { id: id.to_owned(), name, arguments, malformed_arguments, response: None })

@@ -1,4 +1,4 @@
-//! The parts of which messages are made, and what to say about those that are not as they should be.
+//! The parts of messages, and the problems of malformed ones.
 
 use kindlm_types::Problem;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Reading;
 use crate::MEDIA;
 
-/// What a value is, in words.
+/// Returns the name of a value's type, for messages.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -18,7 +18,7 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// A message must be an object.
+/// Checks that a message is an object.
 pub(super) fn object(value: &Value, at: &str) -> Result<(), Problem> {
     if value.is_object() {
         return Ok(());
@@ -26,7 +26,7 @@ pub(super) fn object(value: &Value, at: &str) -> Result<(), Problem> {
     Err(Problem::new(at, format!("a message is an object, and this is {}", kind(value))))
 }
 
-/// The text at a key that must be there.
+/// Returns the required text at a key.
 pub(super) fn text<'v>(value: &'v Value, key: &str, at: &str) -> Result<&'v str, Problem> {
     match value.get(key) {
         Some(Value::String(text)) => Ok(text),
@@ -38,7 +38,7 @@ pub(super) fn text<'v>(value: &'v Value, key: &str, at: &str) -> Result<&'v str,
     }
 }
 
-/// A message with an unknown role.
+/// Returns the problem of a message with an unknown role.
 pub(super) fn unknown_role(role: &str, known: &[&'static str], at: &str) -> Problem {
     let message = format!("`{role}` is not a role of this format");
     Problem::new(format!("{at}/role"), message).with_help(kindlm_types::suggest(
@@ -48,8 +48,8 @@ pub(super) fn unknown_role(role: &str, known: &[&'static str], at: &str) -> Prob
     ))
 }
 
-/// The texts of a value that is a text or a list of parts: those that are text. Pictures, files and sounds are no text;
-/// how many there were is kept. `unknown` gets the unsupported parts.
+/// Returns the texts of a value: a text, or a list of parts. Images, files and sounds are only counted. `unknown`
+/// gets the unsupported parts.
 fn texts_of<'v>(
     value: &'v Value,
     at: &str,
@@ -84,29 +84,29 @@ fn texts_of<'v>(
     Ok(texts)
 }
 
-/// The text of a value that is a text or a list of parts, a line for each.
+/// Returns the text of a value, with one line for each part.
 pub(super) fn text_of(value: &Value, at: &str, reading: &mut Reading) -> Result<String, Problem> {
     Ok(texts_of(value, at, reading, Reading::not_understood)?.join("\n"))
 }
 
-/// The content of a message, which may be absent.
+/// Returns the text of a message's content, which may be absent.
 pub(super) fn content(message: &Value, at: &str, reading: &mut Reading) -> Result<String, Problem> {
     let content = message.get("content").unwrap_or(&Value::Null);
     text_of(content, &format!("{at}/content"), reading)
 }
 
-/// The content of an answer. Its parts are one text, as they are where the model is asked by KindLM.
+/// Returns the content of an answer. Its parts are joined without separators, as in answers to KindLM's own requests.
 pub(super) fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<String, Problem> {
     let content = message.get("content").unwrap_or(&Value::Null);
     Ok(texts_of(content, &format!("{at}/content"), reading, Reading::unread)?.concat())
 }
 
-/// The value at a key, unless it is `null`.
+/// Returns the value at a key, unless it is `null`.
 pub(super) fn told<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
     value.get(key).filter(|it| !it.is_null())
 }
 
-/// What a tool gave: the value, where the text is an object or a list as JSON.
+/// Returns the output of a tool. A text that is a JSON object or list is parsed.
 pub(super) fn result(text: String) -> Value {
     match serde_json::from_str(&text) {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => value,

@@ -1,4 +1,4 @@
-//! A conversation as far as it has been read.
+//! The state of reading a conversation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,18 +10,18 @@ use serde_json::{Map, Value};
 
 use super::about;
 
-/// The most places that are named for unsupported parts of one type.
+/// The maximum number of locations that are listed for unsupported parts of one type.
 const PLACES: usize = 5;
 
-/// What came last, if the agent was still to say something about it.
+/// The last entry of the conversation, if the agent still has to react to it.
 enum Open {
-    /// A message of the user.
+    /// A user message.
     Asked,
-    /// A call of this tool without a result yet.
+    /// A call of this tool, without a result yet.
     Called(String),
     /// The result of a call of this tool.
     Answered(String),
-    /// The word of a person on what the agent wants to do.
+    /// A person's decision about an action of the agent.
     Decided,
 }
 
@@ -38,33 +38,33 @@ impl Open {
     }
 }
 
-/// What has been read of a conversation.
+/// The state of reading a conversation.
 #[derive(Default)]
 pub(super) struct Reading {
     transcript: Transcript,
-    /// True if the agent has the word.
+    /// True while the agent's answer continues.
     is_answering: bool,
     open: Option<Open>,
     /// True if the last answer has called a tool.
     calls: bool,
-    /// The place of the last answer, if it stopped because it calls tools.
+    /// The pointer of the last answer, if its finish reason is a tool call.
     stopped_to_call: Option<String>,
-    /// The calls that have no result yet, by their positions.
+    /// The calls without a result yet, by index.
     unanswered: BTreeSet<usize>,
-    /// The places of unsupported parts, by their types.
+    /// The pointers of unsupported parts, by type.
     not_understood: BTreeMap<String, Vec<String>>,
     no_text: BTreeMap<String, u64>,
 }
 
 impl Reading {
-    /// Instructions. Those that come later stand in the middle of the conversation, and are said by nobody.
+    /// Reads instructions. Later ones are ignored, because they stand within the conversation.
     pub(super) fn system(&mut self, text: &str) {
         if self.transcript.requests == 0 && !text.is_empty() {
             self.transcript.input.push(Message::new(Role::System, text));
         }
     }
 
-    /// What the user says; it begins a turn, unless the agent has not said anything since the user spoke last.
+    /// Reads a user message. It begins a turn, unless the agent has not answered the one before.
     pub(super) fn user(&mut self, text: &str) {
         self.is_answering = false;
         self.open = Some(Open::Asked);
@@ -91,8 +91,8 @@ impl Reading {
         self.transcript.turns.push(turn);
     }
 
-    /// An answer of the agent begins. What one before it said is not its text, and why that one stopped matters only
-    /// where something went wrong.
+    /// Begins an answer of the agent. Its text replaces that of earlier answers. An earlier finish reason only
+    /// matters if it is a failure.
     pub(super) fn answer(&mut self) {
         self.is_answering = true;
         self.open = None;
@@ -106,7 +106,7 @@ impl Reading {
             turn.requests = turn.requests.saturating_add(1);
         }
         match self.transcript.finish_reason.take() {
-            // What was only a pause goes on.
+            // This answer continues after the pause.
             Some(FinishReason::Other(word)) if word == "pause_turn" => return,
             Some(before @ FinishReason::Other(_)) if before.is_failure() => {
                 let message = format!("the model stopped for the reason `{}`", before.as_str());
@@ -122,14 +122,14 @@ impl Reading {
         }
     }
 
-    /// The agent goes on; where it did not have the word, an answer begins.
+    /// Continues the agent's answer, or begins one.
     pub(super) fn goes_on(&mut self) {
         if !self.is_answering {
             self.answer();
         }
     }
 
-    /// Why an answer stopped, where the message says so itself.
+    /// Reads the finish reason of an answer, if the message has one.
     pub(super) fn stopped(&mut self, message: &Value, at: &str) -> Result<(), Problem> {
         self.transcript.finish_reason = about::finish_reason(message, at)?;
         let calls = self.transcript.finish_reason == Some(FinishReason::ToolCalls);
@@ -137,29 +137,29 @@ impl Reading {
         Ok(())
     }
 
-    /// An answer that stopped because it calls tools, and has no call, has lost it.
+    /// Records a gap if an answer stopped to call tools, but has no call.
     fn without_call(&mut self) {
         if let Some(at) = self.stopped_to_call.take().filter(|_| !self.calls) {
             self.broke_off(format!("the answer at {at} stopped to call tools, and has no call"));
         }
     }
 
-    /// What a tool gave is the answer: nothing more needs to be said.
+    /// Marks a tool's image as the answer, so that no message needs to follow.
     pub(super) fn shows_a_picture(&mut self) {
         self.open = None;
     }
 
-    /// The answer is a refusal, whatever word it stopped with.
+    /// Marks the answer as a refusal, whatever its finish reason.
     pub(super) fn refused(&mut self) {
         self.transcript.finish_reason = Some(FinishReason::Refusal);
     }
 
-    /// The answer at a place has nothing in it.
+    /// Records a gap for an empty answer.
     pub(super) fn without_content(&mut self, at: &str) {
         self.broke_off(format!("the answer at {at} has neither a text nor a call"));
     }
 
-    /// What the agent says: a message of its own, and a part of the text of its answer.
+    /// Reads a text of the agent: a message, and a part of its answer.
     pub(super) fn say(&mut self, text: &str) {
         self.transcript.output.push_str(text);
         if let Some(turn) = self.transcript.turns.last_mut() {
@@ -168,14 +168,14 @@ impl Reading {
         if text.trim().is_empty() {
             return;
         }
-        // Results that came within the answer are what it speaks of; a call is open until it has its own.
+        // The text reacts to the results within the answer. A call stays open until it has its own result.
         if !matches!(self.open, Some(Open::Called(_))) {
             self.open = None;
         }
         self.push(Event::Message { role: Speaker::Assistant, text: text.to_owned() });
     }
 
-    /// A call of a tool.
+    /// Reads a tool call.
     pub(super) fn call(&mut self, call: ToolCall) {
         self.open = Some(Open::Called(call.name.clone()));
         self.calls = true;
@@ -188,7 +188,7 @@ impl Reading {
         }
     }
 
-    /// The last call of this id has ended; what the tool gave is `None` where the format does not tell it.
+    /// Records the end of the last open call with this id. `output` is `None` if the format does not include it.
     pub(super) fn answered(
         &mut self,
         id: &str,
@@ -211,18 +211,18 @@ impl Reading {
         Ok(())
     }
 
-    /// A tool that is run outside of the answer comes next.
+    /// Ends the agent's answer, because a tool outside of it runs next.
     pub(super) fn hands_over(&mut self) {
         self.is_answering = false;
     }
 
-    /// A person has said yes or no to what the agent wants to do. It is no message, and begins no turn.
+    /// Records a person's decision about an action of the agent. It is not a message, and begins no turn.
     pub(super) fn decided(&mut self) {
         self.hands_over();
         self.open = Some(Open::Decided);
     }
 
-    /// Something that happened.
+    /// Records an event.
     pub(super) fn push(&mut self, event: Event) {
         self.transcript.events.push(event);
         let end = self.transcript.events.len();
@@ -231,12 +231,12 @@ impl Reading {
         }
     }
 
-    /// Something in it is only a part of what it was to be, in words.
+    /// Records the reason why the conversation is incomplete.
     pub(super) fn broke_off(&mut self, why: String) {
         self.transcript.gaps.push(why);
     }
 
-    /// An unsupported part of the agent's actions. The actions are incomplete.
+    /// Records an unsupported part of the agent's actions. The actions are incomplete.
     pub(super) fn not_understood(&mut self, what: &str, at: &str) {
         let places = self.not_understood.entry(what.to_owned()).or_default();
         if places.len() < PLACES {
@@ -244,7 +244,7 @@ impl Reading {
         }
     }
 
-    /// An unsupported part of an answer, which may be a text.
+    /// Records an unsupported part of an answer, which may be a text.
     pub(super) fn unread(&mut self, what: &str, at: &str) {
         self.not_understood(what, at);
         let why = format!("`{what}` at {at} is of a type that is not understood here");
@@ -254,12 +254,13 @@ impl Reading {
         self.transcript.unread.get_or_insert(why);
     }
 
-    /// A part of a message that is no text, such as a picture.
+    /// Counts a part of a message that is not text, such as an image.
     pub(super) fn no_text(&mut self, what: &str) {
         *self.no_text.entry(what.to_owned()).or_default() += 1;
     }
 
-    /// All of it, and whether the last answer calls a tool. Messages tell what was said and called, and nothing else.
+    /// Returns the transcript, and true if the last answer calls a tool. Messages are only evidence of texts and
+    /// calls.
     pub(super) fn done(mut self) -> (Transcript, bool) {
         self.without_call();
         self.transcript.coverage = if self.not_understood.is_empty() {
@@ -267,7 +268,7 @@ impl Reading {
         } else {
             Coverage::default().losing(Channel::ALL)
         };
-        // The last of them is what the transcript ends with, if it ends with a call.
+        // The transcript ends with this call, so it is reported as the end and not as a missing result.
         if matches!(self.open, Some(Open::Called(_))) {
             self.unanswered.pop_last();
         }

@@ -1,4 +1,4 @@
-//! The tools that OpenAI has itself, each of which has items of its own.
+//! OpenAI's built-in tools, which have their own item types.
 
 use kindlm_types::{ActionStatus, Problem, ToolCall, exit_code};
 use serde_json::{Map, Value};
@@ -6,43 +6,43 @@ use serde_json::{Map, Value};
 use super::Reading;
 use super::parts::{result, text, told};
 
-/// A tool of OpenAI's own, as its items have it.
+/// A built-in tool of OpenAI.
 pub(super) struct Own {
-    /// The type of the item that calls it. Without its end it is the tool's name.
+    /// The type of the item that calls it: the tool's name followed by `_call`.
     item: &'static str,
-    /// What it is called with.
+    /// The location of its arguments.
     arguments: Arguments,
-    /// Who runs it.
+    /// The side that runs it.
     by: By,
 }
 
-/// Where the arguments of a call are.
+/// The location of the arguments of a call.
 enum Arguments {
-    /// At this key.
+    /// The value at this key.
     At(&'static str),
-    /// Those of these keys that there are.
+    /// An object of these keys, as far as they exist.
     These(&'static [&'static str]),
 }
 
-/// Who runs a tool.
+/// The side that runs a tool.
 enum By {
-    /// OpenAI: the item has come to its end. What the tool gave is at this key, if it is told at all.
+    /// OpenAI. The call item itself records the end, and the output at this key, if it includes one.
     Server(Option<&'static str>),
-    /// The program that asks the model: another item has the result.
+    /// The client. Another item has the result.
     Client,
 }
 
 use Arguments::{At, These};
 use By::{Client, Server};
 
-/// What it gives is for the user to see, and an answer by itself.
+/// The type of image calls. An image is shown to the user, so it is an answer by itself.
 const PICTURE: &str = "image_generation_call";
 
 const ALL: [Own; 8] = [
     Own { item: "web_search_call", arguments: At("action"), by: Server(None) },
     Own { item: "file_search_call", arguments: These(&["queries"]), by: Server(Some("results")) },
     Own { item: "code_interpreter_call", arguments: These(&["code"]), by: Server(Some("outputs")) },
-    // What it gave is a picture.
+    // The result is an image, which is not text.
     Own { item: PICTURE, arguments: These(&["revised_prompt"]), by: Server(None) },
     Own { item: "computer_call", arguments: These(&["action", "actions"]), by: Client },
     Own { item: "local_shell_call", arguments: At("action"), by: Client },
@@ -51,12 +51,12 @@ const ALL: [Own; 8] = [
 ];
 
 impl Own {
-    /// The tool that items of this type call.
+    /// Returns the tool that items of this type call.
     pub(super) fn of(item: &str) -> Option<&'static Self> {
         ALL.iter().find(|it| it.item == item)
     }
 
-    /// Reads a call of it, and its end where the item has that.
+    /// Reads a call, and its end if the item has it.
     pub(super) fn call(
         &self,
         item: &Value,
@@ -75,7 +75,7 @@ impl Own {
         let status = match item.get("status").and_then(Value::as_str) {
             None | Some("completed") => ActionStatus::Completed,
             Some("failed") => ActionStatus::Failed,
-            // It is under way, or was cut.
+            // The call is in progress, or was cut.
             Some(_) => return Ok(()),
         };
         let output = output.and_then(|it| told(item, it)).cloned();
@@ -100,12 +100,12 @@ impl Arguments {
     }
 }
 
-/// What a tool gave that somebody else than OpenAI has run, and whether it failed: by the state of the item, or by the
-/// exit code of a command.
+/// Returns the output of a tool that the client ran, and true if it failed: by the status of the item, or by the exit
+/// code of a command.
 pub(super) fn output(item: &Value, failed: bool) -> (Option<Value>, bool) {
     let output = match told(item, "output") {
         Some(Value::String(text)) => Some(result(text.clone())),
-        // The screen of a computer.
+        // A screenshot.
         Some(Value::Object(_)) => None,
         other => other.cloned(),
     };

@@ -1,4 +1,4 @@
-//! What the last answer is: all of it, and nothing else.
+//! Tests of the last answer: its complete text, without earlier texts.
 
 use kindlm_types::{Event, FinishReason};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn all_texts_of_the_last_answer_are_the_output() {
     let item = |content: Value| json!({"type": "message", "role": "assistant", "content": content});
     let search = json!({"type": "web_search_call", "id": "w", "status": "completed", "action": {}});
     for (value, messages) in [
-        // Anthropic parts the text of one message where sources are named, and by the tools of its servers.
+        // Anthropic splits the text of one message at citations and at server tools.
         (
             json!([user, {"role": "assistant", "content": [
             {"type": "thinking", "thinking": "hm"}, one, two]}]),
@@ -38,7 +38,7 @@ fn all_texts_of_the_last_answer_are_the_output() {
             vec!["You fool. ", "Gladly."],
         ),
         (json!([user, {"role": "assistant", "content": [one, two]}]), vec!["You fool. Gladly."]),
-        // OpenAI: parts of a message, and items of one response.
+        // OpenAI's parts of a message, and items of one response.
         (
             json!([user, item(json!([output("You fool. "), output("Gladly.")]))]),
             vec!["You fool. Gladly."],
@@ -117,7 +117,7 @@ fn a_refusal_is_one_whatever_word_it_ends_with() {
             assert_eq!(it.finish_reason, Some(FinishReason::Refusal), "{value}");
             assert_eq!(it.output, "No.");
         }
-        // It is the last answer that counts.
+        // Only the last answer counts.
         let item = json!({"type": "message", "role": "assistant", "content": "Gladly."});
         assert_eq!(text(&json!([user, last, user, item])).finish_reason, None);
     }

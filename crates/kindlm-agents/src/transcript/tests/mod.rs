@@ -1,4 +1,4 @@
-//! What transcripts become, as data.
+//! Tests of the conversion of transcripts.
 
 use kindlm_types::{
     ActionStatus, Channel, Coverage, Event, Execution, FinishReason, Role, Transcript, Usage,
@@ -16,7 +16,7 @@ fn text(value: &Value) -> Transcript {
     read(value).unwrap_or_else(|err| panic!("{}: {}", err.pointer, err.message))
 }
 
-/// What happened, a line for each event.
+/// Returns one line for each event.
 fn told(transcript: &Transcript) -> Vec<String> {
     let line = |event: &Event| match event {
         Event::Message { role, text } => format!("{role:?}: {text}"),
@@ -30,7 +30,7 @@ fn told(transcript: &Transcript) -> Vec<String> {
     transcript.events.iter().map(line).collect()
 }
 
-/// One conversation in the words of three APIs.
+/// Returns one conversation in the formats of three APIs.
 fn same_conversation() -> [Value; 3] {
     let chat = json!({"messages": [
         {"role": "system", "content": "You help."},
@@ -116,7 +116,7 @@ fn it_becomes_an_execution_whose_turns_have_labels() {
 #[test]
 fn parts_of_every_kind_are_read() {
     for (message, expected) in [
-        // Refusals, sounds, and calls whose arguments are no JSON, are empty, or were parsed already.
+        // Refusals, sounds, and calls with arguments that are not JSON, empty, or already parsed.
         (json!({"role": "assistant", "content": null, "refusal": "No."}), vec!["Assistant: No."]),
         (
             json!({"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}),
@@ -139,7 +139,7 @@ fn parts_of_every_kind_are_read() {
             json!({"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}}),
             vec!["f f({})"],
         ),
-        // Anthropic: what was thought, and the tools of servers.
+        // Anthropic's thinking and server tools.
         (
             json!({"role": "assistant", "content": [
                 {"type": "thinking", "thinking": "hm", "signature": "s"},
@@ -157,7 +157,7 @@ fn parts_of_every_kind_are_read() {
                 "Assistant: Found nothing.",
             ],
         ),
-        // Items: thoughts, and calls of MCP tools, which bring their own result.
+        // Reasoning items, and MCP calls with their results.
         (
             json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}),
             vec!["thinks: hm"],
@@ -241,7 +241,7 @@ fn what_of_the_last_answer_is_not_understood_is_told() {
             Some("`output_wobble` at /1/content/0"),
         ),
         (json!([asks(), odd("wobble"), item(json!("fine"))]), Some("`wobble` at /1")),
-        // A call is no text, and neither what was said before nor what others said is in the answer.
+        // Unsupported calls, earlier answers and user messages do not make the last answer incomplete.
         (json!([asks(), {"type": "odd_call", "call_id": "c"}, item(json!("fine"))]), None),
         (json!([asks(), half(), asks(), fine()]), None),
         (json!([{"role": "user", "content": [odd("wobble")]}, fine()]), None),
@@ -280,7 +280,7 @@ fn what_stands_beside_the_messages_is_read() {
         ),
         (
             json!({"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}}),
-            // What was answered is not told.
+            // The output tokens are missing.
             Some(Usage::counted(Some(5), None, None, Some(4))),
         ),
         (
@@ -356,7 +356,7 @@ fn what_is_wrong_is_told_at_its_place() {
     }
 }
 
-/// Any JSON, with the words that transcripts are made of.
+/// Generates any JSON, from the keys and types of transcripts.
 fn anything() -> impl Strategy<Value = Value> {
     let word = prop::sample::select(vec![
         "role",

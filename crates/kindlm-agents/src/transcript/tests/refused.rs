@@ -1,4 +1,4 @@
-//! What would be read as less than it says: refused, or known to be incomplete.
+//! Tests of input that would lose content: it is refused, or marked as incomplete.
 
 use kindlm_types::Channel;
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ fn a_key_that_is_nearly_one_that_is_read_is_a_mistake() {
         let err = read(&value).unwrap_err();
         assert_eq!((err.pointer.as_str(), err.message.as_str()), (pointer, message), "{value}");
     }
-    // Vendors have keys of their own, and `null` tells nothing.
+    // Vendors add keys of their own, and `null` values are ignored.
     let it = text(
         &json!({"model": "m", "metadata": {}, "max_tokens": 5, "conversation_id": "7", "messages": [
             user(),

@@ -1,4 +1,4 @@
-//! The tools that OpenAI has itself.
+//! Tests of OpenAI's built-in tools.
 
 use kindlm_types::{ActionStatus, Channel, Event, ToolKind};
 use serde_json::{Value, json};
