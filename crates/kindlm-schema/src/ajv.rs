@@ -1,4 +1,4 @@
-//! Violations in the words of Ajv, which promptfoo shows: the first one only, in the order in which Ajv looks.
+//! Violations in Ajv's format, as promptfoo shows them: only the first one, in Ajv's order of evaluation.
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::words;
 
-/// Keywords in the order in which Ajv evaluates those of one schema. It looks at the type first, then at what
-/// concerns numbers, texts, every value, lists and objects.
+/// The keywords of one schema in Ajv's order of evaluation: first the type, then keywords for numbers, texts, all
+/// values, lists and objects.
 const ORDER: &[&str] = &[
     "type",
     "maximum",
@@ -46,25 +46,25 @@ const ORDER: &[&str] = &[
     "patternProperties",
 ];
 
-/// A schema, as it was written, and the value that was held against it.
+/// A schema as written by the user, and the checked value.
 #[derive(Clone, Copy)]
 pub(crate) struct Held<'a> {
     pub(crate) schema: &'a Value,
     pub(crate) value: &'a Value,
 }
 
-/// One of Ajv's errors.
+/// An error in Ajv's format.
 struct AjvError {
-    /// JSON pointer into the value.
+    /// The JSON pointer into the value.
     instance: String,
-    /// JSON pointer to the keyword, where it stands in the schema.
+    /// The JSON pointer to the keyword in the schema.
     schema: String,
     keyword: String,
     params: Value,
     message: String,
 }
 
-/// The first of several violations of a schema, as `data/place must be …`; empty if there is none.
+/// Returns the first of several violations, as `data/place must be …`; empty if there are none.
 pub(crate) fn first<'e, 'i: 'e>(
     held: Held<'_>,
     errors: impl IntoIterator<Item = &'e ValidationError<'i>>,
@@ -74,7 +74,7 @@ pub(crate) fn first<'e, 'i: 'e>(
     lines.join(", ")
 }
 
-/// The same as the list of objects that Ajv gives.
+/// Returns the first of several violations as Ajv's list of error objects.
 pub(crate) fn first_json<'e, 'i: 'e>(
     held: Held<'_>,
     errors: impl IntoIterator<Item = &'e ValidationError<'i>>,
@@ -100,8 +100,8 @@ fn first_errors<'e, 'i: 'e>(
     first.map(|it| all(held, it)).unwrap_or_default()
 }
 
-/// Where Ajv meets what a path through the schema leads to: keywords in its own order, keys of the user's own
-/// objects in the order of the schema. Behind a `$ref` only the keywords count.
+/// Returns the rank of a schema path in Ajv's order: keywords by `ORDER`, user-defined keys by their order in the
+/// schema. Behind a `$ref`, only keywords count.
 fn rank(schema: &Value, path: &str) -> Vec<usize> {
     let mut at = Some(schema);
     let parts = path.split('/').skip(1).map(pointer::key);
@@ -122,7 +122,7 @@ fn rank(schema: &Value, path: &str) -> Vec<usize> {
         .collect()
 }
 
-/// What Ajv says of one violation: what the branches of a choice lack, before the choice itself.
+/// Returns Ajv's errors for one violation: first those of the branches of a choice, then that of the choice itself.
 fn all(held: Held<'_>, error: &ValidationError<'_>) -> Vec<AjvError> {
     let branches = |context: &[Vec<ValidationError<'static>>]| -> Vec<AjvError> {
         context.iter().flat_map(|it| first_errors(held, it)).collect()
@@ -157,14 +157,14 @@ fn all(held: Held<'_>, error: &ValidationError<'_>) -> Vec<AjvError> {
     found
 }
 
-/// True if a schema that admits nothing is `additionalProperties: false` where no property is known.
+/// Returns true if a `false` schema is the keyword `additionalProperties`, not a property with that name.
 fn is_for_properties(place: &str) -> bool {
     place
         .strip_suffix("/additionalProperties")
         .is_some_and(|it| !it.ends_with("/properties") || it.ends_with("/properties/properties"))
 }
 
-/// What Ajv tells beside its message.
+/// Returns the `params` of Ajv's error object.
 fn params(error: &ValidationError<'_>) -> Value {
     let compared = |sign: &str, limit: &Value| json!({"comparison": sign, "limit": limit});
     match error.kind() {
@@ -256,7 +256,7 @@ fn message(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// Which two items are equal: Ajv looks from the end. Long lists are not searched.
+/// Returns the indices of two equal items. Like Ajv, it searches from the end. Only the first 500 items are searched.
 fn pair(found: &Value) -> Option<(usize, usize)> {
     let items = found.as_array().map_or(&[][..], Vec::as_slice);
     (0..items.len().min(words::SEARCHED))

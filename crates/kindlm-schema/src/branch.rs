@@ -1,4 +1,4 @@
-//! Which of several allowed forms a value was most likely meant to have.
+//! Selects the alternative of `anyOf` or `oneOf` that a value was most likely meant for.
 
 use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::{JsonType, ValidationError};
@@ -9,24 +9,24 @@ use crate::words;
 /// The errors of each branch of an `anyOf` or `oneOf`.
 type Branches = [Vec<ValidationError<'static>>];
 
-/// What to say about a value that fits none of several forms.
+/// The diagnosis of a value that matches none of several alternatives.
 pub(crate) enum Choice<'a> {
-    /// It is none of these values; the JSON pointer says where they are expected.
+    /// A value that is none of the allowed ones.
     Options {
-        /// Where, in the instance.
+        /// The JSON pointer to the value in the instance.
         pointer: String,
-        /// What was found there.
+        /// The value.
         found: &'a Value,
-        /// What may be there.
+        /// The allowed values.
         options: Vec<Value>,
     },
-    /// It has none of these types.
+    /// The allowed types; the value has none of them.
     Types(Vec<JsonType>),
-    /// It was most likely meant to be of the form with these errors.
+    /// The errors of the alternative that was most likely meant.
     Errors(&'a [ValidationError<'static>]),
 }
 
-/// The branches of an error that has some.
+/// Returns the branches of an error about alternatives.
 pub(crate) fn branches<'a>(error: &'a ValidationError<'_>) -> Option<&'a Branches> {
     match error.kind() {
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => Some(context),
@@ -34,7 +34,7 @@ pub(crate) fn branches<'a>(error: &'a ValidationError<'_>) -> Option<&'a Branche
     }
 }
 
-/// Chooses by value for enums, by type, by the value of a distinguishing key, by fewest errors.
+/// Selects by the allowed values, then by type, by the value of a distinguishing key, and by the fewest errors.
 pub(crate) fn choose<'a>(error: &'a ValidationError<'_>, branches: &'a Branches) -> Choice<'a> {
     let path = error.instance_path().as_str();
     let found = error.instance().as_ref();
@@ -62,7 +62,7 @@ pub(crate) fn choose<'a>(error: &'a ValidationError<'_>, branches: &'a Branches)
     Choice::Errors(candidates.iter().min_by_key(|it| it.len()).map_or(&[], |it| it.as_slice()))
 }
 
-/// What is wrong with a value that fits none of several forms, in words; `None` for any other error.
+/// Describes a value that matches none of several alternatives; `None` for any other error.
 pub(crate) fn describe(error: &ValidationError<'_>) -> Option<String> {
     let path = error.instance_path().as_str();
     let below = |pointer: &str| match pointer.strip_prefix(path).unwrap_or_default() {
@@ -86,7 +86,7 @@ pub(crate) fn describe(error: &ValidationError<'_>) -> Option<String> {
     })
 }
 
-/// The first error of the form that was most likely meant, in depth.
+/// Returns the first error of the alternative that was most likely meant, through nested alternatives.
 fn closest<'a>(error: &'a ValidationError<'_>) -> Option<&'a ValidationError<'static>> {
     match choose(error, branches(error)?) {
         Choice::Errors([first, ..]) => Some(closest(first).unwrap_or(first)),
@@ -94,7 +94,7 @@ fn closest<'a>(error: &'a ValidationError<'_>) -> Option<&'a ValidationError<'st
     }
 }
 
-/// The types that a branch asks for, where the value has none of them.
+/// Returns the types that a branch allows, if the value has none of them.
 fn wrong_type(branch: &[ValidationError<'static>], path: &str) -> Option<Vec<JsonType>> {
     branch.iter().find_map(|error| match error.kind() {
         Kind::Type { kind } if error.instance_path().as_str() == path => Some(words::types(kind)),
@@ -102,7 +102,7 @@ fn wrong_type(branch: &[ValidationError<'static>], path: &str) -> Option<Vec<Jso
     })
 }
 
-/// The pointer of a direct member whose value tells this branch from others and is another one.
+/// Returns the pointer of a direct member that must be a constant in this branch, but has another value.
 fn tag(branch: &[ValidationError<'static>], path: &str) -> Option<String> {
     branch.iter().find_map(|error| {
         let pointer = error.instance_path().as_str();
@@ -116,7 +116,7 @@ fn tag(branch: &[ValidationError<'static>], path: &str) -> Option<String> {
     })
 }
 
-/// Every value that some branch would accept at this place.
+/// Returns all values that any branch allows at this pointer.
 fn options_at(branches: &Branches, path: &str) -> Vec<Value> {
     let mut options = Vec::new();
     for error in branches.iter().flatten().filter(|it| it.instance_path().as_str() == path) {

@@ -1,4 +1,4 @@
-//! Schemas that users write, for what models say.
+//! Schemas of users, for the answers of models.
 
 use std::fmt;
 
@@ -9,31 +9,32 @@ use serde_json::{Map, Value, json};
 use crate::ajv::{self, Held};
 use crate::{branch, formats, walk, words};
 
-/// How many steps a backtracking pattern may take before it counts as not matched.
+/// The maximum number of steps of a backtracking pattern. Beyond it, the pattern does not match.
 const BACKTRACK_LIMIT: usize = 1_000_000;
 
-/// A compiled JSON Schema: drafts 4, 6, 7, 2019-09 and 2020-12, chosen by `$schema`.
+/// A compiled JSON Schema: drafts 4, 6, 7, 2019-09 and 2020-12, selected by `$schema`.
 ///
-/// Without `$schema` it is read as draft 7, the default of Ajv, which the original used: schemas written for
-/// it keep their meaning (`dependencies`, list-valued `items`, `definitions`). As in Ajv, and unlike in the
-/// letter of drafts 4 to 7, keywords beside a `$ref` are checked too, and `nullable: true` admits null:
-/// a check that the user wrote is never silently left out.
+/// Without `$schema` it is read as draft 7, the default of Ajv, which the original used. So schemas written for Ajv
+/// keep their meaning (`dependencies`, list-valued `items`, `definitions`).
 ///
-/// `format` is asserted in every draft; formats and keywords that are not known are ignored here and found
-/// by [`lint`](crate::lint). References are followed within the schema only; nothing is fetched or opened.
+/// Two rules follow Ajv instead of drafts 4 to 7, so that no check of the user is ignored: keywords beside a `$ref`
+/// are checked too, and `nullable: true` allows null.
+///
+/// `format` is asserted in every draft. Unknown formats and keywords are ignored here and reported by
+/// [`lint`](crate::lint). References are resolved only within the schema; nothing is fetched or opened.
 pub struct Schema {
     validator: Validator,
-    /// The schema as it was written: violations are reported in its order.
+    /// The schema as written, which determines the order of violations.
     written: Value,
 }
 
-/// Why a schema cannot be used.
+/// An error in a schema that makes it unusable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{message}", place(pointer))]
 pub struct SchemaError {
-    /// JSON pointer to the fault in the schema; empty for the schema itself.
+    /// The JSON pointer to the error in the schema; empty for the schema itself.
     pub pointer: String,
-    /// What is wrong and what to do: a lower-case fragment.
+    /// The error and advice, as a lower-case fragment.
     pub message: String,
 }
 
@@ -41,14 +42,14 @@ fn place(pointer: &str) -> String {
     if pointer.is_empty() { String::new() } else { format!("at `{pointer}`: ") }
 }
 
-/// One way in which a value departs from a schema. Displays as `/instance/path: what is wrong`.
+/// A violation of a schema by a value. Displays as `/instance/path: what is wrong`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// JSON pointer into the value; empty for the value itself.
+    /// The JSON pointer into the value; empty for the value itself.
     pub instance: String,
-    /// JSON pointer to the keyword in the schema, through `$ref`s.
+    /// The JSON pointer to the keyword in the schema, through `$ref`s.
     pub schema: String,
-    /// What is wrong: a lower-case fragment.
+    /// The description, as a lower-case fragment.
     pub message: String,
 }
 
@@ -91,13 +92,13 @@ impl Schema {
             .map_err(|err| explain(schema, &err))
     }
 
-    /// True if a value conforms.
+    /// Returns true if the value conforms to the schema.
     pub fn is_valid(&self, value: &Value) -> bool {
         self.validator.is_valid(value)
     }
 
-    /// The first departure of a value from the schema, in the words and the order of Ajv, as in
-    /// `data/total must be >= 0`; `None` if it conforms.
+    /// Returns the first violation in Ajv's wording and order, such as `data/total must be >= 0`; `None` if the value
+    /// conforms.
     pub fn first_as_ajv(&self, value: &Value) -> Option<String> {
         if self.validator.is_valid(value) {
             return None;
@@ -110,7 +111,7 @@ impl Schema {
         Held { schema: &self.written, value }
     }
 
-    /// The same as the list of error objects that Ajv gives.
+    /// Returns the first violation as Ajv's list of error objects; `None` if the value conforms.
     pub fn first_as_ajv_json(&self, value: &Value) -> Option<Value> {
         if self.validator.is_valid(value) {
             return None;
@@ -119,7 +120,7 @@ impl Schema {
         Some(ajv::first_json(self.held(value), &errors))
     }
 
-    /// Every departure of a value from the schema, in the order of the value; empty if it conforms.
+    /// Returns all violations, in the order of the value; empty if it conforms.
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
         if self.validator.is_valid(value) {
             return Vec::new();
@@ -140,13 +141,13 @@ fn violation(error: &ValidationError<'_>) -> Violation {
     }
 }
 
-/// True if the schema is of a draft in which `$ref` hides its siblings.
+/// Returns true for a draft in which `$ref` hides its siblings: 4, 6 and 7.
 fn is_old(declared: Option<&str>) -> bool {
     declared
         .is_none_or(|uri| ["draft-04", "draft-06", "draft-07"].iter().any(|it| uri.contains(it)))
 }
 
-/// Moves `$ref` into `allOf` where it has siblings, and lets `nullable` admit null.
+/// Rewrites the schema to Ajv's rules: moves `$ref` with siblings into `allOf`, and applies `nullable`.
 fn as_ajv_has_it(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     if map.len() > 1 && map.get("$ref").is_some_and(Value::is_string) {
@@ -168,7 +169,7 @@ fn admit_null(map: &mut Map<String, Value>) {
     }
 }
 
-/// A build error in words, with its place in the schema.
+/// Describes a compile error, with its place in the schema.
 fn explain(schema: &Value, error: &ValidationError<'_>) -> SchemaError {
     if let Kind::Referencing(_) = error.kind() {
         return unresolved(schema, error);
@@ -200,7 +201,7 @@ fn explain(schema: &Value, error: &ValidationError<'_>) -> SchemaError {
     SchemaError { pointer, message }
 }
 
-/// A reference that leads nowhere, or out of the schema.
+/// Describes a reference to a missing place, or to another document.
 fn unresolved(schema: &Value, error: &ValidationError<'_>) -> SchemaError {
     let mut outside = None;
     let mut dangling = None;

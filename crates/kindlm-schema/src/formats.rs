@@ -1,21 +1,21 @@
-//! Formats that Ajv knows beside those of the drafts, as `ajv-formats` checks them.
+//! Formats that Ajv supports in addition to those of the drafts, checked as in `ajv-formats`.
 
 use std::net::Ipv4Addr;
 
 use jsonschema::ValidationOptions;
 use serde_json::{Map, Value, json};
 
-/// What these formats of numbers and secrets ask for is not checked there either.
+/// Formats that `ajv-formats` accepts without a check.
 pub(crate) const UNCHECKED: [&str; 4] = ["binary", "double", "float", "password"];
 
-/// Formats of whole numbers, with the least and the greatest.
+/// The formats of integers, with their minimum and maximum.
 const WHOLE: [(&str, Option<(i64, i64)>); 2] =
     [("int32", Some((i32::MIN as i64, i32::MAX as i64))), ("int64", None)];
 
-/// A format, with what is of it.
+/// The check of a text format.
 type Check = fn(&str) -> bool;
 
-/// Formats of texts.
+/// The text formats.
 const OF_TEXTS: [(&str, Check); 5] = [
     ("byte", is_base64),
     ("iso-date-time", is_date_time),
@@ -24,19 +24,19 @@ const OF_TEXTS: [(&str, Check); 5] = [
     ("url", is_url),
 ];
 
-/// True if it is one of these.
+/// Returns true if the format is one of these.
 pub(crate) fn is_known(format: &str) -> bool {
     UNCHECKED.contains(&format)
         || WHOLE.iter().any(|it| it.0 == format)
         || OF_TEXTS.iter().any(|it| it.0 == format)
 }
 
-/// Lets the formats of texts be checked.
+/// Registers the checks of the text formats.
 pub(crate) fn of_texts(options: ValidationOptions<'_>) -> ValidationOptions<'_> {
     OF_TEXTS.into_iter().fold(options, |options, (name, check)| options.with_format(name, check))
 }
 
-/// Says what a format of whole numbers asks for in keywords, as formats are of texts.
+/// Adds an integer format as keywords, because validators apply `format` only to texts.
 pub(crate) fn of_numbers(schema: &mut Map<String, Value>) {
     let format = schema.get("format").and_then(Value::as_str);
     let Some((_, range)) = WHOLE.iter().find(|it| Some(it.0) == format) else { return };
@@ -59,7 +59,7 @@ fn is_base64(text: &str) -> bool {
         && letters.bytes().all(is_letter)
 }
 
-/// A date and a time of day, whose zone may be missing.
+/// Returns true for a date and a time of day, with an optional time zone.
 fn is_date_time(text: &str) -> bool {
     let split = text.split_once(|it: char| it == 't' || it == 'T' || it.is_whitespace());
     split.is_some_and(|(date, time)| is_date(date) && is_time(time))
@@ -91,13 +91,13 @@ fn is_time(text: &str) -> bool {
     let (second, fraction) = second.split_once('.').unwrap_or((second, "0"));
     let is_fraction = !fraction.is_empty() && fraction.bytes().all(|it| it.is_ascii_digit());
     let below = |text: &str, end: u32| digits(text, 2).is_some_and(|it| it < end);
-    // A leap second has no other place than the end of a day.
+    // A leap second only occurs at the end of a day.
     let is_leap = second == "60" && *hour == "23" && *minute == "59";
     let is_second = below(second, 60) || is_leap;
     below(hour, 24) && below(minute, 60) && is_second && is_fraction && is_zone(zone)
 }
 
-/// Nothing, `Z`, or how far it is ahead or behind: `+02`, `+0200`, `+02:00`.
+/// Returns true for an optional time zone: empty, `Z`, or an offset such as `+02`, `+0200` or `+02:00`.
 fn is_zone(text: &str) -> bool {
     let Some(ahead) = text.strip_prefix(['+', '-']) else {
         return text.is_empty() || text.eq_ignore_ascii_case("z");
@@ -111,7 +111,7 @@ fn is_zone(text: &str) -> bool {
             || digits(minutes, 2).is_some_and(|it| it < 60))
 }
 
-/// The number that is written with so many digits.
+/// Parses a number with exactly this many digits.
 fn digits(text: &str, count: usize) -> Option<u32> {
     let is = text.len() == count && text.bytes().all(|it| it.is_ascii_digit());
     if is { text.parse().ok() } else { None }
@@ -136,7 +136,7 @@ fn is_fragment(text: &str) -> bool {
     pointer.is_empty() || pointer.strip_prefix('/').is_some_and(|it| it.split('/').all(is_token))
 }
 
-/// An address of the web: of a host with a name that has a dot, or of a public number.
+/// Returns true for a web address whose host is a name with a dot or a public IPv4 address.
 fn is_url(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     let rest = ["http://", "https://", "ftp://"].iter().find_map(|it| lower.strip_prefix(it));

@@ -1,4 +1,4 @@
-//! Schemas generated from the types that read the configuration.
+//! Schemas generated from the configuration types.
 
 use schemars::generate::SchemaSettings;
 use schemars::{Schema, SchemaGenerator};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::walk;
 
-/// Makes schemas for [`finish`]; draft 2020-12, for what is read rather than written.
+/// Returns a generator for schemas that [`finish`] completes: draft 2020-12, for deserialization.
 pub fn generator() -> SchemaGenerator {
     SchemaSettings::draft2020_12()
         .for_deserialize()
@@ -14,8 +14,8 @@ pub fn generator() -> SchemaGenerator {
         .into_generator()
 }
 
-/// A generated schema with its definitions, made to say exactly what the configuration accepts:
-/// an optional key may be left out but not be null, and integers stay in the range of their type.
+/// Returns a generated schema with its definitions, limited to what the configuration accepts: optional keys may be
+/// absent but not null, and integers are within the range of their type.
 #[must_use]
 pub fn finish(schema: Schema, mut generator: SchemaGenerator) -> Value {
     let mut schema = schema.to_value();
@@ -34,7 +34,7 @@ pub fn finish(schema: Schema, mut generator: SchemaGenerator) -> Value {
     schema
 }
 
-/// Takes null out of the schemas of optional keys.
+/// Removes null from the schemas of optional keys.
 fn refuse_null(map: &mut Map<String, Value>) {
     let required = map.get("required").cloned().unwrap_or_default();
     let is_required =
@@ -80,7 +80,7 @@ fn strip_null(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Adds the bounds that `format` only names.
+/// Replaces an integer `format` by its bounds.
 fn bound_integer(map: &mut Map<String, Value>) {
     let (low, high) = match map.get("format").and_then(Value::as_str) {
         Some("uint8") => (json!(0), json!(u8::MAX)),
@@ -97,7 +97,7 @@ fn bound_integer(map: &mut Map<String, Value>) {
         }
         _ => return,
     };
-    // The name means nothing to an editor; the bounds do.
+    // Editors ignore the format, but check the bounds.
     map.shift_remove("format");
     if !map.contains_key("exclusiveMinimum") {
         map.entry("minimum").or_insert(low);

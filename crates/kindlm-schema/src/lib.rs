@@ -1,10 +1,10 @@
 //! JSON Schema for KindLM: compile once, validate, report every error.
 //!
-//! [`Schema`] checks what a model said against a schema that the user wrote, offline. [`Shape`] checks what
-//! the user wrote in a configuration against a schema generated from the types that will read it, and turns
-//! every violation into a [`Problem`](kindlm_types::Problem) in the user's words.
+//! [`Schema`] checks a model's answer against a schema of the user, offline. [`Shape`] checks a configuration against
+//! a schema that is generated from its Rust types, and turns every violation into a
+//! [`Problem`](kindlm_types::Problem) in the user's terms.
 //!
-//! The validator is generic and slow to compile, so nothing of it shows in this crate's signatures.
+//! The validator is generic and slow to compile, so this crate's signatures do not contain its types.
 //!
 //! ```
 //! use kindlm_schema::Schema;

@@ -1,20 +1,20 @@
-//! What a schema probably does not mean: misspelt keywords and formats are legal, and check nothing.
+//! Lints for schemas: unknown keywords and formats, which are legal but check nothing.
 
 use kindlm_types::{nearest, pointer};
 use serde_json::Value;
 
 use crate::{Schema, formats, walk};
 
-/// Something in a schema that has no effect and was probably meant to have one.
+/// A part of a schema that has no effect, but was probably meant to have one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lint {
-    /// JSON pointer into the schema.
+    /// The JSON pointer into the schema.
     pub pointer: String,
-    /// What has no effect, and what was probably meant: a lower-case fragment.
+    /// The part without effect and the probable meaning, as a lower-case fragment.
     pub message: String,
 }
 
-/// Every keyword of drafts 4 to 2020-12, with Ajv's `nullable` and the annotations of `OpenAPI`.
+/// All keywords of drafts 4 to 2020-12, Ajv's `nullable`, and the annotations of `OpenAPI`.
 const KEYWORDS: &[&str] = &[
     "$anchor",
     "$comment",
@@ -86,7 +86,7 @@ const KEYWORDS: &[&str] = &[
     "xml",
 ];
 
-/// Formats of the drafts, which are checked.
+/// The formats of the drafts, which are checked.
 const FORMATS: &[&str] = &[
     "date",
     "date-time",
@@ -111,7 +111,7 @@ const FORMATS: &[&str] = &[
 
 /// Finds unknown keywords and formats, which check nothing, in the order of the schema.
 ///
-/// Keywords that start with `x-` are taken for extensions. A schema with lints is still a valid schema.
+/// Keywords that start with `x-` count as extensions. A schema with lints is still valid.
 #[must_use]
 pub fn lint(schema: &Value) -> Vec<Lint> {
     let mut lints = Vec::new();
@@ -146,7 +146,7 @@ fn unknown(what: &str, word: &str, known: &[&str]) -> Option<String> {
     Some(format!("`{word}` is not a {what} of JSON Schema and checks nothing{hint}"))
 }
 
-/// The lints of the `parameters` of a function, or one for the whole of a schema that cannot be compiled.
+/// Returns the lints of a function's `parameters`, or a single one if the schema cannot be compiled.
 #[must_use]
 pub fn faults_of_parameters(schema: &Value) -> Vec<Lint> {
     match Schema::compile(schema) {

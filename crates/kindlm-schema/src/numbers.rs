@@ -1,11 +1,11 @@
-//! Numbers as JavaScript has them: `1.0` is `1`.
+//! Numbers as in JavaScript, where `1.0` equals `1`.
 
 use serde_json::{Number, Value};
 
-/// Turns every number with an integral value into an integer, in depth.
+/// Converts every number with an integral value to an integer, in nested values too.
 ///
-/// YAML and JSON files may say `1.0` or `1e3` where an integer is meant; serde distinguishes what JSON does
-/// not. Numbers beyond 64 bits and fractions stay as they are; `-0.0` becomes `0`.
+/// YAML and JSON files may contain `1.0` or `1e3` for an integer, but serde distinguishes them. Numbers beyond 64
+/// bits and fractions stay unchanged; `-0.0` becomes `0`.
 #[must_use]
 pub fn normalise_numbers(value: Value) -> Value {
     match value {
@@ -25,7 +25,7 @@ fn normalise(number: Number) -> Number {
     }
 }
 
-/// The 64-bit integer that is exactly this float, if there is one.
+/// Returns the 64-bit integer that equals this float, if there is one.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the bounds are checked, and the value has no fraction"

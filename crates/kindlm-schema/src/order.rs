@@ -1,16 +1,16 @@
-//! The order of a document, for problems that were found in another.
+//! Sorts problems by their order in the document.
 
 use std::collections::HashMap;
 
 use kindlm_types::pointer;
 use serde_json::{Map, Value};
 
-/// Objects with more keys are indexed instead of searched.
+/// The maximum size of objects that are searched linearly; larger ones are indexed.
 const FEW: usize = 16;
 
-/// Sorts items by the place of their JSON pointers in a document; a parent comes before its children.
+/// Sorts items by the order of their JSON pointers in a document; a parent comes before its children.
 ///
-/// A key that is not there sorts behind those that are. Items of one place keep their order.
+/// A missing key sorts after the existing ones. Items with the same pointer keep their order.
 pub(crate) fn sort<T>(value: &Value, items: &mut [T], pointer: impl Fn(&T) -> &str) {
     if items.len() > 1 {
         let mut order = Order::default();
@@ -18,7 +18,7 @@ pub(crate) fn sort<T>(value: &Value, items: &mut [T], pointer: impl Fn(&T) -> &s
     }
 }
 
-/// The positions of keys in the large objects of a document.
+/// The positions of the keys in large objects of a document.
 #[derive(Default)]
 struct Order<'a> {
     positions: HashMap<*const Map<String, Value>, HashMap<&'a str, usize>>,

@@ -1,4 +1,4 @@
-//! What a piece of configuration must look like, and what is wrong with one that does not.
+//! The shape of a part of the configuration, and the problems of values that violate it.
 
 use std::fmt;
 
@@ -12,13 +12,13 @@ use crate::branch::{self, Choice};
 use crate::walk;
 use crate::{finish, generator, order, words};
 
-/// Most levels of nested alternatives that are looked into.
+/// The maximum depth of nested alternatives that are examined.
 const DEPTH: usize = 16;
 
-/// The schema of a piece of configuration, compiled.
+/// A compiled schema for a part of the configuration.
 ///
-/// Finds every problem at once, in the order of the document: unknown and missing keys, wrong types, values
-/// that are not among the allowed ones, values out of range.
+/// It finds all problems at once, in the order of the document: unknown and missing keys, wrong types, values that
+/// are not allowed, and values out of range.
 ///
 /// ```
 /// use kindlm_schema::Shape;
@@ -48,19 +48,19 @@ impl fmt::Debug for Shape {
 }
 
 impl Shape {
-    /// The shape of a type that serde reads.
+    /// Returns the shape of a type that serde deserializes.
     pub fn of<T: JsonSchema>() -> Self {
         Self::generate(T::json_schema)
     }
 
-    /// The shape that a function generates, as the registries have one for each entry.
+    /// Returns the shape of a schema function, such as those in the registries.
     pub fn generate(make: impl FnOnce(&mut SchemaGenerator) -> schemars::Schema) -> Self {
         let mut generator = generator();
         let schema = make(&mut generator);
         Self::new(finish(schema, generator))
     }
 
-    /// The shape that a JSON Schema of draft 2020-12 describes, taken as it is.
+    /// Returns the shape of a JSON Schema (draft 2020-12), used unchanged.
     pub fn new(schema: Value) -> Self {
         let compiled = jsonschema::options()
             .with_draft(Draft::Draft202012)
@@ -71,12 +71,12 @@ impl Shape {
         Self { schema, compiled }
     }
 
-    /// The schema, for editors.
+    /// Returns the schema, for editors.
     pub fn schema(&self) -> &Value {
         &self.schema
     }
 
-    /// Everything that is wrong with a value, in the order of the value; empty if it has this shape.
+    /// Returns all problems of a value, in the order of the value; empty if it has this shape.
     pub fn problems(&self, value: &Value) -> Vec<Problem> {
         let validator = match &self.compiled {
             Ok(validator) if validator.is_valid(value) => return Vec::new(),
@@ -178,7 +178,7 @@ impl Shape {
         problem
     }
 
-    /// The keys of the object that something else stands for: they say more than what the object is for.
+    /// Returns the required keys of an expected object as help, because they help more than its description.
     fn object_help(&self, error: &ValidationError<'_>) -> Option<String> {
         let Kind::Type { kind } = error.kind() else { return None };
         let is_scalar = !error.instance().is_object() && !error.instance().is_array();
@@ -226,7 +226,7 @@ impl Shape {
         problem
     }
 
-    /// The keys that the object around an unknown one may have.
+    /// Returns the known keys of the object that contains an unknown key.
     fn known_keys(&self, error: &ValidationError<'_>) -> Vec<String> {
         let mut path = steps(error);
         path.pop();
@@ -257,10 +257,10 @@ impl Shape {
         }
     }
 
-    /// What the schema says about the value whose keyword is at the end of an evaluation path.
+    /// Returns the schema's description of the value whose keyword is at the end of an evaluation path.
     ///
-    /// The description beside a reference or around alternatives speaks of the key, the one inside of a
-    /// type in general; the outermost wins.
+    /// A description beside a reference or around alternatives is about the key; one inside of a type is about the
+    /// type in general. The outermost description is used.
     fn description(&self, path: &[String]) -> Option<String> {
         let mut path = &path[..path.len().checked_sub(1)?];
         let mut found = None;
@@ -281,15 +281,14 @@ impl Shape {
         found.map(first_paragraph)
     }
 
-    /// The description of what the schema at this path refers to.
+    /// Returns the description of the schema that this path refers to.
     fn behind_reference(&self, path: &[String]) -> Option<String> {
         let target = walk::target(&self.schema, walk::at(&self.schema, path)?)?;
         target.get("description")?.as_str().map(first_paragraph)
     }
 }
 
-/// True if an error says less than another about the same value: what is not among the allowed values need
-/// not also have the wrong type.
+/// Returns true if an error is redundant: a wrong type, if the value is also reported as not allowed.
 fn is_implied(error: &ValidationError<'_>, errors: &[ValidationError<'_>]) -> bool {
     matches!(error.kind(), Kind::Type { .. })
         && errors.iter().any(|it| {
@@ -298,19 +297,19 @@ fn is_implied(error: &ValidationError<'_>, errors: &[ValidationError<'_>]) -> bo
         })
 }
 
-/// The parts of the path through the schema that led to an error, references included.
+/// Returns the parts of an error's path through the schema, including references.
 fn steps(error: &ValidationError<'_>) -> Vec<String> {
     error.evaluation_path().as_str().split('/').skip(1).map(pointer::key).collect()
 }
 
-/// The first paragraph of a doc comment on one line, without its full stop.
+/// Returns the first paragraph of a doc comment, on one line and without its full stop.
 fn first_paragraph(text: &str) -> String {
     let paragraph = text.split("\n\n").next().unwrap_or_default();
     let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
     line.strip_suffix('.').map(str::to_owned).unwrap_or(line)
 }
 
-/// A pointer as people write it: `/tests/0/vars` is `tests[0].vars`. `None` for the value itself.
+/// Returns a pointer in readable form: `/tests/0/vars` is `tests[0].vars`. `None` for the value itself.
 fn readable(pointer: &str) -> Option<String> {
     let mut text = String::new();
     for part in pointer.split('/').skip(1) {

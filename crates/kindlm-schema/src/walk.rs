@@ -1,9 +1,9 @@
-//! Where schemas stand inside schemas.
+//! Traversal of nested schemas.
 
 use kindlm_types::pointer;
 use serde_json::Value;
 
-/// Keywords whose value is a schema.
+/// The keywords with a schema as their value.
 const SCHEMA: &[&str] = &[
     "additionalItems",
     "additionalProperties",
@@ -19,10 +19,10 @@ const SCHEMA: &[&str] = &[
     "unevaluatedProperties",
 ];
 
-/// Keywords whose value is a list of schemas.
+/// The keywords with a list of schemas as their value.
 const LIST: &[&str] = &["allOf", "anyOf", "items", "oneOf", "prefixItems"];
 
-/// Keywords whose value is a map of schemas.
+/// The keywords with a map of schemas as their value.
 const MAP: &[&str] = &[
     "$defs",
     "definitions",
@@ -32,9 +32,9 @@ const MAP: &[&str] = &[
     "properties",
 ];
 
-/// Calls `visit` on the schema and then on every schema below it, with the JSON pointer of each.
+/// Calls `visit` on the schema and on every schema below it, with the JSON pointer of each.
 ///
-/// What is data rather than schema (`const`, `enum`, `default`, `examples`) is not entered.
+/// Data (`const`, `enum`, `default`, `examples`) is skipped.
 pub(crate) fn each<'a>(schema: &'a Value, pointer: &str, visit: &mut dyn FnMut(&str, &'a Value)) {
     visit(pointer, schema);
     let Value::Object(map) = schema else { return };
@@ -82,13 +82,13 @@ pub(crate) fn each_mut(schema: &mut Value, change: &mut dyn FnMut(&mut Value)) {
     change(schema);
 }
 
-/// The schema that `$ref` leads to, within `root`.
+/// Returns the target of a `$ref` within `root`.
 pub(crate) fn target<'a>(root: &'a Value, schema: &'a Value) -> Option<&'a Value> {
     let reference = schema.get("$ref")?.as_str()?.strip_prefix('#')?;
     root.pointer(reference)
 }
 
-/// The schema at an evaluation path, in which `$ref` stands for a step to where the reference leads.
+/// Returns the schema at an evaluation path, in which `$ref` is a step to the target of the reference.
 pub(crate) fn at<'a>(root: &'a Value, parts: &[String]) -> Option<&'a Value> {
     let mut here = root;
     for part in parts {

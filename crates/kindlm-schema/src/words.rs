@@ -1,20 +1,20 @@
-//! Violations in words, for people who did not write the schema.
+//! Descriptions of violations, for users who did not write the schema.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::{JsonType, ValidationError};
 use kindlm_types::ecma;
 use serde_json::Value;
 
-/// Longest value that is quoted whole in a message, in characters.
+/// The maximum length of a quoted value, in characters. Longer values are shortened.
 const PREVIEW: usize = 60;
 
-/// Most alternatives that are listed in a message.
+/// The maximum number of alternatives in a message.
 const LISTED: usize = 12;
 
-/// Most items of a list that are compared with one another.
+/// The maximum number of list items that are searched for duplicates.
 pub(crate) const SEARCHED: usize = 500;
 
-/// What is wrong, as a lower-case fragment.
+/// Describes a violation, as a lower-case fragment.
 pub(crate) fn describe(error: &ValidationError<'_>) -> String {
     let found = error.instance().as_ref();
     match error.kind() {
@@ -53,7 +53,7 @@ pub(crate) fn describe(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// The text to write instead of a value that is nearly right; `None` if only the meaning of the key decides it.
+/// Returns the correction of a value that is almost right; `None` if the correction depends on the key's meaning.
 pub(crate) fn fix(error: &ValidationError<'_>) -> Option<String> {
     match error.kind() {
         Kind::Type { kind } => fix_of_type(&types(kind), error),
@@ -66,7 +66,7 @@ pub(crate) fn fix(error: &ValidationError<'_>) -> Option<String> {
     }
 }
 
-/// The same for a value of another type than these.
+/// Returns the correction of a value that has none of these types.
 pub(crate) fn fix_of_type(types: &[JsonType], error: &ValidationError<'_>) -> Option<String> {
     let found = error.instance();
     let wants = |it: JsonType| types.contains(&it);
@@ -103,7 +103,7 @@ pub(crate) fn fix_of_type(types: &[JsonType], error: &ValidationError<'_>) -> Op
     }
 }
 
-/// The number that a text was meant to be: digits in quotes, percent, or a time of a key in milliseconds.
+/// Parses the intended number of a text: digits in quotes, a percentage, or a duration if the key is in milliseconds.
 fn number_in(text: &str, pointer: &str) -> Option<f64> {
     let text = text.trim();
     let times = |unit: &str, factor: f64| {
@@ -116,7 +116,7 @@ fn number_in(text: &str, pointer: &str) -> Option<f64> {
     number.or_else(|| time().filter(|_| is_time)).filter(|it: &f64| it.is_finite())
 }
 
-/// A scalar as it is written in a YAML list.
+/// Formats a scalar as an item of a YAML list.
 fn yaml(value: &Value) -> Option<String> {
     let Value::String(text) = value else { return Some(ecma::stringify(value)) };
     let is_plain = text.starts_with(|c: char| c.is_alphanumeric())
@@ -126,7 +126,7 @@ fn yaml(value: &Value) -> Option<String> {
     Some(if is_plain && is_text { text.clone() } else { serde_json::to_string(text).ok()? })
 }
 
-/// Limits of size, in words.
+/// Describes a violation of a size or range limit.
 fn limit(kind: &Kind, found: &Value) -> Option<String> {
     let value = ecma::stringify(found);
     Some(match kind {
@@ -172,7 +172,7 @@ fn sized(bound: &str, limit: u64, noun: &str, found: &Value) -> String {
     format!("must have {bound} {limit} {noun}{plural}, has {size}")
 }
 
-/// `expected one of …, found …`.
+/// Returns `expected one of …, found …`.
 pub(crate) fn expected_one_of(options: &[Value], found: &Value) -> String {
     match options {
         [only] => format!("expected {}, found {}", quote(only), quote(found)),
@@ -180,7 +180,7 @@ pub(crate) fn expected_one_of(options: &[Value], found: &Value) -> String {
     }
 }
 
-/// The names of the types, with an article: `a string or a list`.
+/// Returns the names of the types with articles: `a string or a list`.
 pub(crate) fn type_names(types: impl IntoIterator<Item = JsonType>) -> String {
     let mut names: Vec<&str> = Vec::new();
     for name in types.into_iter().map(type_name) {
@@ -195,7 +195,7 @@ pub(crate) fn type_names(types: impl IntoIterator<Item = JsonType>) -> String {
     }
 }
 
-/// The types that a `type` keyword asks for.
+/// Returns the types that a `type` keyword allows.
 pub(crate) fn types(kind: &TypeKind) -> Vec<JsonType> {
     match kind {
         TypeKind::Single(single) => vec![*single],
@@ -219,7 +219,7 @@ fn type_name(json: JsonType) -> &'static str {
     }
 }
 
-/// The type that was found; the number itself where an integer was expected.
+/// Returns the type of the value, or the number itself if an integer was expected.
 fn found_type(kind: &TypeKind, found: &Value) -> String {
     if found.is_number() && types(kind).contains(&JsonType::Integer) {
         return quote(found);
@@ -227,7 +227,7 @@ fn found_type(kind: &TypeKind, found: &Value) -> String {
     found_name(found).to_owned()
 }
 
-/// The type of a value, with an article.
+/// Returns the type of a value, with an article.
 pub(crate) fn found_name(found: &Value) -> &'static str {
     type_name(match found {
         Value::Null => JsonType::Null,
@@ -239,7 +239,7 @@ pub(crate) fn found_name(found: &Value) -> &'static str {
     })
 }
 
-/// A value in backticks, shortened: strings bare, everything else as JSON.
+/// Returns a value in backticks, shortened: texts without quotes, other values as JSON.
 pub(crate) fn quote(value: &Value) -> String {
     let text = match value {
         Value::String(text) if text.is_empty() => "\"\"".to_owned(),
@@ -260,7 +260,7 @@ fn list(items: impl ExactSizeIterator<Item = String>) -> String {
     shown.join(", ")
 }
 
-/// Which items of a list are equal, as far as it does not take long to find out.
+/// Describes the first equal items of a list, among its first 500 items.
 fn unique(found: &Value) -> String {
     let items = found.as_array().map_or(&[][..], Vec::as_slice);
     let items = &items[..items.len().min(SEARCHED)];

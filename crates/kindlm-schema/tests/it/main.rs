@@ -1,4 +1,4 @@
-//! What schemas accept, what they refuse, and in which words.
+//! Tests of schemas and shapes: accepted values, rejected values, and messages.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod schema;

@@ -1,4 +1,4 @@
-//! Users' schemas: drafts, formats, references, and the words of their violations.
+//! Tests of users' schemas: drafts, formats, references, and the messages of violations.
 
 use kindlm_schema::{Schema, lint};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Configuration: every problem at once, in the user's words.
+//! Tests of configuration shapes: all problems at once, in the user's terms.
 
 use std::collections::BTreeMap;
 
