@@ -1,4 +1,4 @@
-//! Runs a command line, and ends it: whatever it started, and whatever that ignores.
+//! Runs a command line to its end, and then ends every process that it started.
 
 use std::io;
 use std::path::Path;
@@ -13,45 +13,45 @@ use tokio::time::{sleep, timeout};
 use crate::group::{GRACE, Group};
 use crate::guard::Guard;
 
-/// The most that a command may write to stdout, in bytes; stderr is cut there. 16 MiB.
+/// The maximum size of stdout and of stderr, in bytes: 16 MiB. Larger stderr is truncated.
 pub const MAX_OUTPUT: usize = 16 * 1024 * 1024;
 
-/// What a command left behind.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Ran {
     /// The text on stdout.
     pub stdout: String,
-    /// The text on stderr, with notes about what else is worth knowing.
+    /// The text on stderr, with additional notes of KindLM.
     pub stderr: String,
-    /// `None` if a signal ended it.
+    /// The exit code; `None` if a signal ended the command.
     pub exit_code: Option<i32>,
-    /// From its start to its end, in milliseconds.
+    /// The duration of the command, in milliseconds.
     pub latency_ms: f64,
 }
 
-/// Why a command left nothing behind.
+/// The reason why a command has no result.
 #[derive(Debug)]
 pub enum Failure {
-    /// It could not be started, or not be waited for: why.
+    /// The command could not be started or awaited; the text is the reason.
     NotStarted(String),
-    /// It did not end in time.
+    /// The command exceeded its timeout.
     TimedOut {
-        /// The time that it had.
+        /// The timeout.
         after: Duration,
         /// The text on stderr until then.
         stderr: String,
     },
-    /// It wrote more than [`MAX_OUTPUT`] to stdout.
+    /// The command wrote more than [`MAX_OUTPUT`] to stdout.
     TooMuchOutput,
 }
 
-/// The last line that says something, shortened.
+/// Returns the last non-blank line, at most 200 characters.
 pub fn last_line(stderr: &str) -> Option<String> {
     let line = stderr.lines().rfind(|it| !it.trim().is_empty())?;
     Some(line.trim().chars().take(200).collect())
 }
 
-/// Runs a command line and collects what it writes.
+/// Runs a command line and captures its output.
 pub async fn capture(
     line: &str,
     folder: &Path,
@@ -62,16 +62,16 @@ pub async fn capture(
     capture_with(line, folder, limit, stdin, Variables::default(), guard).await
 }
 
-/// What a command finds in its environment other than we do.
+/// The changes to the environment of a command.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Variables<'a> {
-    /// Names that the command does not find.
+    /// The names of removed variables.
     pub without: &'a [String],
-    /// Names and values that it finds in their place.
+    /// The names and values of added variables.
     pub env: &'a [(String, String)],
 }
 
-/// The same, with an environment of its own.
+/// Does the same with changes to the environment.
 pub async fn capture_with(
     line: &str,
     folder: &Path,
@@ -88,7 +88,7 @@ pub async fn capture_with(
     ran
 }
 
-/// Collects what a command writes until it ends, or until its time is over.
+/// Captures the output of a command until it ends or exceeds its timeout.
 async fn run_to_end(
     child: &mut Child,
     group: &Group,
@@ -118,7 +118,7 @@ async fn run_to_end(
         };
         match how {
             Ended::Exited(status, elapsed) => {
-                // Something that the command started may still hold its pipes.
+                // A process that the command started may still hold its pipes open.
                 if !read_all && let Ok(Err(Overflow)) = timeout(GRACE, &mut reading).await {
                     return Err(Failure::TooMuchOutput);
                 }
@@ -152,7 +152,7 @@ async fn run_to_end(
     Ok(finished(status, &out, &err, elapsed.as_secs_f64() * 1000.0))
 }
 
-/// How waiting for a command ended.
+/// The result of waiting for a command.
 enum Ended {
     Exited(io::Result<ExitStatus>, Duration),
     Overflowed,
@@ -199,8 +199,8 @@ fn command(
     command
 }
 
-/// A command line that is ready to be started in a folder: a process group of its own that ends when it is not waited for
-/// any more, with pipes for all that it reads and writes.
+/// Returns a command for a command line in a folder: with its own process group, pipes for all streams, and
+/// termination when it is dropped.
 pub fn prepared(line: &str, folder: &Path) -> Command {
     let mut command = shell(line);
     command
@@ -214,7 +214,7 @@ pub fn prepared(line: &str, folder: &Path) -> Command {
     command
 }
 
-/// Why it could not be started in its folder, in words; `what` is what it is.
+/// Returns the reason why a program could not be started in its folder; `what` names it.
 pub fn not_started(folder: &Path, what: &str, err: &io::Error) -> String {
     if folder.is_dir() {
         format!("the shell cannot be started: {err}")
@@ -247,7 +247,7 @@ fn signal_of(_status: ExitStatus) -> Option<i32> {
     None
 }
 
-/// Writes all of stdin. A program that does not read it is free not to.
+/// Writes the input to stdin. Errors are ignored, because a program may ignore its stdin.
 async fn feed(pipe: Option<ChildStdin>, input: Option<Vec<u8>>) {
     if let (Some(mut pipe), Some(input)) = (pipe, input) {
         let _ = pipe.write_all(&input).await;
@@ -255,7 +255,7 @@ async fn feed(pipe: Option<ChildStdin>, input: Option<Vec<u8>>) {
     }
 }
 
-/// More was written than is kept.
+/// The size limit was exceeded.
 struct Overflow;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -264,7 +264,7 @@ enum OnOverflow {
     Cut,
 }
 
-/// What came through a pipe. It survives when the reading is given up.
+/// The bytes captured from a pipe. They remain available if reading is cancelled.
 #[derive(Default)]
 struct Capture {
     bytes: Vec<u8>,
@@ -295,7 +295,7 @@ impl Capture {
         }
     }
 
-    /// The text, and whether it really is text.
+    /// Returns the captured text, and true if all of it was UTF-8.
     fn text(&self) -> (String, bool) {
         let text = String::from_utf8_lossy(&self.bytes);
         let is_text = matches!(text, std::borrow::Cow::Borrowed(_));

@@ -1,4 +1,4 @@
-//! A program with everything that it has started, ended as one.
+//! A program and all processes that it started, ended together.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,14 +10,13 @@ use tokio::process::{Child, Command};
 use crate::guard::Guard;
 use crate::leftovers::end_marked;
 
-/// From `SIGTERM` to `SIGKILL`, and from the end of a command to the end of waiting for its pipes.
+/// The time between `SIGTERM` and `SIGKILL`, and between the end of a command and that of reading its pipes.
 pub const GRACE: Duration = Duration::from_secs(1);
 
-/// The variable by which a process is found that has left its group. Each program has a value of its own.
+/// The environment variable that identifies processes outside of the group. Each program has its own value.
 pub const MARK: &str = "KINDLM_PROCESS";
 
-/// A program with everything that it has started. All of it is killed when this is dropped, and when this process is
-/// killed.
+/// A program and all processes that it started. They are killed when this is dropped or this process is killed.
 #[derive(Debug)]
 pub struct Group {
     #[cfg(unix)]
@@ -27,7 +26,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Starts a program that was [prepared](crate::prepared). The guard knows it from now on.
+    /// Starts a [prepared](crate::prepared) program, and registers it with the guard.
     ///
     /// # Errors
     ///
@@ -47,16 +46,16 @@ impl Group {
         Ok((child, group))
     }
 
-    /// Ends what is left of the program: its group, and on Linux the processes that have left the group.
+    /// Kills the remaining processes: the group and, on Linux, the processes that have left the group.
     pub async fn end(&mut self) {
         self.signal(Signal::Kill);
         self.is_ended = true;
         let mark = std::mem::take(&mut self.mark);
-        // It waits for processes to be gone, a second at most.
+        // This blocks until the processes are gone, for at most a second.
         let _ = tokio::task::spawn_blocking(move || end_marked(MARK, &mark)).await;
     }
 
-    /// Asks all of it to end. Where there are no process groups, only the program itself is ended.
+    /// Sends `SIGTERM` to the group. On systems without process groups, only the program itself is killed.
     pub fn terminate(&self, child: &mut Child) {
         self.signal(Signal::Terminate);
         #[cfg(not(unix))]
@@ -64,7 +63,7 @@ impl Group {
         let _ = child;
     }
 
-    /// Kills all of it. Where there are no process groups, only the program itself is killed.
+    /// Kills the group. On systems without process groups, only the program itself is killed.
     pub fn kill(&self, child: &mut Child) {
         self.signal(Signal::Kill);
         #[cfg(not(unix))]
@@ -79,7 +78,7 @@ impl Group {
                 Signal::Terminate => rustix::process::Signal::TERM,
                 Signal::Kill => rustix::process::Signal::KILL,
             };
-            // It fails if the group is gone already, which is what is wanted.
+            // This only fails if the group is already gone.
             let _ = rustix::process::kill_process_group(entry.id(), signal);
         }
         #[cfg(not(unix))]
@@ -87,7 +86,7 @@ impl Group {
     }
 }
 
-/// How a group is ended.
+/// The signal for a group.
 #[derive(Clone, Copy)]
 enum Signal {
     Terminate,

@@ -1,4 +1,4 @@
-//! Sees that no program outlives the process that has started it, however that ends.
+//! Ensures that no started program outlives this process, even if this process is killed.
 
 #[cfg(unix)]
 pub(crate) use unix::Entry;
@@ -14,8 +14,8 @@ mod unix {
 
     use rustix::process::Pid;
 
-    /// Knows the process groups that there are, and ends them when its stdin ends, as it does when its host is killed. On
-    /// Linux it ends the processes, too, that were started with the mark of its host and have left their group.
+    /// The guard script. It tracks process groups, and ends them when its stdin closes, as it does when this process
+    /// is killed. On Linux it also ends marked processes that have left their group.
     const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 all=' '
@@ -37,8 +37,8 @@ done
 done
 "#;
 
-    /// Ends process groups when this process has not. It is a shell, started with the first group; where there is none,
-    /// nobody does.
+    /// Ends process groups if this process is killed. The guard is a shell that starts with the first group. If it
+    /// cannot start, groups are not guarded.
     #[derive(Clone, Debug, Default)]
     pub struct Guard(Arc<Mutex<State>>);
 
@@ -50,7 +50,7 @@ done
         Gone,
     }
 
-    /// A group that is guarded until this is dropped.
+    /// A process group that is guarded until this is dropped.
     #[derive(Debug)]
     pub(crate) struct Entry {
         guard: Guard,
@@ -58,7 +58,8 @@ done
     }
 
     impl Guard {
-        /// Is there before the first group is, so that a group is known as soon as it has begun.
+        /// Starts the guard, if it is not running. Called before the first group starts, so that the group is
+        /// registered immediately.
         pub fn wake(&self) {
             Self::awake(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
         }
@@ -69,7 +70,7 @@ done
             }
         }
 
-        /// Guards the group of a child until the entry is dropped; `None` if the child is gone already.
+        /// Guards the group of a child until the entry is dropped; `None` if the child is already gone.
         pub(crate) fn add(&self, child: &tokio::process::Child) -> Option<Entry> {
             let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw)?;
             self.tell('+', id);
@@ -87,7 +88,7 @@ done
     }
 
     impl Entry {
-        /// The id of the group.
+        /// Returns the id of the group.
         pub(crate) fn id(&self) -> Pid {
             self.id
         }
@@ -102,13 +103,13 @@ done
     impl Drop for State {
         fn drop(&mut self) {
             if let Self::Awake(child) = self {
-                // This closes its stdin, and it has nothing left to do.
+                // Dropping the child's stdin ends the guard.
                 let _ = child.wait();
             }
         }
     }
 
-    /// In a group of its own, so that no key of the terminal ends it.
+    /// Starts the guard in its own process group, so that no terminal key ends it.
     fn start() -> Option<Child> {
         let mut command = Command::new("sh");
         command
@@ -120,7 +121,7 @@ done
     }
 }
 
-/// Where there are no process groups, nothing is guarded.
+/// A guard without effect, for systems without process groups.
 #[cfg(not(unix))]
 #[derive(Clone, Debug, Default)]
 pub struct Guard;

@@ -1,25 +1,25 @@
-//! Processes that outlive the program that started them.
+//! Ends processes that outlive the program that started them.
 //!
-//! Killing a process group does not reach a process that has left the group (`setsid`). Such a process still carries the
-//! environment that it was given, with a variable whose value is like no other. So on Linux it is found, and ended.
+//! Killing a process group does not reach a process that has left the group (`setsid`). Such a process still has its
+//! initial environment, which contains a variable with a unique value. On Linux this variable identifies it.
 
 #[cfg(target_os = "linux")]
 use std::{ffi::OsStr, fs::File, io::Read as _, path::Path};
 
-/// The most that the arguments and the environment of a process take where the limit of its stack is 8 MiB, the default of
-/// Linux (execve(2)), in bytes. Only the bytes that are read take memory. Of a larger environment the beginning is read.
+/// The maximum size of a process's arguments and environment, in bytes, with a stack limit of 8 MiB (the Linux
+/// default, see execve(2)). Of a larger environment only the beginning is read. Unused buffer takes no memory.
 #[cfg(target_os = "linux")]
 const SPACE: usize = 2 * 1024 * 1024;
 
-/// Ends every process of this user that was started with this variable. It blocks until they are gone, for a second at
-/// most. A process that has cleared its environment is not found.
+/// Kills every process of this user that was started with this variable. Blocks until they are gone, for at most a
+/// second. Does not find a process that has cleared its environment.
 #[cfg(target_os = "linux")]
 pub fn end_marked(variable: &str, value: &OsStr) {
     use std::os::unix::ffi::OsStrExt as _;
 
     use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-    // A process that is found may have started others meanwhile, and one that is killed takes a moment to be gone.
+    // Several rounds are needed: a found process may have started others, and a killed process takes a moment to end.
     const ROUNDS: u32 = 100;
     const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
     let mark = [variable.as_bytes(), b"=", value.as_bytes()].concat();
@@ -27,11 +27,11 @@ pub fn end_marked(variable: &str, value: &OsStr) {
     for _ in 0..ROUNDS {
         let mut is_one_left = false;
         for id in ids() {
-            // It is held before it is looked at, so that another process that gets its number is not hit.
+            // The pidfd is opened before the check, so that the signal cannot hit another process that reuses the id.
             let Ok(process) = pidfd_open(id, PidfdFlags::empty()) else { continue };
             match carries(id, &mark, &mut space) {
                 Some(false) => continue,
-                // It fails if the process is gone already, which is what is wanted.
+                // This only fails if the process is already gone.
                 Some(true) => drop(pidfd_send_signal(&process, Signal::KILL)),
                 None => {}
             }
@@ -55,23 +55,22 @@ fn ids() -> impl Iterator<Item = rustix::process::Pid> {
     })
 }
 
-/// Whether a process was started with a variable; nothing while it cannot be told yet. Those of other users cannot be
-/// looked at, and were not started by us.
+/// Returns true if a process was started with the mark; `None` while this cannot be determined. Processes of other
+/// users are unreadable, and cannot be ours.
 #[cfg(target_os = "linux")]
 fn carries(id: rustix::process::Pid, mark: &[u8], space: &mut [u8]) -> Option<bool> {
-    // Between taking up another program and being given its words and its environment, a process shows neither (`execve`;
-    // proc_pid_environ(5)). Words without an environment are those of a process that has none, or that has been given both
-    // since it was looked at: so that one is looked at again.
+    // During `execve`, a process shows neither arguments nor an environment (proc_pid_environ(5)). If it then shows
+    // arguments but no environment, it has none, or `execve` has just finished. So it is read again.
     const LOOKS: u32 = 4;
     let folder = Path::new("/proc").join(id.as_raw_nonzero().to_string());
     for _ in 0..LOOKS {
-        // It is read at once: of a process that takes up another program in between, the rest would be missing.
+        // A single read is needed: if `execve` runs between two reads, the rest would be missing.
         let length = File::open(folder.join("environ")).and_then(|mut it| it.read(space));
         let Ok(length) = length else { break };
         if length > 0 {
             return Some(space[..length].split(|byte| *byte == 0).any(|it| it == mark));
         }
-        // What belongs to the kernel and what has ended runs no program.
+        // Kernel threads and ended processes have no executable.
         let is_program = std::fs::read_link(folder.join("exe")).is_ok();
         if is_program && std::fs::read(folder.join("cmdline")).is_ok_and(|it| it.is_empty()) {
             return None;
@@ -80,7 +79,7 @@ fn carries(id: rustix::process::Pid, mark: &[u8], space: &mut [u8]) -> Option<bo
     Some(false)
 }
 
-/// Elsewhere the environment of a process cannot be read.
+/// Does nothing, because other systems do not expose the environment of processes.
 #[cfg(not(target_os = "linux"))]
 pub fn end_marked(_variable: &str, _value: &std::ffi::OsStr) {}
 
@@ -101,11 +100,11 @@ mod tests {
         for _ in 0..50 {
             let mut child =
                 Command::new(&script).env("KINDLM_LEFT", folder.path()).spawn().unwrap();
-            // At first it still shows the environment of this test.
+            // At first, the child still shows the environment of this test.
             let id = rustix::process::Pid::from_child(&child);
             while super::carries(id, mark.as_bytes(), &mut space) != Some(true) {}
             super::end_marked("KINDLM_LEFT", folder.path().as_os_str());
-            // A process that was not found goes on for ever, and one that was killed takes a moment to be gone.
+            // A process that was not found runs forever, and a killed one takes a moment to end.
             let mut ended = None;
             for _ in 0..500 {
                 ended = child.try_wait().unwrap();

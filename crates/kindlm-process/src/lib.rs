@@ -1,8 +1,8 @@
-//! Runs a program, talks to it, limits it, and ends everything that it has started.
+//! Runs a program with limits, communicates with it, and ends every process that it started.
 //!
-//! [`capture`] runs a command line to its end. A [`Pipe`] is a program that is spoken with line by line. Either is a
-//! [process group](Group) of its own; a [`Guard`] ends the groups when this process is killed. On Linux a process that has
-//! left its group is [found](end_marked) by a variable that it was started with, and ended with the others.
+//! [`capture`] runs a command line to its end. A [`Pipe`] is a program with line-based input and output. Both run in
+//! their own [process group](Group); a [`Guard`] ends the groups if this process is killed. On Linux, [`end_marked`]
+//! finds and ends processes that have left their group, by a variable in their environment.
 
 mod capture;
 mod group;

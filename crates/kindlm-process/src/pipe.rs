@@ -1,4 +1,4 @@
-//! A process that is spoken with line by line, and ended with everything that it started.
+//! A process with line-based input and output, ended together with every process that it started.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -12,7 +12,7 @@ use crate::capture::MAX_OUTPUT;
 use crate::group::{GRACE, Group};
 use crate::guard::Guard;
 
-/// So much of stderr is kept, in bytes: the end of it. 256 KiB.
+/// The maximum size of the stored end of stderr, in bytes: 256 KiB.
 const MAX_STDERR: usize = 256 * 1024;
 
 /// A running process.
@@ -21,38 +21,38 @@ pub struct Pipe {
     group: Group,
     stdin: Option<ChildStdin>,
     outgoing: VecDeque<u8>,
-    /// True if stdin is closed once everything is written.
+    /// True if stdin is closed after all pending output.
     closes: bool,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     pending: Vec<u8>,
-    /// Where in `pending` the next line may end.
+    /// The position in `pending` at which the search for the next line end continues.
     searched: usize,
-    /// What may still come before it is too much.
+    /// The number of further bytes that are accepted.
     room: usize,
     buffers: (Vec<u8>, Vec<u8>),
 }
 
-/// So much is read at once, in bytes.
+/// The size of a read buffer, in bytes.
 const BUFFER: usize = 32 * 1024;
 
-/// What came to an end before a line did.
+/// The reason why no line could be read.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing more came in time.
+    /// The deadline has passed.
     Late,
-    /// More came than is kept.
+    /// The process wrote more than the limit.
     TooMuch,
     /// The line is not UTF-8.
     NotText,
 }
 
-/// How a process has ended.
+/// The end of a process.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// By itself, with this exit code; a signal leaves none.
+    /// The process ended by itself, with this exit code; `None` after a signal.
     Itself(Option<i32>),
-    /// It had to be stopped.
+    /// The process had to be stopped.
     Stopped,
 }
 
@@ -81,18 +81,18 @@ impl Pipe {
         })
     }
 
-    /// Writes this while lines are read. A process that does not read it is free not to.
+    /// Queues text for stdin, which is written while lines are read. The process may ignore its stdin.
     pub fn say(&mut self, text: &str) {
         self.outgoing.extend(text.as_bytes());
         self.room = MAX_OUTPUT;
     }
 
-    /// Closes stdin once everything is written.
+    /// Closes stdin after all pending output.
     pub fn close(&mut self) {
         self.closes = true;
     }
 
-    /// The next line that is not blank; `None` at the end of stdout.
+    /// Returns the next line that is not blank; `None` at the end of stdout.
     pub async fn line(
         &mut self,
         deadline: Instant,
@@ -109,7 +109,7 @@ impl Pipe {
         }
     }
 
-    /// A line that is there already.
+    /// Returns a line that has already been read completely.
     fn take_line(&mut self) -> Result<Option<String>, Fault> {
         loop {
             let end = self
@@ -118,7 +118,7 @@ impl Pipe {
                 .and_then(|it| it.iter().position(|b| *b == b'\n'));
             let end = match end {
                 Some(at) => self.searched + at,
-                // The last line may be without its end.
+                // The last line may have no line break.
                 None if self.stdout.is_none() && !self.pending.is_empty() => self.pending.len(),
                 None => {
                     self.searched = self.pending.len();
@@ -135,7 +135,7 @@ impl Pipe {
         }
     }
 
-    /// Waits until one of the pipes moves.
+    /// Waits until one of the pipes can be read or written.
     async fn step(&mut self, deadline: Instant, tail: &mut Tail) -> Result<(), Fault> {
         let Self { stdin, outgoing, stdout, stderr, buffers, .. } = self;
         let (from_stdout, from_stderr) = buffers;
@@ -166,7 +166,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Waits for the end of a process whose stdout has ended, or is not read any more.
+    /// Waits for the end of a process whose stdout has ended or is no longer read.
     pub async fn wait(&mut self, deadline: Instant, tail: &mut Tail) -> Ended {
         self.stdin = None;
         match timeout_at(deadline, self.exit(tail)).await {
@@ -179,7 +179,7 @@ impl Pipe {
         }
     }
 
-    /// Ends the process with everything that it started.
+    /// Stops the process and every process that it started.
     pub async fn stop(&mut self, tail: &mut Tail) -> Ended {
         self.stdin = None;
         self.group.terminate(&mut self.child);
@@ -192,14 +192,15 @@ impl Pipe {
         Ended::Stopped
     }
 
-    /// Waits until the process has ended; its exit code. It is read meanwhile: a process whose pipe is full does not end.
+    /// Waits for the end of the process, and returns its exit code. Keeps reading, because a full pipe would block
+    /// it.
     async fn exit(&mut self, tail: &mut Tail) -> Option<i32> {
         loop {
             let Self { child, stdout, stderr, buffers, .. } = self;
             let (from_stdout, from_stderr) = buffers;
             tokio::select! {
                 status = child.wait() => return status.ok().and_then(|it| it.code()),
-                // The rest of stdout is not needed.
+                // The rest of stdout is discarded.
                 count = read(stdout.as_mut(), from_stdout) => if count == 0 {
                     *stdout = None;
                 },
@@ -211,7 +212,7 @@ impl Pipe {
         }
     }
 
-    /// Reads what is left of stderr. Something that the process started may still hold it.
+    /// Reads the rest of stderr, for a limited time: a process that it started may still hold the pipe open.
     async fn drain(&mut self, tail: &mut Tail) {
         let deadline = Instant::now() + GRACE;
         while self.stderr.is_some() {
@@ -239,7 +240,7 @@ async fn write(pipe: Option<&mut ChildStdin>, outgoing: &VecDeque<u8>) -> io::Re
     }
 }
 
-/// The end of what came through stderr.
+/// The last part of stderr.
 #[derive(Debug, Default)]
 pub struct Tail {
     bytes: VecDeque<u8>,
@@ -254,7 +255,7 @@ impl Tail {
         self.bytes.drain(..over);
     }
 
-    /// Adds a line of KindLM's own.
+    /// Adds a line from KindLM.
     pub fn note(&mut self, text: &str) {
         if self.bytes.back().is_some_and(|it| *it != b'\n') {
             self.extend(b"\n");
@@ -262,7 +263,7 @@ impl Tail {
         self.extend(format!("[kindlm] {text}\n").as_bytes());
     }
 
-    /// The end of stderr as a text.
+    /// Returns the last part of stderr as text.
     pub fn text(&self) -> String {
         let bytes: Vec<u8> = self.bytes.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
@@ -273,7 +274,7 @@ impl Tail {
         }
     }
 
-    /// The last lines, for a message; `None` if nothing was written.
+    /// Returns the last lines, for a message; `None` if there are none.
     pub fn last_lines(&self) -> Option<String> {
         const LINES: usize = 5;
         const CHARS: usize = 500;
