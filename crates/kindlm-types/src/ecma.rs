@@ -1,21 +1,23 @@
-//! Numbers and JSON as JavaScript prints them, which is how the original's messages have them.
+//! Numbers and JSON in the notation of JavaScript, which the messages of the original KindLM use.
 
 use std::io;
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// `String(number)` of ECMAScript: `1`, `0.1`, `1e+21`, `NaN`.
+/// Formats a number like `String(number)` of ECMAScript: `1`, `0.1`, `1e+21`, `NaN`.
 pub fn number(value: f64) -> String {
     ryu_js::Buffer::new().format(value).to_owned()
 }
 
-/// `number.toFixed(digits)` of ECMAScript: ties go up, from 1e21 on as [`number`].
+/// Formats a number like `number.toFixed(digits)` of ECMAScript. Ties are rounded up; from 1e21 on, see [`number`].
 pub fn to_fixed(value: f64, digits: u8) -> String {
     ryu_js::Buffer::new().format_to_fixed(value, digits).to_owned()
 }
 
-/// `number.toPrecision(digits)` of ECMAScript, for 1 to 100 digits: ties go away from zero.
+/// Formats a number like `number.toPrecision(digits)` of ECMAScript.
+///
+/// `digits` is 1 to 100. Ties are rounded away from zero.
 pub fn to_precision(value: f64, digits: usize) -> String {
     if !value.is_finite() {
         return number(value);
@@ -57,7 +59,9 @@ pub fn to_precision(value: f64, digits: usize) -> String {
     }
 }
 
-/// `JSON.stringify(value)` of ECMAScript: no spaces, keys in order, doubles without a trailing `.0`.
+/// Serializes a value like `JSON.stringify(value)` of ECMAScript.
+///
+/// The output has no spaces, keys keep their order, and doubles have no trailing `.0`.
 pub fn stringify(value: &Value) -> String {
     let mut out = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut out, EcmaFormatter);
@@ -68,7 +72,7 @@ pub fn stringify(value: &Value) -> String {
     }
 }
 
-/// A value as a text: a text as it is, anything else as [`stringify()`] has it.
+/// Returns a string unchanged, and any other value as [`stringify()`] writes it.
 ///
 /// ```
 /// use kindlm_types::ecma;
@@ -83,7 +87,7 @@ pub fn text(value: &Value) -> String {
     }
 }
 
-/// `JSON.stringify(value, null, indent)` of ECMAScript: each entry on a line of its own.
+/// Serializes a value like `JSON.stringify(value, null, indent)` of ECMAScript: each entry on its own line.
 pub fn stringify_indented(value: &Value, indent: usize) -> String {
     if indent == 0 {
         return stringify(value);
@@ -99,7 +103,7 @@ pub fn stringify_indented(value: &Value, indent: usize) -> String {
     }
 }
 
-/// `encodeURIComponent(text)` of ECMAScript: what may stand anywhere in an address.
+/// Encodes a text like `encodeURIComponent(text)` of ECMAScript, for use in any part of a URL.
 pub fn encode_uri_component(text: &str) -> String {
     use std::fmt::Write as _;
 
@@ -108,7 +112,7 @@ pub fn encode_uri_component(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-_.!~*'()".contains(&byte) {
             encoded.push(char::from(byte));
         } else {
-            // Writing to a text cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(encoded, "%{byte:02X}");
         }
     }
@@ -117,7 +121,7 @@ pub fn encode_uri_component(text: &str) -> String {
 
 struct EcmaFormatter;
 
-/// Lines and spaces as serde has them, which are JavaScript's; numbers as JavaScript has them.
+/// Formatter for indented JSON: layout of serde, which equals that of JavaScript, and numbers of JavaScript.
 struct Indented<'a>(serde_json::ser::PrettyFormatter<'a>);
 
 impl serde_json::ser::Formatter for Indented<'_> {
@@ -172,7 +176,7 @@ impl serde_json::ser::Formatter for Indented<'_> {
 
 impl serde_json::ser::Formatter for EcmaFormatter {
     fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
-        // `-0` is `0` in JSON.stringify.
+        // `JSON.stringify` writes `-0` as `0`.
         writer.write_all(number(value + 0.0).as_bytes())
     }
 }

@@ -1,9 +1,8 @@
-//! The words of KindLM.
+//! The data types and ports of KindLM.
 //!
-//! The actions of an agent are an [`Execution`]; the finding of a check in it is an [`AssertionResult`] with a
-//! [`Verdict`]. All repeats of one case on one model are a [`CaseResult`]; the whole run is a [`Report`]. This crate
-//! holds data and the few traits through which the other crates meet. It knows no YAML, no HTTP, no provider and no
-//! assertion, and does no I/O.
+//! An [`Execution`] is the evidence of one run of a test case on a model. A check produces an [`AssertionResult`] with
+//! a [`Verdict`]. All repeats of one case on one model form a [`CaseResult`], and all cases a [`Report`]. The ports are
+//! the traits that connect the other crates. This crate knows no YAML, HTTP, provider or assertion, and does no I/O.
 //!
 //! ```
 //! use kindlm_types::{AssertionResult, FailureCode, Outcome, Severity};

@@ -1,6 +1,6 @@
-//! JSON pointers (RFC 6901), by which problems say where they are.
+//! JSON pointers (RFC 6901), which give the location of problems.
 
-/// One part of a JSON pointer: a key, so that nothing in it is taken for the end of the part.
+/// Escapes a key for use as one part of a JSON pointer.
 ///
 /// ```
 /// assert_eq!(kindlm_types::pointer::segment("and/or~"), "and~1or~0");
@@ -9,7 +9,7 @@ pub fn segment(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// The key that a part of a JSON pointer denotes: the reverse of [`segment`].
+/// Unescapes one part of a JSON pointer: the inverse of [`segment`].
 ///
 /// ```
 /// assert_eq!(kindlm_types::pointer::key("and~1or~0"), "and/or~");

@@ -1,9 +1,9 @@
-//! Reading fields whose `null` is a value.
+//! Deserialization of optional fields in which `null` is a value.
 
 use serde::Deserialize as _;
 use serde_json::Value;
 
-/// For optional fields in which `null` is a value of its own.
+/// Deserializes an optional field in which `null` is a value: `Some(Null)`, not `None`.
 pub fn present<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Value>, D::Error> {

@@ -1,6 +1,6 @@
-//! A problem in a user's input, before its place in a file is known.
+//! Problems in a user's input, before they are located in a file.
 
-/// The part of an object member that is at fault.
+/// The part of an object member that causes a problem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Place {
     /// The value.
@@ -13,39 +13,39 @@ pub enum Place {
 /// The kind of a problem, for code that treats kinds differently.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ProblemKind {
-    /// A value of the wrong type, out of range, or not among those allowed.
+    /// A value of the wrong type, out of range, or not one of the allowed values.
     #[default]
     InvalidValue,
-    /// A key that is not known.
+    /// An unknown key.
     UnknownKey {
-        /// The key that was probably meant.
+        /// The known key that was probably meant.
         meant: Option<String>,
     },
-    /// A key that is required and is not there.
+    /// A required key that is missing.
     MissingKey {
-        /// Its name.
+        /// The name of the key.
         key: String,
     },
-    /// A name that nothing has.
+    /// A reference to a name that is not defined.
     UnknownReference,
-    /// A variable of a template that has no value. The template can still be used: the variable is empty there.
+    /// A template variable without a value. The template remains usable: the variable is empty.
     MissingVariable {
-        /// Its name in templates.
+        /// The variable's name in templates.
         name: String,
-        /// True if it is there, and `null`.
+        /// True if the variable is defined as `null`.
         is_null: bool,
     },
-    /// A part that decides nothing as it is written. The input can still be used.
+    /// A setting without any effect. The input remains usable.
     NoEffect,
-    /// A file that is referred to and cannot be used.
+    /// A referenced file that cannot be used.
     File {
-        /// True if it lies where the suite may not read.
+        /// True if the file is outside the folders that the suite may read.
         outside: bool,
     },
 }
 
 impl ProblemKind {
-    /// True if the value can be used despite the problem: other tools accept it without a message.
+    /// Returns true for a warning-level problem: the value remains usable, and other tools accept it silently.
     pub fn is_mild(&self) -> bool {
         matches!(self, Self::MissingVariable { .. } | Self::NoEffect)
     }
@@ -53,13 +53,13 @@ impl ProblemKind {
 
 /// A problem in a configuration value, located by its JSON pointer.
 ///
-/// The crates that own a piece of configuration report problems relative to their own piece; the config
-/// crate maps pointers to file, line and column.
+/// A crate that parses a part of the configuration reports problems relative to that part. The config crate maps
+/// pointers to file, line and column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// JSON pointer (RFC 6901) from the value that was given; empty for the value itself.
+    /// The JSON pointer (RFC 6901), relative to the parsed value; empty for the value itself.
     pub pointer: String,
-    /// The part at fault: the key or the value at the pointer.
+    /// The part that causes the problem: the key or the value at the pointer.
     pub place: Place,
     /// The kind of problem.
     pub kind: ProblemKind,
@@ -70,7 +70,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem of the value at `pointer`.
+    /// Returns a problem of the value at `pointer`.
     pub fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             pointer: pointer.into(),
@@ -81,12 +81,12 @@ impl Problem {
         }
     }
 
-    /// A problem of the key at `pointer`.
+    /// Returns a problem of the key at `pointer`.
     pub fn key(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self { place: Place::Key, ..Self::new(pointer, message) }
     }
 
-    /// The problem of a key that is none of the known ones.
+    /// Returns the problem of an unknown key, with a suggestion.
     pub fn unknown_key<'a>(
         pointer: impl Into<String>,
         key: &str,
@@ -112,7 +112,7 @@ impl Problem {
         self
     }
 
-    /// The same problem with a longer pointer: `prefix` is a JSON pointer such as `/tests/0`.
+    /// Prepends a prefix to the pointer. `prefix` is a JSON pointer such as `/tests/0`.
     #[must_use]
     pub fn under(mut self, prefix: &str) -> Self {
         self.pointer.insert_str(0, prefix);
@@ -120,10 +120,10 @@ impl Problem {
     }
 }
 
-/// The candidate that an unknown word most likely means, if any is near enough.
+/// Returns the candidate that is most similar to an unknown word, if any is similar enough.
 ///
-/// Near enough is a Damerau–Levenshtein distance, ignoring case, of at most a third of the longer word.
-/// Of equally near candidates the first wins.
+/// The Damerau–Levenshtein distance, ignoring case, must be at most a third of the longer word. Of equally similar
+/// candidates the first wins.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     candidates
@@ -137,8 +137,10 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, _, candidate)| candidate)
 }
 
-/// The candidates that a word most likely means, nearest first: those that [`nearest`] takes for near enough, then those
-/// that share a part with it, between `-` and `:`. Never more than `most`.
+/// Returns up to `most` candidates that are similar to an unknown word, the most similar first.
+///
+/// Candidates that [`nearest`] accepts come first. Then come those that share a part with the word, between `-` and
+/// `:`.
 pub fn nearest_few<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -160,13 +162,13 @@ pub fn nearest_few<'a>(
     let ranked = candidates.into_iter().filter_map(|it| Some((rank(it)?, it)));
     let mut ranked: Vec<((bool, usize), &str)> = ranked.collect();
     ranked.sort_by_key(|(rank, _)| *rank);
-    // Candidates that are much farther than the nearest are unlikely.
+    // Candidates that are much less similar than the best one are unlikely.
     let best = ranked.first().map_or(0, |((_, distance), _)| *distance);
     ranked.retain(|((is_far, distance), _)| *is_far || *distance <= best + 1);
     ranked.into_iter().map(|(_, it)| it).take(most).collect()
 }
 
-/// Help for an unknown word: "did you mean `x`?", or the list of known words.
+/// Returns the advice for an unknown word: "did you mean `x`?", or the list of known words.
 pub fn suggest<'a>(
     word: &str,
     known_as: &str,

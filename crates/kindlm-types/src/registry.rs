@@ -1,32 +1,32 @@
-//! Entries that configuration names by their ids.
+//! Registries, whose entries the configuration names by id.
 
 use std::fmt;
 
 /// An entry of a registry.
 pub trait Registered: 'static {
-    /// The id by which configuration names it.
+    /// Returns the id that names the entry in the configuration.
     fn id(&self) -> &'static str;
 }
 
-/// Entries by their ids, in the order in which they are listed: those of a crate, and your own.
+/// An ordered list of entries with unique ids: those of a crate, and your own.
 pub struct Registry<T: 'static>(Vec<&'static T>);
 
-/// An entry whose id another one has.
+/// The error for an entry whose id is already taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is another entry with the id `{0}`")]
 pub struct DuplicateId(pub &'static str);
 
 impl<T: Registered> Registry<T> {
-    /// The entries of a slice, which have different ids.
+    /// Creates a registry from entries, whose ids must be unique.
     pub fn new(entries: &[&'static T]) -> Self {
         Self(entries.to_vec())
     }
 
-    /// Adds entries after those that are there.
+    /// Adds entries at the end.
     ///
     /// # Errors
     ///
-    /// If one has the id of another.
+    /// Fails if the id of an entry is already taken.
     pub fn with(
         mut self,
         entries: impl IntoIterator<Item = &'static T>,
@@ -40,17 +40,17 @@ impl<T: Registered> Registry<T> {
         Ok(self)
     }
 
-    /// The entry with this id.
+    /// Returns the entry with this id.
     pub fn find(&self, id: &str) -> Option<&'static T> {
         self.iter().find(|it| it.id() == id)
     }
 
-    /// Every entry, in order.
+    /// Returns all entries, in order.
     pub fn iter(&self) -> impl Iterator<Item = &'static T> + Clone + '_ {
         self.0.iter().copied()
     }
 
-    /// Every id, in order.
+    /// Returns all ids, in order.
     pub fn ids(&self) -> impl Iterator<Item = &'static str> + Clone + '_ {
         self.iter().map(Registered::id)
     }

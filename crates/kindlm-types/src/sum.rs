@@ -1,13 +1,13 @@
 //! Sums that do not depend on the order of their terms.
 
-/// A sum of numbers, exact until it is rounded once at the end.
+/// An exact sum of numbers, which is rounded once at the end.
 ///
-/// The cases of a run finish in any order, and its parts may be run anywhere; what they cost together must be the
-/// same to the last digit. Adding doubles one after the other is not: 0.1 + 0.2 + 0.3 is not 0.3 + 0.2 + 0.1.
+/// The cases of a run finish in any order, on any machine, and their total cost must be the same to the last digit. The
+/// sum of doubles depends on the order: 0.1 + 0.2 + 0.3 differs from 0.3 + 0.2 + 0.1.
 ///
-/// Keeps what is lost in each addition beside the sum, in numbers that do not overlap (J. R. Shewchuk, *Adaptive
-/// Precision Floating-Point Arithmetic and Fast Robust Geometric Predicates*, 1997, "grow expansion"): rarely more
-/// than three or four.
+/// The rounding error of each addition is stored as a further, non-overlapping number, rarely more than three or four.
+/// This is "grow expansion" from J. R. Shewchuk, *Adaptive Precision Floating-Point Arithmetic and Fast Robust
+/// Geometric Predicates*, 1997.
 ///
 /// ```
 /// use kindlm_types::ExactSum;
@@ -18,9 +18,9 @@
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ExactSum {
-    /// From small to large, without overlap.
+    /// The non-overlapping parts of the sum, from small to large.
     parts: Vec<f64>,
-    /// The sum of the infinite terms and of those that are not a number, or became so.
+    /// The sum of the terms that are infinite or NaN, or became so.
     special: f64,
 }
 
@@ -54,7 +54,7 @@ impl ExactSum {
         }
     }
 
-    /// The sum, rounded to the nearest double; 0 of nothing.
+    /// Returns the sum, rounded to the nearest double; 0 without terms.
     pub fn value(&self) -> f64 {
         if self.special != 0.0 {
             return self.special;
@@ -68,7 +68,7 @@ impl ExactSum {
             if lost == 0.0 {
                 continue;
             }
-            // Half way between two doubles, what follows decides where to.
+            // Halfway between two doubles, the next part decides the direction of rounding.
             if rest.next().is_some_and(|next| (lost < 0.0) == (next < 0.0)) {
                 let twice = lost * 2.0;
                 let up = sum + twice;
@@ -91,7 +91,7 @@ impl FromIterator<f64> for ExactSum {
     }
 }
 
-/// An exact sum of numbers, and how many they are.
+/// An exact mean of numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Mean {
     sum: ExactSum,
@@ -105,7 +105,7 @@ impl Mean {
         self.count += 1;
     }
 
-    /// The mean; `None` of nothing.
+    /// Returns the mean; `None` without numbers.
     #[expect(clippy::cast_precision_loss, reason = "counts of results stay far below 2^52")]
     pub fn value(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum.value() / self.count as f64)
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_order_does_not_matter() {
-        // Prices of very different size, as models have them.
+        // Prices of different magnitudes, as models have them.
         let prices: Vec<f64> =
             (1_u32..=400).map(|it| f64::from(it % 17) * 1e-7 + 1.0 / f64::from(it)).collect();
         let expected = sum(&prices);

@@ -1,4 +1,4 @@
-//! Keys that an object gives twice: a parser takes the last, and either may have been meant.
+//! Duplicate keys in JSON. Parsers keep the last one, but the user may have meant the first.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 
 use crate::pointer;
 
-/// The first key that a JSON text gives twice in one object, however deep, if there is one.
+/// Returns the first duplicate key in an object at any depth of a JSON text.
 ///
 /// ```
 /// use kindlm_types::twice;
@@ -21,7 +21,7 @@ pub fn twice(json: &str) -> Option<String> {
     Some(find(json, &|_| true)?.key)
 }
 
-/// The first of certain keys that a JSON text gives twice in one object, however deep.
+/// Returns the first duplicate key at any depth of a JSON text, among the keys for which `is_meant` is true.
 ///
 /// ```
 /// use kindlm_types::twice_of;
@@ -33,7 +33,7 @@ pub fn twice_of(json: &str, is_meant: impl Fn(&str) -> bool) -> Option<String> {
     Some(find(json, &is_meant)?.key)
 }
 
-/// The place of the first duplicate key: a JSON pointer to it.
+/// Returns the JSON pointer to the first duplicate key.
 ///
 /// ```
 /// use kindlm_types::place_of_twice;
@@ -47,7 +47,7 @@ pub fn place_of_twice(json: &str) -> Option<String> {
     Some(format!("/{}", parts.join("/")))
 }
 
-/// A key that is given twice, and what it is in, from inside.
+/// A duplicate key, with the keys and indices of the containers around it, innermost first.
 struct Found {
     key: String,
     above: Vec<String>,
@@ -61,17 +61,17 @@ fn find(json: &str, is_meant: &dyn Fn(&str) -> bool) -> Option<Found> {
     found
 }
 
-/// Anything in which no object gives a key twice that matters; else it says where.
+/// Deserializes any JSON value; fails at the first relevant duplicate key and records its location.
 struct Once<'f> {
     found: &'f mut Option<Found>,
     is_meant: &'f dyn Fn(&str) -> bool,
 }
 
-/// A text that is copied only where it has escapes.
+/// A key that is copied only if it contains escapes.
 #[derive(Deserialize, PartialEq, Eq, Hash)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The keys of an object. Most have so few that looking at each is faster than anything else.
+/// The keys of one object. A linear search is fastest for the usual small number of keys.
 #[derive(Default)]
 struct Keys<'a> {
     few: Vec<Key<'a>>,
@@ -79,7 +79,7 @@ struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// Adds a key; gives it back if it is there already.
+    /// Adds a key, or returns it if it is a duplicate.
     fn add(&mut self, key: Key<'a>) -> Option<Key<'a>> {
         const FEW: usize = 16;
         if self.few.contains(&key) {
@@ -102,12 +102,12 @@ impl<'de> DeserializeSeed<'de> for Once<'_> {
 }
 
 impl Once<'_> {
-    /// The same search, one level deeper.
+    /// Returns the same search for a nested value.
     fn inner(&mut self) -> Once<'_> {
         Once { found: self.found, is_meant: self.is_meant }
     }
 
-    /// Adds the parent's key to the path of a match found inside it.
+    /// Adds the parent's key to the path if a duplicate was found inside it.
     fn within<E>(&mut self, result: Result<(), E>, at: impl FnOnce() -> String) -> Result<(), E> {
         if let (Err(_), Some(found)) = (&result, self.found.as_mut()) {
             found.above.push(at());

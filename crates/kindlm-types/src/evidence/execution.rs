@@ -1,4 +1,4 @@
-//! The evidence: what happened when one test case ran once on one model.
+//! Executions: the evidence of one run of a test case on one model.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -11,75 +11,80 @@ use crate::{
     ProviderError, Role, Speaker, ToolCall, ToolSpec, Trace, Usage, Workspace,
 };
 
-/// One labelled turn of a conversation: its messages, and the agent's actions.
+/// One labelled turn of a conversation, with its messages and tool calls.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Turn {
     /// The turn's label in the suite.
     pub label: String,
     /// The user's message; `None` if the turn continues the one before.
     pub user: Option<String>,
-    /// The agent's last text of the turn.
+    /// The last text of the agent in this turn.
     pub text: String,
-    /// Why the text is incomplete, in words; see [`Execution::unread`].
+    /// The reason why the text is incomplete; see [`Execution::unread`].
     pub unread: Option<String>,
-    /// The turn's structured output, where the source gives it apart from the text.
+    /// The turn's structured output, if the source reports it separately from the text.
     pub output_json: Option<Value>,
-    /// Indices into [`Execution::tool_calls`].
+    /// The range of this turn in [`Execution::tool_calls`].
     pub tool_calls: std::ops::Range<usize>,
-    /// Indices into [`Execution::recorded_events`]; empty where none were recorded.
+    /// The range of this turn in [`Execution::recorded_events`]; empty if no events were recorded.
     pub events: std::ops::Range<usize>,
-    /// The number of requests that were answered in it; 0 if they were not counted.
+    /// The number of answered requests in this turn; 0 if they were not counted.
     pub requests: u32,
-    /// Tokens of this turn.
+    /// The tokens of this turn.
     pub usage: Usage,
     /// Time spent waiting for the provider, in milliseconds.
     pub latency_ms: f64,
 }
 
-/// One repeat of one test case on one model: everything that checks may look at.
+/// One repeat of one test case on one model: all data that checks can use.
 ///
-/// It never changes after it is recorded; every judgement can be made again from it, offline.
+/// An execution does not change once it is recorded. All checks can be repeated from it offline.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Execution {
     /// The test case's name.
     pub case: String,
     /// The model's id in the suite; `command` for command tests.
     pub model: String,
-    /// Which repeat, from 0.
+    /// The index of the repeat, from 0.
     pub repeat: u32,
-    /// The messages that opened the conversation.
+    /// The messages at the start of the conversation.
     pub input: Vec<Message>,
-    /// The last text that the model or the agent gave.
+    /// The last text of the model or the agent.
     pub output: String,
-    /// Why the output is only a part of the answer, in words: the rest is of an unsupported type, or an answer on the way
-    /// to it was cut. See [`incomplete_output`](Self::incomplete_output).
+    /// The reason why the output is only a part of the answer; `None` if it is complete.
+    ///
+    /// Either the rest is of an unsupported type, or an earlier answer was cut off. See
+    /// [`incomplete_output`](Self::incomplete_output).
     pub unread: Option<String>,
-    /// Structured output, where the source gives it apart from the text (`output_json` of a command).
+    /// The structured output, if the source reports it separately from the text (`output_json` of a command).
     pub output_json: Option<Value>,
-    /// All tool calls of all turns, in order.
+    /// The tool calls of all turns, in order.
     pub tool_calls: Vec<ToolCall>,
     /// The labelled turns; empty unless the test case has a `conversation`.
     pub turns: Vec<Turn>,
-    /// The number of requests that were answered.
+    /// The number of answered requests.
     pub requests: u32,
-    /// Tokens of all requests.
+    /// The tokens of all requests.
     pub usage: Usage,
     /// Time spent waiting for the provider over all requests, without retries and back-off, in milliseconds.
     pub latency_ms: Option<f64>,
-    /// The cost of its tokens in US dollars, wherever the replies came from; `None` if the price is not known.
+    /// The cost of the tokens in US dollars, including stored replies; `None` if the price is not known.
     pub cost_usd: Option<f64>,
-    /// If `cached`: the money spent on the replies that did not come from the response store. Else `None`; see
-    /// [`spent`](Self::spent).
+    /// The money spent on replies that did not come from the response store, in US dollars.
+    ///
+    /// Set only if `cached`. See [`spent`](Self::spent).
     pub spent_usd: Option<f64>,
-    /// The cost of earlier attempts in US dollars, as far as it is known, if a run was resumed and this execution was
-    /// made again: with their judges. Else 0.
+    /// The known cost of earlier attempts in US dollars, including their judges; 0 without earlier attempts.
+    ///
+    /// Earlier attempts exist if a run was resumed and this execution was repeated.
     pub earlier_usd: f64,
-    /// Why the model stopped, at the last request.
+    /// The reason why the model stopped at the last request.
     pub finish_reason: Option<FinishReason>,
-    /// True if the conversation was ended by `maxTurns`.
+    /// True if `maxTurns` ended the conversation.
     pub truncated: bool,
-    /// Why evidence is missing, in words; empty if none is known to be missing. For example, spans were lost, or a
-    /// conversation was saved before it was over.
+    /// The reasons why evidence is missing; empty if none is known to be missing.
+    ///
+    /// For example, spans were lost, or a conversation was saved before it ended.
     pub gaps: Vec<String>,
     /// True if a reply came from the response store.
     pub cached: bool,
@@ -89,38 +94,40 @@ pub struct Execution {
     pub stderr: String,
     /// The test case's variables.
     pub vars: Map<String, Value>,
-    /// Further data of the test case, which scripts see.
+    /// The metadata of the test case, for scripts.
     pub test_metadata: Map<String, Value>,
-    /// The natural logarithms of the probabilities of the answer's tokens, where the provider gives them.
+    /// The natural logarithms of the probabilities of the answer's tokens, if the provider reports them.
     pub log_probs: Option<Vec<f64>>,
-    /// Further data of the source: skill calls, guardrail flags, …
+    /// Other data of the source: skill calls, guardrail flags, …
     pub metadata: Map<String, Value>,
-    /// The provider's own account of its answer, where a record holds one; scripts see it.
+    /// The provider's response as a record stores it, for scripts.
     pub provider_response: Option<Value>,
     /// The events in order, if the source records more than texts and tool calls.
-    /// [`events`](Self::events) are the events in any case.
+    ///
+    /// Use [`events`](Self::events) to get the events in either case.
     pub recorded_events: Vec<Event>,
     /// The kinds of evidence that the source records completely.
     pub coverage: Coverage,
-    /// The kinds of evidence that the suite declares complete. That does not count for evidence that is known to be lost.
+    /// The kinds of evidence that the suite declares complete.
+    ///
+    /// A declaration has no effect on evidence that is known to be lost.
     pub declared: BTreeSet<Channel>,
     /// The spans of an instrumented agent.
     pub trace: Option<Box<Trace>>,
-    /// The changes in the folder in which the agent worked, if it had one of its own.
+    /// The changes in the agent's workspace, if it had one.
     pub workspace: Option<Box<Workspace>>,
-    /// The tools that the model might call. They belong to the test case, so reports leave them out.
+    /// The tools offered to the model. Reports omit them, because they belong to the test case.
     pub tools: Vec<ToolSpec>,
-    /// The test case and its model as they are written; scripts see it. Reports leave it out, as it is in the
-    /// suite.
+    /// The test case and its model as written in the suite, for scripts. Reports omit it.
     pub written: Option<Arc<Written>>,
 }
 
-/// A test case and its model as they are written, as far as scripts see it.
+/// A test case and its model as written in the suite, as far as scripts can use it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Written {
     /// The test's `expect` block, as JSON.
     pub expect: Option<Arc<str>>,
-    /// The score that the test must reach.
+    /// The minimum score of the test.
     pub threshold: Option<f64>,
     /// The parameters of the request to the model.
     pub params: Params,
@@ -131,10 +138,9 @@ pub struct Written {
 }
 
 impl Execution {
-    /// The events in order.
+    /// Returns the events in order.
     ///
-    /// The texts and tool calls describe a conversation of one question and one answer in full, so no events are
-    /// recorded for it beside them.
+    /// A plain conversation has no recorded events. Its events are derived from its texts and tool calls.
     pub fn events(&self) -> Cow<'_, [Event]> {
         if self.recorded_events.is_empty() {
             Cow::Owned(self.conversation())
@@ -143,11 +149,10 @@ impl Execution {
         }
     }
 
-    /// The events of a plain conversation, whose texts and tool calls are a complete record.
+    /// Derives the events of a plain conversation, whose texts and tool calls are a complete record.
     ///
-    /// The order within one answer is the order in which vendors give its parts: text, then tool calls. A call
-    /// without an answer was not answered. The tokens come before all of it, so that the last event is the last text or
-    /// call.
+    /// Within one answer, the text precedes the tool calls, as in the APIs of the vendors. A call without a response
+    /// has no result event. The usage event comes first, so that the last event is the last text or call.
     fn conversation(&self) -> Vec<Event> {
         let user = self.input.iter().filter(|it| it.role == Role::User);
         let mut events: Vec<Event> = user
@@ -161,15 +166,16 @@ impl Execution {
         events
     }
 
-    /// True if everything of a kind was recorded: its source says so, or the suite, and nothing of it is known to be
-    /// missing.
+    /// Returns true if all events of a kind were recorded, according to the source or the suite, and none is known to
+    /// be missing.
     pub fn tells_all(&self, channel: Channel) -> bool {
         self.known_missing(channel).is_none()
             && (self.coverage.includes(channel) || self.declared.contains(&channel))
     }
 
-    /// Why evidence of a kind is known to be missing, in words; `None` if none is. A declaration of the suite does
-    /// not make up for it.
+    /// Returns the reason why evidence of a kind is known to be missing; `None` if none is.
+    ///
+    /// A declaration of the suite does not change this.
     pub fn known_missing(&self, channel: Channel) -> Option<Cow<'_, str>> {
         let is_of_answers = matches!(
             channel,
@@ -187,48 +193,50 @@ impl Execution {
         gap.or_else(lost).or_else(|| self.incomplete_answer().filter(|_| is_of_answers))
     }
 
-    /// Why the last answer is incomplete, in words: a part of it is unsupported, or it was cut at the token limit or by a
-    /// filter. `None` if all of it is in [`output`](Self::output).
+    /// Returns the reason why the last answer is incomplete; `None` if all of it is in [`output`](Self::output).
+    ///
+    /// A part of the answer is unsupported, or a token limit or a filter cut it off.
     pub fn incomplete_output(&self) -> Option<Cow<'_, str>> {
         let unread = self.unread.as_deref().map(Cow::Borrowed);
         unread.or_else(|| self.finish_reason.as_ref()?.cut().map(Cow::Owned))
     }
 
-    /// The same for the answers of all turns.
+    /// Returns the reason why an answer of any turn is incomplete; `None` if all are complete.
     pub fn incomplete_answer(&self) -> Option<Cow<'_, str>> {
         let earlier = || self.turns.iter().find_map(|it| it.unread.as_deref()).map(Cow::Borrowed);
         self.incomplete_output().or_else(earlier)
     }
 
-    /// The kinds of evidence that are complete only because the suite declares it: declared, not observed.
+    /// Returns the kinds of evidence that are complete only because the suite declares it.
     pub fn only_declared(&self) -> BTreeSet<Channel> {
         let is_known =
             |it: &Channel| self.coverage.includes(*it) || self.coverage.lost().contains(it);
         self.declared.iter().copied().filter(|it| !is_known(it)).collect()
     }
 
-    /// Which evidence is complete only because the suite declares it, in words for people.
+    /// Returns a note for reports that lists the kinds of [`only_declared`](Self::only_declared).
     pub fn declared_note(&self) -> Option<String> {
         let kinds: Vec<&str> = self.only_declared().into_iter().map(Channel::as_str).collect();
         (!kinds.is_empty())
             .then(|| format!("declared complete by the suite, not observed: {}", kinds.join(", ")))
     }
 
-    /// The money that was spent on it in US dollars; `None` if that is not known.
+    /// Returns the money spent on the execution in US dollars; `None` if it is not known.
     ///
-    /// This is [`cost_usd`](Self::cost_usd), without replies from the response store. A stored reply is judged by its
-    /// recorded cost, but it is not paid for again. Attempts without a result count.
+    /// This is [`cost_usd`](Self::cost_usd), less the cost of replies from the response store. Checks use the recorded
+    /// cost of a stored reply, but it is not paid for again. Attempts without a result count.
     pub fn spent(&self) -> Option<f64> {
         self.spent_now().map(|it| it + self.earlier_usd)
     }
 
-    /// Without earlier attempts.
+    /// Returns the money spent without earlier attempts.
     fn spent_now(&self) -> Option<f64> {
         if self.cached { self.spent_usd } else { self.cost_usd }
     }
 
-    /// The money that is known to have been spent on it in US dollars: all of it or, if only a part was reported,
-    /// that part. `None` if nothing is known.
+    /// Returns the minimum of the money spent on the execution in US dollars; `None` if nothing is known.
+    ///
+    /// If only a part of the cost was reported, this is that part.
     pub fn spent_at_least(&self) -> Option<f64> {
         let told = || Event::told_usd(&self.recorded_events).filter(|_| !self.cached);
         let known = self.spent_now().or_else(told);
@@ -236,12 +244,13 @@ impl Execution {
         known.map(|it| it + self.earlier_usd).or(earlier)
     }
 
-    /// True if requests were answered, but the answers do not report all tokens: then no price determines their cost.
+    /// Returns true if requests were answered, but the answers do not report all tokens. Their cost is then unknown.
     pub fn is_uncounted(&self) -> bool {
         self.requests > 0 && !self.usage.has_parts()
     }
 
-    /// Why no price says what [uncounted](Self::is_uncounted) requests cost, as the end of a sentence.
+    /// Returns the reason why the cost of [uncounted](Self::is_uncounted) requests is unknown, as the end of a
+    /// sentence.
     pub fn why_uncounted(&self) -> Option<&'static str> {
         if !self.is_uncounted() {
             return None;
@@ -256,25 +265,25 @@ impl Execution {
     }
 }
 
-/// Why an execution could not be carried out.
+/// The reason why an execution could not be carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExecutionError {
-    /// A provider failed, after retries.
+    /// A provider failed, after all retries.
     Provider(ProviderError),
-    /// It was not sent: the run was stopped before (budget, fail-fast, interrupt).
+    /// The execution was not started, because the run stopped before (budget, fail-fast, interrupt).
     NotRun {
-        /// The reason why the run stopped, in words.
+        /// The reason why the run stopped.
         reason: String,
     },
-    /// KindLM itself failed.
+    /// An internal error of KindLM.
     Internal {
-        /// The message.
+        /// The error message.
         message: String,
     },
 }
 
 impl ExecutionError {
-    /// The failure code under which reports show it; `None` if it was merely not run.
+    /// Returns the failure code for reports; `None` if the execution was not run.
     pub fn code(&self) -> Option<FailureCode> {
         match self {
             Self::Provider(err) => Some(err.kind.failure_code()),
@@ -283,7 +292,7 @@ impl ExecutionError {
         }
     }
 
-    /// The message.
+    /// Returns the error message.
     pub fn message(&self) -> String {
         match self {
             Self::Provider(err) => err.to_string(),
@@ -293,48 +302,48 @@ impl ExecutionError {
     }
 }
 
-/// An execution with what the checks found in it.
+/// An execution with the results of its checks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExecutionResult {
-    /// The evidence, as far as it was gathered.
+    /// The evidence that was recorded.
     pub execution: Execution,
-    /// The results of the checks, in the order of the file.
+    /// The results of the checks, in the order of the suite file.
     pub results: Vec<AssertionResult>,
-    /// The outcome.
+    /// The outcome of the execution.
     pub outcome: Outcome,
-    /// Why it could not be carried out.
+    /// The reason why the execution could not be carried out.
     pub error: Option<ExecutionError>,
-    /// The cost of judging it in US dollars; `None` if a price is not known.
+    /// The cost of judging the execution in US dollars; `None` if a price is not known.
     pub judge_cost_usd: Option<f64>,
-    /// Tokens that judging it took.
+    /// The tokens that the judges used.
     pub judge_usage: Usage,
 }
 
 impl ExecutionResult {
-    /// True if the run was stopped before it was carried out, and nothing was sent for it.
+    /// Returns true if the run stopped before the execution started: nothing was sent.
     ///
-    /// An execution that was cut short has a cost and may have findings: it is stored like a complete one.
+    /// An execution that was stopped midway has a cost and may have results. It is stored like a complete one.
     pub fn was_never_begun(&self) -> bool {
         matches!(self.error, Some(ExecutionError::NotRun { .. }))
             && self.execution.requests == 0
             && self.results.is_empty()
     }
 
-    /// True if all evidence is there, and only the judgement is not: who should have judged was not asked, for want of
-    /// money, or could not answer.
+    /// Returns true if all evidence is present, but a judge is missing: it was not asked for lack of budget, or it
+    /// failed.
     pub fn is_unjudged(&self) -> bool {
         match &self.error {
             None => {
                 self.outcome == Outcome::Errored
                     && self.results.iter().any(AssertionResult::failed_by_provider)
             }
-            // Checks are evaluated once the evidence is complete, and not before.
+            // Checks are evaluated only after the evidence is complete.
             Some(ExecutionError::NotRun { .. }) => !self.results.is_empty(),
             Some(ExecutionError::Provider(_) | ExecutionError::Internal { .. }) => false,
         }
     }
 
-    /// True if a provider failed in it, after retries: the one under test, or one that should have judged.
+    /// Returns true if a provider failed after retries: the tested one, or that of a judge.
     pub fn failed_by_provider(&self) -> bool {
         matches!(self.error, Some(ExecutionError::Provider(_)))
             || self.results.iter().any(AssertionResult::failed_by_provider)

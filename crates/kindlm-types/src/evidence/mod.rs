@@ -1,4 +1,4 @@
-//! The evidence of one execution: the messages and actions, and the completeness of the record.
+//! The evidence of one execution: messages, actions, and the completeness of the record.
 
 mod event;
 mod execution;

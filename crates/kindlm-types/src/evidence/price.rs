@@ -5,28 +5,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::Usage;
 
-/// The price of a model, in US dollars for a million tokens.
+/// The price of a model, in US dollars per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Price {
-    /// For a million input tokens.
+    /// The price of a million input tokens.
     #[schemars(range(min = 0.0))]
     pub input: f64,
-    /// For a million output tokens.
+    /// The price of a million output tokens.
     #[schemars(range(min = 0.0))]
     pub output: f64,
-    /// For a million input tokens read from the provider's prompt cache; the input price if absent.
+    /// The price of a million input tokens read from the provider's prompt cache; the input price if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0))]
     pub cached_input: Option<f64>,
-    /// For a million input tokens written to the provider's prompt cache; the input price if absent.
+    /// The price of a million input tokens written to the provider's prompt cache; the input price if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0))]
     pub cache_write: Option<f64>,
 }
 
 impl Price {
-    /// The cost of this usage, in US dollars.
+    /// Returns the cost of a usage in US dollars.
     #[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]
     pub fn cost(&self, usage: &Usage) -> f64 {
         let cached = usage.cached_input_tokens.unwrap_or(0).min(usage.input_tokens);
@@ -39,9 +39,9 @@ impl Price {
             / 1_000_000.0
     }
 
-    /// The cost of this usage; `None` if the provider did not count all tokens and the price is not zero.
+    /// Returns the cost of a usage; `None` if the provider did not count all tokens and the price is not zero.
     ///
-    /// Some compatible servers leave the usage out. An answer that looks free would keep every budget.
+    /// Some compatible servers omit the usage. Treating their answers as free would defeat every budget.
     pub fn cost_if_counted(&self, usage: &Usage) -> Option<f64> {
         let counted = usage.has_parts();
         let free = self.input <= 0.0 && self.output <= 0.0;

@@ -1,53 +1,53 @@
-//! The steps that an instrumented agent recorded: spans in the terms of OpenTelemetry.
+//! Traces of instrumented agents: spans as in OpenTelemetry.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// One trace: all spans of one execution.
+/// A trace: all spans of one execution.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Trace {
-    /// The trace's id, in lower-case hex where it comes from OpenTelemetry.
+    /// The trace's id; lower-case hex if it comes from OpenTelemetry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
-    /// The run that the trace belongs to.
+    /// The id of the run that the trace belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluation_id: Option<String>,
-    /// The execution within the run.
+    /// The id of the execution within the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_case_id: Option<String>,
-    /// What else the source says about the whole.
+    /// Other data of the source about the whole trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
-    /// The spans, in the order in which they came.
+    /// The spans, in the order in which they were received.
     #[serde(default)]
     pub spans: Vec<Span>,
 }
 
-/// One step of a trace.
+/// One span (step) of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Span {
     /// The span's id.
     pub span_id: String,
-    /// The span within which this one ran.
+    /// The id of the enclosing span.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_span_id: Option<String>,
-    /// What was done.
+    /// The name of the operation.
     pub name: String,
-    /// When it began, in milliseconds since 1970.
+    /// The start time, in milliseconds since 1970.
     pub start_time: f64,
-    /// When it ended, in milliseconds since 1970; absent while it runs.
+    /// The end time, in milliseconds since 1970; absent while the operation runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_time: Option<f64>,
-    /// Its attributes.
+    /// The attributes of the span.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attributes: Option<Map<String, Value>>,
-    /// 0 unset, 1 ok, 2 error.
+    /// The status: 0 unset, 1 ok, 2 error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_code: Option<i64>,
-    /// The error in words.
+    /// The error message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_message: Option<String>,
 }

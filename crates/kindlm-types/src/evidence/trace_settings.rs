@@ -8,19 +8,19 @@ use crate::DeclaredEvidence;
 /// The settings for receiving and reading traces of a running agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceSettings {
-    /// The port that spans are received on; 0 is any that is free.
+    /// The port that receives spans; 0 selects any free port.
     pub port: u16,
-    /// The longest wait for spans, and for the command that sends them.
+    /// The maximum time to wait for spans, and for the command that sends them.
     pub timeout: Duration,
-    /// The attributes of a span for each kind of data.
+    /// The names of the span attributes that contain the evidence.
     pub mapping: SpanMapping,
-    /// Which spans count.
+    /// The filter that selects spans.
     pub filter: SpanFilter,
-    /// Which evidence of the spans the suite declares complete.
+    /// The kinds of evidence in the spans that the suite declares complete.
     pub evidence: DeclaredEvidence,
 }
 
-/// The original's: port 4318, as everyone's for OTLP/HTTP, and half a minute.
+/// The defaults of the original KindLM: port 4318, the standard for OTLP/HTTP, and 30 seconds.
 impl Default for TraceSettings {
     fn default() -> Self {
         Self {
@@ -33,18 +33,18 @@ impl Default for TraceSettings {
     }
 }
 
-/// The attributes of a span for each kind of data.
+/// The names of the span attributes that contain the evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanMapping {
-    /// The text of the answer.
+    /// The attribute with the text of the answer.
     pub output_text_attr: String,
-    /// The model that answered.
+    /// The attribute with the model that answered.
     pub model_attr: String,
-    /// The vendor.
+    /// The attribute with the vendor.
     pub system_attr: String,
-    /// Tokens of the input.
+    /// The attribute with the number of input tokens.
     pub input_tokens_attr: String,
-    /// Tokens of the output.
+    /// The attribute with the number of output tokens.
     pub output_tokens_attr: String,
 }
 
@@ -60,13 +60,13 @@ impl Default for SpanMapping {
     }
 }
 
-/// Which spans count: those for which all of it holds.
+/// A filter that selects spans. A span must meet all conditions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SpanFilter {
-    /// A regular expression in JavaScript's syntax, found anywhere in the span's name.
+    /// A regular expression in JavaScript's syntax that must match a part of the span's name.
     pub name_pattern: Option<String>,
-    /// Attributes of the span that must have these values.
+    /// The attributes that the span must have, with their values.
     pub attribute_match: BTreeMap<String, String>,
-    /// The shortest duration that counts, in milliseconds.
+    /// The minimum duration of the span, in milliseconds.
     pub min_duration_ms: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! A conversation that was recorded elsewhere, as evidence.
+//! Conversations that were recorded elsewhere, as evidence.
 
 use serde_json::{Map, Value};
 
@@ -11,39 +11,41 @@ use crate::{
 pub struct Transcript {
     /// The messages to the agent before its first answer.
     pub input: Vec<Message>,
-    /// The text of its last answer.
+    /// The text of the agent's last answer.
     pub output: String,
-    /// The unsupported part of that answer, in words.
+    /// The reason why that text is incomplete, such as an unsupported part.
     pub unread: Option<String>,
     /// The events, in order.
     pub events: Vec<Event>,
     /// All tool calls, in order.
     pub tool_calls: Vec<ToolCall>,
-    /// The events after each message of the user, in order; without labels.
+    /// The turns: each begins with a message of the user. They have no labels yet.
     pub turns: Vec<Turn>,
-    /// The kinds of evidence that are complete.
+    /// The kinds of evidence that the source records completely.
     pub coverage: Coverage,
     /// The number of answers that the agent gave.
     pub requests: u32,
-    /// Tokens, if they are recorded.
+    /// The tokens, if they are recorded.
     pub usage: Option<Usage>,
     /// The cost in US dollars, if it is recorded.
     pub cost_usd: Option<f64>,
     /// The duration in milliseconds, if it is recorded.
     pub latency_ms: Option<f64>,
-    /// Why it is not all of the conversation, in words; empty if it is all.
+    /// The reasons why the conversation is incomplete; empty if it is complete.
     pub gaps: Vec<String>,
-    /// Why the model stopped last, if it is recorded.
+    /// The reason why the model stopped last, if it is recorded.
     pub finish_reason: Option<FinishReason>,
-    /// The tools that the model might call, if they are recorded.
+    /// The tools offered to the model, if they are recorded.
     pub tools: Vec<ToolSpec>,
     /// Other recorded data, such as unsupported parts.
     pub metadata: Map<String, Value>,
 }
 
 impl Transcript {
-    /// Why the model stopped last. A reason that is recorded beside the conversation takes precedence over one in the
-    /// messages. But an answer that is marked as a refusal is one, whatever reason is recorded.
+    /// Returns the reason why the model stopped last.
+    ///
+    /// A reason that is recorded beside the conversation (`said`) takes precedence over one in the messages. But an
+    /// answer that is marked as a refusal stays a refusal.
     pub fn finished(&self, said: Option<FinishReason>) -> Option<FinishReason> {
         match &self.finish_reason {
             Some(FinishReason::Refusal) => self.finish_reason.clone(),
@@ -51,9 +53,9 @@ impl Transcript {
         }
     }
 
-    /// The evidence that it is, in the place of what `begun` has of it.
+    /// Converts the transcript into an execution; the other fields come from `begun`.
     ///
-    /// `labels` name its turns in their order. Turns without a label belong to the whole conversation only.
+    /// `labels` are the labels of the turns in order. Turns without a label belong to the whole conversation only.
     #[must_use]
     pub fn into_execution(self, labels: &[&str], begun: Execution) -> Execution {
         let label = |(turn, label): (Turn, &&str)| Turn { label: (*label).to_owned(), ..turn };

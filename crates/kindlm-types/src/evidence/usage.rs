@@ -1,4 +1,4 @@
-//! Tokens, as far as they were counted.
+//! Token counts.
 
 use std::borrow::Cow;
 
@@ -10,25 +10,26 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// In JSON, a count that was not reported is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Tokens of the prompt, cached ones included.
+    /// The tokens of the prompt, including cached ones.
     pub input_tokens: u64,
-    /// Tokens of the answer.
+    /// The tokens of the answer.
     pub output_tokens: u64,
-    /// All tokens. Providers may count more than input plus output (reasoning, for example).
+    /// The total. It may exceed input plus output, because some providers also count reasoning.
     pub total_tokens: u64,
     /// The part of the input tokens that was read from the provider's prompt cache; `None` if it was not reported.
     pub cached_input_tokens: Option<u64>,
     /// The part of the input tokens that was written to the provider's prompt cache; `None` if it was not reported.
     pub cache_write_tokens: Option<u64>,
-    /// True if this is not all: the tokens of the prompt or those of the answer were not counted, or those of one answer
-    /// of several.
+    /// True if tokens are missing: those of the prompt, of the answer, or of one of several answers.
     pub partial: bool,
-    /// True if only the sum is known, of one answer at least, and not how much of it was the prompt.
+    /// True if at least one answer reports only a total, without the tokens of its prompt and its answer.
     pub total_only: bool,
 }
 
 impl Usage {
-    /// The counts of a source, `None` for a count that it does not report: that is not the same as no token.
+    /// Builds a usage from the counts of a source.
+    ///
+    /// `None` is a count that the source does not report, which differs from 0 tokens.
     ///
     /// ```
     /// use kindlm_types::Usage;
@@ -43,7 +44,7 @@ impl Usage {
         cached_input: impl Into<Option<u64>>,
     ) -> Self {
         let (input, output) = match (input, output, total) {
-            // Of a sum and one of its parts the other follows.
+            // The missing part is the total minus the known part.
             (Some(part), None, Some(sum)) if sum > part => (Some(part), Some(sum - part)),
             (None, Some(part), Some(sum)) if sum > part => (Some(sum - part), Some(part)),
             (input, output, _) => (input, output),
@@ -58,18 +59,18 @@ impl Usage {
         }
         .without_lone_zero();
         let total_only = input.is_none() && output.is_none() && counted.total_tokens > 0;
-        // A source that counts no token at all has not counted, not even a part.
+        // If no token is reported, the usage is unknown, not partial.
         let is_half = (input.is_none() || output.is_none()) && counted != Self::default();
         Self { partial: is_half && !total_only, total_only, ..counted }
     }
 
-    /// The same with the part of the input tokens that was written to the provider's prompt cache.
+    /// Sets the part of the input tokens that was written to the provider's prompt cache.
     #[must_use]
     pub fn with_cache_writes(self, tokens: Option<u64>) -> Self {
         Self { cache_write_tokens: tokens, ..self }.without_lone_zero()
     }
 
-    /// The usage minus a part of it.
+    /// Returns the usage minus a part of it.
     #[must_use]
     pub fn without(self, part: Self) -> Self {
         Self {
@@ -87,7 +88,7 @@ impl Usage {
         .without_lone_zero()
     }
 
-    /// A source that counts no token has not counted, even where it says that none of them was cached.
+    /// Removes a cache count of 0 if the source reports no other tokens: it did not count.
     fn without_lone_zero(self) -> Self {
         let counts = self.input_tokens > 0
             || self.output_tokens > 0
@@ -100,12 +101,12 @@ impl Usage {
         }
     }
 
-    /// True if no token was reported. That is not the same as 0 tokens.
+    /// Returns true if no token was reported. That differs from 0 tokens.
     pub fn is_unreported(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The contradiction in the counts, in words: the parts have more tokens than the total.
+    /// Returns a description of contradictory counts: the parts have more tokens than the total.
     pub fn contradiction(&self) -> Option<String> {
         let parts = self.input_tokens.saturating_add(self.output_tokens);
         (self.total_tokens < parts).then(|| {
@@ -113,12 +114,12 @@ impl Usage {
         })
     }
 
-    /// True if it has the total number of tokens.
+    /// Returns true if the total is complete.
     pub fn is_whole(&self) -> bool {
         *self != Self::default() && !self.partial
     }
 
-    /// True if it has the tokens of the prompt and those of the answer.
+    /// Returns true if the tokens of the prompt and those of the answer are known.
     pub fn has_parts(&self) -> bool {
         let any = self.input_tokens > 0 || self.output_tokens > 0;
         any && !self.partial && !self.total_only
@@ -143,7 +144,7 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
-/// The sum of the tokens of several answers. If some of them were not counted, the sum of the others is not complete.
+/// The sum of the tokens of several answers. It is partial if one of them was not counted.
 ///
 /// ```
 /// use kindlm_types::{Usage, UsageSum};
@@ -163,56 +164,56 @@ pub struct UsageSum {
 }
 
 impl UsageSum {
-    /// Adds the tokens of one answer; no tokens means that they were not counted.
+    /// Adds the tokens of one answer. A usage without tokens is an answer that was not counted.
     pub fn add(&mut self, usage: Usage) {
         self.any = true;
         self.lacks_some |= usage == Usage::default();
         self.counted += usage;
     }
 
-    /// Adds what other answers took.
+    /// Adds another sum.
     pub fn extend(&mut self, other: Self) {
         self.any |= other.any;
         self.lacks_some |= other.lacks_some;
         self.counted += other.counted;
     }
 
-    /// True if there was no answer.
+    /// Returns true if no answer was added.
     pub fn is_empty(&self) -> bool {
         !self.any
     }
 
-    /// True if some answers were counted, and others were not.
+    /// Returns true if some answers were counted, and others were not.
     pub fn lacks_some(&self) -> bool {
         self.lacks_some && self.counted != Usage::default()
     }
 
-    /// The sum.
+    /// Returns the sum.
     pub fn total(&self) -> Usage {
         Usage { partial: self.counted.partial || self.lacks_some(), ..self.counted }
     }
 }
 
-/// Starts from an earlier sum; a usage without tokens is no answer.
+/// Starts from an earlier sum. A usage without tokens means no answers.
 impl From<Usage> for UsageSum {
     fn from(counted: Usage) -> Self {
         Self { counted, lacks_some: false, any: counted != Usage::default() }
     }
 }
 
-/// Tokens as they are written: a count that was not reported is absent.
+/// The serialized form of a usage: a count that was not reported is absent.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Reported {
-    /// Tokens of the prompt, cached ones included; absent if they were not reported.
+    /// The tokens of the prompt, including cached ones; absent if they were not reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
     input_tokens: Option<u64>,
-    /// Tokens of the answer; absent if they were not reported.
+    /// The tokens of the answer; absent if they were not reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
     output_tokens: Option<u64>,
-    /// All tokens. Providers may count more than input plus output (reasoning, for example).
+    /// The total. It may exceed input plus output, because some providers also count reasoning.
     total_tokens: u64,
     /// The part of the input tokens that was read from the provider's prompt cache; absent if it was not reported.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -222,10 +223,10 @@ struct Reported {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
     cache_write_tokens: Option<u64>,
-    /// True if this is not all: the tokens of the prompt, of the answer, or of one answer of several were not reported.
+    /// True if tokens are missing: those of the prompt, of the answer, or of one of several answers.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     partial: bool,
-    /// True if only the sum of at least one answer is known, and not how much of it was the prompt.
+    /// True if at least one answer reports only a total, without the tokens of its prompt and its answer.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     total_only: bool,
 }
@@ -265,7 +266,7 @@ impl Serialize for Usage {
 
 impl<'de> Deserialize<'de> for Usage {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// The serialized form: an absent field was not counted.
+        /// The deserialized form of a usage: a count that is absent was not reported.
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Told {
@@ -285,7 +286,7 @@ impl<'de> Deserialize<'de> for Usage {
             let counted = Self::counted(input, output, total, told.cached_input_tokens);
             return Ok(counted.with_cache_writes(told.cache_write_tokens));
         }
-        // Of a sum that is not all, the missing part does not follow.
+        // In a partial sum, the missing part is not the total minus the other part.
         let (input_tokens, output_tokens) = (input.unwrap_or(0), output.unwrap_or(0));
         Ok(Self {
             input_tokens,

@@ -1,4 +1,4 @@
-//! Agents under test that are processes of their own: their start, the messages to them, and their replies.
+//! Agents under test that are separate processes: start, turns and replies.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::{
     Usage,
 };
 
-/// An agent that is a program: how it is started, and which language it speaks.
+/// An agent that is a program: its command and its protocol.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "AgentEntry")]
@@ -21,58 +21,62 @@ pub struct AgentSpec {
     /// The protocol on stdin and stdout: KindLM's own, or that of a known agent.
     #[serde(default, rename = "type")]
     pub kind: AgentKind,
-    /// The command line, for `sh -c`, in the folder of this file; `claude` or `codex` for agents of these types.
+    /// The command line, for `sh -c`, in the folder of this file. Defaults to `claude` or `codex` for agents of these
+    /// types.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub command: Option<String>,
-    /// Arguments behind the command line, each one as it is.
+    /// Arguments after the command line. Each one is quoted, so the shell does not change it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// The model that the agent is told to use; its own choice if absent.
+    /// The model that the agent must use; the agent's default if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub model: Option<String>,
-    /// Names of the only environment variables that it gets beside `PATH`, `HOME` and others that every program needs;
-    /// all of them if absent.
+    /// The names of the environment variables that are passed to the agent; all variables if absent.
+    ///
+    /// `PATH`, `HOME` and other basic variables are always passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(inner(length(min = 1)))]
     pub env: Option<Vec<String>>,
-    /// The folder that it runs in, relative to the folder of this file. Not for tests with a `workspace`, in which it works.
+    /// The working folder, relative to the folder of this file. Not allowed for tests with a `workspace`, where the
+    /// agent works in the workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub cwd: Option<String>,
-    /// The time limit of its start and of each turn, in milliseconds; `defaults.timeoutMs` if absent.
+    /// The time limit for the start and for each turn, in milliseconds; `defaults.timeoutMs` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub timeout_ms: Option<u64>,
-    /// The price of its tokens in US dollars per million, if it does not report the cost itself.
+    /// The price of the agent's tokens in US dollars per million, for agents that do not report the cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
-    /// Types of lines that KindLM does not know and that hold no evidence, such as `system/new_notice`. Without this, a
-    /// line of an unknown type makes all evidence incomplete.
+    /// The types of output lines to ignore, such as `system/new_notice`.
+    ///
+    /// List only types that hold no evidence. Any other line of an unknown type makes all evidence incomplete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(length(min = 1)))]
     pub ignore_lines: Vec<String>,
-    /// Which evidence of the agent is complete, where the agent does not say so itself. Reports show that it was declared.
+    /// The kinds of evidence that are complete, for agents that do not report it. Reports mark them as declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<DeclaredEvidence>,
 }
 
-/// The protocol of an agent.
+/// The protocol of an agent on stdin and stdout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgentKind {
-    /// KindLM's protocol: one JSON object a line, a process for each execution.
+    /// KindLM's protocol: one JSON object per line, one process per execution.
     #[default]
     Kindlm,
-    /// Claude Code's `stream-json` lines, a process for each execution.
+    /// Claude Code's `stream-json` lines, one process per execution.
     ClaudeCode,
-    /// The lines of `codex exec --json`, a process for each turn of one thread.
+    /// The lines of `codex exec --json`, one process per turn of a thread.
     Codex,
 }
 
 impl AgentKind {
-    /// Its word in suites and reports.
+    /// Returns the name of the protocol in suites and reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Kindlm => "kindlm",
@@ -81,7 +85,7 @@ impl AgentKind {
         }
     }
 
-    /// The command line that starts it where a suite names none.
+    /// Returns the command line to use if the suite specifies none.
     pub fn default_command(self) -> Option<&'static str> {
         match self {
             Self::Kindlm => None,
@@ -91,74 +95,76 @@ impl AgentKind {
     }
 }
 
-/// An agent to be started for one execution.
+/// The parameters for starting an agent for one execution.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentStart {
-    /// Its id in the suite.
+    /// The agent's id in the suite.
     pub id: String,
-    /// The specification of its start.
+    /// The agent's entry in the suite.
     pub agent: Arc<AgentSpec>,
     /// The test case's name.
     pub case: String,
-    /// Which repeat, from 0.
+    /// The index of the repeat, from 0.
     pub repeat: u32,
     /// The test case's variables.
     pub vars: Map<String, Value>,
-    /// Instructions that stand above the conversation.
+    /// The system instructions.
     pub system: Option<String>,
-    /// The workspace of the execution, if it has one: where it runs instead of the folder that the suite says.
+    /// The workspace of the execution, if it has one. It replaces the working folder of the suite.
     pub folder: Option<AgentFolder>,
-    /// The time limit until it is ready.
+    /// The time limit for the start.
     pub timeout: Duration,
 }
 
-/// A folder in which an agent works, and what is around the agent there.
+/// The folder in which an agent works, with its isolation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentFolder {
     /// The path.
     pub path: PathBuf,
-    /// The words before the command line, which is added as one quoted word; `None` if it stands alone.
+    /// The command that isolates the agent. The agent's command line is appended as one quoted word; `None` without
+    /// isolation.
     pub before: Option<String>,
-    /// Variables that it gets beside those of the agent.
+    /// Environment variables to set, in addition to those of the agent.
     pub env: Vec<(String, String)>,
-    /// Names of variables of KindLM that it does not get, unless it is given them by name.
+    /// The names of KindLM's environment variables that are not passed on, unless the agent's entry names them.
     pub without: Vec<String>,
-    /// True if the agent gets only the variables that `before` names. The program that starts the agent there may
-    /// need all variables.
+    /// True if the agent gets only the variables that `before` names.
+    ///
+    /// The isolating program itself may need all variables, so they are not removed from its environment.
     pub names_env: bool,
 }
 
-/// The next turn of the user.
+/// The next message of the user to the agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentTurn {
-    /// Which turn of the execution, from 1.
+    /// The number of the turn in the execution, from 1.
     pub number: u32,
     /// The turn's label in the suite, if it has one.
     pub label: Option<String>,
     /// The message of the user.
     pub text: String,
-    /// The time limit of the agent.
+    /// The time limit of the turn.
     pub timeout: Duration,
 }
 
 /// The reply of an agent in one turn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentReply {
-    /// Its last words.
+    /// The last text of the agent.
     pub text: String,
-    /// The parts of unsupported types, in words.
+    /// The reason why the text is incomplete, such as parts of unsupported types.
     pub unread: Option<String>,
-    /// Its structured output, if it has one.
+    /// The structured output, if the agent reports one.
     pub output_json: Option<Value>,
     /// The events, in order.
     pub events: Vec<Event>,
     /// The tool calls among the events.
     pub tool_calls: Vec<ToolCall>,
-    /// Why the model stopped last, if the agent reports that.
+    /// The reason why the model stopped last, if the agent reports it.
     pub finish_reason: Option<FinishReason>,
     /// The kinds of evidence that are complete so far.
     pub coverage: Coverage,
-    /// Tokens of this turn; `None` if none were reported.
+    /// The tokens of this turn; `None` if none were reported.
     pub usage: Option<Usage>,
     /// The cost of this turn in US dollars, if the agent reports it.
     pub cost_usd: Option<f64>,
@@ -166,29 +172,29 @@ pub struct AgentReply {
     pub latency_ms: f64,
 }
 
-/// The end of an agent.
+/// The data that is collected when an agent ends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentEnd {
-    /// The events after its last reply; all of the turn if that was not finished.
+    /// The events after the last reply. If a turn was not finished, all events of that turn.
     pub events: Vec<Event>,
-    /// The kinds of evidence that are complete; `None` if the agent never wrote anything.
+    /// The kinds of evidence that are complete; `None` if the agent wrote no output.
     pub coverage: Option<Coverage>,
-    /// The last part of its stderr.
+    /// The last part of the agent's stderr.
     pub stderr: String,
-    /// Its exit code; `None` if a signal ended it, or it was never started.
+    /// The exit code; `None` if a signal ended the agent, or it was not started.
     pub exit_code: Option<i32>,
-    /// Its own data: version, model, session, and lines of unsupported types.
+    /// Other data of the agent: version, model, session, and lines of unsupported types.
     pub metadata: Map<String, Value>,
-    /// The error in its last lines.
+    /// The error that the agent reported at the end.
     pub error: Option<ProviderError>,
 }
 
-/// A running agent. Dropping this kills the rest of its process group.
+/// A running agent. Dropping it kills the remaining processes of its process group.
 pub trait AgentSession: Send {
-    /// Says something to it, and waits until it has answered. After an error only [`end`](Self::end) makes sense.
+    /// Sends a message to the agent and waits for its reply. After an error, only [`end`](Self::end) may be called.
     fn turn(&mut self, turn: AgentTurn) -> BoxFuture<'_, Result<AgentReply, ProviderError>>;
 
-    /// Ends it, politely if it lets us.
+    /// Ends the agent, gracefully if possible.
     fn end(&mut self) -> BoxFuture<'_, AgentEnd>;
 }
 

@@ -1,7 +1,7 @@
-//! Questions that an assertion cannot answer by itself.
+//! Questions of assertions to judges, embedding models and scripts.
 //!
-//! Assertions are pure: one that needs a model or an embedding says so with a [`Question`] and finds the
-//! answer in [`Answers`] when it evaluates. Equal questions are asked once.
+//! Assertions are pure functions. An assertion that needs a model or a script returns a [`Question`] and finds the
+//! result in [`Answers`] when it evaluates. Equal questions are asked once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,16 +11,16 @@ use serde_json::Value;
 use crate::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use crate::{FailureCode, FinishReason, ProviderError, ResponseFormat, Usage};
 
-/// The start of a line before data in a question to a judge. The line ends with the mark of the fence.
+/// The start of a line that begins a data block in a question to a judge. The line ends with the mark of the block.
 pub const FENCE: &str = "BEGIN ";
 
-/// The key of a judge's reply under which it gives the mark of the fence, to show that the reply is its own.
+/// The key under which a judge's reply must repeat the mark. It shows that the judge wrote the reply.
 pub const MARK: &str = "mark";
 
 /// The length of a mark, in hexadecimal digits: 96 bits.
 pub const MARK_LENGTH: usize = 24;
 
-/// The mark of the first fence in a question to a judge, if it has one.
+/// Returns the mark of the first data block in a question to a judge, if it has one.
 pub fn mark_in(question: &str) -> Option<&str> {
     let marks = question.lines().filter_map(|it| it.strip_prefix(FENCE)?.rsplit(' ').next());
     marks
@@ -28,8 +28,9 @@ pub fn mark_in(question: &str) -> Option<&str> {
         .find(|it| it.len() == MARK_LENGTH && it.bytes().all(|it| it.is_ascii_hexdigit()))
 }
 
-/// The reply of a judge that follows its instructions: a JSON object carries the mark of the question, unless it carries
-/// one already. For stand-ins of judges, whose replies are written before the question is known.
+/// Adds the mark of the question to a judge's reply, if the reply is a JSON object without a mark.
+///
+/// For fixed replies that stand in for a judge in tests: they are written before the question is known.
 pub fn with_mark(reply: &str, question: &str) -> String {
     match (serde_json::from_str::<Value>(reply), mark_in(question)) {
         (Ok(Value::Object(mut object)), Some(mark)) if !object.contains_key(MARK) => {
@@ -40,14 +41,14 @@ pub fn with_mark(reply: &str, question: &str) -> String {
     }
 }
 
-/// Something that must be found out before a check can be made.
+/// A question that must be answered before a check can be evaluated.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Question {
-    /// Ask a judge model.
+    /// A question to a judge model.
     Judge(JudgeQuestion),
-    /// Turn a text into a vector.
+    /// A text to embed.
     Embedding(EmbeddingQuestion),
-    /// Run a user's script.
+    /// A user's script to run.
     Script(ScriptQuestion),
 }
 
@@ -56,25 +57,25 @@ pub enum Question {
 pub struct JudgeQuestion {
     /// The judge's model id in the suite; `None` for the suite's default judge.
     pub model: Option<String>,
-    /// The judge's instructions. The same for many questions, so that prompt caches hit.
+    /// The judge's instructions. They are the same in many questions, so that prompt caches apply.
     pub system: String,
-    /// The question itself.
+    /// The user message with the question itself.
     pub user: String,
-    /// The form that the answer must have, where the provider can enforce one.
+    /// The format of the answer, for providers that can enforce one.
     pub response_format: Option<ResponseFormat>,
-    /// The most tokens that the answer may have.
+    /// The maximum number of tokens of the answer.
     pub max_tokens: u32,
-    /// Which of several independent answers to the same question, from 0.
+    /// The index of this answer among several independent answers to the same question, from 0.
     pub sample: u32,
-    /// The temperature of the answer, from 0 to 2; 0 if absent.
+    /// The temperature, from 0 to 2; 0 if absent.
     pub temperature: Option<f64>,
-    /// True if the reply to the same question before was cut off at its limit: the limit is doubled.
+    /// True if an earlier reply to this question was cut off at the token limit. The limit is then doubled.
     pub after_cut: bool,
-    /// The number of bytes at the start of `user` that are the same in questions about other outputs.
+    /// The length of the common prefix, in bytes: the start of `user` is the same in questions about other outputs.
     pub shared: usize,
 }
 
-/// A text to turn into a vector.
+/// A text to convert into an embedding vector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmbeddingQuestion {
     /// The model's id in the suite; `None` for the suite's default.
@@ -84,7 +85,7 @@ pub struct EmbeddingQuestion {
 }
 
 impl Question {
-    /// A text that is equal for equal questions and different for different ones.
+    /// Returns a key that is equal for equal questions, and differs for different ones.
     pub fn key(&self) -> String {
         match self {
             Self::Judge(q) => serde_json::json!([
@@ -105,24 +106,25 @@ impl Question {
     }
 }
 
-/// One of several judges that are asked the same, and one of its independent answers.
+/// A place on a judge panel: one juror, and one of its independent answers.
 ///
-/// A check that is put to several judges asks as if there were one; the seat says which juror is meant.
+/// A check asks its question as if there were one judge. The seat redirects the question to one juror.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seat {
-    /// The judge's model id in the suite; `None` for the judge that the question would go to anyway.
+    /// The juror's model id in the suite; `None` for the judge of the question.
     pub model: Option<String>,
-    /// Which of the judge's answers, from 0.
+    /// The index of the juror's answer, from 0.
     pub sample: u32,
-    /// The number of answers that each judge gives, from 1.
+    /// The number of answers of each juror, at least 1.
     pub samples: u32,
-    /// The temperature of answers, if the question has none.
+    /// The temperature, if the question has none.
     pub temperature: Option<f64>,
 }
 
 impl Seat {
-    /// The question as it is put to this juror. Only questions to judges change, and a judge that a question names
-    /// stays.
+    /// Redirects a question to this juror.
+    ///
+    /// Only questions to judges change. A question that names a judge keeps it.
     #[must_use]
     pub fn put(&self, question: Question) -> Question {
         match question {
@@ -143,27 +145,27 @@ impl Seat {
 pub enum Answer {
     /// A judge's reply.
     Text {
-        /// The whole reply.
+        /// The full text of the reply.
         text: String,
-        /// The id of the judge that gave it.
+        /// The id of the judge in the suite.
         model: String,
-        /// The vendor's name of the model that answered, if it is another than the one that was asked for.
+        /// The vendor's name of the model that answered, if it differs from the requested one.
         answered: Option<String>,
-        /// Why the reply ended: a reply that is cut off may lack the judge's actual verdict.
+        /// The reason why the reply ended. A reply that was cut off may lack the judge's verdict.
         finish_reason: FinishReason,
-        /// Tokens it took.
+        /// The tokens of the reply.
         usage: Usage,
-        /// The money spent on it in US dollars, if the price is known; 0 if it came from the response store.
+        /// The money spent on the reply in US dollars, if the price is known; 0 if it came from the response store.
         cost_usd: Option<f64>,
     },
-    /// A vector.
+    /// An embedding vector.
     Vector(Arc<[f64]>),
     /// The result of a script.
     Script(ScriptAnswer),
 }
 
 impl Answer {
-    /// A complete reply, for which nothing was spent.
+    /// Returns a complete reply that cost nothing.
     pub fn said(text: impl Into<String>, model: impl Into<String>) -> Self {
         Self::Text {
             text: text.into(),
@@ -176,31 +178,31 @@ impl Answer {
     }
 }
 
-/// Why a question has no answer.
+/// The reason why a question has no answer.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum AskError {
-    /// The model that should answer failed.
+    /// The provider of the model failed.
     #[error("{0}")]
     Provider(#[from] ProviderError),
-    /// A script did not end, or could not be run.
+    /// A script was aborted, or could not be run.
     #[error("{0}")]
     Script(#[from] ScriptError),
-    /// It was not asked, as the run's budget does not allow it.
+    /// The question was not asked, because the run's budget does not allow it.
     #[error("{message}")]
     Budget {
-        /// The budget, the money spent, and the possible cost of the question.
+        /// The message with the budget, the money spent, and the maximum cost of the question.
         message: String,
     },
-    /// There is no judge or script host to ask.
+    /// No judge or script host is configured.
     #[error("{message}")]
     NobodyToAsk {
-        /// The reason, and the advice.
+        /// The message with the reason and the advice.
         message: String,
     },
 }
 
 impl AskError {
-    /// The failure code of a check that could not be made for this reason.
+    /// Returns the failure code of a check that cannot be decided for this reason.
     pub fn failure_code(&self) -> FailureCode {
         match self {
             Self::Provider(err) => err.kind.failure_code(),
@@ -215,13 +217,13 @@ impl AskError {
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     by_question: Arc<HashMap<String, Arc<Result<Answer, AskError>>>>,
-    /// The juror whose answers are used, if several are asked the same.
+    /// The juror whose answers are used, on a judge panel.
     seat: Option<Seat>,
-    /// Texts that several questions are made of; see [`Answers::shared`].
+    /// Texts that several questions share; see [`Answers::shared`].
     shared: Arc<Mutex<Vec<Shared>>>,
 }
 
-/// A text that several questions are made of, what it is, and what it was made from.
+/// A cached text, with its name and the data it was made from.
 #[derive(Clone, Debug)]
 struct Shared {
     name: &'static str,
@@ -229,7 +231,7 @@ struct Shared {
     text: Arc<str>,
 }
 
-/// The number of texts that are stored; transforms make new ones.
+/// The maximum number of cached texts. Transforms create new ones.
 const SHARED: usize = 16;
 
 impl Answers {
@@ -238,20 +240,19 @@ impl Answers {
         Arc::make_mut(&mut self.by_question).insert(question.key(), Arc::new(answer));
     }
 
-    /// The answers of one of several judges. A question that knows of no others finds the answer that was given to
-    /// [`Seat::put`] of it.
+    /// Returns the answers of one juror. A lookup of a question finds the answer to [`Seat::put`] of it.
     #[must_use]
     pub fn seen_from(&self, seat: &Seat) -> Self {
         Self { seat: Some(seat.clone()), ..self.clone() }
     }
 
-    /// The same answers for questions about another execution: none of the texts are shared that were made of this one.
+    /// Returns the same answers for another execution, with an empty cache of shared texts.
     #[must_use]
     pub fn about_another(&self) -> Self {
         Self { shared: Arc::default(), ..self.clone() }
     }
 
-    /// The answer to a question, or why there is none; `None` if it has not been asked.
+    /// Returns the answer to a question, or the reason why there is none; `None` if it was not asked.
     pub fn get(&self, question: &Question) -> Option<&Result<Answer, AskError>> {
         let key = match &self.seat {
             Some(seat) => seat.put(question.clone()).key(),
@@ -260,8 +261,9 @@ impl Answers {
         self.by_question.get(&key).map(Arc::as_ref)
     }
 
-    /// A text that several questions about this execution are made of, made once: what it is called, what it
-    /// depends on beside the execution, and how it is made.
+    /// Returns a text that several questions about this execution share, and makes it at most once.
+    ///
+    /// `name` and `of` are the cache key: the name of the text, and the data it depends on besides the execution.
     pub fn shared(
         &self,
         name: &'static str,
@@ -279,12 +281,12 @@ impl Answers {
         text
     }
 
-    /// The number of questions asked.
+    /// Returns the number of questions asked.
     pub fn len(&self) -> usize {
         self.by_question.len()
     }
 
-    /// True if nothing has been asked.
+    /// Returns true if no question was asked.
     pub fn is_empty(&self) -> bool {
         self.by_question.is_empty()
     }

@@ -1,4 +1,4 @@
-//! The services that a run needs: models that answer, texts that become vectors, commands that run.
+//! The services that a run needs: models, embeddings, commands, agents and scripts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,21 +19,21 @@ pub struct CommandSpec {
     pub command_line: String,
     /// The time limit.
     pub timeout: Duration,
-    /// The folder in which it runs; that of the suite if absent.
+    /// The working folder; that of the suite if absent.
     pub folder: Option<PathBuf>,
-    /// Environment variables that it gets beside those of KindLM.
+    /// Environment variables to set, in addition to those of KindLM.
     pub env: Vec<(String, String)>,
-    /// The setting that raises the time limit, in words.
+    /// The setting that raises the time limit, for error messages.
     pub raise: &'static str,
-    /// Names of variables of KindLM that it does not get, unless `env` has them.
+    /// The names of KindLM's environment variables that are not passed on, unless `env` sets them.
     pub without: Vec<String>,
 }
 
 impl CommandSpec {
-    /// The setting that raises the limit of a command without a limit of its own.
+    /// The setting that raises the default time limit, for error messages.
     pub const RAISE: &'static str = "`defaults.timeoutMs` or `--timeout`";
 
-    /// A command in the folder of the suite.
+    /// Returns a command that runs in the folder of the suite.
     pub fn new(command_line: impl Into<String>, timeout: Duration) -> Self {
         let (env, without) = (Vec::new(), Vec::new());
         let command_line = command_line.into();
@@ -41,32 +41,33 @@ impl CommandSpec {
     }
 }
 
-/// The output of a command.
+/// The result of a command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CommandOutput {
-    /// Its stdout without the protocol lines.
+    /// The stdout without the protocol lines.
     pub text: String,
-    /// The `output_json` that it declared.
+    /// The `output_json` that the command reported.
     pub output_json: Option<Value>,
-    /// The tool calls that it declared.
+    /// The tool calls that the command reported.
     pub tool_calls: Vec<ToolCall>,
-    /// The events that it reported; empty if it reported none.
+    /// The events that the command reported; empty if there are none.
     pub events: Vec<Event>,
     /// The kinds of evidence that are complete.
     pub coverage: Coverage,
-    /// Lines of its stdout that look like protocol and cannot be read, each with its reason.
+    /// The lines of stdout that look like the protocol but cannot be parsed, each with the reason.
     pub unreadable: Vec<String>,
-    /// Its stderr.
+    /// The stderr.
     pub stderr: String,
-    /// Its exit code; `None` if a signal ended it.
+    /// The exit code; `None` if a signal ended the command.
     pub exit_code: Option<i32>,
     /// The duration in milliseconds.
     pub latency_ms: f64,
 }
 
 impl CommandOutput {
-    /// Why a command with this exit code has not done its work, in words: the shell could not start it, or a signal
-    /// ended it. Any other code is the command's own word.
+    /// Returns the reason why a command with this exit code did not do its work.
+    ///
+    /// The shell could not start it, or a signal ended it. Any other exit code was chosen by the command: `None`.
     pub fn broken_off(exit_code: Option<i32>) -> Option<String> {
         let Some(code) = exit_code else {
             return Some("a signal ended the command before it was done".to_owned());
@@ -81,16 +82,17 @@ impl CommandOutput {
         }
     }
 
-    /// The signal that an exit code represents: a shell ends with 128 and its number if a signal ended its command.
+    /// Returns the signal that an exit code represents. A shell exits with 128 plus the signal that ended its command.
     pub fn signal(exit_code: i32) -> Option<i32> {
-        /// The greatest number of a signal that ends programs; those above are for the programs' own use.
+        /// The highest number of the standard signals. Higher numbers are real-time signals for applications.
         const LAST: i32 = 31;
         let signal = exit_code - 128;
         (cfg!(unix) && (1..=LAST).contains(&signal)).then_some(signal)
     }
 
-    /// Why a command that wrote such [`unreadable`](Self::unreadable) lines is no evidence, in words. The data of
-    /// these lines is lost, so every negative check would pass.
+    /// Returns the reason why a command with [`unreadable`](Self::unreadable) lines gives no evidence.
+    ///
+    /// The data of these lines is lost, so negative checks would pass without cause.
     pub fn lost(unreadable: &[String]) -> Option<String> {
         let first = unreadable.first()?;
         let more = match unreadable.len() {
@@ -103,17 +105,18 @@ impl CommandOutput {
 
 /// The budget for the attempts of one request.
 pub trait Purse: Send + Sync {
-    /// Reserves as much for one more attempt as for the first: the answer to the last one was lost, and it may have
-    /// to be paid for. The error says why there is no money for another.
+    /// Reserves money for one more attempt, as much as for the first.
+    ///
+    /// A lost answer may still have to be paid for. The error says why the budget does not allow another attempt.
     fn another(&self) -> Result<(), String>;
 
-    /// Releases the last reservation for an attempt that was not made.
+    /// Releases the last reservation, for an attempt that was not made.
     fn not_made(&self);
 }
 
 /// The operations that a run needs from outside.
 ///
-/// The engine plans and judges; everything that leaves the machine, or starts a process, goes through here.
+/// The engine does no I/O itself. Everything that uses the network or starts a process goes through this trait.
 /// `provider` is a key of the suite's `providers`. Implementations retry if a retry may help. They give up after
 /// `timeout`, which covers one attempt from sending to the last byte of the answer.
 pub trait Backend: Send + Sync {
@@ -125,8 +128,10 @@ pub trait Backend: Send + Sync {
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>>;
 
-    /// Like `complete`, for attempts that must be paid for. The first attempt is paid. Before a retry after a lost
-    /// answer, the backend reserves money in `purse`. A backend that never retries can ignore it.
+    /// Sends one request to a model, like [`complete`](Self::complete), within a budget.
+    ///
+    /// The first attempt is already reserved. Before a retry after a lost answer, the backend reserves money in
+    /// `purse`. A backend that never retries can ignore it.
     fn complete_paid<'a>(
         &'a self,
         provider: &'a str,
@@ -137,18 +142,20 @@ pub trait Backend: Send + Sync {
         self.complete(provider, prompt, timeout)
     }
 
-    /// True if it keeps a bound of its own on how many calls are on their way at once. Then calls may be made that have
-    /// to wait, and those that wait for one model do not keep others from being answered.
+    /// Returns true if the backend itself limits the number of concurrent calls.
+    ///
+    /// The engine may then start more calls than can run. Calls that wait for one model do not block those to other
+    /// models.
     fn bounds_itself(&self) -> bool {
         false
     }
 
-    /// True if the answer to this request is at hand: then nothing is sent for it, and nothing paid.
+    /// Returns true if the answer to this request is stored, so that nothing is sent and nothing paid.
     fn recalls(&self, _provider: &str, _prompt: &Prompt) -> bool {
         false
     }
 
-    /// Turns a text into a vector.
+    /// Converts a text into an embedding vector.
     fn embed<'a>(
         &'a self,
         provider: &'a str,
@@ -157,13 +164,13 @@ pub trait Backend: Send + Sync {
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>>;
 
-    /// Runs a command and reads its protocol.
+    /// Runs a command and parses the protocol lines of its output.
     fn run<'a>(
         &'a self,
         command: &'a CommandSpec,
     ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>>;
 
-    /// Starts an agent for one execution, and waits until it is ready. A backend that starts no processes has none.
+    /// Starts an agent for one execution, and waits until it is ready. Fails in a backend that starts no processes.
     fn start_agent<'a>(
         &'a self,
         start: &'a AgentStart,
@@ -174,7 +181,7 @@ pub trait Backend: Send + Sync {
         Box::pin(std::future::ready(Err(err)))
     }
 
-    /// Runs a user's script. Without a script host it fails.
+    /// Runs a user's script. Fails without a script host.
     fn script<'a>(
         &'a self,
         _question: &'a ScriptQuestion,
@@ -187,7 +194,7 @@ pub trait Backend: Send + Sync {
     }
 }
 
-/// So that a backend can be decorated without being given away.
+/// A reference to a backend is a backend, so that it can be wrapped without being moved.
 impl<B: Backend + ?Sized> Backend for &B {
     fn complete<'a>(
         &'a self,

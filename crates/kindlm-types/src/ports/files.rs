@@ -1,32 +1,34 @@
-//! The interface through which the pure crates read files.
+//! The interface for reading files, used by crates that do no I/O.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-/// Files that a suite refers to, by the path written in it.
+/// The files of a suite, by the path written in the suite.
 ///
-/// An implementation decides what may be read: the binary's reads below the folder of the config file only.
+/// An implementation decides which files may be read. That of the binary reads only below the folder of the config
+/// file.
 pub trait Files: Send + Sync {
-    /// Reads a text file. `path` is as written, relative to the suite, with `/` between parts.
+    /// Reads a text file. `path` is relative to the suite, with `/` as separator.
     fn read(&self, path: &str) -> Result<Arc<str>, FileError>;
 
     /// Lists the files that a glob pattern matches, as paths that [`read`](Files::read) takes, sorted.
     fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError>;
 
-    /// The files at a path, with a digest of all their contents but `.git` and `.kindlm`. If a limit is exceeded,
-    /// none of it is read.
+    /// Returns the file or folder at a path, with a digest of its contents.
+    ///
+    /// `.git` and `.kindlm` are omitted. If a limit is exceeded, it fails without reading the contents.
     fn tree(&self, path: &str, _limits: TreeLimits) -> Result<FileTree, FileError> {
         let message = "folders are not read here".to_owned();
         Err(FileError::Other { path: path.to_owned(), message })
     }
 }
 
-/// The most that may be in a folder that is read.
+/// The limits for reading a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeLimits {
-    /// In all files together.
+    /// The maximum total size of all files, in bytes.
     pub bytes: u64,
-    /// The number of files.
+    /// The maximum number of files.
     pub files: u64,
 }
 
@@ -35,32 +37,32 @@ impl TreeLimits {
     pub const NONE: Self = Self { bytes: u64::MAX, files: u64::MAX };
 }
 
-/// A file, or a folder with everything in it.
+/// A file, or a folder with all its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileTree {
-    /// True if it is a folder.
+    /// True for a folder.
     pub is_folder: bool,
-    /// Changes when a name, a content or a mode changes.
+    /// The digest. It changes if a name, a content or a mode changes.
     pub digest: String,
 }
 
 impl FileTree {
-    /// Names that are no part of a folder, wherever they stand in it: git's own files, and those of KindLM.
+    /// Names that are omitted at any depth: the folders of git and KindLM.
     pub const LEFT_OUT: [&str; 2] = [".git", ".kindlm"];
 
-    /// True if a name is no part of a folder when it is digested, copied or compared.
+    /// Returns true if a name is omitted when a folder is digested, copied or compared.
     pub fn leaves_out(name: &OsStr) -> bool {
         Self::LEFT_OUT.iter().any(|it| name == *it)
     }
 }
 
-/// Why a file could not be read.
+/// The reason why a file could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
-    /// There is no such file.
+    /// The file does not exist.
     #[error("`{path}` does not exist (looked in `{folder}`)")]
     NotFound {
-        /// As written.
+        /// The path as written.
         path: String,
         /// The folder that was searched.
         folder: String,
@@ -68,23 +70,23 @@ pub enum FileError {
     /// The path leads outside the suite's folder, by `..`, as an absolute path or through a symbolic link.
     #[error("`{path}` is outside the folder of the config file")]
     Outside {
-        /// As written.
+        /// The path as written.
         path: String,
     },
     /// The file is larger than allowed.
     #[error("`{path}` has {bytes} bytes, more than the {limit} that are allowed")]
     TooLarge {
-        /// As written.
+        /// The path as written.
         path: String,
-        /// Its size.
+        /// The size of the file, in bytes.
         bytes: u64,
-        /// The largest size allowed.
+        /// The maximum size, in bytes.
         limit: u64,
     },
-    /// There is more in the folder than is allowed.
+    /// The folder has more files or bytes than allowed.
     #[error("`{path}` has more than the {limit} {unit} that are allowed")]
     TooMuch {
-        /// As written.
+        /// The path as written.
         path: String,
         /// The limit.
         limit: u64,
@@ -94,22 +96,22 @@ pub enum FileError {
     /// The file is not UTF-8 text.
     #[error("`{path}` is not UTF-8 text: invalid byte at offset {offset}")]
     NotText {
-        /// As written.
+        /// The path as written.
         path: String,
         /// The offset of the first invalid byte.
         offset: usize,
     },
-    /// Any other message of the system.
+    /// Any other error of the operating system.
     #[error("cannot read `{path}`: {message}")]
     Other {
-        /// As written.
+        /// The path as written.
         path: String,
-        /// The system's message.
+        /// The message of the operating system.
         message: String,
     },
 }
 
-/// No files at all: for suites built in code.
+/// No files, for suites that are built in code.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFiles;
 

@@ -1,6 +1,6 @@
-//! The form in which traits return futures.
+//! The type of the futures that traits return.
 
 use std::pin::Pin;
 
-/// A boxed future, so that a trait with `async` work can be a trait object.
+/// A boxed future, which keeps traits with asynchronous methods usable as trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -1,10 +1,10 @@
-//! Hosts that scripts may reach, as they are written.
+//! Patterns of the hosts that scripts may access.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::Problem;
 
-/// A host, or all below one, and perhaps the one port of it: `example.com`, `*.example.com`, `localhost:8080`, `[::1]:80`.
+/// A host or all its subdomains, optionally with a port: `example.com`, `*.example.com`, `localhost:8080`, `[::1]:80`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPattern {
     name: Name,
@@ -14,13 +14,13 @@ pub struct HostPattern {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Name {
     Host(String),
-    /// Every name that ends with this one and has more before it.
+    /// All subdomains of this name.
     Below(String),
     V6(Ipv6Addr),
 }
 
 impl HostPattern {
-    /// Reads a pattern; what no host would match is a problem, which points from the text.
+    /// Parses a pattern. A pattern that cannot match any host is a problem.
     pub fn parse(entry: &str) -> Result<Self, Problem> {
         let problem = |message: String, help: String| Problem::new("", message).with_help(help);
         if let Some((_, rest)) = entry.split_once("://") {
@@ -57,7 +57,9 @@ impl HostPattern {
         }
     }
 
-    /// True if it means a host as URLs have it, in lower case and with IPv6 in brackets; without a port it means any.
+    /// Returns true if the pattern matches a host and port. A pattern without a port matches every port.
+    ///
+    /// `host` is in the form of URLs: lower case, IPv6 in brackets.
     pub fn matches(&self, host: &str, port: Option<u16>) -> bool {
         if self.port.is_some() && self.port != port {
             return false;
@@ -86,7 +88,7 @@ fn in_brackets(name: &str) -> Option<Ipv6Addr> {
     name.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
 }
 
-/// The advice about a name that no host can have; `None` if one may have it.
+/// Returns the advice for a name that no host can have; `None` if the name is valid.
 fn fault(name: &str) -> Option<String> {
     const SUCH_AS: &str =
         "such as `example.com`, `*.example.com` or `localhost:8080`; each host is one entry";
@@ -112,7 +114,7 @@ fn fault(name: &str) -> Option<String> {
     if !plain.split('.').all(is_label) {
         return Some(SUCH_AS.to_owned());
     }
-    // A name that ends with a number is an address, and addresses have four numbers.
+    // A name that ends with a number is an IPv4 address, which has four numbers.
     let last = plain.rsplit('.').next().unwrap_or_default();
     let is_number = last.bytes().all(|it| it.is_ascii_digit()) || last.starts_with("0x");
     let is_address = plain == name && plain.parse::<Ipv4Addr>().is_ok();

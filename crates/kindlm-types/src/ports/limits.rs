@@ -5,26 +5,26 @@ use std::num::NonZeroU32;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The limits of one model of a provider. A limit that is absent is found by trying.
+/// The rate limits of one model of a provider. KindLM adapts to the provider's responses where a limit is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Limits {
-    /// Requests per minute. They are spread evenly: at most those of one second are sent at once.
+    /// Requests per minute. They are spread evenly: at most one second's share is sent at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub rpm: Option<NonZeroU32>,
-    /// Tokens per minute, of prompts and answers together.
+    /// Tokens per minute, for prompts and answers together.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 4_000_000_000_u32))]
     pub tpm: Option<NonZeroU32>,
-    /// Requests at the same time, at most.
+    /// The maximum number of concurrent requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 4096))]
     pub concurrency: Option<NonZeroU32>,
 }
 
 impl Limits {
-    /// Of each limit, the lower one.
+    /// Returns the lower one of each limit.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let lower = |a: Option<NonZeroU32>, b: Option<NonZeroU32>| a.into_iter().chain(b).min();

@@ -1,4 +1,4 @@
-//! The ports: traits through which the crates meet, with what they take and give. Models, commands, agents, scripts, files.
+//! Ports: the traits that connect the crates, with their data. Models, commands, agents, scripts, files.
 
 mod agent;
 pub mod ask;

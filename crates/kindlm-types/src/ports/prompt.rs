@@ -6,13 +6,13 @@ use serde_json::{Map, Value};
 
 use crate::{Channel, Coverage, Event, ToolCall, Usage};
 
-/// The speaker.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Instructions that stand above the conversation.
+    /// System instructions.
     System,
-    /// The person, or the program that stands for one.
+    /// The user, or a program that acts as the user.
     User,
     /// The model.
     Assistant,
@@ -21,7 +21,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Its word: `system`, `user`, `assistant` or `tool`.
+    /// Returns the name of the role: `system`, `user`, `assistant` or `tool`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -36,23 +36,23 @@ impl Role {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Message {
-    /// The speaker.
+    /// The author.
     pub role: Role,
-    /// The text. For [`Role::Tool`]: the result, as JSON text.
+    /// The text. For [`Role::Tool`], the result as JSON text.
     pub content: String,
-    /// The tool calls that an assistant message asks for.
+    /// The tool calls that an assistant message requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// For [`Role::Tool`]: which call this answers.
+    /// The id of the call that a message of [`Role::Tool`] answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
-    /// For [`Role::Tool`]: the tool's name.
+    /// The tool's name, for [`Role::Tool`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
 }
 
 impl Message {
-    /// A message that only says something.
+    /// Returns a message with a text only.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         Self {
             role,
@@ -63,7 +63,7 @@ impl Message {
         }
     }
 
-    /// The answer to a tool call; `content` is JSON text.
+    /// Returns the result message of a tool call; `content` is JSON text.
     pub fn tool_result(call: &ToolCall, content: impl Into<String>) -> Self {
         Self {
             tool_call_id: Some(call.id.clone()),
@@ -73,23 +73,23 @@ impl Message {
     }
 }
 
-/// Sampling parameters. What is `None` is not sent.
+/// Sampling parameters. A parameter that is absent is not sent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Params {
-    /// 0 (greedy) to 2.
+    /// The temperature, from 0 (greedy) to 2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// The most tokens that the answer may have.
+    /// The maximum number of tokens of the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// Nucleus sampling, 0 to 1.
+    /// The nucleus sampling threshold, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
     /// Texts that end the answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop_sequences: Vec<String>,
-    /// For providers that can repeat a sample.
+    /// The seed, for providers with reproducible sampling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<i64>,
 }
@@ -103,30 +103,30 @@ pub struct ToolSpec {
     /// The description, for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// JSON Schema of its arguments.
+    /// The JSON Schema of the arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Value>,
 }
 
-/// Whether the model must, may or must not call tools.
+/// The model's choice in calling tools.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolChoice {
     /// The model decides.
     Auto,
-    /// It must call some tool.
+    /// The model must call a tool.
     Required,
-    /// It must call none.
+    /// The model must not call a tool.
     None,
 }
 
-/// The form that the answer must have.
+/// The required format of the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResponseFormat {
-    /// A name for the schema, for providers that want one.
+    /// A name for the schema, for providers that require one.
     pub name: String,
-    /// JSON Schema of the answer.
+    /// The JSON Schema of the answer.
     pub schema: Value,
 }
 
@@ -144,28 +144,31 @@ pub struct Prompt {
     /// Tools that the model may call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolSpec>,
-    /// Whether it must call one; `None` leaves it to the provider's default.
+    /// The choice in calling tools; the provider's default if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
-    /// The form that the answer must have.
+    /// The required format of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_format: Option<ResponseFormat>,
-    /// Which of several independent answers to the same request, from 0: the repeat, or a judge's sample.
-    /// Providers are not told; it keeps the recordings of repeats apart.
+    /// The index of this answer among several independent answers to the same request, from 0.
+    ///
+    /// It is the repeat, or a judge's sample. It is not sent to providers, but separates their stored replies.
     #[serde(default, skip_serializing_if = "is_first")]
     pub sample: u32,
-    /// The variables of the test, for providers that are told them: programs, and APIs with a place for one.
+    /// The variables of the test, for providers that accept them: programs, and some APIs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub vars: Map<String, Value>,
-    /// What else such providers are told of the test: `description`, `metadata`, `threshold`, `prompt` (its name).
+    /// Other data of the test for such providers: `description`, `metadata`, `threshold`, `prompt` (its name).
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub test: Map<String, Value>,
-    /// True if the prompt is written as messages, for providers that are given it as one text: it is JSON then, also
-    /// where there is only one message.
+    /// True if the prompt is written as messages.
+    ///
+    /// Providers that take one text then get the messages as JSON, even a single one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_chat: bool,
-    /// How many bytes at the start of the last message are the same in other requests, for providers whose prompt cache must
-    /// be told. The request says the same with and without it.
+    /// The length of the common prefix, in bytes: the start of the last message is the same in other requests.
+    ///
+    /// For providers whose prompt cache needs a marker. It does not change the request otherwise.
     #[serde(skip)]
     pub shared: usize,
 }
@@ -175,7 +178,7 @@ fn is_first(sample: &u32) -> bool {
     *sample == 0
 }
 
-/// True for models of OpenAI that reason before they answer, by their names, also as `openai/o3` or `ft:o4-mini:…`.
+/// Returns true for reasoning models of OpenAI, by name; prefixes such as `openai/o3` or `ft:o4-mini:…` are accepted.
 pub fn reasons(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let name = name.strip_prefix("ft:").unwrap_or(name);
@@ -186,26 +189,26 @@ pub fn reasons(model: &str) -> bool {
     })
 }
 
-/// Why a model stopped.
+/// The reason why a model stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
-    /// It was done.
+    /// The answer is complete.
     Stop,
-    /// It reached the token limit.
+    /// The answer reached the token limit.
     Length,
-    /// It wants tools to be called.
+    /// The model requests tool calls.
     ToolCalls,
-    /// The provider's filter cut it off.
+    /// The provider's filter cut the answer off.
     ContentFilter,
     /// The model refused.
     Refusal,
-    /// Something else, in the provider's word.
+    /// Another reason, as the provider names it.
     Other(String),
 }
 
 impl FinishReason {
-    /// Its word: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or the provider's own.
+    /// Returns the name: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or the provider's own.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Stop => "stop",
@@ -217,9 +220,9 @@ impl FinishReason {
         }
     }
 
-    /// Why an answer with this reason is not complete, in words; `None` if it is complete.
+    /// Returns the reason why an answer with this finish reason is incomplete; `None` if it is complete.
     ///
-    /// Vendors and frameworks have their own words for failures.
+    /// The names that vendors and frameworks use for failures are included.
     pub fn broke_off(&self) -> Option<String> {
         const WRONG: [&str; 14] = [
             "error",
@@ -252,7 +255,7 @@ impl FinishReason {
         }
     }
 
-    /// Why an answer that stopped for this reason is incomplete, in words; `None` if it is complete. A refusal is complete.
+    /// Returns the reason why an answer is incomplete, with advice; `None` if it is complete. A refusal is complete.
     pub fn cut(&self) -> Option<String> {
         let advice = match self.meant() {
             Self::Refusal => return None,
@@ -262,7 +265,7 @@ impl FinishReason {
         self.broke_off().map(|why| format!("{why}{advice}"))
     }
 
-    /// The reason that a vendor's own word means.
+    /// Returns the finish reason that a vendor's own name denotes.
     fn meant(&self) -> Self {
         match self {
             Self::Other(word) => Self::of_vendor(word),
@@ -270,9 +273,9 @@ impl FinishReason {
         }
     }
 
-    /// True if the word is unknown, so that the end may have been good or bad.
+    /// Returns true if the name is unknown, so that the answer may or may not be complete.
     pub fn is_unclear(&self) -> bool {
-        // These words give no reason for the end.
+        // These names denote a normal end.
         const GOOD: [&str; 8] =
             ["unknown", "completed", "done", "finished", "success", "eos", "eos_token", "end"];
         let Self::Other(word) = self else { return false };
@@ -281,7 +284,7 @@ impl FinishReason {
             && !GOOD.iter().any(|it| it.eq_ignore_ascii_case(word))
     }
 
-    /// True if the word says that something went wrong, other than a limit, a refusal, or a pause after which it goes on.
+    /// Returns true if the name denotes a failure other than a limit, a refusal or a pause.
     pub fn is_failure(&self) -> bool {
         const NONE: [&str; 2] = ["pause_turn", "model_context_window_exceeded"];
         let Self::Other(word) = self else { return false };
@@ -290,7 +293,7 @@ impl FinishReason {
             && !NONE.iter().any(|it| it.eq_ignore_ascii_case(word))
     }
 
-    /// The meaning of a vendor's or a framework's own word.
+    /// Converts a vendor's or framework's own name.
     pub fn of_vendor(word: &str) -> Self {
         match word.to_ascii_lowercase().as_str() {
             "stop" | "end_turn" | "stop_sequence" | "complete" => Self::Stop,
@@ -306,7 +309,7 @@ impl FinishReason {
     }
 }
 
-/// Reads the output of [`FinishReason::as_str`] back.
+/// Parses the output of [`FinishReason::as_str`].
 impl From<String> for FinishReason {
     fn from(word: String) -> Self {
         match word.as_str() {
@@ -325,41 +328,42 @@ impl From<String> for FinishReason {
 pub struct Reply {
     /// The text; empty if there is none.
     pub text: String,
-    /// The answer as a value, where the source gives one; the text is the same as JSON.
+    /// The answer as a value, if the source reports one; then the text is the same as JSON.
     pub output_json: Option<Value>,
-    /// The tool calls it asks for, in order. A call with a response was made and answered already: it is evidence.
+    /// The requested tool calls, in order. A call that already has a response was made by the provider: it is evidence.
     pub tool_calls: Vec<ToolCall>,
-    /// The events on the way to the answer, in order, if the source reports more than this type holds.
+    /// The events before the answer, in order, if the source reports more than the other fields hold.
     pub events: Vec<Event>,
-    /// The kinds of evidence that the source records completely. A model's own API records all; a program around an
-    /// agent only those that it declares.
+    /// The kinds of evidence that the source records completely.
+    ///
+    /// All kinds for a model's own API; only the declared ones for a program that wraps an agent.
     pub coverage: Coverage,
-    /// Tokens, as the provider counted them.
+    /// The tokens, as the provider counted them.
     pub usage: Usage,
-    /// Why it stopped.
+    /// The reason why the model stopped.
     pub finish_reason: FinishReason,
-    /// The model that answered, in the provider's words.
+    /// The name of the model that answered, as the provider reports it.
     pub model: String,
-    /// The model's refusal in words, where the provider marks one.
+    /// The text of the model's refusal, if the provider marks one.
     pub refusal: Option<String>,
-    /// The natural logarithms of the probabilities of the answer's tokens, where they were asked for.
+    /// The natural logarithms of the probabilities of the answer's tokens, if they were requested.
     pub log_probs: Option<Vec<f64>>,
-    /// Further data of the provider: `guardrails`, the flags of its own filter.
+    /// Other data of the provider, such as `guardrails`, the flags of its filter.
     pub metadata: Map<String, Value>,
     /// The cost of the answer in US dollars, if the provider reports it.
     pub cost_usd: Option<f64>,
-    /// The provider's own account of its answer, where it says more than the words of this type; scripts see it.
+    /// The provider's full response, for scripts, if it has more data than this type.
     pub response: Option<Value>,
-    /// The duration of the answer in milliseconds, without retries and back-off.
+    /// The response time in milliseconds, without retries and back-off.
     pub latency_ms: f64,
     /// The number of attempts; 1 without retries.
     pub attempts: u32,
-    /// True if it came from the response store.
+    /// True if the reply came from the response store.
     pub cached: bool,
 }
 
 impl Reply {
-    /// A finished reply that only says something; no tokens, no latency.
+    /// Returns a complete reply with a text only: no tokens, no latency.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -381,8 +385,9 @@ impl Reply {
         }
     }
 
-    /// The same answer of a provider that wraps an agent. It is complete for the kinds that it names, and for tokens that
-    /// it reports; an answer that names none is complete for no other kind.
+    /// Limits the coverage of a reply from a provider that wraps an agent.
+    ///
+    /// If the reply declares no complete kinds of evidence, only its token counts are complete, if they are reported.
     #[must_use]
     pub fn of_wrapped_agent(mut self) -> Self {
         if self.coverage == Coverage::Complete {

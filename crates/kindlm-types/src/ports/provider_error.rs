@@ -1,4 +1,4 @@
-//! Why a provider did not answer.
+//! Errors of providers.
 
 use std::time::Duration;
 
@@ -7,44 +7,44 @@ use serde::{Deserialize, Serialize};
 
 use crate::FailureCode;
 
-/// The kind of obstacle between the request and the answer.
+/// The kind of a provider error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProviderErrorKind {
-    /// The credentials are missing, or were refused.
+    /// The credentials are missing or were rejected.
     Auth,
-    /// Too many requests or tokens per time.
+    /// The rate limit for requests or tokens was exceeded.
     RateLimited,
-    /// The account has nothing left to spend.
+    /// The account's quota or credit is used up.
     QuotaExhausted,
-    /// No answer in time.
+    /// The provider did not answer within the time limit.
     Timeout,
     /// The provider does not know the model.
     ModelNotFound,
-    /// The prompt is longer than the model can read.
+    /// The prompt exceeds the model's context length.
     ContextLength,
-    /// The provider's filter refused the prompt.
+    /// The provider's filter rejected the prompt.
     ContentFilter,
     /// The provider rejects the request as invalid.
     InvalidRequest,
-    /// The provider has too much to do.
+    /// The provider is overloaded.
     Overloaded,
-    /// The provider failed.
+    /// The provider reported an internal error.
     Server,
-    /// The provider could not be reached, or the connection broke.
+    /// The provider could not be reached, or the connection was lost.
     Connection,
-    /// The answer could not be read.
+    /// The response could not be parsed.
     MalformedResponse,
-    /// A command could not be started or did not end as it should.
+    /// A command could not be started, or was aborted.
     Command,
-    /// The provider cannot do what was asked, embeddings for example.
+    /// The provider does not support the request, such as embeddings.
     Unsupported,
-    /// The answer should come from the response store, or go into it, and cannot; nothing was sent.
+    /// The response store has no such answer, or cannot store it. Nothing was sent.
     NotRecorded,
 }
 
 impl ProviderErrorKind {
-    /// The failure code under which reports show it.
+    /// Returns the failure code for reports.
     pub fn failure_code(self) -> FailureCode {
         match self {
             Self::Auth => FailureCode::PROVIDER_AUTH_FAILED,
@@ -54,31 +54,30 @@ impl ProviderErrorKind {
     }
 }
 
-/// Why a provider did not answer. Never contains a key or a header value.
+/// An error of a provider. It never contains a key or a header value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{provider}: {message}")]
 pub struct ProviderError {
-    /// The kind of obstacle.
+    /// The kind of error.
     pub kind: ProviderErrorKind,
     /// The provider's key in the suite, such as `openai`.
     pub provider: String,
-    /// The description and the advice, in words; the provider's own message if there is one.
+    /// The message with the advice, including the provider's own message if there is one.
     pub message: String,
     /// The HTTP status, if there was an answer.
     pub status: Option<u16>,
     /// True if the same request may succeed later.
     pub retryable: bool,
-    /// The time that the provider asked to wait.
+    /// The wait that the provider demands.
     pub retry_after: Option<Duration>,
-    /// The number of times that it was sent, 1 without retries; 0 if nothing was sent.
+    /// The number of attempts, 1 without retries; 0 if nothing was sent.
     pub attempts: u32,
-    /// True if the last request was on its way when its answer was lost: the provider may have done the work, and
-    /// charge for it.
+    /// True if the answer to the last request was lost. The provider may have done the work and charge for it.
     pub lost: bool,
 }
 
 impl ProviderError {
-    /// An error that is not worth a retry.
+    /// Returns an error that is not retryable.
     pub fn new(
         kind: ProviderErrorKind,
         provider: impl Into<String>,
@@ -96,21 +95,21 @@ impl ProviderError {
         }
     }
 
-    /// Marks the error as worth a retry.
+    /// Marks the error as retryable.
     #[must_use]
     pub fn retryable(mut self) -> Self {
         self.retryable = true;
         self
     }
 
-    /// Marks the answer as lost on its way.
+    /// Marks the answer as lost.
     #[must_use]
     pub fn lost(mut self) -> Self {
         self.lost = true;
         self
     }
 
-    /// True if the provider may charge for the last request although there is no answer that could be used.
+    /// Returns true if the provider may charge for the last request although no usable answer arrived.
     pub fn may_be_charged(&self) -> bool {
         let kind = self.kind;
         let worked =
@@ -118,7 +117,7 @@ impl ProviderError {
         self.lost || (self.attempts > 0 && worked)
     }
 
-    /// Adds the HTTP status.
+    /// Sets the HTTP status.
     #[must_use]
     pub fn with_status(mut self, status: u16) -> Self {
         self.status = Some(status);

@@ -1,8 +1,8 @@
 //! Users' scripts: their source, permissions and results.
 //!
-//! An assertion that needs a script asks a [`Question::Script`](crate::Question::Script); a script host
-//! (`kindlm-script`) answers. The result of a script (a value, or something thrown) is a [`ScriptAnswer`]. The error
-//! for a script that was stopped, or could not be run at all, is a [`ScriptError`].
+//! An assertion that needs a script asks a [`Question::Script`](crate::Question::Script), and a script host
+//! (`kindlm-script`) answers. A [`ScriptAnswer`] is the returned value or the thrown error. A [`ScriptError`] means
+//! that the script was stopped, or could not be run at all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,22 +14,22 @@ use crate::BoxFuture;
 /// A script to run once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScriptQuestion {
-    /// The runtime that runs it.
+    /// The runtime.
     pub runtime: ScriptRuntime,
-    /// The source to run.
+    /// The source.
     pub source: ScriptSource,
-    /// The arguments, each as JSON text. Shared, as all scripts of one execution see the same context.
+    /// The arguments, each as JSON text. They are shared, because all scripts of one execution get the same context.
     pub args: Vec<Arc<str>>,
-    /// Its permissions beyond computing.
+    /// The permissions for network, files and environment variables.
     pub permissions: Arc<ScriptPermissions>,
-    /// Its timeout; the host's own limit if absent.
+    /// The time limit; that of the host if absent.
     pub timeout: Option<Duration>,
 }
 
 /// The runtime of a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ScriptRuntime {
-    /// The JavaScript engine that is built in, in a sandbox.
+    /// The built-in JavaScript engine, in a sandbox.
     #[default]
     QuickJs,
     /// The installed Node.js. Not a sandbox.
@@ -52,14 +52,14 @@ pub enum ScriptSource {
     },
     /// A function that a file exports.
     File {
-        /// The file, relative to the host's root folder, with `/` between folders.
+        /// The file, relative to the host's root folder, with `/` as separator.
         path: String,
         /// The exported function; the default export if absent.
         function: Option<String>,
     },
-    /// Something that a JavaScript file exports, of which a function is only one form.
+    /// An export of a JavaScript file, which may be a function, a class or a value.
     Export {
-        /// The file, as above.
+        /// The file, relative to the host's root folder, with `/` as separator.
         path: String,
         /// The name of the export; the default export if absent.
         name: Option<String>,
@@ -71,84 +71,88 @@ pub enum ScriptSource {
 /// The use of an export of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExportUse {
-    /// A function is called with the arguments; anything else is the result itself.
+    /// A function is called with the arguments; any other export is itself the result.
     Value,
-    /// A class is constructed with the first argument, and the method `callApi` called with the others; an object has
-    /// the method already, and a function is called in its place.
+    /// The export is a provider with the method `callApi`.
+    ///
+    /// A class is constructed with the first argument, and its method is called with the others. The method of an
+    /// object is called directly. A function is called in place of the method.
     Provider,
 }
 
-/// Runs scripts for a reader that has to wait: one script, to its end.
+/// Runs one script to its end, and blocks until then.
 pub type RunScript = dyn Fn(&ScriptQuestion) -> Result<ScriptAnswer, ScriptError> + Send + Sync;
 
-/// Compiles a script without running it, and without its imports.
+/// Compiles a script, without running it and without its imports.
 pub type CompileScript = dyn Fn(&ScriptQuestion) -> Result<(), ScriptError> + Send + Sync;
 
-/// Runs scripts.
+/// A host that runs scripts.
 pub trait ScriptRunner: Send + Sync {
-    /// Runs a script to its end. A script that throws has an answer; an error is the obstacle that stopped it.
+    /// Runs a script to its end. An exception thrown by the script is an answer, not an error.
     fn run<'a>(
         &'a self,
         question: &'a ScriptQuestion,
     ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>>;
 }
 
-/// The permissions of a script beyond computing. By default: none.
+/// The permissions of a script; none by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ScriptPermissions {
-    /// Hosts that `fetch` may reach: `example.com`, `*.example.com`, `localhost:8080`.
+    /// The hosts that `fetch` may access: `example.com`, `*.example.com`, `localhost:8080`.
     pub net: Vec<String>,
-    /// Folders that it may read files from, relative to the host's root folder.
+    /// The folders from which the script may read files, relative to the host's root folder.
     pub read: Vec<String>,
-    /// Environment variables that it may read.
+    /// The environment variables that the script may read.
     pub env: Vec<String>,
 }
 
-/// The result of a script.
+/// The result of a script that ended by itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScriptAnswer {
-    /// The way in which it ended.
+    /// The returned value or the thrown error.
     pub outcome: ScriptOutcome,
-    /// The lines that it wrote to the console, in order; bounded by the host.
+    /// The console output by line, in order; the host limits its size.
     pub console: Vec<String>,
 }
 
-/// The way in which a script ended.
+/// The returned value or the thrown error of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScriptOutcome {
-    /// It returned, or its promise was resolved.
+    /// The script returned a value, or its promise was resolved.
     Returned(ScriptValue),
-    /// It threw, or its promise was rejected.
+    /// The script threw an error, or its promise was rejected.
     Threw {
-        /// The error's message; `None` where what was thrown has none (a text, `null`).
+        /// The error's message; `None` if the thrown value has none (a string, `null`).
         message: Option<String>,
-        /// Where, a line for each frame; empty where the engine does not say.
+        /// The stack trace, one line for each frame; empty if the engine reports none.
         stack: String,
         /// The thrown value, as text.
         thrown: String,
     },
 }
 
-/// A value of JavaScript, with what JSON cannot say.
+/// A JavaScript value, including values that JSON cannot represent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScriptValue {
     /// `undefined`.
     Undefined,
-    /// Any number, NaN and infinities included.
+    /// A number, including NaN and infinities.
     Number(f64),
-    /// A JSON value other than a bare number. NaN and infinities inside are `{"$num": "NaN"}` and the like.
-    /// `undefined` inside is left out of objects and `null` in lists, as `JSON.stringify` does.
+    /// A JSON value other than a number.
+    ///
+    /// Nested NaN and infinities are written as `{"$num": "NaN"}` and the like. As in `JSON.stringify`, nested
+    /// `undefined` is omitted from objects and becomes `null` in lists.
     Json(Value),
-    /// Something that has no value as data: `function`, `symbol`, `bigint`.
+    /// A value that is not data: `function`, `symbol`, `bigint`.
     Opaque {
-        /// Its `typeof`.
+        /// The `typeof` of the value.
         type_name: String,
-        /// Its text.
+        /// The value as text.
         text: String,
     },
 }
 
-/// A bare number is a [`ScriptValue::Number`].
+/// A number becomes a [`ScriptValue::Number`].
 impl From<Value> for ScriptValue {
     fn from(value: Value) -> Self {
         match value.as_f64() {
@@ -158,44 +162,44 @@ impl From<Value> for ScriptValue {
     }
 }
 
-/// Why a script did not end, or could not be run.
+/// The reason why a script was stopped, or could not be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ScriptError {
-    /// The kind of obstacle.
+    /// The kind of error.
     pub kind: ScriptErrorKind,
-    /// The description, and the advice.
+    /// The message with the advice.
     pub message: String,
-    /// The lines that it had written to the console until then.
+    /// The console output up to the error.
     pub console: Vec<String>,
 }
 
-/// The obstacle that stopped a script.
+/// The kind of a script error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScriptErrorKind {
-    /// It took longer than it may.
+    /// The script exceeded its time limit.
     Timeout,
-    /// It used more memory, or a deeper stack, than it may.
+    /// The script exceeded its memory or stack limit.
     Memory,
-    /// Its promise was never resolved, and nothing was left to wait for.
+    /// The script waits for a promise that can no longer be resolved.
     NeverResolved,
-    /// It ended its process.
+    /// The script ended its process.
     Exited,
-    /// The code, or a file that it needs, cannot be read or parsed.
+    /// The code, or an imported file, cannot be read or parsed.
     Load,
     /// The runtime is not installed, or could not be started.
     Runtime,
-    /// The host itself failed.
+    /// An internal error of the script host.
     Internal,
 }
 
 impl ScriptQuestion {
-    /// A text that is equal for equal questions and different for different ones.
+    /// Returns a key that is equal for equal questions, and differs for different ones.
     pub(crate) fn key(&self) -> String {
         let Self { runtime, source, args, permissions, timeout } = self;
         let mut key = format!("script {runtime:?} {source:?} {permissions:?} {timeout:?}");
         for arg in args {
-            // Lengths keep arguments apart.
+            // The length prefix separates the arguments unambiguously.
             key.push(' ');
             key.push_str(&arg.len().to_string());
             key.push(':');

@@ -1,4 +1,4 @@
-//! The results of a case, and of the gates.
+//! The results of cases and gates.
 
 use crate::{Class, Execution, ExecutionResult, FailureCode, Outcome};
 
@@ -11,17 +11,17 @@ pub struct ScoreSummary {
     pub label: String,
     /// The class of the check: judged by a rule or by a model.
     pub class: Class,
-    /// Mean over the repeats that have a score.
+    /// The mean over the repeats that have a score.
     pub mean: f64,
-    /// Lowest score.
+    /// The lowest score.
     pub min: f64,
-    /// Highest score.
+    /// The highest score.
     pub max: f64,
     /// The number of repeats that have a score.
     pub count: u32,
 }
 
-/// Money spent, as far as the prices are known.
+/// The money spent, as far as the prices are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     /// The sum of the known costs, in US dollars.
@@ -31,19 +31,19 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Adds one execution, if its cost is known.
+    /// Adds the cost of one execution, if it is known.
     pub fn add(&mut self, execution: &Execution) {
         self.known_usd += execution.spent_at_least().unwrap_or_default();
         self.unknown += u32::from(execution.spent().is_none());
     }
 
-    /// The sum, unless a part of it is unknown.
+    /// Returns the total cost in US dollars, unless a part of it is unknown.
     pub fn usd(self) -> Option<f64> {
         (self.unknown == 0).then_some(self.known_usd)
     }
 }
 
-/// The number of checks that passed, and of those that were judged. Skipped and errored checks are not judged.
+/// The numbers of checks that passed, and of checks that passed or failed. Skipped and errored checks are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckCounts {
     /// Deterministic checks that passed.
@@ -65,13 +65,13 @@ pub struct CaseResult {
     pub model: String,
     /// The test case's tags.
     pub tags: Vec<String>,
-    /// Changes when what the case sends or expects changes; `None` if it was not computed.
+    /// The digest of the case. It changes if its requests or its checks change; `None` if it was not computed.
     pub digest: Option<String>,
-    /// In a part of a run: the position in the plan of the whole run, from 0.
+    /// The position in the plan of the whole run, from 0, if the report covers a shard.
     pub plan_index: Option<u64>,
-    /// The outcome of the case: `errored` if any repeat is, else by its pass rate.
+    /// The outcome of the case: `errored` if any repeat is errored, else determined by its pass rate.
     pub outcome: Outcome,
-    /// Passed repeats / judged repeats, from 0 to 1; 0 when no repeat could be judged.
+    /// Passed repeats / judged repeats, from 0 to 1; 0 if no repeat could be judged.
     pub pass_rate: f64,
     /// The number of repeats that were executed.
     pub repeats: u32,
@@ -79,28 +79,29 @@ pub struct CaseResult {
     pub errored_repeats: u32,
     /// The scores of each check, in order of first appearance.
     pub scores: Vec<ScoreSummary>,
-    /// The distinct failure codes of the case, in order of first appearance. They are of checks that failed at gate
-    /// severity, checks that are errored, and executions that did not end.
+    /// The distinct failure codes of the case, in order of first appearance.
+    ///
+    /// They come from failed checks of gate severity, errored checks, and executions that were not completed.
     pub failure_codes: Vec<FailureCode>,
-    /// Checks that held.
+    /// The numbers of passed checks.
     pub checks: CheckCounts,
-    /// Mean latency in milliseconds over the repeats that measured one; cached replies are left out.
+    /// The mean latency in milliseconds over the repeats that measured one, without cached replies.
     pub latency_avg_ms: Option<f64>,
-    /// Money spent over all repeats.
+    /// The money spent over all repeats.
     pub cost: Cost,
-    /// Tokens used over all repeats.
+    /// The tokens used over all repeats.
     pub total_tokens: u64,
-    /// The repeats, by `repeat`.
+    /// The repeats, sorted by `repeat`.
     pub executions: Vec<ExecutionResult>,
 }
 
 impl CaseResult {
-    /// True if the case counts as passed (`scored` counts).
+    /// Returns true if the case counts as passed (`scored` counts).
     pub fn passed(&self) -> bool {
         self.outcome.held()
     }
 
-    /// Its pass rate; `None` where no repeat was judged, so that there is none.
+    /// Returns the pass rate; `None` if no repeat was judged.
     pub fn judged_pass_rate(&self) -> Option<f64> {
         let is_judged = self.outcome != Outcome::Skipped && self.errored_repeats < self.repeats;
         is_judged.then_some(self.pass_rate)
@@ -118,7 +119,7 @@ pub enum GateOutcome {
     NothingToMeasure,
 }
 
-/// The threshold of one gate, and the measurement over the whole run.
+/// The threshold of one gate, with the value measured over the whole run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GateResult {
     /// The gate's id, such as `passRateMin`.
@@ -127,14 +128,14 @@ pub struct GateResult {
     pub outcome: GateOutcome,
     /// The measured value; `None` if there was nothing to measure.
     pub actual: Option<f64>,
-    /// The limit.
+    /// The threshold.
     pub threshold: f64,
-    /// Both, as text.
+    /// The measured value and the threshold, as text.
     pub message: String,
 }
 
 impl GateResult {
-    /// True if the gate lets the run pass.
+    /// Returns true if the gate lets the run pass.
     pub fn passed(&self) -> bool {
         self.outcome != GateOutcome::Broken
     }

@@ -1,55 +1,56 @@
-//! The sources of the case results of a report: memory, or a journal that is read again.
+//! The sources of the case results of a report: memory or a journal.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use crate::{CaseResult, Outcome, Tally};
 
-/// The case results of a run, in the order of the plan, one at a time.
+/// The case results of a run, in the order of the plan.
 ///
-/// A `Vec` of them is one. A large run keeps its executions in its journal, and has another that reads a case from
-/// there whenever it is asked for: reporters go through the cases as often as they like, and never hold all of them.
+/// A `Vec` holds them in memory. A large run stores its executions in a journal, and its source loads each case from
+/// there on request. Reporters can iterate several times without holding all cases in memory.
 pub trait CaseSource: fmt::Debug {
-    /// The number of cases.
+    /// Returns the number of cases.
     fn len(&self) -> usize;
 
-    /// True if there are none.
+    /// Returns true if there are no cases.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The data of a case that is known without reading it; `None` beyond the last.
+    /// Returns the data of a case that is available without loading it; `None` after the last case.
     fn mark(&self, position: usize) -> Option<CaseMark<'_>>;
 
-    /// Reads one case, `position` from 0.
+    /// Loads the case at `position`, from 0.
     fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError>;
 
-    /// The case as `Case` of `kindlm-wire` in compact JSON, where that costs less than reading it;
-    /// `None` where it does not. It goes into reports as it stands, so a source that keeps it in a file makes sure that it
-    /// is what was put there.
+    /// Returns the case as compact JSON (`Case` of `kindlm-wire`), if that is cheaper than loading it; else `None`.
+    ///
+    /// The text is copied into reports without a check. A source that reads it from a file must verify that it is
+    /// unchanged.
     fn written(&self, position: usize) -> Result<Option<String>, CaseError> {
         let _ = position;
         Ok(None)
     }
 
-    /// The sums over all cases.
+    /// Returns the totals over all cases.
     fn tally(&self) -> Cow<'_, Tally>;
 }
 
-/// The data of a case that is known without reading it.
+/// The data of a case that is available without loading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaseMark<'a> {
     /// The model's id in the suite.
     pub model: &'a str,
     /// The outcome of the case.
     pub outcome: Outcome,
-    /// In a part of a run: the position among the cases of the whole run, from 0.
+    /// The position among the cases of the whole run, from 0, if the report covers a shard.
     pub plan_index: Option<u64>,
 }
 
-/// Why a case result could not be read.
+/// The reason why a case result could not be loaded.
 ///
-/// A report without it would be wrong, so rendering stops with this error.
+/// A report without the case would be wrong, so rendering stops with this error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct CaseError {
@@ -57,7 +58,7 @@ pub struct CaseError {
 }
 
 impl CaseError {
-    /// An error: the case that could not be read, the reason, and the advice.
+    /// Creates an error. The message names the case, the reason, and the advice.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into() }
     }

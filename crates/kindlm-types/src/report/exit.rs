@@ -1,6 +1,6 @@
 //! The exit codes.
 
-/// The exit status of the program. The numbers are a promise to CI.
+/// The exit status of the program. The numbers are part of the public interface, because CI scripts use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExitStatus {
     /// All gates passed.
@@ -9,16 +9,16 @@ pub enum ExitStatus {
     GatesFailed,
     /// The configuration or the arguments are invalid; nothing was sent.
     InvalidInput,
-    /// At least one execution is errored by a provider, after retries.
+    /// At least one execution is errored by a provider, after all retries.
     ProviderError,
-    /// KindLM itself failed.
+    /// An internal error of KindLM.
     Internal,
     /// The user interrupted the run.
     Interrupted,
 }
 
 impl ExitStatus {
-    /// The number that the process ends with.
+    /// Returns the exit code of the process.
     pub fn code(self) -> u8 {
         match self {
             Self::Success => 0,
@@ -30,7 +30,7 @@ impl ExitStatus {
         }
     }
 
-    /// Which of two wins when both apply: interrupted, then 2, 4, 3, 1, 0.
+    /// Returns the status that takes precedence: 130 (interrupted), then 2, 4, 3, 1, 0.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         if self.rank() >= other.rank() { self } else { other }

@@ -1,4 +1,4 @@
-//! Everything about one run.
+//! The report of one run.
 
 mod case;
 mod cases;
@@ -16,82 +16,82 @@ pub use summary::{
     prompt_assertion_id,
 };
 
-/// Which run this was.
+/// Data that identifies the run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunInfo {
-    /// Unique, sortable by time.
+    /// The run's id: unique, and sortable by time.
     pub id: String,
-    /// Version of KindLM.
+    /// The version of KindLM.
     pub version: String,
-    /// When it started, RFC 3339 in UTC.
+    /// The start time, RFC 3339 in UTC.
     pub started_at: String,
     /// The duration in milliseconds.
     pub duration_ms: f64,
-    /// Operating system and architecture, such as `linux-x86_64`.
+    /// The operating system and architecture, such as `linux-x86_64`.
     pub platform: String,
     /// The git commit that was checked out, if any.
     pub git_commit: Option<String>,
-    /// True if the user interrupted it.
+    /// True if the user interrupted the run.
     pub interrupted: bool,
 }
 
-/// Which suite was run.
+/// Data that identifies the suite.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SuiteInfo {
-    /// Groups suites in reports.
+    /// The project, by which reports group suites.
     pub project: String,
     /// The suite's name.
     pub name: String,
-    /// Its purpose.
+    /// The suite's purpose.
     pub description: Option<String>,
     /// The suite's own tags.
     pub tags: Vec<String>,
-    /// The config file, as the user named it.
+    /// The path of the config file, as the user wrote it.
     pub config_path: Option<String>,
     /// SHA-256 of the config file, in lower-case hex.
     pub config_sha256: Option<String>,
-    /// Its prompts, in the order of the file.
+    /// The suite's prompts, in the order of the file.
     pub prompts: Vec<PromptInfo>,
-    /// Its sets of prompt assertions: those of `assertionSets`, then those that stand in a prompt.
+    /// The suite's sets of prompt assertions: those of `assertionSets`, then those that are defined in a prompt.
     pub assertion_sets: Vec<AssertionSetInfo>,
 }
 
-/// A prompt of the suite; two reports can be distinguished by their prompts.
+/// A prompt of the suite. Its digest shows if two reports used the same prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PromptInfo {
-    /// Its name in the suite.
+    /// The prompt's name in the suite.
     pub name: String,
-    /// Changes when the prompt's text changes.
+    /// The digest of the prompt's text.
     pub digest: String,
-    /// The sets of assertions that it refers to.
+    /// The sets of assertions that the prompt refers to.
     pub assertion_sets: Vec<String>,
 }
 
 /// A set of prompt assertions of the suite.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AssertionSetInfo {
-    /// Its name; `prompts.<name>` for the assertions that stand in a prompt.
+    /// The set's name; `prompts.<name>` for assertions that are defined in a prompt.
     pub name: String,
-    /// The user's own name for this state of it.
+    /// The user's version label for the set.
     pub version: Option<String>,
-    /// Changes when one of its assertions changes.
+    /// The digest of the set's assertions.
     pub digest: String,
-    /// The number of its assertions.
+    /// The number of assertions in the set.
     pub assertions: u64,
-    /// The file that it is read from, relative to the config file.
+    /// The file that the set is loaded from, relative to the config file.
     pub file: Option<String>,
 }
 
-/// A model that took part.
+/// A model of the run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelInfo {
-    /// Its id in the suite.
+    /// The model's id in the suite.
     pub id: String,
-    /// The provider's key.
+    /// The provider's key in the suite.
     pub provider: String,
-    /// The vendor's name.
+    /// The vendor's name of the model.
     pub name: String,
-    /// Its parameters, as they were sent.
+    /// The sampling parameters, as sent.
     pub params: crate::Params,
 }
 
@@ -102,20 +102,20 @@ pub struct SkippedCase {
     pub case: String,
     /// The test case's tags.
     pub tags: Vec<String>,
-    /// Why.
+    /// The reason why the case was skipped.
     pub reason: String,
-    /// In a part of a run: the position among the skipped cases of the whole run, from 0.
+    /// The position among the skipped cases of the whole run, from 0, if the report covers a shard.
     pub plan_index: Option<u64>,
 }
 
-/// Which part of a run a report is about, when the run was divided between machines.
+/// The shard that a report covers, if the run was divided between machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShardInfo {
-    /// Which part, from 1.
+    /// The number of the shard, from 1.
     pub index: u32,
-    /// Of how many.
+    /// The number of shards.
     pub count: u32,
-    /// The same for all parts of one run: it is a digest of the tests and of their models.
+    /// The digest of the tests and their models, which is the same for all shards of one run.
     pub plan_digest: String,
     /// The number of results of the whole run: test cases × models.
     pub cases: u64,
@@ -128,17 +128,17 @@ pub struct ShardInfo {
 pub struct ComplianceInfo {
     /// `eu-ai-act` or `custom`.
     pub framework: String,
-    /// Name of the system under test.
+    /// The name of the system under test.
     pub system_name: Option<String>,
-    /// Its version.
+    /// The version of the system under test.
     pub system_version: Option<String>,
     /// `high`, `limited` or `minimal`.
     pub risk_level: Option<String>,
     /// The operator.
     pub operator: Option<String>,
-    /// Its purpose.
+    /// The intended purpose of the system.
     pub intended_purpose: Option<String>,
-    /// The governance of its data.
+    /// Notes on data governance.
     pub data_governance_notes: Option<String>,
 }
 
@@ -147,26 +147,26 @@ pub struct ComplianceInfo {
 pub struct RateCount {
     /// The count.
     pub count: u64,
-    /// Of how many.
+    /// The total.
     pub total: u64,
 }
 
 impl RateCount {
-    /// The share, from 0 to 1; `None` out of nothing.
+    /// Returns count / total, from 0 to 1; `None` if the total is 0.
     #[expect(clippy::cast_precision_loss, reason = "counts of results stay far below 2^52")]
     pub fn rate(self) -> Option<f64> {
         (self.total > 0).then(|| self.count as f64 / self.total as f64)
     }
 }
 
-/// A number that the suite makes out of named scores.
+/// A metric that the suite computes from named scores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DerivedMetric {
-    /// Its name.
+    /// The metric's name.
     pub name: String,
-    /// The formula, as the suite has it.
+    /// The formula, as written in the suite.
     pub formula: String,
-    /// Its value for each model.
+    /// The metric's value for each model.
     pub values: Vec<DerivedValue>,
 }
 
@@ -175,43 +175,45 @@ pub struct DerivedMetric {
 pub struct DerivedValue {
     /// The model's id in the suite.
     pub model: String,
-    /// The number, or why there is none.
+    /// The value, or the reason why there is none.
     pub value: Result<f64, String>,
 }
 
-/// Everything about one run. Reporters render it; what it adds up to is in its [`summary`](Report::summary).
+/// The report of one run. Reporters render it; its totals are in its [`summary`](Report::summary).
 ///
-/// Most hold their case results. The report of a large run reads each case from the run's journal when it is asked
-/// for; [`AnyReport`] is a report whichever way it gets them.
+/// Most reports hold their case results in memory. The report of a large run loads each case from the run's journal on
+/// request. [`AnyReport`] covers both.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report<Cases: ?Sized = Vec<CaseResult>> {
-    /// Which run.
+    /// Data that identifies the run.
     pub run: RunInfo,
-    /// Which suite.
+    /// Data that identifies the suite.
     pub suite: SuiteInfo,
-    /// The models that took part, in the order of the suite.
+    /// The models of the run, in the order of the suite.
     pub models: Vec<ModelInfo>,
-    /// Test cases that were not run, in the order of the suite.
+    /// The test cases that were not run, in the order of the suite.
     pub skipped: Vec<SkippedCase>,
     /// The gates, in their fixed order.
     pub gates: Vec<GateResult>,
-    /// The metrics that the suite derives from named scores, in the order of the suite. In a part of a run: over that part.
+    /// The metrics that the suite derives from named scores, in the order of the suite; for a shard, over the shard.
     pub derived: Vec<DerivedMetric>,
-    /// The system under test, as the suite describes it.
+    /// The system under test, as described in the suite.
     pub compliance: Option<ComplianceInfo>,
-    /// Notes for the user, as text: prices that are old, features that have no effect yet.
+    /// Warnings for the user: outdated prices, features that have no effect yet.
     pub warnings: Vec<String>,
-    /// Which part of a run this is; `None` for a whole one. The gates are then measured over the part, and decide
-    /// nothing; [`models`](Self::models) are those of the whole run.
+    /// The shard that the report covers; `None` for a whole run.
+    ///
+    /// In a shard, the gates are measured over the shard and do not affect the exit status. [`models`](Self::models)
+    /// are those of the whole run.
     pub shard: Option<ShardInfo>,
-    /// Test cases × models, in the order of the plan.
+    /// The case results (test cases × models), in the order of the plan.
     pub cases: Cases,
 }
 
-/// A report, wherever it has its cases from. A reference to any report becomes a reference to one by itself.
+/// A report with any source of cases. A reference to any report coerces to a reference to this type.
 pub type AnyReport<'a> = Report<dyn CaseSource + 'a>;
 
-// Only for reports in memory, so that `Report::default()` needs no type.
+// Only implemented for reports in memory, so that `Report::default()` needs no type annotation.
 impl Default for Report {
     fn default() -> Self {
         Self {
@@ -230,12 +232,12 @@ impl Default for Report {
 }
 
 impl<Cases: CaseSource + ?Sized> Report<Cases> {
-    /// The cases, in the order of the plan, one at a time.
+    /// Returns the cases in the order of the plan, and loads them one at a time.
     pub fn each(&self) -> impl Iterator<Item = Result<Cow<'_, CaseResult>, CaseError>> {
         self.each_where(|_| true)
     }
 
-    /// The cases whose mark is like that, in the order of the plan, one at a time. The others are not read.
+    /// Returns the cases whose mark satisfies `wanted`, in the order of the plan. The others are not loaded.
     pub fn each_where(
         &self,
         wanted: impl Fn(CaseMark<'_>) -> bool,

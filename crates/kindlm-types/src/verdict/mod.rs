@@ -1,4 +1,4 @@
-//! Scores, verdicts, and how the verdicts of an execution add up to its outcome.
+//! Scores, verdicts, and the outcome of an execution derived from its verdicts.
 
 mod result;
 mod scores;
@@ -12,36 +12,36 @@ use serde::{Deserialize, Serialize};
 pub use result::{AGGREGATE_SCORE, ASSERT_SET, AssertionResult, NOT_ASSERT_SET, NamedScore};
 pub use scores::{named_scores, weighted_score};
 
-/// A finite number that says how well a check was met.
+/// The score of a check: a finite number.
 ///
-/// Checks of this product give scores from 0 (not at all) to 1 (perfectly). Users' own scripts may give
-/// any finite number; NaN and infinities cannot be represented, so no sentinel can hide in a mean.
+/// KindLM's checks give scores from 0 (not at all) to 1 (perfectly). Users' scripts may give any finite number. NaN and
+/// infinities are excluded, because they would corrupt a mean.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Score(f64);
 
-/// A number that is not a score.
+/// The error for a number that is not a score.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("{0} is not a score: a score is a finite number")]
 pub struct ScoreError(f64);
 
 impl Score {
-    /// Nothing of the check was met.
+    /// The lowest score of KindLM's checks.
     pub const ZERO: Score = Score(0.0);
-    /// The check was met perfectly.
+    /// The highest score of KindLM's checks.
     pub const ONE: Score = Score(1.0);
 
-    /// Accepts any finite number.
+    /// Creates a score from any finite number.
     pub fn new(value: f64) -> Result<Self, ScoreError> {
         if value.is_finite() { Ok(Self(value)) } else { Err(ScoreError(value)) }
     }
 
-    /// The nearest score in 0..=1; `None` for NaN.
+    /// Creates the nearest score in 0..=1; `None` for NaN.
     pub fn clamped(value: f64) -> Option<Self> {
         (!value.is_nan()).then(|| Self(value.clamp(0.0, 1.0)))
     }
 
-    /// The number itself.
+    /// Returns the number.
     pub fn get(self) -> f64 {
         self.0
     }
@@ -72,51 +72,52 @@ impl fmt::Display for Score {
     }
 }
 
-/// Why a check failed or could not be judged: a stable, upper-case name such as `TOOL_CALL_MISSING`.
+/// A code for a failed or errored check: a stable, upper-case name such as `TOOL_CALL_MISSING`.
 ///
-/// Each assertion declares its own codes beside its logic; this type only carries them.
+/// Each assertion declares its own codes next to its logic.
 #[derive(
     Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(transparent)]
 pub struct FailureCode(Cow<'static, str>);
 
-/// Failure codes that a gate counts together.
+/// A group of failure codes that a gate counts together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeFamily {
-    /// The output is not in the form that a schema asks for: `SCHEMA_…`.
+    /// The output does not match a schema: `SCHEMA_…`.
     Schema,
-    /// A denied word is in the output, or a required one is not: `KEYWORD_…`.
+    /// The output contains a denied word, or lacks a required one: `KEYWORD_…`.
     Keyword,
-    /// Every other code.
+    /// Any other code.
     Other,
 }
 
 impl FailureCode {
     /// The provider did not answer in time, or the answer took longer than allowed.
     pub const PROVIDER_TIMEOUT: Self = Self::new("PROVIDER_TIMEOUT");
-    /// The provider refused the credentials.
+    /// The provider rejected the credentials.
     pub const PROVIDER_AUTH_FAILED: Self = Self::new("PROVIDER_AUTH_FAILED");
     /// The provider could not be reached, or answered with an error.
     pub const PROVIDER_ERROR: Self = Self::new("PROVIDER_ERROR");
-    /// A user's script did not end, or could not be run.
+    /// A user's script was aborted, or could not be run.
     pub const SCRIPT_ERROR: Self = Self::new("SCRIPT_ERROR");
-    /// A user's script threw, cannot be read, or returned an invalid verdict: the check fails, whether or not it is
-    /// negated.
+    /// A user's script threw an error, cannot be loaded, or returned an invalid verdict.
+    ///
+    /// The check fails, even if it is negated.
     pub const SCRIPT_THREW: Self = Self::new("SCRIPT_THREW");
-    /// A question was not asked, as the run's budget does not allow it.
+    /// A question was not asked, because the run's budget does not allow it.
     pub const BUDGET_EXCEEDED: Self = Self::new("BUDGET_EXCEEDED");
-    /// A check asks a model, and no model is configured that could answer.
+    /// A check needs a model to answer a question, but none is configured.
     pub const JUDGE_NOT_CONFIGURED: Self = Self::new("JUDGE_NOT_CONFIGURED");
-    /// KindLM itself failed.
+    /// An internal error of KindLM.
     pub const INTERNAL_ERROR: Self = Self::new("INTERNAL_ERROR");
 
-    /// A code with a name known at compile time.
+    /// Creates a code from a name that is known at compile time.
     pub const fn new(name: &'static str) -> Self {
         Self(Cow::Borrowed(name))
     }
 
-    /// The family that gates count.
+    /// Returns the family that gates count.
     pub fn family(&self) -> CodeFamily {
         match self.0.split_once('_') {
             Some(("SCHEMA", _)) => CodeFamily::Schema,
@@ -125,7 +126,7 @@ impl FailureCode {
         }
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -137,10 +138,11 @@ impl fmt::Display for FailureCode {
     }
 }
 
-/// A check's answer.
+/// The verdict of a check.
 ///
-/// A model that misbehaved is [`Fail`](Verdict::Fail). A check that could not be made, because a judge was
-/// unreadable or evidence is missing, is [`Errored`](Verdict::Errored): never a pass, never a zero.
+/// Misbehaviour of the model is [`Fail`](Verdict::Fail). A check that cannot be decided is
+/// [`Errored`](Verdict::Errored): the judge's reply was unreadable, or evidence is missing. It is never a pass and
+/// never a 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The expectation held.
@@ -149,30 +151,30 @@ pub enum Verdict {
     Fail {
         /// The kind of failure.
         code: FailureCode,
-        /// The expected and the actual value, in words.
+        /// The expected and the actual value.
         message: String,
     },
-    /// It is unknown whether the expectation holds.
+    /// The check could not be decided.
     Errored {
-        /// The kind of obstacle.
+        /// The kind of error.
         code: FailureCode,
-        /// The obstacle, in words.
+        /// The error message.
         message: String,
     },
-    /// The check does not apply here. It counts as held and is left out of every rate.
+    /// The check does not apply. It counts as held, and is excluded from all rates.
     Skipped {
-        /// Why it does not apply.
+        /// The reason why the check does not apply.
         reason: String,
     },
 }
 
 impl Verdict {
-    /// Passed, or skipped: the check does not fail the execution.
+    /// Returns true if the check does not fail the execution: it passed or was skipped.
     pub fn held(&self) -> bool {
         matches!(self, Self::Pass | Self::Skipped { .. })
     }
 
-    /// The code of a failed or errored check.
+    /// Returns the code of a failed or errored check.
     pub fn code(&self) -> Option<&FailureCode> {
         match self {
             Self::Fail { code, .. } | Self::Errored { code, .. } => Some(code),
@@ -180,7 +182,7 @@ impl Verdict {
         }
     }
 
-    /// The message of a failed or errored check, or the reason of a skipped one.
+    /// Returns the message of a failed or errored check, or the reason of a skipped one.
     pub fn message(&self) -> Option<&str> {
         match self {
             Self::Fail { message, .. } | Self::Errored { message, .. } => Some(message),
@@ -189,7 +191,7 @@ impl Verdict {
         }
     }
 
-    /// `passed`, `failed`, `errored` or `skipped`.
+    /// Returns the name of the verdict: `passed`, `failed`, `errored` or `skipped`.
     pub fn status(&self) -> &'static str {
         match self {
             Self::Pass => "passed",
@@ -200,53 +202,52 @@ impl Verdict {
     }
 }
 
-/// The meaning of a failed check for the execution.
+/// The effect of a failed check on the execution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Must hold: a failure fails the execution.
+    /// The check must hold: a failure fails the execution.
     #[default]
     Gate,
-    /// A score to watch: a failure makes the execution `scored`.
+    /// The check is a score to watch: a failure makes the execution `scored`.
     Soft,
 }
 
-/// Whether the same evidence always gives the same answer.
+/// The class of a check, by the reproducibility of its verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// Judged by rules.
+    /// Rules judge: the same evidence always gives the same verdict.
     #[default]
     Deterministic,
-    /// Judged by a model.
+    /// A model judges: the verdict may vary.
     Probabilistic,
 }
 
 /// The outcome of an execution, or of all repeats of a case.
 ///
-/// The order is the order of precedence: of several that apply, the greatest wins.
+/// The variants are in order of precedence: the greatest of several outcomes wins.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// Everything held.
+    /// All checks held.
     Passed,
     /// Every gate-severity check held, but a soft one is below its threshold.
     Scored,
     /// A gate-severity check failed.
     Failed,
-    /// It could not be executed or judged.
+    /// The execution could not be carried out or judged.
     Errored,
-    /// It was not executed, or no check of it applied: nothing was found out.
+    /// The execution was not carried out, or no check applied.
     Skipped,
 }
 
 impl Outcome {
-    /// The outcome of an execution with these results.
+    /// Returns the outcome of an execution with these results.
     ///
-    /// One without any check has passed: it was to be executed, and was. One of which every check was skipped has not:
-    /// something was to be found out, and nothing was.
+    /// An execution without checks has passed. If all checks were skipped, it is skipped, because nothing was checked.
     pub fn of<'a>(results: impl IntoIterator<Item = &'a AssertionResult>) -> Self {
         let mut outcome = None;
         let mut skips = false;
@@ -259,11 +260,11 @@ impl Outcome {
         outcome.unwrap_or(if skips { Self::Skipped } else { Self::Passed })
     }
 
-    /// The outcome of an execution that passes if the weighted mean of its scores reaches a threshold (with a
-    /// tolerance of 1e-9), whichever checks failed.
+    /// Returns the outcome of an execution that passes if its weighted mean score reaches a threshold.
     ///
-    /// A check that could not be judged stays errored. Without any score, the threshold cannot be applied. Then the
-    /// checks decide, unless a skipped check might have given a score.
+    /// The tolerance is 1e-9. The verdicts of single checks do not matter, but an errored check keeps the outcome
+    /// errored. Without any score the checks decide, unless one was skipped: it might have given a score, so the
+    /// outcome is skipped.
     pub fn against(threshold: f64, results: &[AssertionResult]) -> Self {
         let outcome = Self::of(results);
         let is_skipped = |it: &AssertionResult| matches!(it.verdict, Verdict::Skipped { .. });
@@ -282,8 +283,9 @@ impl Outcome {
         }
     }
 
-    /// The outcome of an execution that may have a threshold. `fails_required`: a required check failed; that one must
-    /// hold, however well the rest has done.
+    /// Returns the outcome of an execution with or without a threshold.
+    ///
+    /// `fails_required` is true if a required check failed. The outcome is then at least failed, whatever the score.
     pub fn concluded(
         threshold: Option<f64>,
         results: &[AssertionResult],
@@ -306,12 +308,12 @@ impl Outcome {
         }
     }
 
-    /// True if no check fails the execution (`scored` holds, unless the run is strict).
+    /// Returns true if no check fails the execution (`scored` counts, unless the run is strict).
     pub fn held(self) -> bool {
         matches!(self, Self::Passed | Self::Scored)
     }
 
-    /// The outcome as a lower-case word.
+    /// Returns the name of the outcome in lower case.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Passed => "passed",

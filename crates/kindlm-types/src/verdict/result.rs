@@ -1,4 +1,4 @@
-//! The results of checks, the aggregates of repeats, and the results of gates.
+//! The results of checks.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 
 use crate::{Class, FailureCode, Score, Severity, Verdict};
 
-/// The id of the assertion that counts several checks as one.
+/// The id of the assertion that groups several checks into one.
 pub const ASSERT_SET: &str = "assert-set";
-/// The type of a set that must not hold, in its metadata.
+/// The type of a negated set, as stored in its metadata.
 pub const NOT_ASSERT_SET: &str = "not-assert-set";
 
-/// The id of the result that compares the mean score of all checks with the threshold of a test.
+/// The id of the result that compares the mean score of all checks with the test's threshold.
 pub const AGGREGATE_SCORE: &str = "threshold";
 
 /// The result of one check of one execution.
@@ -19,43 +19,42 @@ pub const AGGREGATE_SCORE: &str = "threshold";
 pub struct AssertionResult {
     /// The assertion's id, such as `tool-calls`; `type` in JSON.
     pub assertion: String,
-    /// Names this very check, such as `Tool called: lookup_order`.
+    /// A label that identifies the check, such as `Tool called: lookup_order`.
     pub label: String,
-    /// The answer.
+    /// The verdict.
     pub verdict: Verdict,
-    /// The score from 0 to 1; `None` if nothing could be measured.
+    /// The score, from 0 to 1 unless a script returned it; `None` if nothing was measured.
     pub score: Option<Score>,
-    /// The meaning of a failure.
+    /// The effect of a failure on the execution.
     pub severity: Severity,
     /// The class of the check: judged by a rule or by a model.
     pub class: Class,
-    /// The share of this check in the weighted mean score of the execution; 1 unless configured.
+    /// The weight of the check in the mean score of the execution; 1 by default.
     pub weight: f64,
     /// The named score that this check contributes to.
     pub metric: Option<String>,
     /// The turn of a conversation that was checked; `None` for the whole execution.
     pub turn: Option<String>,
-    /// The reason in words, whatever the verdict: a judge's reasoning, for example.
+    /// The reason for the verdict, such as a judge's reasoning.
     pub reasoning: Option<String>,
-    /// The code of the obstacle, where the check is errored with a code of its own: that of a provider, for example.
+    /// The underlying error code, if an errored check uses a code of its own: that of a provider, for example.
     pub cause: Option<FailureCode>,
-    /// The results of the parts, if a check has parts: a set of checks, or a script that graded
-    /// several things.
+    /// The results of the parts: the checks of a set, or the components that a script reports.
     pub components: Vec<AssertionResult>,
-    /// Scores that the check gives by name, beside its own.
+    /// Further named scores of the check.
     pub named_scores: Vec<NamedScore>,
-    /// Further data: matches, differences, thresholds.
+    /// Other data: matches, differences, thresholds.
     pub metadata: Map<String, Value>,
 }
 
-/// A score with a name, which users define.
+/// A user-defined score with a name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NamedScore {
     /// The name.
     pub name: String,
-    /// Any finite number.
+    /// The score: any finite number.
     pub score: Score,
-    /// The share in the weighted mean of this name.
+    /// The weight in the mean of this name.
     #[serde(default = "one")]
     pub weight: f64,
 }
@@ -65,7 +64,7 @@ fn one() -> f64 {
 }
 
 impl AssertionResult {
-    /// A result with the given verdict: score 1 for a pass, 0 for a failure, none otherwise.
+    /// Creates a result with a verdict: score 1 for a pass, 0 for a failure, none otherwise.
     pub fn new(assertion: impl Into<String>, label: impl Into<String>, verdict: Verdict) -> Self {
         let score = match verdict {
             Verdict::Pass => Some(Score::ONE),
@@ -90,12 +89,12 @@ impl AssertionResult {
         }
     }
 
-    /// The expectation held; score 1.
+    /// Creates the result of a passed check; score 1.
     pub fn pass(assertion: impl Into<String>, label: impl Into<String>) -> Self {
         Self::new(assertion, label, Verdict::Pass)
     }
 
-    /// The expectation did not hold; score 0.
+    /// Creates the result of a failed check; score 0.
     pub fn fail(
         assertion: impl Into<String>,
         label: impl Into<String>,
@@ -105,7 +104,7 @@ impl AssertionResult {
         Self::new(assertion, label, Verdict::Fail { code, message: message.into() })
     }
 
-    /// The check could not be decided; no score.
+    /// Creates the result of a check that could not be decided; no score.
     pub fn errored(
         assertion: impl Into<String>,
         label: impl Into<String>,
@@ -115,7 +114,7 @@ impl AssertionResult {
         Self::new(assertion, label, Verdict::Errored { code, message: message.into() })
     }
 
-    /// The check does not apply; no score.
+    /// Creates the result of a check that does not apply; no score.
     pub fn skipped(
         assertion: impl Into<String>,
         label: impl Into<String>,
@@ -124,18 +123,20 @@ impl AssertionResult {
         Self::new(assertion, label, Verdict::Skipped { reason: reason.into() })
     }
 
-    /// The checks of a set. Empty for every other result, and for a negated set, because the failure of one of its
-    /// parts has no clear meaning.
+    /// Returns the checks of a set; empty for all other results.
     ///
-    /// The components that a script reports for its verdict are no checks, whatever types they have.
+    /// It is also empty for a negated set, because a failure of one of its parts has no clear meaning. The components
+    /// that a script reports are not checks, whatever their types.
     pub fn parts(&self) -> &[AssertionResult] {
         let about = self.metadata.get("assertionSet").and_then(|it| it.get("type"));
         let is_set = self.assertion == ASSERT_SET && about.is_none_or(|it| it != NOT_ASSERT_SET);
         if is_set { &self.components } else { &[] }
     }
 
-    /// The findings to report: the result itself if it did not hold, else the soft checks of a set that are below
-    /// their thresholds. No other part of a set that holds is a finding.
+    /// Returns the findings to report.
+    ///
+    /// A result that did not hold is itself the finding. In a set that holds, only soft checks below their thresholds
+    /// are findings.
     pub fn findings(&self) -> Vec<&Self> {
         if !self.verdict.held() {
             return vec![self];
@@ -145,14 +146,14 @@ impl AssertionResult {
         told.flat_map(Self::findings).collect()
     }
 
-    /// True if it is the result of a check, and not the aggregate of all scores.
+    /// Returns true for the result of a check, and false for the aggregate of all scores.
     pub fn is_check(&self) -> bool {
         self.assertion != AGGREGATE_SCORE
     }
 
-    /// True if the check could not be made because a provider failed, after retries.
+    /// Returns true if the check could not be decided because a provider failed, after all retries.
     ///
-    /// The code shows it; else `cause` in the metadata, if the check uses a code of its own; else a check of the set.
+    /// The code shows it, or the `cause` if the check uses a code of its own, or a check of the set.
     pub fn failed_by_provider(&self) -> bool {
         const CODES: [FailureCode; 3] = [
             FailureCode::PROVIDER_TIMEOUT,
@@ -164,7 +165,7 @@ impl AssertionResult {
             || self.parts().iter().any(Self::failed_by_provider)
     }
 
-    /// Names the obstacle.
+    /// Sets the underlying error code.
     #[must_use]
     pub fn with_cause(mut self, cause: FailureCode) -> Self {
         self.cause = Some(cause);
@@ -185,7 +186,7 @@ impl AssertionResult {
         self
     }
 
-    /// Adds the reason in words.
+    /// Sets the reason for the verdict.
     #[must_use]
     pub fn with_reasoning(mut self, reasoning: impl Into<String>) -> Self {
         self.reasoning = Some(reasoning.into());

@@ -1,11 +1,10 @@
-//! The scores of checks in sum: one weighted mean, and one for each name.
+//! The weighted mean of the scores of checks, in total and by name.
 
 use crate::{AssertionResult, NamedScore, Score};
 
-/// The mean of the scores, weighted by the weights of the checks; `None` if none has a score or all weights are 0, or
-/// they are too large to be added up.
+/// Returns the mean score, weighted by the weights of the checks.
 ///
-/// Skipped and errored checks have no score and are left out.
+/// `None` if no check has a score, all weights are 0, or the sum overflows. Skipped and errored checks have no score.
 pub fn weighted_score(results: &[AssertionResult]) -> Option<f64> {
     let mut mean = Mean::default();
     for result in results {
@@ -16,10 +15,10 @@ pub fn weighted_score(results: &[AssertionResult]) -> Option<f64> {
     mean.get()
 }
 
-/// The mean of each named score, in order of first appearance; `weight` is the sum of what contributes.
+/// Returns the weighted mean of each named score, in order of first appearance. `weight` is the sum of the weights.
 ///
-/// A check contributes its score to its `metric`. It also contributes its named scores, with the weight of each name
-/// times its own. If both have the same name, the metric counts.
+/// A check contributes its score to its `metric`. It also contributes its named scores, with the weight of the name
+/// times its own weight. If both have the same name, the metric counts.
 pub fn named_scores(results: &[AssertionResult]) -> Vec<NamedScore> {
     let mut names: Vec<(&str, Mean)> = Vec::new();
     let mut add = |name, score: Score, weight: f64| {
@@ -47,7 +46,7 @@ pub fn named_scores(results: &[AssertionResult]) -> Vec<NamedScore> {
     names.into_iter().filter_map(scored).collect()
 }
 
-/// A weighted mean while it is added up.
+/// A weighted mean that is being computed.
 #[derive(Clone, Copy, Default)]
 struct Mean {
     sum: f64,
@@ -62,7 +61,7 @@ impl Mean {
 
     fn get(self) -> Option<f64> {
         let mean = (self.weights > 0.0).then(|| self.sum / self.weights);
-        // Of numbers too large to be added up there is no mean, and nothing passes by it.
+        // Numbers whose sum overflows have no mean, so no check passes because of it.
         mean.filter(|it| it.is_finite())
     }
 }

@@ -1,4 +1,4 @@
-//! Which evidence is complete.
+//! Completeness of the recorded evidence.
 
 use std::collections::BTreeSet;
 
@@ -15,21 +15,21 @@ use super::Event;
 pub enum Channel {
     /// Messages.
     Messages,
-    /// Calls of tools and their results.
+    /// Calls of tools, and their results.
     Actions,
-    /// Calls of other agents.
+    /// Calls of other agents (subagents).
     Subagents,
     /// Skills that were loaded.
     Skills,
-    /// Questions to a person.
+    /// Questions of the agent to a person.
     InputRequests,
-    /// Thoughts.
+    /// Reasoning that the model emitted.
     Thinking,
-    /// Shortenings of the conversation.
+    /// Compactions: the agent shortened its conversation history.
     Compactions,
     /// Errors inside the agent.
     Errors,
-    /// Tokens.
+    /// Token counts.
     Usage,
 }
 
@@ -47,7 +47,7 @@ impl Channel {
         Self::Usage,
     ];
 
-    /// Its word in JSON.
+    /// Returns the name of the channel in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Messages => "messages",
@@ -63,17 +63,17 @@ impl Channel {
     }
 }
 
-/// For which kinds of evidence a source records everything that happened.
+/// The kinds of evidence that a source records completely.
 ///
-/// The absence of an event can be asserted only where the evidence is complete.
+/// A check can assert the absence of an event only where the evidence is complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Coverage {
-    /// Everything that happened is recorded: KindLM held the conversation itself.
+    /// Everything that happened is recorded, because KindLM ran the conversation itself.
     #[default]
     Complete,
     /// Only these kinds are recorded in full.
     Only(BTreeSet<Channel>),
-    /// Some evidence is known to be lost. A declaration of the suite does not make up for it.
+    /// Some evidence is known to be lost, even if the suite declares it complete.
     Lossy {
         /// The kinds that are recorded in full.
         complete: BTreeSet<Channel>,
@@ -83,17 +83,17 @@ pub enum Coverage {
 }
 
 impl Coverage {
-    /// Joins what [`complete_for`](Self::complete_for) and [`lost`](Self::lost) return.
+    /// Builds a coverage from the values of [`complete_for`](Self::complete_for) and [`lost`](Self::lost).
     pub fn new(complete_for: Option<BTreeSet<Channel>>, lost: BTreeSet<Channel>) -> Self {
         complete_for.map_or(Self::Complete, Self::Only).losing(lost)
     }
 
-    /// True if everything of this kind is recorded.
+    /// Returns true if all events of this kind are recorded.
     pub fn includes(&self, channel: Channel) -> bool {
         self.complete_for().is_none_or(|it| it.contains(&channel))
     }
 
-    /// The kinds that are recorded in full; `None` if all are.
+    /// Returns the kinds that are recorded in full; `None` if all are.
     pub fn complete_for(&self) -> Option<&BTreeSet<Channel>> {
         match self {
             Self::Complete => None,
@@ -101,7 +101,7 @@ impl Coverage {
         }
     }
 
-    /// The kinds of which some evidence is known to be lost.
+    /// Returns the kinds of which some evidence is known to be lost.
     pub fn lost(&self) -> &BTreeSet<Channel> {
         static NONE: BTreeSet<Channel> = BTreeSet::new();
         match self {
@@ -110,14 +110,15 @@ impl Coverage {
         }
     }
 
-    /// The default for a source that declares nothing: a kind is complete if some of it was recorded.
+    /// Returns the default for a source that declares nothing: a kind is complete if at least one event of it was
+    /// recorded.
     ///
-    /// A log without a single tool call may be one that never has any.
+    /// A log without tool calls may come from a source that never records them.
     pub fn of_events(events: &[Event]) -> Self {
         events.iter().map(Event::channel).collect()
     }
 
-    /// Everything of this kind is recorded, too, unless some of it is lost.
+    /// Adds a kind to the complete ones, unless some evidence of it is lost.
     #[must_use]
     pub fn with(mut self, channel: Channel) -> Self {
         match &mut self {
@@ -132,14 +133,14 @@ impl Coverage {
         self
     }
 
-    /// Not everything of this kind is recorded.
+    /// Removes a kind from the complete ones.
     #[must_use]
     pub fn without(self, channel: Channel) -> Self {
         let complete = Channel::ALL.into_iter().filter(|it| *it != channel && self.includes(*it));
         Self::new(Some(complete.collect()), self.lost().clone())
     }
 
-    /// Some evidence of these kinds is known to be lost.
+    /// Marks kinds as lost: some of their evidence is known to be missing.
     #[must_use]
     pub fn losing(self, channels: impl IntoIterator<Item = Channel>) -> Self {
         let mut lost = self.lost().clone();
@@ -152,7 +153,7 @@ impl Coverage {
         Self::Lossy { complete, lost }
     }
 
-    /// The kinds that both sources record completely. A kind that one of them has lost is lost.
+    /// Returns the kinds that both sources record completely. A kind that one of them has lost is lost.
     #[must_use]
     pub fn and(self, other: &Self) -> Self {
         let complete = match (self.complete_for(), other.complete_for()) {
@@ -163,9 +164,9 @@ impl Coverage {
     }
 }
 
-/// Which evidence a suite declares complete, where the source does not say so itself.
+/// The kinds of evidence that the suite declares complete, for sources that do not report it themselves.
 ///
-/// Reports show what was declared apart from what the source vouches for.
+/// Reports list declared completeness separately from what the source itself reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "DeclaredEvidence")]

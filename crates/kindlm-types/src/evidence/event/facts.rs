@@ -1,4 +1,4 @@
-//! The facts that follow from the events of an execution.
+//! Facts derived from the events of an execution.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use super::{ActionStatus, Event, InputRequest, Speaker, ToolKind};
 
 static NULL: Value = Value::Null;
 
-/// The facts that follow from the events: calls with their results, the messages, and the current state.
+/// The facts derived from the events: calls with their results, messages, and the final state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts<'e> {
-    /// The calls of tools, in the order in which they were made.
+    /// The tool calls, in the order in which they were made.
     pub actions: Vec<Action<'e>>,
     /// The calls of other agents, in the order in which they were made.
     pub subagents: Vec<SubagentCall<'e>>,
@@ -19,27 +19,29 @@ pub struct Facts<'e> {
     pub skills: Vec<&'e str>,
     /// The messages of the agent, in order.
     pub said: Vec<&'e str>,
-    /// The questions of the agent to a person, in order.
+    /// The questions that the agent asked a person, in order.
     pub input_requests: Vec<&'e InputRequest>,
     /// The errors inside the agent, in order.
     pub errors: Vec<&'e str>,
-    /// The least number of answers of the model: one for each message of the agent, and one for calls without a
-    /// message after another event.
+    /// The minimum number of model answers.
+    ///
+    /// Each message of the agent counts as one answer. So does a group of calls that follows another event and has no
+    /// message.
     pub answers: usize,
-    /// The number of times that the agent shortened its memory.
+    /// The number of times that the agent compacted its conversation history.
     pub compactions: usize,
-    /// The number of times that it emitted its thoughts.
+    /// The number of times that the agent emitted its reasoning.
     pub thoughts: usize,
-    /// True if it ended by asking a person, and waits for the answer.
+    /// True if the agent ended by asking a person and waits for the answer.
     pub parked: bool,
 }
 
-/// A call of a tool with its result.
+/// A tool call with its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action<'e> {
-    /// Distinguishes this call from others.
+    /// The id of the call, which is normally unique within the execution.
     pub call_id: &'e str,
-    /// The tool's name in the agent's words; `None` if only the result of the call is known.
+    /// The tool's name as the agent reports it; `None` if only the result of the call is known.
     pub name: Option<&'e str>,
     /// The kind of the tool.
     pub kind: ToolKind,
@@ -51,10 +53,10 @@ pub struct Action<'e> {
     pub state: ActionState,
 }
 
-/// A call of another agent with its result.
+/// A call of another agent (subagent) with its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubagentCall<'e> {
-    /// Distinguishes this call from others.
+    /// The id of the call, which is normally unique within the execution.
     pub call_id: &'e str,
     /// The other agent's name; `None` if only the result of the call is known.
     pub name: Option<&'e str>,
@@ -69,14 +71,14 @@ pub struct SubagentCall<'e> {
 /// The status of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionState {
-    /// No result is known. That is not the same as completed.
+    /// No result was recorded. The call is not known to have completed.
     Pending,
-    /// It ended like this.
+    /// The call ended with this status.
     Ended(ActionStatus),
 }
 
 impl ActionState {
-    /// Its word: `pending`, `completed`, `failed` or `rejected`.
+    /// Returns the name of the state: `pending`, `completed`, `failed` or `rejected`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -88,8 +90,10 @@ impl ActionState {
 }
 
 impl ActionState {
-    /// True if a result counts. Of several results of one call the worst counts; of equal ones, the last. A call that
-    /// failed once did not go well.
+    /// Returns true if a result replaces this state.
+    ///
+    /// The worst of several results of one call counts; of equal results, the last one. A call that failed once has
+    /// failed.
     fn may_become(self, status: ActionStatus) -> bool {
         let badness = |it| match it {
             ActionStatus::Completed => 0,
@@ -103,9 +107,9 @@ impl ActionState {
     }
 }
 
-/// The exit code in the answer of a tool that runs commands; of several, the first that is not 0.
+/// Returns the exit code in the output of a tool that runs commands; for several commands, the first that is not 0.
 ///
-/// Agents and APIs have different keys for it, and some have it one level down.
+/// Agents and APIs use different keys for it, and some nest it one level down.
 pub fn exit_code(output: &Value) -> Option<i64> {
     const KEYS: [&str; 6] =
         ["exit_code", "exitCode", "exitcode", "return_code", "returnCode", "returncode"];
@@ -118,12 +122,12 @@ pub fn exit_code(output: &Value) -> Option<i64> {
 }
 
 impl Action<'_> {
-    /// The exit code of the command that it ran, if its answer has one.
+    /// Returns the exit code of the command that a shell tool ran, if its output has one.
     pub fn exit_code(&self) -> Option<i64> {
         self.output.filter(|_| self.kind == ToolKind::Shell).and_then(exit_code)
     }
 
-    /// True if it failed: the tool, or the command that the tool ran. One that was not allowed has not failed.
+    /// Returns true if the tool, or the command that it ran, failed. A rejected call has not failed.
     pub fn has_failed(&self) -> bool {
         match self.state {
             ActionState::Ended(ActionStatus::Failed) => true,
@@ -134,17 +138,17 @@ impl Action<'_> {
         }
     }
 
-    /// True if the call is of the tool that this name means: its own name, or the word for its kind.
+    /// Returns true if `name` denotes the called tool: its own name, or the name of its kind.
     pub fn is_called(&self, name: &str) -> bool {
         self.name == Some(name) || (self.kind != ToolKind::Unknown && self.kind.as_str() == name)
     }
 }
 
 impl<'e> Facts<'e> {
-    /// Reads the events in their order.
+    /// Derives the facts from events in order.
     pub fn of(events: &'e [Event]) -> Self {
         let mut facts = Self::default();
-        // Results name the call that they answer; of two calls with one id the later one is answered.
+        // Results are matched to calls by id. If two calls share an id, a result belongs to the later one.
         let mut actions: HashMap<&str, usize> = HashMap::new();
         let mut subagents: HashMap<&str, usize> = HashMap::new();
         for event in events {
@@ -226,8 +230,10 @@ impl<'e> Facts<'e> {
     }
 }
 
-/// The least number of answers of the model. A message and the calls that follow are one answer. Calls after a
-/// result, or after another participant has spoken, are the next one.
+/// Returns the minimum number of model answers.
+///
+/// A message and the calls that follow it are one answer. Calls after a result, or after another participant's message,
+/// belong to the next answer.
 fn answers(events: &[Event]) -> usize {
     let (mut answers, mut is_answering) = (0, false);
     for event in events {
@@ -255,7 +261,9 @@ fn answers(events: &[Event]) -> usize {
     answers
 }
 
-/// True if the last event is a question to a person. Events that are no step of the conversation do not count.
+/// Returns true if the last event is a question to a person.
+///
+/// Reasoning, compaction and usage events are skipped, because they are no steps of the conversation.
 fn is_parked(events: &[Event]) -> bool {
     let passive = |it: &&Event| {
         matches!(it, Event::Thinking { .. } | Event::Compaction { .. } | Event::Usage { .. })

@@ -14,13 +14,13 @@ pub use tool_kind::ToolKind;
 
 use crate::{Usage, UsageSum};
 
-/// One thing that happened inside an execution.
+/// One event inside an execution.
 ///
-/// In JSON each event is an object with its `type`, such as `action.called`.
+/// In JSON each event is an object with a `type`, such as `action.called`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all_fields = "camelCase")]
 pub enum Event {
-    /// Something was said.
+    /// A message of the agent or the user.
     #[serde(rename = "message")]
     Message {
         /// The speaker.
@@ -28,12 +28,12 @@ pub enum Event {
         /// The text.
         text: String,
     },
-    /// The agent called a tool.
+    /// A tool call of the agent.
     #[serde(rename = "action.called")]
     ActionCalled {
-        /// Tells this call from others; its result has the same.
+        /// The id of the call; its result has the same id.
         call_id: String,
-        /// The tool's name in the agent's own words.
+        /// The tool's name as the agent reports it.
         name: String,
         /// The kind of tool; derived from the name if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -42,10 +42,10 @@ pub enum Event {
         #[serde(default)]
         input: Value,
     },
-    /// A tool answered.
+    /// The result of a tool call.
     #[serde(rename = "action.result")]
     ActionResult {
-        /// Which call this answers.
+        /// The id of the call that this result belongs to.
         call_id: String,
         /// The output of the tool.
         #[serde(
@@ -57,21 +57,21 @@ pub enum Event {
         /// The status of the call at its end.
         status: ActionStatus,
     },
-    /// The agent called another agent.
+    /// A call of another agent (subagent).
     #[serde(rename = "subagent.called")]
     SubagentCalled {
-        /// Tells this call from others; its completion has the same.
+        /// The id of the call; its `subagent.completed` event has the same id.
         call_id: String,
         /// The other agent's name.
         name: String,
-        /// The place of the other agent, if it runs elsewhere.
+        /// The address of the other agent, if it runs elsewhere.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         remote_url: Option<String>,
     },
-    /// The other agent was done.
+    /// The end of a call of another agent (subagent).
     #[serde(rename = "subagent.completed")]
     SubagentCompleted {
-        /// Which call this answers.
+        /// The id of the call that this result belongs to.
         call_id: String,
         /// The output of the other agent.
         #[serde(
@@ -83,61 +83,61 @@ pub enum Event {
         /// The status of the call at its end.
         status: ActionStatus,
     },
-    /// The agent loaded a skill.
+    /// A skill that the agent loaded.
     #[serde(rename = "skill.loaded")]
     SkillLoaded {
         /// The skill's name.
         skill: String,
-        /// The call that loaded it, if a tool did.
+        /// The id of the tool call that loaded the skill, if a tool did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call_id: Option<String>,
     },
-    /// The agent asks a person, and waits.
+    /// A question of the agent to a person; the agent waits for the answer.
     #[serde(rename = "input.requested")]
     InputRequested {
         /// The question.
         #[serde(default)]
         request: InputRequest,
     },
-    /// The model thought aloud.
+    /// Reasoning that the model emitted.
     #[serde(rename = "thinking")]
     Thinking {
-        /// Its thoughts.
+        /// The text of the reasoning.
         #[serde(default)]
         text: String,
     },
-    /// The agent shortened its memory of the conversation.
+    /// A compaction: the agent shortened its conversation history.
     #[serde(rename = "compaction")]
     Compaction {
-        /// Why.
+        /// The reason for the compaction, if it was recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// Something went wrong inside the agent.
+    /// An error inside the agent.
     #[serde(rename = "error")]
     Error {
-        /// What.
+        /// The error message.
         message: String,
     },
-    /// Tokens were used.
+    /// Tokens that were used.
     #[serde(rename = "usage")]
     Usage {
-        /// The tokens since the last such event.
+        /// The tokens since the last usage event.
         #[serde(flatten)]
         usage: Usage,
-        /// Their cost in US dollars, if the agent reports it.
+        /// The cost of these tokens in US dollars, if the agent reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
     },
 }
 
-/// A speaker in an execution.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Speaker {
     /// The agent.
     Assistant,
-    /// The person, or the program that stands for one.
+    /// The user, or a program that acts as the user.
     User,
 }
 
@@ -145,11 +145,11 @@ pub enum Speaker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ActionStatus {
-    /// It did what it was asked.
+    /// The call succeeded.
     Completed,
-    /// It went wrong.
+    /// The call failed.
     Failed,
-    /// It was not allowed.
+    /// The call was not allowed.
     Rejected,
 }
 
@@ -157,7 +157,7 @@ pub enum ActionStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InputRequest {
-    /// The agent's id of the request.
+    /// The request's id, as the agent reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The question.
@@ -166,7 +166,7 @@ pub struct InputRequest {
     /// The action that the agent asks about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// With what.
+    /// The input of that action.
     #[serde(deserialize_with = "crate::present", skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
     /// The answers to choose from.
@@ -178,15 +178,15 @@ pub struct InputRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InputOption {
-    /// Names it.
+    /// The option's id.
     pub id: String,
-    /// The label for the person.
+    /// The label that the person sees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }
 
 impl Event {
-    /// The words for `type`, in the order of [`Event`].
+    /// The values of `type`, in the order of the variants of [`Event`].
     pub const TYPES: [&'static str; 11] = [
         "message",
         "action.called",
@@ -201,7 +201,7 @@ impl Event {
         "usage",
     ];
 
-    /// Its `type` in JSON.
+    /// Returns the `type` of the event in JSON.
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::Message { .. } => "message",
@@ -218,7 +218,9 @@ impl Event {
         }
     }
 
-    /// Why the recorded event is invalid: a cost below 0 would hide another.
+    /// Returns the reason why the recorded event is invalid, if it is.
+    ///
+    /// A negative cost is invalid, because it would cancel out the cost of other events.
     pub fn problem(&self) -> Option<String> {
         match self {
             Self::Usage { cost_usd: Some(cost), .. } if *cost < 0.0 => {
@@ -228,7 +230,7 @@ impl Event {
         }
     }
 
-    /// The channel of evidence that it belongs to.
+    /// Returns the channel (kind of evidence) that the event belongs to.
     pub fn channel(&self) -> Channel {
         match self {
             Self::Message { .. } => Channel::Messages,
@@ -243,7 +245,7 @@ impl Event {
         }
     }
 
-    /// The tool calls that events tell, in order, each with its result if there is one.
+    /// Returns the recorded tool calls in order, each with its result if it has one.
     pub fn tool_calls(events: &[Self]) -> Vec<crate::ToolCall> {
         let named = Facts::of(events).actions.into_iter().filter_map(|action| {
             Some(crate::ToolCall {
@@ -257,12 +259,12 @@ impl Event {
         named.collect()
     }
 
-    /// The tokens in events, and their cost; `None` for a value that no event has, or that is incomplete.
+    /// Returns the sums of tokens and costs of all usage events; `None` for a sum that is unknown or incomplete.
     pub fn usage(events: &[Self]) -> (Option<Usage>, Option<f64>) {
         let (mut sum, mut cost) = (UsageSum::default(), Some(0.0));
         for event in events {
             if let Self::Usage { usage, cost_usd } = event {
-                // A source that reports the parts need not add them up.
+                // A source may report a total that does not include the parts, or no total at all.
                 let parts = usage.input_tokens.saturating_add(usage.output_tokens);
                 let total_tokens = usage.total_tokens.max(parts);
                 sum.add(Usage { total_tokens, ..*usage });
@@ -272,7 +274,8 @@ impl Event {
         if sum.is_empty() { (None, None) } else { (Some(sum.total()), cost) }
     }
 
-    /// The reported cost, which may be a part of the whole; `None` if none is reported.
+    /// Returns the sum of the reported costs in US dollars, which may be only a part of the whole; `None` if none is
+    /// reported.
     pub fn told_usd(events: &[Self]) -> Option<f64> {
         let told = events.iter().filter_map(|it| match it {
             Self::Usage { cost_usd, .. } => *cost_usd,
@@ -281,12 +284,12 @@ impl Event {
         told.reduce(|sum, cost| sum + cost)
     }
 
-    /// The event of tokens that were counted; `None` where none were: a source that counts no token has not counted.
+    /// Returns a usage event; `None` if no token was reported, because that means unknown, not 0.
     pub fn of_usage(usage: Usage) -> Option<Self> {
         (usage != Usage::default()).then_some(Self::Usage { usage, cost_usd: None })
     }
 
-    /// The last text of the agent.
+    /// Returns the text of the last message of the agent.
     pub fn last_words(events: &[Self]) -> Option<&str> {
         events.iter().rev().find_map(|it| match it {
             Self::Message { role: Speaker::Assistant, text } => Some(text.as_str()),
@@ -294,12 +297,12 @@ impl Event {
         })
     }
 
-    /// The events of the calls of one answer: all that it asks for, then what came back.
+    /// Returns the events of the calls in one answer: first all calls, then all results.
     pub fn of_calls(calls: &[crate::ToolCall]) -> Vec<Self> {
         let events = calls.iter().flat_map(Self::of_call);
         let mut ids = std::collections::HashSet::new();
         if !calls.iter().all(|it| ids.insert(&it.id)) {
-            // Only its place shows which call a result answers.
+            // If ids repeat, a result must directly follow its call.
             return events.collect();
         }
         let (asked, answered): (Vec<_>, Vec<_>) =
@@ -307,7 +310,7 @@ impl Event {
         asked.into_iter().chain(answered).collect()
     }
 
-    /// The events of one call: that it was made, and what came back if something did.
+    /// Returns the events of one call: the call, and its result if there is one.
     pub fn of_call(call: &crate::ToolCall) -> impl Iterator<Item = Self> {
         let input = call
             .malformed_arguments

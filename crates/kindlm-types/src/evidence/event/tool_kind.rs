@@ -1,39 +1,39 @@
-//! The kinds of tools that names denote, across agents.
+//! Tool kinds, which unify the tool names of different agents.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A kind of tool that agents have under different names.
+/// A kind of tool, which agents offer under different names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolKind {
-    /// Reads a file.
+    /// The tool reads a file.
     FileRead,
-    /// Writes a whole file.
+    /// The tool writes a whole file.
     FileWrite,
-    /// Changes a file.
+    /// The tool changes a part of a file.
     FileEdit,
-    /// Runs a command.
+    /// The tool runs a command.
     Shell,
-    /// Fetches a page.
+    /// The tool fetches a web page.
     WebFetch,
-    /// Searches the web.
+    /// The tool searches the web.
     WebSearch,
-    /// Finds files by their names.
+    /// The tool finds files by name.
     Glob,
-    /// Finds lines in files.
+    /// The tool finds lines in files.
     Grep,
-    /// Lists a folder.
+    /// The tool lists a folder.
     ListDir,
-    /// Gives a task to another agent.
+    /// The tool gives a task to another agent.
     AgentTask,
-    /// Anything else.
+    /// Any other tool.
     #[serde(other)]
     Unknown,
 }
 
 impl ToolKind {
-    /// Its word in JSON and in suites.
+    /// Returns the name of the kind in JSON and in suites.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::FileRead => "file_read",
@@ -50,7 +50,7 @@ impl ToolKind {
         }
     }
 
-    /// The kind that a tool's name denotes in the agents we know: Claude Code, Codex, Gemini CLI and `OpenCode`.
+    /// Returns the kind of a tool by its name in the supported agents: Claude Code, Codex, Gemini CLI and `OpenCode`.
     pub fn of_name(name: &str) -> Self {
         match name {
             "Read" | "NotebookRead" | "read_file" | "read_many_files" | "read" | "view"

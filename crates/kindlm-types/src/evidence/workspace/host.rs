@@ -1,4 +1,4 @@
-//! The interface through which folders are made for agents.
+//! The interface for creating workspaces for agents.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,22 +6,22 @@ use std::time::Duration;
 use super::{Gather, Workspace, WorkspaceSpec};
 use crate::{AgentFolder, Backend, BoxFuture, CommandSpec, Execution};
 
-/// The execution that a workspace is for, by names.
+/// The execution that a workspace belongs to.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkFor<'a> {
     /// The test case's name.
     pub case: &'a str,
     /// The model's id.
     pub model: &'a str,
-    /// Which repeat, from 0.
+    /// The index of the repeat, from 0.
     pub repeat: u32,
-    /// The timeout of commands that have none of their own.
+    /// The timeout of commands that set none of their own.
     pub timeout: Duration,
 }
 
-/// Makes folders for agents to work in.
+/// Creates workspaces: folders for agents to work in.
 pub trait Workspaces: Send + Sync {
-    /// Makes one that is like all others of this kind. Commands that this takes are run by the backend.
+    /// Creates a fresh workspace as specified. The backend runs the commands of its set-up.
     fn open<'a>(
         &'a self,
         spec: &'a WorkspaceSpec,
@@ -30,27 +30,31 @@ pub trait Workspaces: Send + Sync {
     ) -> BoxFuture<'a, Result<Box<dyn OpenWorkspace>, WorkspaceError>>;
 }
 
-/// A folder that is ready for one agent. It is removed when this is dropped, unless the user asked to keep it.
+/// A workspace that is ready for one agent. It is removed on drop, unless the user asked to keep it.
 pub trait OpenWorkspace: Send + Sync {
-    /// Its path. A program that works in it needs the isolation around it: see [`command`](Self::command) and
-    /// [`for_agent`](Self::for_agent).
+    /// Returns the path of the folder.
+    ///
+    /// A program that works in it must be isolated: see [`command`](Self::command) and [`for_agent`](Self::for_agent).
     fn folder(&self) -> &Path;
 
-    /// A command of the agent: in this folder, with the isolation around it.
+    /// Builds a command of the agent, which runs in this folder, isolated.
     fn command(&self, line: &str, timeout: Duration) -> CommandSpec;
 
-    /// The folder for an agent that receives messages while it runs, with the isolation around it. `env` names the
-    /// variables for the agent, if the isolation passes only variables that are named to it.
+    /// Returns the isolated folder for an agent that receives messages while it runs.
+    ///
+    /// `env` lists the agent's environment variables, because some isolations pass on only named variables.
     fn for_agent(&self, env: &[String]) -> AgentFolder;
 
-    /// Why a command of the agent was never started by what is around it, in words; `None` if it was.
+    /// Returns the reason why the isolation never started the agent's command; `None` if it did.
     ///
-    /// A sandbox that does not start ends like a program that did nothing, which would pass every negative check.
+    /// Without this check, a sandbox that does not start looks like an agent that did nothing. It would pass every
+    /// negative check.
     fn not_started(&self, _exit_code: Option<i32>, _stderr: &str) -> Option<String> {
         None
     }
 
-    /// Finds out what the agent has done, when it has finished, and what checks want to know; then removes the folder.
+    /// Records the agent's changes and the data that checks need, after the agent has finished. Then removes the
+    /// folder.
     fn close<'a>(
         self: Box<Self>,
         execution: &'a Execution,
@@ -60,13 +64,13 @@ pub trait OpenWorkspace: Send + Sync {
     where
         Self: 'a;
 
-    /// Removes the folder of an agent that failed, with whatever still runs there: nothing more is wanted of it.
+    /// Removes the folder of an agent that failed, and stops the processes that still run there.
     fn discard<'a>(self: Box<Self>, backend: &'a dyn Backend) -> BoxFuture<'a, ()>
     where
         Self: 'a;
 }
 
-/// Why there is no workspace, or its result is unknown; in words, with the advice.
+/// The reason why a workspace is missing or its result unknown, with advice for the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct WorkspaceError(pub String);

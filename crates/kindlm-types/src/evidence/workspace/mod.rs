@@ -1,4 +1,4 @@
-//! The state in which an agent left the folder in which it worked.
+//! The workspace of an agent, as the agent left it.
 
 mod host;
 mod o11y;
@@ -17,26 +17,26 @@ pub use spec::{
 };
 pub use tests_ran::{TestRan, TestStatus, TestsRan};
 
-/// The state of the folder in which an agent worked, recorded when the agent had finished.
+/// The state of an agent's workspace, recorded after the agent finished.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Workspace {
     /// The isolation of the agent.
     #[serde(default)]
     pub isolation: Isolation,
-    /// The differences from the start, by path.
+    /// The differences from the initial state, sorted by path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<FileChange>,
-    /// Globs of paths of which no changes are told.
+    /// Globs of paths whose changes are not recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<String>,
-    /// Files that checks wanted to see, as the agent left them.
+    /// The files that checks read, as the agent left them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileSeen>,
-    /// Commands that checks ran after the agent.
+    /// The commands that checks ran after the agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<CommandRan>,
-    /// Tests that scored what the agent did.
+    /// The test runs that scored the agent's work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tests: Vec<TestsRan>,
     /// The path of the folder, if it was kept.
@@ -45,16 +45,16 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// All that changed, as one unified diff; empty if nothing did.
+    /// Returns all changes as one unified diff; empty if nothing changed.
     ///
     /// # Errors
     ///
-    /// If the new content of a file is not in it: it is binary, was too large to be stored, or is no regular file.
+    /// Fails if the new content of a file is missing: it is binary, was too large to store, or is not a regular file.
     pub fn diff(&self) -> Result<String, String> {
         let mut all = String::new();
         for file in &self.changes {
             let FileChange { path, change, patch, text, link, .. } = file;
-            // A text without a patch is new, or only the permission to run it changed.
+            // A text without a patch is new, or only the permission to execute the file changed.
             let new = text.as_ref().filter(|_| file.binary || file.executable.is_none());
             match (patch, new, link) {
                 (Some(patch), ..) => {
@@ -64,7 +64,7 @@ impl Workspace {
                     }
                 }
                 (None, Some(text), _) => {
-                    // Something that is not text was there before, or nothing.
+                    // Before, the file was binary, or did not exist.
                     let before = if *change == ChangeKind::Added { "/dev/null" } else { path };
                     all.extend(["--- ", before, "\n+++ b/", path, "\n"]);
                     all.extend(text.lines().flat_map(|line| ["+", line, "\n"]));
@@ -83,45 +83,48 @@ impl Workspace {
     }
 }
 
-/// A file that is not as it was.
+/// A changed file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileChange {
-    /// Its path from the folder, with `/` between parts.
+    /// The path in the workspace, with `/` as separator.
     pub path: String,
     /// The kind of change.
     pub change: ChangeKind,
-    /// Its size afterwards, in bytes; 0 for what is gone.
+    /// The size after the change, in bytes; 0 for a deleted file.
     #[serde(default)]
     pub bytes: u64,
-    /// True if it is no text, before or afterwards: it has a NUL byte.
+    /// True if the file is binary (contains a NUL byte), before or after the change.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub binary: bool,
-    /// Its text afterwards, with replacement characters where it is not UTF-8; absent for what is gone, what is binary, and where it was cut.
+    /// The text after the change, with replacement characters for invalid UTF-8.
+    ///
+    /// Absent if the file was deleted, is binary, or was cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The unified diff of a text that was there before, also of one that is gone; absent where it was cut.
+    /// The unified diff, if the file was a text before, even if it was deleted; absent if it was cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
-    /// True if its text or diff was left out because there was too much of it.
+    /// True if the text or diff was omitted because it is too large.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
-    /// The target, if it is a symbolic link.
+    /// The target, if the file is a symbolic link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
-    /// Whether it may be executed, where that has changed.
+    /// True if the file is now executable; absent if this did not change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executable: Option<bool>,
 }
 
 impl FileChange {
-    /// True if it has content that is neither in its text nor in its patch. A deleted file has none, and neither has
-    /// a file of which only the permission to run it changed.
+    /// Returns true if the file has content that is in neither its text nor its patch.
+    ///
+    /// A deleted file has none. Nor has a file of which only the permission to execute it changed.
     fn has_unread_content(&self) -> bool {
         self.change != ChangeKind::Deleted && (self.binary || self.executable.is_none())
     }
 
-    /// Its path with what happened to it: `+new.ts`, `src/cart.ts`, `-old.ts`.
+    /// Returns the path with a sign for the kind of change: `+new.ts`, `src/cart.ts`, `-old.ts`.
     pub fn marked(&self) -> String {
         let sign = match self.change {
             ChangeKind::Added => "+",
@@ -136,17 +139,17 @@ impl FileChange {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeKind {
-    /// It was not there.
+    /// The file is new.
     Added,
-    /// It was there, and is another.
+    /// The file existed before and differs now.
     #[default]
     Changed,
-    /// It is gone.
+    /// The file was deleted.
     Deleted,
 }
 
 impl ChangeKind {
-    /// Its word in JSON.
+    /// Returns the name of the kind in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "added",
@@ -156,21 +159,21 @@ impl ChangeKind {
     }
 }
 
-/// A file that a check wanted to see.
+/// A file that a check reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileSeen {
-    /// Its path from the folder.
+    /// The path in the workspace.
     pub path: String,
-    /// Its text; absent if there is none, or if it cannot be read.
+    /// The text; absent if the file does not exist or cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Why it cannot be read, in words. A file that is not there can be read: it has no text.
+    /// The reason why the file cannot be read; absent for a missing file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// A command that ran after the agent, in a fresh copy with the changes of the agent.
+/// A command that ran after the agent, in a fresh copy with the agent's changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandRan {
@@ -179,25 +182,25 @@ pub struct CommandRan {
     /// The time limit in milliseconds, if the check sets one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// Its exit code; absent if it did not come to its end.
+    /// The exit code; absent if the command did not finish.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// Its stdout, or the last part of it.
+    /// The stdout, or its last part.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stdout: String,
-    /// Its stderr, or the last part of it.
+    /// The stderr, or its last part.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr: String,
     /// The duration in milliseconds.
     #[serde(default)]
     pub duration_ms: f64,
-    /// Why it did not come to its end, in words.
+    /// The reason why the command did not finish.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
 impl CommandRan {
-    /// True if this is what came of it when that was gathered: the same command under the same conditions.
+    /// Returns true if this is the result of the workspace query: same command, same time limit.
     pub fn answers(&self, gathered: &Gather) -> bool {
         matches!(gathered, Gather::Command { run, timeout } if self.is_run(run, *timeout))
     }
@@ -208,8 +211,7 @@ impl CommandRan {
 }
 
 impl TestsRan {
-    /// True if this is what came of it when that was gathered: the same tests, reported in the same way to the same
-    /// place.
+    /// Returns true if this is the result of the workspace query: same tests, same format, same report file.
     pub fn answers(&self, gathered: &Gather) -> bool {
         let Gather::Tests { run, format, report, timeout, .. } = gathered else { return false };
         self.command.is_run(run, *timeout)
@@ -218,18 +220,18 @@ impl TestsRan {
     }
 }
 
-/// A time as evidence has it, in whole milliseconds.
+/// Converts a duration to whole milliseconds, as evidence stores it.
 pub fn in_ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Workspace {
-    /// The change of a file; `None` if it is as it was.
+    /// Returns the change of a file; `None` if it is unchanged.
     pub fn change(&self, path: &str) -> Option<&FileChange> {
         self.changes.iter().find(|it| it.path == path)
     }
 
-    /// True if the text or diff of a file is missing because there was too much of it.
+    /// Returns true if the text or diff of a file was omitted because it is too large.
     pub fn is_cut(&self) -> bool {
         self.changes.iter().any(|it| it.cut)
     }
@@ -251,7 +253,7 @@ mod tests {
         let text = || Some("SECRET\n".to_owned());
         for (change, binary) in [
             (ChangeKind::Added, false),
-            // In the place of a link, and of a binary file.
+            // The text file replaces a link, or a binary file.
             (ChangeKind::Changed, false),
             (ChangeKind::Changed, true),
         ] {
@@ -266,7 +268,7 @@ mod tests {
         for change in [
             FileChange { binary: true, ..FileChange::default() },
             FileChange { change: ChangeKind::Added, binary: true, ..FileChange::default() },
-            // A pipe.
+            // A named pipe.
             FileChange { change: ChangeKind::Added, ..FileChange::default() },
             FileChange { cut: true, ..FileChange::default() },
         ] {

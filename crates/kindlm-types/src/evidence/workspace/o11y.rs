@@ -1,4 +1,4 @@
-//! The actions of an agent in numbers and lists, for tests that score it.
+//! A summary of an agent's actions, for tests that score the agent.
 
 use std::collections::BTreeMap;
 
@@ -7,35 +7,36 @@ use serde_json::Value;
 
 use crate::{Action, ActionState, ActionStatus, Execution, Facts, ToolKind, Usage};
 
-/// The actions of an agent in numbers and lists. Tests that score an agent find it in `__kindlm__/results.json`.
+/// A summary of an agent's actions. Tests that score an agent read it from `__kindlm__/results.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct O11y {
     /// The number of the agent's messages.
     pub total_turns: usize,
-    /// The number of calls of each tool, by the word for its kind or, if it has none, by its own name.
+    /// The number of calls by tool. The key is the name of the tool's kind, or the tool's own name if its kind is
+    /// unknown.
     pub tool_calls: BTreeMap<String, usize>,
     /// The number of tool calls.
     pub total_tool_calls: usize,
-    /// Paths of files that tools read, each once.
+    /// The paths of the files that tools read, without duplicates.
     pub files_read: Vec<String>,
-    /// Paths of files that tools wrote or edited, each once.
+    /// The paths of the files that tools wrote or edited, without duplicates.
     pub files_modified: Vec<String>,
-    /// Commands that tools ran, in order.
+    /// The commands that tools ran, in order.
     pub shell_commands: Vec<ShellRun>,
-    /// Pages that tools fetched, in order.
+    /// The pages that tools fetched, in order.
     pub web_fetches: Vec<Fetched>,
     /// The errors inside the agent.
     pub errors: Vec<String>,
-    /// The number of times that it emitted its thoughts.
+    /// The number of times that the agent emitted its reasoning.
     pub thinking_blocks: usize,
-    /// The number of times that it shortened its memory.
+    /// The number of times that the agent compacted its conversation history.
     pub compactions: usize,
-    /// The duration of its work, in milliseconds.
+    /// The duration of the agent's work, in milliseconds.
     pub duration_ms: f64,
-    /// Tokens it used, as far as they are recorded.
+    /// The tokens that the agent used, as far as they are recorded.
     pub usage: Usage,
-    /// The cost of its tokens in US dollars; absent if that is not known.
+    /// The cost of the tokens in US dollars; absent if it is not known.
     #[serde(rename = "estimatedCostUSD", skip_serializing_if = "Option::is_none")]
     pub estimated_cost_usd: Option<f64>,
 }
@@ -46,10 +47,10 @@ pub struct O11y {
 pub struct ShellRun {
     /// The command line.
     pub command: String,
-    /// Its exit code, if the tool's answer has it.
+    /// The exit code, if the tool's output has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
-    /// True if it succeeded; absent if its end is unknown.
+    /// True if the command succeeded; absent if its result is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub success: Option<bool>,
 }
@@ -58,18 +59,18 @@ pub struct ShellRun {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fetched {
-    /// Its address.
+    /// The URL.
     pub url: String,
-    /// The HTTP status, if the tool's answer has it.
+    /// The HTTP status, if the tool's output has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<i64>,
-    /// True if it came; absent if that is unknown.
+    /// True if the page was fetched; absent if the result is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub success: Option<bool>,
 }
 
 impl O11y {
-    /// Reads the events of an execution.
+    /// Summarizes the events of an execution.
     pub fn of(execution: &Execution) -> Self {
         let events = execution.events();
         let facts = Facts::of(&events);
@@ -97,7 +98,7 @@ impl O11y {
         };
         *self.tool_calls.entry(word.to_owned()).or_default() += 1;
         match action.kind {
-            // A failed or rejected call has not read or written its file.
+            // A failed or rejected call did not read or write its file.
             ToolKind::FileRead | ToolKind::FileWrite | ToolKind::FileEdit
                 if ended_well(action) == Some(false) => {}
             ToolKind::FileRead => note(&mut self.files_read, path(action.input)),
@@ -118,7 +119,7 @@ impl O11y {
 }
 
 impl ShellRun {
-    /// The command of a call of a shell, and how it ended.
+    /// Returns the command of a shell tool call, with its result.
     pub fn of(action: &Action<'_>) -> Self {
         Self {
             command: command(action.input),
@@ -142,13 +143,13 @@ fn note(list: &mut Vec<String>, path: Option<String>) {
     }
 }
 
-/// The path among a tool's arguments, by the names that agents have for it.
+/// Returns the path from a tool's arguments. Agents use different names for it.
 fn path(input: &Value) -> Option<String> {
     let names = ["file_path", "filePath", "path", "absolute_path", "notebook_path", "filename"];
     text_at(input, &names)
 }
 
-/// A command line, or the words of one.
+/// Returns the command line from a tool's arguments; a list of words is joined.
 fn command(input: &Value) -> String {
     let Some(value) = ["command", "cmd", "script"].iter().find_map(|key| input.get(key)) else {
         return input.as_str().unwrap_or_default().to_owned();

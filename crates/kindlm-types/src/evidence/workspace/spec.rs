@@ -1,34 +1,34 @@
-//! The definition of a workspace, and its workspace queries.
+//! The definition of a workspace, and workspace queries.
 
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A folder of its own for each execution, and how it comes about.
+/// The definition of a workspace. Each execution gets a folder of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct WorkspaceSpec {
-    /// The folder that it starts as, relative to the suite.
+    /// The folder that the workspace is copied from, relative to the suite.
     pub from: String,
     /// The isolation of the agent.
     pub isolation: Isolation,
-    /// A command that runs once in the start, before any agent. Its results belong to the start.
+    /// A command that prepares the workspace once, before any agent starts.
     pub setup: Option<String>,
-    /// Files that are put in when the agent has finished.
+    /// Files that are added after the agent has finished.
     pub hidden: Vec<HiddenFiles>,
     /// Globs of paths whose changes are not reported.
     pub ignore: Vec<String>,
-    /// The most that may be in it afterwards, in bytes.
+    /// The maximum total size of the files after the agent has finished, in bytes.
     pub max_bytes: u64,
-    /// The most files that may be in it afterwards.
+    /// The maximum number of files after the agent has finished.
     pub max_files: u64,
-    /// The most bytes of texts and diffs of changed files that are stored as evidence.
+    /// The maximum size of the stored texts and diffs of changed files, in bytes.
     pub max_diff_bytes: u64,
-    /// For worktrees: the reference that is checked out; `HEAD` if absent.
+    /// The git reference to check out, for worktrees; `HEAD` if absent.
     pub reference: Option<String>,
-    /// True if the agent reaches the network, where the isolation can keep it from that.
+    /// True if the agent may use the network. Only some isolations can prevent it.
     pub network: bool,
-    /// For containers: which one.
+    /// The container, for the `container` isolation.
     pub container: Option<Container>,
 }
 
@@ -36,19 +36,19 @@ pub struct WorkspaceSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {
-    /// A copy of the folder, in which the agent starts. Nothing keeps it from leaving.
+    /// A copy of the folder, in which the agent starts. The agent can still access other folders.
     #[default]
     Copy,
-    /// A checkout in a repository of its own, so that git works in it. Nothing keeps the agent from leaving.
+    /// A checkout in a git repository of its own, so that git commands work. The agent can still access other folders.
     Worktree,
-    /// A copy, and `bwrap` around the agent: everything else is read-only.
+    /// A copy, with the agent in a `bwrap` sandbox: all other folders are read-only.
     Bubblewrap,
-    /// A copy, and a container of Docker or Podman around the agent: there is nothing else.
+    /// A copy, with the agent in a container of Docker or Podman: other folders are not accessible.
     Container,
 }
 
 impl Isolation {
-    /// Its word in JSON.
+    /// Returns the name of the isolation in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Copy => "copy",
@@ -62,20 +62,20 @@ impl Isolation {
 /// Files of the suite that the agent must not see.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HiddenFiles {
-    /// A file or folder, relative to the suite.
+    /// The source file or folder, relative to the suite.
     pub from: String,
-    /// Its path in the workspace.
+    /// The target path in the workspace.
     pub to: String,
 }
 
-/// A container around the agent.
+/// A container in which the agent runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Container {
     /// The image.
     pub image: String,
-    /// The container engine; the one that is installed if absent.
+    /// The container engine; the installed one if absent.
     pub engine: Option<ContainerEngine>,
-    /// Names of environment variables that the agent gets.
+    /// The names of environment variables that are passed to the agent.
     pub env: Vec<String>,
 }
 
@@ -90,7 +90,7 @@ pub enum ContainerEngine {
 }
 
 impl ContainerEngine {
-    /// Its program.
+    /// Returns the name of the engine's program.
     pub fn program(self) -> &'static str {
         match self {
             Self::Docker => "docker",
@@ -99,15 +99,15 @@ impl ContainerEngine {
     }
 }
 
-/// A workspace query: it is made when the agent has finished, and its result is stored as evidence.
+/// A workspace query, which runs when the agent has finished. Its result is stored as evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Gather {
-    /// The text of a file, before anything hidden is put in.
+    /// The text of a file, before hidden files are added.
     File {
-        /// Its path from the workspace.
+        /// The path in the workspace.
         path: String,
     },
-    /// A command in a fresh copy: the start with the agent's changes and the hidden files.
+    /// A command in a fresh copy: the initial state, the agent's changes and the hidden files.
     Command {
         /// The command line, for `sh -c`.
         run: String,
@@ -120,11 +120,11 @@ pub enum Gather {
         run: String,
         /// The format of the report.
         format: TestFormat,
-        /// The file that they write the report to; stdout if absent.
+        /// The report file that the tests write; stdout if absent.
         report: Option<String>,
         /// The time limit; that of the agent if absent.
         timeout: Option<Duration>,
-        /// Globs of paths that are as in the start, whatever the agent did to them.
+        /// Globs of paths that are restored to the initial state before the tests run.
         protect: Vec<String>,
     },
 }
@@ -136,11 +136,11 @@ pub enum TestFormat {
     /// `vitest --reporter=json`, `jest --json`.
     #[default]
     Vitest,
-    /// JUnit's XML, as most runners can write it.
+    /// JUnit XML, which most test runners can write.
     Junit,
     /// The Test Anything Protocol: `node --test --test-reporter=tap`, `prove`, `bats`.
     Tap,
-    /// `cargo nextest run --message-format libtest-json`, or JUnit's XML as its `junit` setting writes it.
+    /// `cargo nextest run --message-format libtest-json`, or JUnit XML as written by its `junit` setting.
     CargoNextest,
     /// The output of `cargo test`.
     CargoTest,
@@ -151,7 +151,7 @@ pub enum TestFormat {
 }
 
 impl TestFormat {
-    /// The file to which the runner writes its report by default; `None` if that is stdout.
+    /// Returns the file to which the runner writes its report by default; `None` for stdout.
     pub fn default_report(self) -> Option<&'static str> {
         match self {
             Self::PytestJson => Some(".report.json"),
@@ -164,7 +164,7 @@ impl TestFormat {
         }
     }
 
-    /// Its word in JSON.
+    /// Returns the name of the format in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Vitest => "vitest",

@@ -1,56 +1,57 @@
-//! The results of tests of an agent's work.
+//! The results of test runs that score an agent's work.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{CommandRan, TestFormat};
 
-/// One run of tests.
+/// One test run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TestsRan {
-    /// The command that ran them.
+    /// The command that ran the tests.
     pub command: CommandRan,
     /// The format of the report.
     #[serde(default)]
     pub format: TestFormat,
-    /// The file of the report, if it was not stdout.
+    /// The report file; absent if the report was on stdout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<String>,
-    /// Every single test, in the order of the report.
+    /// The single tests, in the order of the report.
     #[serde(default)]
     pub tests: Vec<TestRan>,
-    /// Why the report cannot be relied on, in words: there is none, it cannot be read, it names no test, or the exit code
-    /// says something else.
+    /// The reason why the report is not reliable.
+    ///
+    /// The report is missing or unreadable, names no test, or contradicts the exit code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// One test.
+/// One test of a test run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TestRan {
-    /// Its name, with those of its groups before it: `cart > totals`.
+    /// The test's name, preceded by the names of its groups: `cart > totals`.
     pub name: String,
-    /// How it ended.
+    /// The status of the test.
     pub status: TestStatus,
-    /// Why it failed, in the runner's words.
+    /// The failure message of the test runner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<f64>,
 }
 
-/// How a test ended.
+/// The status of a test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TestStatus {
-    /// It held.
+    /// The test passed.
     Passed,
-    /// It did not hold, or broke off.
+    /// The test failed or was aborted.
     #[default]
     Failed,
-    /// It was left out.
+    /// The test was skipped.
     Skipped,
 }

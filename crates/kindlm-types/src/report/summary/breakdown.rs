@@ -1,4 +1,4 @@
-//! The results of each prompt assertion over many outputs: the violated rules, and the cases that violate them.
+//! The totals of each prompt assertion: how often its rule was violated, and in which cases.
 
 use std::collections::BTreeMap;
 
@@ -6,47 +6,47 @@ use serde_json::Value;
 
 use crate::{AssertionResult, RateCount, Verdict};
 
-/// The id of the assertion that judges the rules of a prompt. Each rule has a result of its own.
+/// The id of the assertion that judges the rules of a prompt. Each rule has its own result.
 pub const PROMPT_ASSERTION: &str = "prompt-assertion";
 
-/// The number of failing cases of a prompt assertion that are named; the others are counted.
+/// The maximum number of failing cases that are named for each prompt assertion. The others are only counted.
 pub const NAMED_FAILURES: usize = 20;
 
-/// The longest stored part of an example, in characters.
+/// The maximum length of a stored example, in characters.
 const EXAMPLE: usize = 500;
 
-/// The results of one prompt assertion.
+/// The totals of one prompt assertion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssertionSummary {
     /// The assertion's id.
     pub id: String,
-    /// The number of times that the rule held, of the times that it was judged: passed or failed.
+    /// The number of passes, out of passes and failures.
     pub kept: RateCount,
-    /// The number of times that the judge gave no verdict.
+    /// The number of results without a verdict of the judge.
     pub errored: u64,
-    /// The number of times that the rule did not apply.
+    /// The number of results in which the rule did not apply.
     pub skipped: u64,
-    /// The first cases that broke the rule, in the order of the plan; at most [`NAMED_FAILURES`].
+    /// The first cases that violated the rule, in the order of the plan; at most [`NAMED_FAILURES`].
     pub failing: Vec<FailingCase>,
     /// The number of cases that violated the rule.
     pub failing_cases: u64,
-    /// Why the first of them broke it, in the judge's words; or, if none did, why there was no verdict.
+    /// The judge's reason for the first violation; without violations, the reason for the first missing verdict.
     pub example: Option<String>,
 }
 
 impl AssertionSummary {
-    /// The number of cases that violated the rule and are not named.
+    /// Returns the number of violating cases that are not named.
     pub fn unnamed(&self) -> u64 {
         self.failing_cases.saturating_sub(self.failing.len() as u64)
     }
 
-    /// True if the rule held wherever it was judged, and was judged wherever it applies.
+    /// Returns true if the rule was never violated and no verdict is missing.
     pub fn held(&self) -> bool {
         self.kept.count == self.kept.total && self.errored == 0
     }
 }
 
-/// A case in which a rule was broken.
+/// A case that violates a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailingCase {
     /// The test case's name.
@@ -55,9 +55,9 @@ pub struct FailingCase {
     pub model: String,
 }
 
-/// Adds up prompt assertions by their ids while cases finish, in any order.
+/// Counts the results of prompt assertions by id while cases finish, in any order.
 ///
-/// The size depends on how many assertions there are, not on how many cases.
+/// Its size depends on the number of assertions, not on the number of cases.
 #[derive(Clone, Debug, Default)]
 pub struct Breakdown {
     entries: BTreeMap<String, Entry>,
@@ -67,27 +67,27 @@ pub struct Breakdown {
 
 #[derive(Clone, Debug, Default)]
 struct Entry {
-    /// The first place of the assertion: the position of the case, and the place within the case.
+    /// The first appearance: the position of the case in the plan, and the index within the case.
     first: (usize, usize),
     kept: RateCount,
     errored: u64,
     skipped: u64,
-    /// By position: the first [`NAMED_FAILURES`], whatever finished first.
+    /// The first [`NAMED_FAILURES`] cases by position, independent of the order in which they finish.
     failing: BTreeMap<usize, FailingCase>,
     failing_cases: u64,
-    /// The case that was counted as failing last.
+    /// The position of the case that was last counted as failing.
     latest: Option<usize>,
     failure: Option<(usize, String)>,
     obstacle: Option<(usize, String)>,
 }
 
 impl Breakdown {
-    /// Keeps at most this many assertions apart: those that come first. For ids that come from judges and not from the suite.
+    /// Limits the number of counted ids to the first `most`, because judges can invent ids.
     pub fn with_limit(most: usize) -> Self {
         Self { most: Some(most), ..Self::default() }
     }
 
-    /// Adds what was found in the case at a position, over all its repeats, once.
+    /// Adds the results of all repeats of the case at a position. Must be called once for each case.
     pub fn observe<'a>(
         &mut self,
         position: usize,
@@ -111,12 +111,12 @@ impl Breakdown {
         }
     }
 
-    /// The number of results of assertions beyond the limit.
+    /// Returns the number of results that were omitted because their ids exceed the limit.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// Every assertion, in the order in which the plan has them.
+    /// Returns the totals of all assertions, in the order of the plan.
     pub fn summaries(&self) -> Vec<AssertionSummary> {
         let mut entries: Vec<(&String, &Entry)> = self.entries.iter().collect();
         entries.sort_by_key(|(_, it)| it.first);
@@ -124,17 +124,17 @@ impl Breakdown {
     }
 }
 
-/// The results of prompt assertions, those in sets as well, each with its id.
+/// Collects the results of prompt assertions with their ids, including those inside sets.
 fn collect<'a>(result: &'a AssertionResult, rules: &mut Vec<(&'a str, &'a AssertionResult)>) {
     result.parts().iter().for_each(|it| collect(it, rules));
-    // A judge's verdict on an id that was not asked about is no result of a rule.
+    // Skip verdicts on ids that the judge was not asked about.
     let is_unknown = result.metadata.get("unknown") == Some(&Value::Bool(true));
     if result.assertion == PROMPT_ASSERTION && !is_unknown {
         rules.push((prompt_assertion_id(result), result));
     }
 }
 
-/// The id of a prompt assertion's result. The label may be the user's.
+/// Returns the id of a prompt assertion's result. The label may be defined by the user.
 pub fn prompt_assertion_id(result: &AssertionResult) -> &str {
     result.metadata.get("id").and_then(Value::as_str).unwrap_or(&result.label)
 }
@@ -160,7 +160,7 @@ impl Entry {
         }
     }
 
-    /// Names the case, once for all its repeats; they come together.
+    /// Counts the case as failing, once for all its repeats, which are added consecutively.
     fn fail(&mut self, position: usize, case: &str, model: &str) {
         if self.latest.replace(position) == Some(position) {
             return;
@@ -189,7 +189,7 @@ impl Entry {
     }
 }
 
-/// Keeps the words of the case that the plan has first.
+/// Keeps the text of the case that comes first in the plan.
 fn keep_first(kept: &mut Option<(usize, String)>, position: usize, words: &str) {
     if kept.as_ref().is_none_or(|(at, _)| position < *at) {
         let mut shown: String = words.chars().take(EXAMPLE).collect();
@@ -250,7 +250,7 @@ mod tests {
         let skipped = AssertionResult::skipped(PROMPT_ASSERTION, "c", "does not apply");
         let first = [labelled.with_metadata("id", "a"), set, unknown, other, skipped];
         breakdown.observe(0, "one", "m", &first);
-        // Two repeats of one case are one failing case.
+        // Two failing repeats of one case are one failing case.
         breakdown.observe(1, "two", "m", &[fail("a", "first"), fail("a", "second"), errored("b")]);
         assert_eq!(
             lines(&breakdown),

@@ -1,71 +1,71 @@
-//! The findings from all repeats of a case.
+//! Findings over all repeats of a case.
 
 use crate::{
     AssertionResult, CaseResult, ExecutionError, ExecutionResult, FinishReason, Mean, NamedScore,
     Outcome, RateCount, Verdict, named_scores, weighted_score,
 };
 
-/// The outcomes of the repeats of a case.
+/// The numbers of repeats of a case by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepeatCounts {
-    /// Everything held.
+    /// The repeats in which all checks held.
     pub passed: u32,
-    /// A soft check is below its threshold.
+    /// The repeats in which a soft check is below its threshold.
     pub scored: u32,
-    /// A gate-severity check failed.
+    /// The repeats in which a gate-severity check failed.
     pub failed: u32,
-    /// Could not be executed or judged.
+    /// The repeats that could not be executed or judged.
     pub errored: u32,
-    /// Not executed, or no check applied.
+    /// The repeats that were not executed, or in which no check applied.
     pub skipped: u32,
 }
 
 impl RepeatCounts {
-    /// Repeats against which nothing speaks.
+    /// Returns the number of passed and scored repeats.
     pub fn held(self) -> u32 {
         self.passed + self.scored
     }
 
-    /// All repeats that were executed, and of which something was checked.
+    /// Returns the number of repeats that were executed and checked.
     pub fn executed(self) -> u32 {
         self.held() + self.failed + self.errored
     }
 }
 
-/// One check that did not hold, over all repeats in which it did not hold in the same way.
+/// A check that failed or is errored, with all repeats in which it did so in the same way.
 #[derive(Clone, Debug)]
 pub struct Finding<'a> {
     /// The result of the check in the first of these repeats.
     pub result: &'a AssertionResult,
     /// The first of these repeats.
     pub execution: &'a ExecutionResult,
-    /// The repeats, each counted from 0.
+    /// The indices of the repeats, from 0.
     pub repeats: Vec<u32>,
 }
 
-/// One reason why executions could not be carried out, over all repeats with that reason.
+/// A reason why executions could not be carried out, with all repeats that have this reason.
 #[derive(Clone, Debug)]
 pub struct ErrorFinding<'a> {
     /// The reason.
     pub error: &'a ExecutionError,
-    /// The repeats, each counted from 0.
+    /// The indices of the repeats, from 0.
     pub repeats: Vec<u32>,
 }
 
 impl ExecutionResult {
-    /// The mean of the scores that the checks gave, weighted by their `weight`; `None` if none has a score or
-    /// all weights are 0.
+    /// Returns the weighted mean of the scores of the checks; `None` without a score or if all weights are 0.
     pub fn score(&self) -> Option<f64> {
         weighted_score(&self.results)
     }
 
-    /// True if it was executed, and no check of it applied.
+    /// Returns true if the execution was carried out, but no check applied.
     pub fn is_unchecked(&self) -> bool {
         self.outcome == Outcome::Skipped && self.error.is_none()
     }
 
-    /// The share of the checks that passed, from 0 to 1. Errored checks are counted and did not pass; skipped ones
-    /// are left out. `None` if no check applies, or the execution broke off.
+    /// Returns the share of checks that passed, from 0 to 1; `None` if no check applies or the execution was aborted.
+    ///
+    /// Errored checks count as not passed; skipped ones are not counted.
     pub fn passed_share(&self) -> Option<f64> {
         let counted = |it: &&AssertionResult| !matches!(it.verdict, Verdict::Skipped { .. });
         let checks = || self.results.iter().filter(|it| it.is_check());
@@ -74,15 +74,14 @@ impl ExecutionResult {
         RateCount { count, total }.rate()
     }
 
-    /// The mean of each named score, weighted likewise, in order of first appearance; `weight` is the sum of the
-    /// weights.
+    /// Returns the weighted mean of each named score, in order of first appearance. `weight` is the sum of the weights.
     pub fn named_scores(&self) -> Vec<NamedScore> {
         named_scores(&self.results)
     }
 }
 
 impl CaseResult {
-    /// The outcomes of the repeats.
+    /// Returns the numbers of repeats by outcome.
     pub fn repeat_counts(&self) -> RepeatCounts {
         let mut counts = RepeatCounts::default();
         for execution in &self.executions {
@@ -97,7 +96,7 @@ impl CaseResult {
         counts
     }
 
-    /// The mean over the repeats of the share of checks that passed; `None` if nothing was checked.
+    /// Returns the mean of the share of passed checks over the repeats; `None` if nothing was checked.
     pub fn passed_share(&self) -> Option<f64> {
         let mut mean = Mean::default();
         self.executions
@@ -107,15 +106,15 @@ impl CaseResult {
         mean.value()
     }
 
-    /// True if the same case held in one repeat and failed in another.
+    /// Returns true if the case held in one repeat and failed in another.
     pub fn is_flaky(&self) -> bool {
         let counts = self.repeat_counts();
         counts.held() > 0 && counts.failed > 0
     }
 
-    /// The checks that failed or could not be judged, in order of first appearance.
+    /// Returns the checks that failed or could not be judged, in order of first appearance.
     ///
-    /// Repeats in which the same check of the same turn gave the same code are one finding.
+    /// Repeats in which the same check of the same turn gave the same code form one finding.
     pub fn findings(&self) -> Vec<Finding<'_>> {
         let mut findings: Vec<Finding<'_>> = Vec::new();
         for execution in &self.executions {
@@ -131,7 +130,7 @@ impl CaseResult {
         findings
     }
 
-    /// The checks that did not apply in any repeat, each once, in order of first appearance.
+    /// Returns the checks that were skipped in a repeat, each once, in order of first appearance.
     pub fn not_applied(&self) -> Vec<&AssertionResult> {
         let mut found: Vec<&AssertionResult> = Vec::new();
         let results = self.executions.iter().flat_map(|it| &it.results);
@@ -143,13 +142,13 @@ impl CaseResult {
         found
     }
 
-    /// True if it was executed, and no check of it applied.
+    /// Returns true if the case was executed, but no check applied.
     pub fn is_unchecked(&self) -> bool {
         self.outcome == Outcome::Skipped
             && self.executions.iter().any(ExecutionResult::is_unchecked)
     }
 
-    /// Why a skipped case has no result, in words: it was not run, or no check applied.
+    /// Returns the reason why a skipped case has no result: it was not run, or no check applied.
     pub fn why_skipped(&self) -> String {
         let because = |what: &str, why: Option<String>| match why.filter(|it| !it.is_empty()) {
             Some(why) => format!("{what}: {why}"),
@@ -165,8 +164,9 @@ impl CaseResult {
         because("not run", self.errors().first().map(|it| it.error.message()))
     }
 
-    /// The first repeat whose answer was refused, filtered or cut short. A check that held there may have held only
-    /// because the answer is short.
+    /// Returns the first repeat whose answer was refused, filtered or cut off.
+    ///
+    /// Its checks may have passed only because the answer is short.
     pub fn curtailed(&self) -> Option<&ExecutionResult> {
         self.executions.iter().find(|it| {
             it.execution.truncated
@@ -179,7 +179,7 @@ impl CaseResult {
         })
     }
 
-    /// Why executions could not be carried out, in order of first appearance.
+    /// Returns the reasons why executions could not be carried out, in order of first appearance.
     pub fn errors(&self) -> Vec<ErrorFinding<'_>> {
         let mut findings: Vec<ErrorFinding<'_>> = Vec::new();
         for execution in &self.executions {
@@ -193,20 +193,20 @@ impl CaseResult {
         findings
     }
 
-    /// The first repeat that explains the outcome: the first that did not hold or has a soft finding.
+    /// Returns the repeat that best explains the outcome: the first that did not pass.
     pub fn telling_execution(&self) -> Option<&ExecutionResult> {
         let mut candidates = self.executions.iter().filter(|it| it.outcome != Outcome::Passed);
         let first = candidates.next();
-        // A repeat with findings explains more than one that was never answered.
+        // Prefer a repeat with findings over one that could not be executed.
         std::iter::once(first).flatten().chain(candidates).find(|it| it.error.is_none()).or(first)
     }
 
-    /// Time spent waiting for the provider over all repeats, in milliseconds.
+    /// Returns the time spent waiting for the provider over all repeats, in milliseconds.
     pub fn latency_total_ms(&self) -> f64 {
         self.executions.iter().filter_map(|it| it.execution.latency_ms).sum()
     }
 
-    /// The number of repeats that were answered from the response store.
+    /// Returns the number of repeats that were answered from the response store.
     pub fn cached_repeats(&self) -> u32 {
         let cached = self.executions.iter().filter(|it| it.execution.cached).count();
         u32::try_from(cached).unwrap_or(u32::MAX)
@@ -293,7 +293,7 @@ mod tests {
             (vec![pass(), missing("a"), errored(), skipped(), pass()], Some(0.5)),
             (vec![skipped()], None),
             (vec![], None),
-            // The aggregate score is not counted as one more check.
+            // The aggregate score does not count as a check.
             (vec![pass(), missing("a"), AssertionResult::pass(AGGREGATE_SCORE, "all")], Some(0.5)),
         ] {
             assert_eq!(repeat(0, results).passed_share(), expected);

@@ -1,4 +1,4 @@
-//! The summary of a report: the counts, groups and orders that reporters show but never compute themselves.
+//! The summary of a report: totals and groups for reporters, which do not compute them.
 
 mod breakdown;
 mod case;
@@ -15,50 +15,51 @@ use crate::{
     Report,
 };
 
-/// Totals over all cases of a report.
+/// The totals over all cases of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SuiteTotals {
-    /// Cases of which something was checked.
+    /// The number of cases of which something was checked.
     pub cases: u64,
-    /// Cases in which everything held.
+    /// The number of cases in which everything held.
     pub passed: u64,
-    /// Cases in which a soft check is below its threshold.
+    /// The number of cases in which a soft check is below its threshold.
     pub scored: u64,
-    /// Cases in which a gate-severity check failed.
+    /// The number of cases in which a gate-severity check failed.
     pub failed: u64,
-    /// Cases that could not be executed or judged.
+    /// The number of cases that could not be executed or judged.
     pub errored: u64,
-    /// Cases that were not run, or to which no check applied.
+    /// The number of cases that were not run, or to which no check applied.
     pub skipped: u64,
-    /// Executions, repeats included.
+    /// The number of executions, including repeats.
     pub executions: u64,
-    /// Tokens of the models under test.
+    /// The tokens of the models under test.
     pub tokens: u64,
-    /// Money spent on the models under test.
+    /// The money spent on the models under test.
     pub cost: Cost,
-    /// Money spent on judges.
+    /// The money spent on judges.
     pub judge_cost: Cost,
-    /// Input tokens of judges that their providers read from a prompt cache.
+    /// The input tokens of judges that their providers read from a prompt cache.
     pub judge_cached_tokens: u64,
-    /// The mean over the cases of the share of checks that passed (see [`CaseResult::passed_share`]), from 0 to 1;
-    /// `None` where nothing was checked.
+    /// The mean over the cases of the share of checks that passed, from 0 to 1; `None` if nothing was checked.
+    ///
+    /// See [`CaseResult::passed_share`].
     ///
     /// [`CaseResult::passed_share`]: crate::CaseResult::passed_share
     pub average_score: Option<f64>,
 }
 
 impl SuiteTotals {
-    /// Cases that held, out of those of which something was checked.
+    /// Returns the number of cases that held, out of those of which something was checked.
     pub fn held(&self) -> RateCount {
         RateCount { count: self.passed + self.scored, total: self.cases }
     }
 
-    /// True if something was executed, and no check applied to any of it.
+    /// Returns true if executions were carried out, but no check applied to any of them.
     pub fn unchecked(&self) -> bool {
         self.cases == 0 && self.executions > 0
     }
 
-    /// Cases that were run or skipped.
+    /// Returns the number of cases that were run or skipped.
     pub fn listed(&self) -> u64 {
         self.cases + self.skipped
     }
@@ -69,31 +70,31 @@ impl SuiteTotals {
 pub struct ModelTotals {
     /// The model's id in the suite.
     pub model: String,
-    /// The totals of its cases.
+    /// The totals of the model's cases.
     pub totals: SuiteTotals,
-    /// The mean over its cases of their mean latency, in milliseconds; `None` if nothing was measured.
+    /// The mean of the mean latencies of the model's cases, in milliseconds; `None` if nothing was measured.
     pub latency_avg_ms: Option<f64>,
-    /// Time spent waiting for the provider over all its cases and repeats, in milliseconds.
+    /// The time spent waiting for the provider over all cases and repeats, in milliseconds.
     pub latency_total_ms: f64,
-    /// The totals of its named scores, in order of first appearance.
+    /// The totals of the model's named scores, in order of first appearance.
     pub named_scores: Vec<NamedTotal>,
 }
 
 /// The total of one named score over the executions of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedTotal {
-    /// Its name.
+    /// The score's name.
     pub name: String,
-    /// The sum of the scores, each multiplied by the weight with which it counts.
+    /// The sum of the scores, each multiplied by its weight.
     pub sum: f64,
-    /// The sum of these weights; above 0.
+    /// The sum of the weights; above 0.
     pub weight: f64,
     /// The number of executions that have the score.
     pub count: u64,
 }
 
 impl NamedTotal {
-    /// The weighted mean.
+    /// Returns the weighted mean.
     pub fn mean(&self) -> f64 {
         self.sum / self.weight
     }
@@ -108,46 +109,45 @@ pub struct TagTotals {
     pub totals: SuiteTotals,
 }
 
-/// The totals of a report. Its size does not depend on the number of cases.
+/// The totals of a report. Their size does not depend on the number of cases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// Totals over all cases.
+    /// The totals over all cases.
     pub totals: SuiteTotals,
-    /// Checks by rules that passed, of those that were judged.
+    /// The number of deterministic checks that passed, out of those that were judged.
     pub deterministic: RateCount,
-    /// Checks by a model that passed, of those that were judged.
+    /// The number of probabilistic checks that passed, out of those that were judged.
     pub probabilistic: RateCount,
-    /// All models that have results: in the order of the suite, then others such as `command`.
+    /// The totals of all models that have results: first in the order of the suite, then others such as `command`.
     pub models: Vec<ModelTotals>,
     /// The totals by tag, in order of the tags' names.
     pub tags: Vec<TagTotals>,
     /// The totals of the cases without any tag; `None` if there are no such cases.
     pub untagged: Option<SuiteTotals>,
-    /// The counts of each prompt assertion, in order of first appearance.
+    /// The totals of each prompt assertion, in order of first appearance.
     pub assertions: Vec<AssertionSummary>,
-    /// The distinct failure codes of all cases, in order of first appearance; errors of providers included.
+    /// The distinct failure codes of all cases, in order of first appearance, including provider errors.
     pub failure_codes: Vec<FailureCode>,
-    /// The first failure code that a case has.
+    /// The first failure code of a case.
     pub first_code: Option<FailureCode>,
-    /// The distinct kinds of provider errors that executions broke off with, in order of first appearance.
+    /// The distinct kinds of provider errors that aborted executions, in order of first appearance.
     pub provider_error_kinds: Vec<ProviderErrorKind>,
-    /// Executions that were answered from the response store.
+    /// The number of executions that were answered from the response store.
     pub cached_executions: u64,
-    /// Executions whose cost is unknown because no answer reported its tokens.
+    /// The number of executions whose cost is unknown because an answer did not report its tokens.
     pub uncounted_executions: u64,
-    /// Executions that broke off, or were not run.
+    /// The number of executions that were aborted, or were not run.
     pub broken_off: u64,
-    /// Executions that were not run.
+    /// The number of executions that were not run.
     pub not_run: u64,
-    /// Executions that a provider's errors left unanswered or unjudged.
+    /// The number of executions that are unanswered or unjudged because of provider errors.
     pub failed_by_provider: u64,
-    /// The exit status that this report calls for. The gates of a part of a run do not count: they are about the
-    /// whole.
+    /// The exit status of the run. In a shard it does not depend on the gates, because they apply to the whole run.
     pub exit_status: ExitStatus,
 }
 
 impl Summary {
-    /// The number of checks of a class that passed, and of those that were judged.
+    /// Returns the number of checks of a class that passed, out of those that were judged.
     pub fn checks(&self, class: Class) -> RateCount {
         match class {
             Class::Deterministic => self.deterministic,
@@ -157,12 +157,12 @@ impl Summary {
 }
 
 impl<C: CaseSource + ?Sized> Report<C> {
-    /// The totals of the report.
+    /// Returns the totals of the report.
     ///
-    /// A report that holds its cases goes through all of them each time.
+    /// A report that holds its cases in memory computes them on each call.
     pub fn summary(&self) -> Summary {
         let tally = self.cases.tally();
-        // Executions that were not run prove nothing, whatever the gates make of the others.
+        // A run with executions that were not run cannot succeed, even if the gates hold for the others.
         let holds = self.gates_passed() && !tally.was_cut_short();
         let mut status = if holds || self.shard.is_some() {
             ExitStatus::Success
@@ -176,23 +176,23 @@ impl<C: CaseSource + ?Sized> Report<C> {
         tally.summary(&self.models, &self.skipped, status)
     }
 
-    /// Totals over all cases.
+    /// Returns the totals over all cases.
     pub fn totals(&self) -> SuiteTotals {
         self.summary().totals
     }
 
-    /// The exit status that this report calls for. The gates of a part of a run do not count: they are about the
-    /// whole.
+    /// Returns the exit status of the run. In a shard it does not depend on the gates, because they apply to the whole
+    /// run.
     pub fn exit_status(&self) -> ExitStatus {
         self.summary().exit_status
     }
 
-    /// True if every gate held.
+    /// Returns true if every gate held.
     pub fn gates_passed(&self) -> bool {
         self.gates.iter().all(GateResult::passed)
     }
 
-    /// The gates that broke.
+    /// Returns the gates that are violated.
     pub fn broken_gates(&self) -> impl Iterator<Item = &GateResult> {
         self.gates.iter().filter(|gate| !gate.passed())
     }

@@ -1,4 +1,4 @@
-//! Adds up cases while they finish.
+//! Computes totals while cases finish.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,11 +8,11 @@ use crate::{
     ModelInfo, Outcome, ProviderErrorKind, RateCount, SkippedCase,
 };
 
-/// The sums over cases, updated while they finish.
+/// The totals over cases, updated while they finish.
 ///
-/// Cases may be observed in any order, each with its position in the plan: the sums are exact, and what is in order
-/// of first appearance is in the order of the plan. The size does not depend on the number of cases, only on how
-/// many models, tags, failure codes and prompt assertions there are.
+/// Cases may be observed in any order, each with its position in the plan. Sums are exact, and lists in order of first
+/// appearance follow the plan. The size does not depend on the number of cases, only on the numbers of models, tags,
+/// failure codes and prompt assertions.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     all: Totals,
@@ -23,11 +23,11 @@ pub struct Tally {
     untagged: Totals,
     assertions: Breakdown,
     failure_codes: FirstSeen<FailureCode, ()>,
-    /// Without those of executions that broke off.
+    /// The failure codes without those of aborted executions.
     case_codes: FirstSeen<FailureCode, ()>,
     provider_errors: FirstSeen<ProviderErrorKind, ()>,
     cached: u64,
-    /// Executions whose cost is unknown because no answer reported its tokens.
+    /// The number of executions whose cost is unknown because an answer did not report its tokens.
     uncounted: u64,
     broken_off: u64,
     not_run: u64,
@@ -36,14 +36,14 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// The sums over these cases, in the order of the plan.
+    /// Computes the totals over cases that are in the order of the plan.
     pub fn of<'a>(cases: impl IntoIterator<Item = &'a CaseResult>) -> Self {
         let mut tally = Self::default();
         cases.into_iter().enumerate().for_each(|(position, case)| tally.observe(position, case));
         tally
     }
 
-    /// Adds the case at a position of the plan, once.
+    /// Adds the case at a position of the plan. Must be called once for each case.
     pub fn observe(&mut self, position: usize, case: &CaseResult) {
         self.all.add(case);
         let RateCount { count, total } = &mut self.deterministic;
@@ -112,12 +112,12 @@ impl Tally {
         }
     }
 
-    /// True if something was not run.
+    /// Returns true if an execution was not run.
     pub(crate) fn was_cut_short(&self) -> bool {
         self.not_run > 0
     }
 
-    /// The exit status that the cases call for, whatever the gates say.
+    /// Returns the exit status of the cases, without the gates.
     pub fn exit_status(&self) -> ExitStatus {
         if self.failed_inside {
             ExitStatus::Internal
@@ -128,7 +128,7 @@ impl Tally {
         }
     }
 
-    /// Everything, together with the test cases that were not run.
+    /// Builds the summary, including the test cases that were not run.
     pub(crate) fn summary(
         &self,
         models: &[ModelInfo],
@@ -167,7 +167,7 @@ impl Tally {
         }
     }
 
-    /// In the order of the suite, then the models that it does not name, such as `command`.
+    /// Returns the totals by model, in the order of the suite; then other models, such as `command`.
     fn by_model(&self, models: &[ModelInfo]) -> Vec<ModelTotals> {
         let mut seen = HashSet::new();
         let known = models.iter().filter_map(|it| self.models.get(it.id.as_str()));
@@ -193,7 +193,7 @@ struct OfModel {
     named: FirstSeen<String, Named>,
 }
 
-/// One named score, added up.
+/// The running totals of one named score.
 #[derive(Clone, Debug, Default)]
 struct Named {
     sum: ExactSum,
@@ -208,7 +208,7 @@ impl Named {
     }
 }
 
-/// [`SuiteTotals`] of which money and scores are not rounded yet.
+/// Running [`SuiteTotals`], in which costs and scores are not rounded yet.
 #[derive(Clone, Debug, Default)]
 struct Totals {
     counts: SuiteTotals,
@@ -256,10 +256,10 @@ impl Totals {
     }
 }
 
-/// A place in the results: the position of the case in the plan, and the place within the case.
+/// A position in the results: the position of the case in the plan, and the index within the case.
 type Place = (usize, usize);
 
-/// A few distinct things, each with what belongs to it, in the order in which the plan has them.
+/// A small map whose entries are sorted by their first appearance in the plan.
 #[derive(Clone, Debug)]
 struct FirstSeen<K, V>(Vec<(Place, K, V)>);
 
@@ -270,7 +270,7 @@ impl<K, V> Default for FirstSeen<K, V> {
 }
 
 impl<K: Eq, V: Default> FirstSeen<K, V> {
-    /// The entry of `key`, which now also occurs at `place`.
+    /// Returns the entry of `key`, and records that `key` also appears at `place`.
     fn entry<Q>(&mut self, place: Place, key: &Q) -> &mut V
     where
         Q: Eq + ToOwned<Owned = K> + ?Sized,
