@@ -1,7 +1,7 @@
-//! The input and output of `kindlm evaluate`: one record of an agent's messages and actions, one evaluation of it.
+//! The input and output of `kindlm evaluate`: records of agents, and their evaluations.
 //!
-//! Keys are in `snake_case`, as in the logs such records come from. Every field of a [`Record`] is optional, and
-//! unknown keys are stored in [`Record::extra`].
+//! Keys are in `snake_case`, as in common agent logs. All fields of a [`Record`] are optional, and unknown keys are
+//! stored in [`Record::extra`].
 
 use std::collections::BTreeMap;
 
@@ -11,87 +11,90 @@ use serde_json::{Map, Value};
 
 use kindlm_types::{AssertionResult, FailureCode, Outcome, Score, Severity, Verdict};
 
-/// The evidence of an agent, and the checks.
+/// The evidence of one execution of an agent, with the checks for it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Record {
-    /// Comes back in the evaluation; normally a text or a number.
+    /// The record's id, which is copied to the evaluation; normally a string or a number.
     #[serde(deserialize_with = "kindlm_types::present", skip_serializing_if = "Option::is_none")]
     pub id: Option<Value>,
-    /// The input of the agent: a text, or any JSON value.
+    /// The input of the agent: a string, or any JSON value.
     #[serde(deserialize_with = "kindlm_types::present", skip_serializing_if = "Option::is_none")]
     pub agent_input: Option<Value>,
-    /// The output of the agent: a text, or any JSON value that a provider with structured output returned.
+    /// The output of the agent: a string, or any JSON value that a provider with structured output returned.
     #[serde(deserialize_with = "kindlm_types::present", skip_serializing_if = "Option::is_none")]
     pub agent_output: Option<Value>,
-    /// The whole conversation instead of `agent_input`, `agent_output`, `tool_calls` and `events`: a list of messages as
-    /// OpenAI's or Anthropic's API has them, or an object with `messages`.
+    /// The whole conversation; replaces `agent_input`, `agent_output`, `tool_calls` and `events`.
+    ///
+    /// A list of messages as in the API of OpenAI or Anthropic, or an object with `messages`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transcript: Option<Value>,
-    /// Atomic prompt assertions: each names its criteria, and all of them must be met.
+    /// Atomic prompt assertions. Each one lists criteria that must all be met.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub assertions: Vec<PromptAssertion>,
     /// The tool calls that the agent made, in order.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<RecordedToolCall>,
-    /// The events in order.
+    /// The events, in order.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<kindlm_types::Event>,
-    /// The kinds of evidence that are complete; if absent, those of which the record has something.
+    /// The kinds of evidence that are complete; if absent, those of which the record contains something.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub complete_for: Option<std::collections::BTreeSet<kindlm_types::Channel>>,
-    /// The output to measure drift against.
+    /// The reference output for the `drift` check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
-    /// The variables that the prompt was made with.
+    /// The variables of the prompt.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Map::is_empty")]
     pub vars: Map<String, Value>,
-    /// Tokens that the agent used.
+    /// The tokens that the agent used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<RecordedUsage>,
-    /// The duration of the agent in milliseconds.
+    /// The duration of the agent's work, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<f64>,
     /// The cost of the agent in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// Why the model stopped: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or the provider's word.
+    /// The reason why the model stopped: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or the provider's
+    /// own name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
     /// The natural logarithms of the probabilities of the answer's tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_probs: Option<Vec<f64>>,
-    /// Further data of the source: `guardrails`, `skillCalls`, …
+    /// Other data of the source: `guardrails`, `skillCalls`, …
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
-    /// The provider's own account of its answer, with promptfoo's keys: `cost`, `logProbs`, `finishReason`,
-    /// `guardrails`, `isRefusal`, `metadata`.
+    /// The provider's response with promptfoo's keys: `cost`, `logProbs`, `finishReason`, `guardrails`, `isRefusal`,
+    /// `metadata`.
     #[serde(deserialize_with = "kindlm_types::present", skip_serializing_if = "Option::is_none")]
     pub provider_response: Option<Value>,
     /// The spans of an instrumented agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Box<kindlm_types::Trace>>,
-    /// The changes in the folder in which the agent worked.
+    /// The changes in the agent's workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<Box<kindlm_types::Workspace>>,
-    /// The tools that the model might call, each as `{name, parameters}` or in the form of OpenAI's API.
+    /// The tools offered to the model, each as `{name, parameters}` or in the format of OpenAI's API.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<RecordedTool>,
-    /// An `expect` block as in `kindlm.yaml`.
+    /// The checks: an `expect` block as in `kindlm.yaml`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<Value>,
-    /// The weighted mean score from which the record passes, whichever checks failed that are not required; from 0 to 1.
+    /// The minimum weighted mean score, from 0 to 1. If it is reached, the record passes although checks failed, unless
+    /// a required one did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
-    /// All other keys, untouched.
+    /// All other keys, unchanged.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
-/// One atomic prompt assertion: a behaviour with its criteria, judged by a model.
+/// An atomic prompt assertion: a behaviour with its criteria, judged by a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PromptAssertion {
-    /// Names it in the judge's reply and in the results.
+    /// The assertion's id in the judge's reply and in the results.
     pub id: String,
     /// The instruction that the agent was given.
     #[serde(default)]
@@ -99,10 +102,10 @@ pub struct PromptAssertion {
     /// Questions that must all be answered with yes.
     #[serde(default)]
     pub criteria: Vec<String>,
-    /// The share in the weighted mean score; 1 if absent.
+    /// The weight in the mean score; 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
-    /// When it applies: a script that says `true` or `false`, or values that `vars` must have.
+    /// The condition for the assertion: a script that returns `true` or `false`, or values that `vars` must have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<Value>,
 }
@@ -115,10 +118,10 @@ pub struct RecordedToolCall {
     pub id: Option<String>,
     /// The tool's name.
     pub name: String,
-    /// The arguments; normally an object.
+    /// The arguments, normally an object.
     #[serde(default)]
     pub arguments: Value,
-    /// The answer of the tool.
+    /// The result of the tool.
     #[serde(
         default,
         deserialize_with = "kindlm_types::present",
@@ -129,7 +132,7 @@ pub struct RecordedToolCall {
 
 impl From<RecordedToolCall> for kindlm_types::ToolCall {
     fn from(call: RecordedToolCall) -> Self {
-        // OpenAI's API has the arguments as JSON in a text.
+        // OpenAI's API serializes the arguments as a JSON string.
         let (arguments, malformed_arguments) = match call.arguments {
             Value::String(text) => match serde_json::from_str(&text) {
                 Ok(arguments @ Value::Object(_)) => (arguments, None),
@@ -147,16 +150,16 @@ impl From<RecordedToolCall> for kindlm_types::ToolCall {
     }
 }
 
-/// A tool of a record: as it is, or under `function` as in OpenAI's API.
+/// A tool of a record: `{name, parameters}`, or the same under `function` as in OpenAI's API.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum RecordedTool {
-    /// In the form of OpenAI's API.
+    /// A tool in the format of OpenAI's API.
     Function {
         /// The tool.
         function: kindlm_types::ToolSpec,
     },
-    /// As it is.
+    /// A tool as `{name, parameters}`.
     Plain(kindlm_types::ToolSpec),
 }
 
@@ -173,21 +176,21 @@ impl From<RecordedTool> for kindlm_types::ToolSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RecordedUsage {
-    /// Tokens of the prompt, cached ones included.
+    /// The tokens of the prompt, including cached ones.
     #[serde(
         alias = "inputTokens",
         alias = "prompt_tokens",
         skip_serializing_if = "Option::is_none"
     )]
     pub input_tokens: Option<u64>,
-    /// Tokens of the answer.
+    /// The tokens of the answer.
     #[serde(
         alias = "outputTokens",
         alias = "completion_tokens",
         skip_serializing_if = "Option::is_none"
     )]
     pub output_tokens: Option<u64>,
-    /// All tokens; input plus output if absent.
+    /// The total; input plus output if absent.
     #[serde(alias = "totalTokens", skip_serializing_if = "Option::is_none")]
     pub total_tokens: Option<u64>,
     /// The part of the input tokens that was read from the provider's prompt cache.
@@ -213,18 +216,17 @@ pub struct Evaluation {
         skip_serializing_if = "Option::is_none"
     )]
     pub id: Option<Value>,
-    /// `passed / total`; `null` when no check applied or none could be judged, because nothing was measured.
+    /// The share of passed checks, `passed / total`; `null` if no check could be judged.
     pub score: Option<f64>,
     /// The number of checks that passed.
     pub passed: u64,
     /// The number of checks that failed.
     pub failed: u64,
-    /// The number of checks that apply: passed, failed or errored. Skipped ones are left out.
+    /// The number of checks that passed, failed or are errored, without skipped ones.
     pub total: u64,
     /// The outcome of the record.
     pub outcome: Outcome,
-    /// Where the record has a `threshold`: the mean of the scores of its checks, weighted by their weights, which is
-    /// held against it.
+    /// The weighted mean of the scores of the checks, if the record has a `threshold` to compare it with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weighted_score: Option<f64>,
     /// The weighted mean of each named score.
@@ -232,10 +234,10 @@ pub struct Evaluation {
     pub named_scores: Map<String, Value>,
     /// The result of each check, in the order of the record.
     pub results: Vec<EvaluatedResult>,
-    /// The record's extra keys, where they were asked for.
+    /// The record's extra keys, if they were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Map<String, Value>>,
-    /// Changes when the record does, or what it is judged by; where results are kept to go on from.
+    /// A digest of the record and its checks, for resuming an evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }
@@ -246,79 +248,79 @@ pub struct EvaluatedResult {
     /// The id of a prompt assertion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Passed, or skipped.
+    /// True if the check passed or was skipped.
     pub pass: bool,
-    /// `passed`, `failed`, `errored` or `skipped`.
+    /// The status: `passed`, `failed`, `errored` or `skipped`.
     pub status: super::v1::Status,
     /// The assertion's id.
     #[serde(rename = "type")]
     pub assertion: String,
-    /// Names this very check.
+    /// A label that identifies the check.
     pub label: String,
-    /// The score; `null` if nothing could be measured.
+    /// The score; `null` if nothing was measured.
     pub score: Option<f64>,
-    /// The meaning of a failure.
+    /// The effect of a failure on the outcome.
     pub severity: Severity,
     /// The code of a failed or errored check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_code: Option<FailureCode>,
-    /// The code of the obstacle, where an errored check has a code of its own: that of a provider, for example.
+    /// The underlying error code, if an errored check uses a code of its own: that of a provider, for example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<FailureCode>,
-    /// The expected and the actual value, or the obstacle.
+    /// The expected and the actual value, or the error message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_message: Option<String>,
-    /// The reason in words: the assertion's own, or why a check was skipped.
+    /// The reason for the verdict, or for skipping the check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
-    /// The share of this check in a weighted mean, unless it is 1.
+    /// The weight of the check in the mean score; 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
     /// The named score that this check contributes to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
-    /// Everything else worth keeping; `component_results` are what the check is made of, in this form too, and
-    /// `named_scores` what it gives by name.
+    /// Other data. `component_results` are the results of the check's parts, in this format; `named_scores` are its
+    /// further scores.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
-/// The totals of a stream of records.
+/// The totals of a series of records.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BatchSummary {
-    /// The project of the suite, where there is one.
+    /// The project of the suite, if there is a suite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// The name of the suite, where there is one.
+    /// The name of the suite, if there is a suite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_suite: Option<String>,
-    /// Why judges were not asked to the end: the budget was.
+    /// The reason why judges were no longer asked: the budget is used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
-    /// The numbers.
+    /// The totals.
     pub results: BatchResults,
 }
 
-/// The numbers of a [`BatchSummary`].
+/// The totals in a [`BatchSummary`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BatchResults {
-    /// Records that were checked.
+    /// The number of records that were checked.
     pub total_cases: u64,
-    /// Records that hold: passed or scored.
+    /// The number of records that passed or are scored.
     pub passed_cases: u64,
-    /// Records that failed.
+    /// The number of records that failed.
     pub failed_cases: u64,
-    /// Records that could not be judged.
+    /// The number of records that could not be judged.
     pub errored_cases: u64,
-    /// Records in which nothing was to be checked; not in `total_cases`.
+    /// The number of records without applicable checks; not included in `total_cases`.
     pub skipped_cases: u64,
-    /// Lines that are no records; not in `total_cases`.
+    /// The number of lines that are not valid records; not included in `total_cases`.
     pub malformed_lines: u64,
     /// The mean of the records' scores; `null` if none has one.
     pub average_score: Option<f64>,
-    /// The counts of each prompt assertion, by its id.
+    /// The totals of each prompt assertion, by id.
     pub assertion_breakdown: BTreeMap<String, AssertionBreakdown>,
-    /// Results of prompt assertions beyond those that are told apart.
+    /// The number of results that `assertion_breakdown` omits because it would have too many ids.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub results_left_out: u64,
 }
@@ -328,22 +330,22 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// The counts of one prompt assertion over all records.
+/// The totals of one prompt assertion over all records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AssertionBreakdown {
-    /// The share of its judgements in which it was kept, from 0 to 1; `null` if it was never judged.
+    /// The share of passes among passes and failures, from 0 to 1; `null` if there are none.
     pub pass_rate: Option<f64>,
-    /// The number of judgements: passed or failed.
+    /// The number of passes and failures.
     pub n: u64,
-    /// The number of times without a verdict of the judge.
+    /// The number of results without a verdict of the judge.
     pub errored: u64,
-    /// The number of times that it did not apply.
+    /// The number of records in which the assertion did not apply.
     pub skipped: u64,
-    /// The ids, or lines, of the first records that broke it.
+    /// The ids, or line numbers, of the first records that violated the assertion.
     pub failing: Vec<String>,
-    /// The number of further records that broke it.
+    /// The number of further records that violated the assertion.
     pub more_failing: u64,
-    /// Why the first of them broke it, in the judge's words; or, if none did, why there was no verdict.
+    /// The judge's reason for the first violation; without violations, the reason for the first missing verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub example: Option<String>,
 }
@@ -362,19 +364,19 @@ impl From<kindlm_types::AssertionSummary> for AssertionBreakdown {
     }
 }
 
-/// The result for a line that could not be evaluated.
+/// The output for a line that could not be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LineError {
-    /// The record's id, if that much of the line could be read.
+    /// The record's id, if it could be parsed.
     #[serde(
         default,
         deserialize_with = "kindlm_types::present",
         skip_serializing_if = "Option::is_none"
     )]
     pub id: Option<Value>,
-    /// The problem of the line, and what to do.
+    /// The error message, with advice.
     pub error: String,
-    /// Which line, from 1.
+    /// The line number, from 1.
     pub line: u64,
 }
 
@@ -410,7 +412,7 @@ impl From<&AssertionResult> for EvaluatedResult {
     }
 }
 
-/// The metadata, with the components of a result.
+/// Returns the metadata of a result, with its components and named scores.
 fn metadata(result: &AssertionResult) -> Map<String, Value> {
     let mut metadata = result.metadata.clone();
     if !result.components.is_empty() {
@@ -426,12 +428,14 @@ fn metadata(result: &AssertionResult) -> Map<String, Value> {
 }
 
 impl Evaluation {
-    /// Adds up the results of the checks of one record.
+    /// Summarizes the results of the checks of one record.
     ///
-    /// The score is `passed / total`; errored checks are in `total`, skipped ones are not. If every check is errored,
-    /// there is no score. An errored check makes the outcome `errored`. With a `threshold` a record passes if the weighted mean of its scores reaches
-    /// it, whichever checks failed, unless one of them is required (`fails_required`). Without any result nothing was
-    /// checked, and the outcome is `skipped`.
+    /// The score is `passed / total`. `total` includes errored checks, but no skipped ones. There is no score if no
+    /// check passed or failed.
+    ///
+    /// An errored check makes the outcome `errored`. With a `threshold`, a record passes if its weighted mean score
+    /// reaches it, unless a required check failed (`fails_required`). Without results nothing was checked, and the
+    /// outcome is `skipped`.
     #[expect(clippy::cast_precision_loss, reason = "counts of checks stay far below 2^52")]
     pub fn new(
         id: Option<Value>,

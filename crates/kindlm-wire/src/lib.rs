@@ -1,8 +1,7 @@
-//! The JSON that leaves and enters the program: versioned, and apart from the types it works with.
+//! The JSON formats that KindLM reads and writes: versioned, and independent of the internal types.
 //!
-//! [`v1`] is the report; [`evaluate`] is what `kindlm evaluate` reads and writes. A field that is not known is
-//! ignored when reading, so that an older KindLM reads what a newer one wrote within the same version; another
-//! `schemaVersion` is refused.
+//! [`v1`] is the report; [`evaluate`] is the input and output of `kindlm evaluate`. Unknown fields are ignored, so an
+//! older KindLM can read a report of a newer one with the same version. Any other `schemaVersion` is rejected.
 
 pub mod evaluate;
 mod read;
@@ -14,18 +13,18 @@ use serde_json::Value;
 use kindlm_types::Report;
 pub use read::{OnCase, parse_case, read_report};
 
-/// Why a JSON report could not be read.
+/// The reason why a JSON report could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
-    /// It is not JSON, or not of the form that its version promises.
+    /// The data is not JSON, or does not match the format of its version.
     #[error("not a KindLM report: {0}")]
     Json(#[from] serde_json::Error),
-    /// It does not say which version it has.
+    /// The report has no `schemaVersion`.
     #[error(
         "the report has no `schemaVersion`: give a file that `--reporter json` or `kindlm test` wrote"
     )]
     NoVersion,
-    /// It has a version that this program does not support.
+    /// The report has an unsupported `schemaVersion`.
     #[error(
         "the report has `schemaVersion` {found}, and this KindLM reads {}: use the KindLM that wrote it, or a newer one",
         v1::VERSION
@@ -34,24 +33,24 @@ pub enum WireError {
         /// The value found, as JSON.
         found: String,
     },
-    /// Two of its fields contradict each other, or one has an impossible value.
+    /// Fields of the report contradict each other, or have an impossible value.
     #[error("the report's {place}: {message}")]
     Invalid {
-        /// The part, in words.
+        /// A description of the part of the report.
         place: String,
         /// The problem.
         message: String,
     },
 }
 
-/// Reads a report of any known version.
+/// Parses a report of any supported version.
 pub fn parse_report(json: &[u8]) -> Result<Report, WireError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Version {
         schema_version: Option<Value>,
     }
-    // The version comes first: a later version may look quite different, and the error should say so.
+    // Check the version first: a later version may have another format, and the error must say so.
     let Version { schema_version } = serde_json::from_slice(json)?;
     match schema_version {
         None => Err(WireError::NoVersion),
@@ -60,7 +59,7 @@ pub fn parse_report(json: &[u8]) -> Result<Report, WireError> {
     }
 }
 
-/// For lists and maps of user input in which `null` means "none".
+/// Deserializes a list or map of user input in which `null` means empty.
 fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,

@@ -1,4 +1,4 @@
-//! Reads a report of any size, one case after the other.
+//! Reads reports of any size, one case at a time.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -12,13 +12,13 @@ use serde_json::{Map, Value};
 use super::{WireError, v1};
 use kindlm_types::{CaseResult, Report};
 
-/// Called for each case of a report as it is read, with the place of its JSON, in bytes from the beginning.
+/// A callback for each case of a report, with the byte range of the case's JSON in the report.
 pub type OnCase<'a> = dyn FnMut(CaseResult, Range<u64>) + 'a;
 
-/// Reads a report of any known version from a buffered reader, and gives its cases to `on_case` one after the other: the
-/// report that comes back has none.
+/// Reads a report of any supported version, and passes its cases to `on_case` one at a time.
 ///
-/// [`parse_case`] reads the JSON in such a range again.
+/// The reader must be buffered. The returned report has no cases. [`parse_case`] parses the JSON in the range of a
+/// case.
 pub fn read_report(reader: impl Read, on_case: &mut OnCase<'_>) -> Result<Report, WireError> {
     let at = Cell::new(0);
     let context = Context { at: &at, on_case: RefCell::new(on_case), refused: RefCell::new(None) };
@@ -34,7 +34,7 @@ pub fn read_report(reader: impl Read, on_case: &mut OnCase<'_>) -> Result<Report
     Report::try_from(serde_json::from_value::<v1::Report>(head.into())?)
 }
 
-/// Reads the JSON of one case of a report.
+/// Parses the JSON of one case of a report.
 pub fn parse_case(json: &[u8]) -> Result<CaseResult, WireError> {
     serde_json::from_slice::<v1::Case>(json)?.try_into()
 }
@@ -43,10 +43,10 @@ const VERSION: &str = "schemaVersion";
 const CASES: &str = "cases";
 
 struct Context<'a, 'c> {
-    /// The number of bytes that the parser has read.
+    /// The number of bytes that the parser has consumed.
     at: &'a Cell<u64>,
     on_case: RefCell<&'a mut OnCase<'c>>,
-    /// Why the report cannot be used, where the parser has no words for it.
+    /// The error to report instead of the parser's own error.
     refused: RefCell<Option<WireError>>,
 }
 
@@ -58,7 +58,7 @@ impl Context<'_, '_> {
     }
 }
 
-/// Counts the bytes taken from a reader. The parser takes single bytes, and never more than one ahead.
+/// Counts the bytes read from a reader. The parser reads single bytes, and at most one ahead.
 struct Counted<'a, R> {
     reader: R,
     at: &'a Cell<u64>,
@@ -72,7 +72,7 @@ impl<R: Read> Read for Counted<'_, R> {
     }
 }
 
-/// Everything but the cases.
+/// Deserializes a report into its fields without the cases.
 struct Head<'a, 'b, 'c>(&'a Context<'b, 'c>);
 
 impl<'de> DeserializeSeed<'de> for Head<'_, '_, '_> {
@@ -99,7 +99,7 @@ impl<'de> Visitor<'de> for Head<'_, '_, '_> {
                 continue;
             }
             let value = map.next_value::<Value>()?;
-            // A later version may look quite different, and the error should say so.
+            // A later version may have another format, and the error must say so.
             if key == VERSION && value != v1::VERSION {
                 return Err(self.0.refuse(WireError::Version { found: value.to_string() }));
             }
@@ -139,7 +139,7 @@ impl<'de> DeserializeSeed<'de> for OneCase<'_, '_, '_> {
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         let Self(context) = self;
-        // The parser has looked at the brace that begins it, and has not looked beyond the one that ends it.
+        // The parser has read the opening brace of the case, and will read exactly up to its closing brace.
         let start = context.at.get().saturating_sub(1);
         let case = v1::Case::deserialize(deserializer)?;
         let range = start..context.at.get();

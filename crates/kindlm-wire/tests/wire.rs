@@ -1,4 +1,4 @@
-//! What `kindlm evaluate` reads and writes.
+//! The input and output formats of `kindlm evaluate`.
 
 use kindlm_types::{AssertionResult, FailureCode, Outcome, Severity, ToolCall, Usage};
 use kindlm_wire::evaluate::{Evaluation, PROMPT_ASSERTION, Record};

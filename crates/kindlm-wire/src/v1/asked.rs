@@ -1,4 +1,4 @@
-//! The questions of a run: prompts and sets of prompt assertions, in version 1 of the JSON report.
+//! Prompts and sets of prompt assertions, in version 1 of the JSON report.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,11 +9,11 @@ use kindlm_types::{AssertionSetInfo, PromptInfo};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SuitePrompt {
-    /// Its name in the suite.
+    /// The prompt's name in the suite.
     pub name: String,
-    /// A digest of its text.
+    /// The digest of the prompt's text.
     pub digest: String,
-    /// The sets of assertions that it refers to.
+    /// The sets of assertions that the prompt refers to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assertion_sets: Vec<String>,
 }
@@ -22,16 +22,16 @@ pub struct SuitePrompt {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AssertionSet {
-    /// Its name; `prompts.<name>` for the assertions that stand in a prompt.
+    /// The set's name; `prompts.<name>` for assertions that are defined in a prompt.
     pub name: String,
-    /// The user's own name for this state of it.
+    /// The user's version label for the set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Changes when one of its assertions changes.
+    /// The digest of the set's assertions.
     pub digest: String,
-    /// The number of its assertions.
+    /// The number of assertions in the set.
     pub assertions: u64,
-    /// The file that it is read from, relative to the config file.
+    /// The file that the set is loaded from, relative to the config file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The results of prompt assertions, in version 1 of the JSON report.
+//! The totals of prompt assertions, in version 1 of the JSON report.
 
 use std::collections::BTreeMap;
 
@@ -7,32 +7,32 @@ use serde::{Deserialize, Serialize};
 
 use kindlm_types::AssertionSummary;
 
-/// The counts of one prompt assertion over all cases, models and repeats.
+/// The totals of one prompt assertion over all cases, models and repeats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AssertionBreakdown {
-    /// The share of its judgements in which the rule was kept, from 0 to 1; `null` if it was never judged.
+    /// The share of passes among passes and failures, from 0 to 1; `null` if there are none.
     pub pass_rate: Option<f64>,
-    /// The number of judgements: passed or failed.
+    /// The number of passes and failures.
     pub n: u64,
     /// The number of passes.
     pub passed: u64,
     /// The number of failures.
     pub failed: u64,
-    /// The number of times without a verdict of the judge.
+    /// The number of results without a verdict of the judge.
     pub errored: u64,
-    /// The number of times that it did not apply.
+    /// The number of results in which the rule did not apply.
     pub skipped: u64,
-    /// The first cases that broke it.
+    /// The first cases that violated the rule.
     pub failing: Vec<FailingCase>,
-    /// The number of further cases that broke it.
+    /// The number of further cases that violated the rule.
     pub more_failing: u64,
-    /// Why the first of them broke it, in the judge's words; or, if none did, why there was no verdict.
+    /// The judge's reason for the first violation; without violations, the reason for the first missing verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub example: Option<String>,
 }
 
-/// A case in which a rule was broken.
+/// A case that violates a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FailingCase {

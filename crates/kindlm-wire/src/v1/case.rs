@@ -21,17 +21,17 @@ pub struct Case {
     /// The test case's tags.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Changes when what the case sends or expects changes.
+    /// The digest of the case. It changes if its requests or its checks change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case_digest: Option<String>,
-    /// In the report of a shard: the position in the plan of the whole run, from 0.
+    /// The position in the plan of the whole run, from 0, if the report covers a shard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_index: Option<u64>,
     /// The outcome of the case.
     pub outcome: Outcome,
     /// True if the case counts as passed (`scored` counts).
     pub pass: bool,
-    /// Passed repeats / judged repeats, from 0 to 1; `null` when no repeat was judged.
+    /// Passed repeats / judged repeats, from 0 to 1; `null` if no repeat was judged.
     #[serde(default)]
     pub pass_rate: Option<f64>,
     /// The number of repeats that were executed.
@@ -44,14 +44,14 @@ pub struct Case {
     /// The scores of each check over the repeats.
     #[serde(default)]
     pub scores: Vec<ScoreSummary>,
-    /// Checks that held, of those that were judged.
+    /// The number of passed checks, out of those that were judged.
     pub checks: CheckCounts,
-    /// Mean latency in milliseconds over the repeats that measured one.
+    /// The mean latency in milliseconds over the repeats that measured one.
     #[serde(default)]
     pub latency_avg_ms: Option<f64>,
-    /// Money spent over all repeats.
+    /// The money spent over all repeats.
     pub cost: Cost,
-    /// Tokens used over all repeats.
+    /// The tokens used over all repeats.
     pub total_tokens: u64,
     /// The repeats.
     pub executions: Vec<Execution>,
@@ -66,29 +66,29 @@ pub struct ScoreSummary {
     pub assertion: String,
     /// The check's label.
     pub label: String,
-    /// Whether a rule or a model judged.
+    /// The class of the check: judged by a rule or by a model.
     pub class: Class,
-    /// Mean over the repeats that have a score.
+    /// The mean over the repeats that have a score.
     pub mean: f64,
-    /// Lowest score.
+    /// The lowest score.
     pub min: f64,
-    /// Highest score.
+    /// The highest score.
     pub max: f64,
     /// The number of repeats that have a score.
     pub count: u32,
 }
 
-/// Checks that held, of those that were judged, by class.
+/// The number of passed checks, out of those that were judged, by class.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckCounts {
-    /// Judged by rules.
+    /// The checks that are judged by rules.
     pub deterministic: CheckCount,
-    /// Judged by a model.
+    /// The checks that are judged by a model.
     pub probabilistic: CheckCount,
 }
 
-/// The number of passes, and of passes and failures.
+/// The number of passed checks, out of those that passed or failed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckCount {
@@ -98,11 +98,11 @@ pub struct CheckCount {
     pub total: u64,
 }
 
-/// Money spent, as far as the prices are known.
+/// The money spent, as far as the prices are known.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Cost {
-    /// The whole cost in US dollars; `null` if a part of it is unknown.
+    /// The total cost in US dollars; `null` if a part of it is unknown.
     #[serde(default)]
     pub usd: Option<f64>,
     /// The sum of the known costs, in US dollars.
@@ -177,8 +177,9 @@ impl From<ScoreSummary> for kindlm_types::ScoreSummary {
     }
 }
 
-/// The part of a [`Case`] before its executions, in compact JSON: a small text, stored until the executions are
-/// available.
+/// The part of a [`Case`] before its executions, in compact JSON.
+///
+/// A small text that is stored until the executions are available.
 ///
 /// ```
 /// # use kindlm_types::CaseResult;
@@ -195,15 +196,15 @@ impl From<ScoreSummary> for kindlm_types::ScoreSummary {
 pub struct CaseHead(Arc<str>);
 
 impl CaseHead {
-    /// The end of a case without executions.
+    /// The end of the JSON of a case.
     const END: &str = "]}";
 
-    /// Of this case.
+    /// Serializes the part of a case before its executions.
     pub fn of(case: &CaseResult) -> serde_json::Result<Self> {
         Self::with(case, Json::ToMake(scored(&case.scores)), &mut Vec::new())
     }
 
-    /// `room` is a buffer for the text; its earlier contents are ignored.
+    /// Like [`of`](Self::of). `room` is a reusable buffer; its contents are overwritten.
     fn with(
         case: &CaseResult,
         scores: Json<'_, Vec<Scored<'_>>>,
@@ -235,22 +236,22 @@ impl CaseHead {
         Ok(Self(json.into()))
     }
 
-    /// A case head that was stored as this text.
+    /// Restores a case head from its stored text.
     pub fn kept(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// The text to keep.
+    /// Returns the text for storing.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The memory that it takes, in bytes.
+    /// Returns the memory use, in bytes.
     pub fn size(&self) -> usize {
         size_of::<Self>() + self.0.len()
     }
 
-    /// The whole case, with its executions, an [`Execution`] in compact JSON each.
+    /// Returns the JSON of the whole case. Each item is an [`Execution`] in compact JSON.
     pub fn around(&self, executions: &[impl AsRef<str>]) -> String {
         let room: usize = executions.iter().map(|it| it.as_ref().len() + 1).sum();
         let mut json = String::with_capacity(self.0.len() + room + Self::END.len());
@@ -266,19 +267,18 @@ impl CaseHead {
     }
 }
 
-/// Makes [`CaseHead`]s one after the other. If the results of checks are the same in several cases, they are
-/// serialized only once.
+/// Serializes [`CaseHead`]s. Scores that are the same in consecutive cases are serialized only once.
 #[derive(Debug, Default)]
 pub struct HeadWriter {
     scores: Same<kindlm_types::ScoreSummary>,
-    /// For what is written next.
+    /// A reusable buffer.
     room: Vec<u8>,
 }
 
 impl HeadWriter {
-    /// The same as [`CaseHead::of`].
+    /// Returns the same as [`CaseHead::of`].
     pub fn head(&mut self, case: &CaseResult) -> serde_json::Result<CaseHead> {
-        // Zero has two signs, which are written in two ways.
+        // Exclude negative numbers: -0.0 equals 0.0, but is serialized differently.
         let is_plain = |it: &kindlm_types::ScoreSummary| {
             [it.mean, it.min, it.max].into_iter().all(f64::is_sign_positive)
         };
@@ -289,7 +289,7 @@ impl HeadWriter {
     }
 }
 
-/// A [`Case`] without executions, made without copies: there is one for each case of a run.
+/// A [`Case`] without executions that borrows its data, because it is created for each case of a run.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Bare<'a> {
@@ -314,7 +314,7 @@ struct Bare<'a> {
     executions: [Execution; 0],
 }
 
-/// A [`ScoreSummary`].
+/// A [`ScoreSummary`] that borrows its data.
 #[derive(Serialize)]
 struct Scored<'a> {
     #[serde(rename = "type")]

@@ -1,4 +1,4 @@
-//! Writes a report as compact JSON of which most is there already.
+//! Writes reports as compact JSON from cases that are already serialized.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -9,8 +9,10 @@ use serde::{Serialize, Serializer};
 use super::{Case, Report};
 use kindlm_types::CaseSource;
 
-/// Writes a report as compact JSON. A case that is already [written](CaseSource::written) is copied into the report
-/// without a check: the source must ensure that it is JSON.
+/// Writes a report as compact JSON.
+///
+/// A case that is already [written](CaseSource::written) is copied into the report without a check. The source must
+/// ensure that it is valid JSON.
 pub fn write_compact<Source: CaseSource + ?Sized>(
     report: &kindlm_types::Report<Source>,
     out: impl io::Write,
@@ -18,11 +20,11 @@ pub fn write_compact<Source: CaseSource + ?Sized>(
     let past = Past { out: RefCell::new(out), failure: Cell::new(None) };
     let report = Report::with_cases(report, Spliced { source: &report.cases, past: &past });
     let written = serde_json::to_writer(&past, &report);
-    // Report a failure of the file as such, not as a serialization error.
+    // Report a failure of the output as such, not as a serialization error.
     written.map_err(|err| past.failure.take().unwrap_or_else(|| err.into()))
 }
 
-/// The output of the serializer, with a way to write past it.
+/// The output of the serializer, which also accepts raw JSON beside the serializer.
 struct Past<W> {
     out: RefCell<W>,
     failure: Cell<Option<io::Error>>,
@@ -54,7 +56,7 @@ impl<W: io::Write> Past<W> {
     }
 }
 
-/// The cases, which go past the serializer: only the brackets around them are its own.
+/// The cases of a report. The serializer writes only the brackets; the cases go directly to the output.
 struct Spliced<'a, Source: ?Sized, W> {
     source: &'a Source,
     past: &'a Past<W>,

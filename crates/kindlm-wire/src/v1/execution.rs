@@ -1,4 +1,4 @@
-//! One repeat of one case, in version 1 of the JSON report. One line of a run's journal has this form too.
+//! One repeat of one case, in version 1 of the JSON report. A line of a run's journal has the same format.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use kindlm_types::{
     ProviderError, ProviderErrorKind, ToolCall, Trace, Usage, Workspace,
 };
 
-/// One repeat of one test case on one model: what happened, and what the checks found in it.
+/// One repeat of one test case on one model: the evidence, and the results of the checks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Execution {
@@ -21,72 +21,72 @@ pub struct Execution {
     pub case: String,
     /// The model's id in the suite; `command` for command tests.
     pub model: String,
-    /// Which repeat, from 0.
+    /// The index of the repeat, from 0.
     pub repeat: u32,
     /// The outcome.
     pub outcome: Outcome,
-    /// True if nothing speaks against it (`scored` holds).
+    /// True if no check failed the execution (`scored` counts).
     pub pass: bool,
-    /// Why it could not be carried out.
+    /// The reason why the execution could not be carried out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ExecutionError>,
-    /// The results of the checks, in the order of the file.
+    /// The results of the checks, in the order of the suite file.
     #[serde(default)]
     pub results: Vec<AssertionResult>,
-    /// The mean of the scores of the checks, weighted by their weights; absent if none has a score. Derived.
+    /// The weighted mean of the scores of the checks; absent if none has a score. Derived from `results`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
-    /// The same mean for each metric that checks contribute to. Derived.
+    /// The weighted mean of each named score. Derived from `results`.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub named_scores: Map<String, Value>,
-    /// The messages that opened the conversation.
+    /// The messages at the start of the conversation.
     #[serde(default)]
     pub input: Vec<Message>,
-    /// The last text that the model or the agent gave.
+    /// The last text of the model or the agent.
     #[serde(default)]
     pub output: String,
-    /// The parts of the answer that are not in it, in words.
+    /// The reason why the output is only a part of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread: Option<String>,
-    /// Structured output, where the source gives it apart from the text.
+    /// The structured output, if the source reports it separately from the text.
     #[serde(
         default,
         deserialize_with = "kindlm_types::present",
         skip_serializing_if = "Option::is_none"
     )]
     pub output_json: Option<Value>,
-    /// All tool calls of all turns, in order.
+    /// The tool calls of all turns, in order.
     #[serde(default)]
     pub tool_calls: Vec<ToolCall>,
     /// The labelled turns of a conversation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<Turn>,
-    /// The number of requests that were answered.
+    /// The number of answered requests.
     #[serde(default)]
     pub requests: u32,
-    /// Tokens of all requests; absent if none were reported.
+    /// The tokens of all requests; absent if none were reported.
     #[serde(default, skip_serializing_if = "Usage::is_unreported")]
     pub usage: Usage,
-    /// Time spent waiting for the provider, in milliseconds; `null` if it was not measured.
+    /// The time spent waiting for the provider, in milliseconds; `null` if it was not measured.
     #[serde(default)]
     pub latency_ms: Option<f64>,
-    /// The cost of its tokens in US dollars; `null` if the price is not known.
+    /// The cost of the tokens in US dollars; `null` if the price is not known.
     #[serde(default)]
     pub cost_usd: Option<f64>,
-    /// If `cached`: the money spent on the replies that did not come from the response store.
+    /// If `cached`: the money spent on the replies that did not come from the response store, in US dollars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent_usd: Option<f64>,
-    /// The cost of earlier attempts in US dollars, with their judges, if a run was resumed and this execution was made
-    /// again.
+    /// The cost of earlier attempts in US dollars, including their judges, if a resumed run repeated this execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier_usd: Option<f64>,
-    /// Why the model stopped: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or the provider's word.
+    /// The reason why the model stopped: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or the provider's
+    /// own name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
-    /// True if the conversation was ended by `maxTurns`.
+    /// True if `maxTurns` ended the conversation.
     #[serde(default)]
     pub truncated: bool,
-    /// Why this is not all that happened, in words.
+    /// The reasons why evidence is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
     /// True if a reply came from the response store.
@@ -101,16 +101,16 @@ pub struct Execution {
     /// The test case's variables.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub vars: Map<String, Value>,
-    /// Further data of the test case.
+    /// The metadata of the test case.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub test_metadata: Map<String, Value>,
     /// The natural logarithms of the probabilities of the answer's tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_probs: Option<Vec<f64>>,
-    /// Further data of the source.
+    /// Other data of the source.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
-    /// The provider's own account of its answer, where a record holds one.
+    /// The provider's response as a record stores it.
     #[serde(
         default,
         deserialize_with = "kindlm_types::present",
@@ -123,22 +123,22 @@ pub struct Execution {
     /// The kinds of evidence that the source records completely; absent if these are all kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_for: Option<BTreeSet<Channel>>,
-    /// Kinds of evidence of which some is known to be lost. A declaration does not make up for it.
+    /// The kinds of evidence of which some is known to be lost, even if the suite declares them complete.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub lost_evidence: BTreeSet<Channel>,
-    /// Kinds of evidence that the suite declares complete, where the source does not say so: declared, not observed.
+    /// The kinds of evidence that are complete only because the suite declares it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub declared_complete: BTreeSet<Channel>,
     /// The spans of an instrumented agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Box<Trace>>,
-    /// The changes in the folder in which the agent worked, if it had one of its own.
+    /// The changes in the agent's workspace, if it had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<Box<Workspace>>,
-    /// The cost of judging it in US dollars; `null` if a price is not known.
+    /// The cost of judging the execution in US dollars; `null` if a price is not known.
     #[serde(default)]
     pub judge_cost_usd: Option<f64>,
-    /// Tokens that judging it took.
+    /// The tokens that the judges used.
     #[serde(default)]
     pub judge_usage: Usage,
 }
@@ -152,42 +152,42 @@ pub struct Turn {
     /// The user's message; absent if the turn continues the one before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The agent's last text of the turn.
+    /// The last text of the agent in this turn.
     #[serde(default)]
     pub text: String,
-    /// The parts of that answer that are not in it, in words.
+    /// The reason why the text is incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread: Option<String>,
-    /// The turn's structured output, where the source gives it apart from the text.
+    /// The turn's structured output, if the source reports it separately from the text.
     #[serde(
         default,
         deserialize_with = "kindlm_types::present",
         skip_serializing_if = "Option::is_none"
     )]
     pub output_json: Option<Value>,
-    /// Which of the execution's tool calls belong to the turn.
+    /// The range of this turn in the execution's `toolCalls`.
     pub tool_calls: CallRange,
-    /// Which of the execution's events belong to the turn; absent where none were recorded.
+    /// The range of this turn in the execution's `events`; absent if no events were recorded.
     #[serde(default, skip_serializing_if = "CallRange::is_empty")]
     pub events: CallRange,
-    /// The number of requests that were answered in it; absent if they were not counted.
+    /// The number of answered requests in this turn; absent if they were not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u32>,
-    /// Tokens of this turn; absent if none were reported.
+    /// The tokens of this turn; absent if none were reported.
     #[serde(default, skip_serializing_if = "Usage::is_unreported")]
     pub usage: Usage,
-    /// Time spent waiting for the provider, in milliseconds.
+    /// The time spent waiting for the provider, in milliseconds.
     #[serde(default)]
     pub latency_ms: f64,
 }
 
-/// Some neighbours in one of the execution's lists.
+/// A range in one of the execution's lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CallRange {
-    /// The index of the first, from 0.
+    /// The index of the first item, from 0.
     pub start: usize,
-    /// The index after the last.
+    /// The index after the last item.
     pub end: usize,
 }
 
@@ -197,19 +197,19 @@ impl CallRange {
     }
 }
 
-/// Why an execution could not be carried out.
+/// The reason why an execution could not be carried out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum ExecutionError {
-    /// A provider failed, after retries.
+    /// A provider failed, after all retries.
     Provider {
-        /// The failure code under which reports show it.
+        /// The failure code for reports.
         failure_code: FailureCode,
-        /// The kind of obstacle.
+        /// The kind of error.
         reason: ProviderErrorKind,
         /// The provider's key in the suite.
         provider: String,
-        /// The message: what happened, and what to do.
+        /// The error message, with advice.
         message: String,
         /// The HTTP status, if there was an answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -224,16 +224,16 @@ pub enum ExecutionError {
         #[serde(default)]
         attempts: u32,
     },
-    /// It was not sent: the run was stopped before.
+    /// The execution was not started, because the run stopped before.
     NotRun {
-        /// The reason why the run stopped, in words.
+        /// The reason why the run stopped.
         reason: String,
     },
-    /// KindLM itself failed.
+    /// An internal error of KindLM.
     Internal {
-        /// The failure code under which reports show it.
+        /// The failure code for reports.
         failure_code: FailureCode,
-        /// The message.
+        /// The error message.
         message: String,
     },
 }
@@ -290,7 +290,7 @@ impl TryFrom<ExecutionError> for kindlm_types::ExecutionError {
                         message: err.to_string(),
                     })?,
                 attempts,
-                // Settled long ago.
+                // The cost of this execution is already final, so a lost answer no longer matters.
                 lost: false,
             }),
             ExecutionError::NotRun { reason } => Self::NotRun { reason },
@@ -429,7 +429,7 @@ impl TryFrom<Execution> for ExecutionResult {
                 declared: wire.declared_complete,
                 trace: wire.trace,
                 workspace: wire.workspace,
-                // These are the test case's, like its checks; a report does not repeat them in each execution.
+                // The test case holds these fields; a report does not repeat them in each execution.
                 tools: Vec::new(),
                 written: None,
             },

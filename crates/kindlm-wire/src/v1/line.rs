@@ -1,4 +1,4 @@
-//! An execution in the form of a journal's line: the same as [`Execution`](super::Execution), without a copy of it.
+//! Serializes executions as lines of a journal, in the format of [`Execution`](super::Execution), without copying them.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +14,9 @@ use kindlm_types::{
     Message, NamedScore, Outcome, Score, Severity, ToolCall, Trace, Usage, Verdict, Workspace,
 };
 
-/// The JSON of an [`Execution`](super::Execution), made of what it would be made of: there is one for each line of a
-/// journal, and most of what it says is long.
+/// The JSON of an [`Execution`](super::Execution), serialized directly from an [`ExecutionResult`].
+///
+/// A journal has one line for each execution. Most of its texts are long, so they are not copied.
 ///
 /// ```
 /// use kindlm_wire::v1;
@@ -42,8 +43,7 @@ impl Serialize for Line<'_> {
     }
 }
 
-/// Writes [`Line`]s one after the other. If the results of checks are the same in several executions, they are
-/// serialized only once.
+/// Writes [`Line`]s. Results of checks that are the same in consecutive executions are serialized only once.
 ///
 /// ```
 /// use kindlm_wire::v1;
@@ -61,7 +61,7 @@ impl Serialize for Line<'_> {
 pub struct LineWriter(Same<AssertionResult>);
 
 impl LineWriter {
-    /// Appends the line of an execution, without a line end. After an error, a part of it may be there.
+    /// Appends the line of an execution, without a line end. After an error, the output may end with a partial line.
     pub fn write(&mut self, result: &ExecutionResult, to: &mut Vec<u8>) -> serde_json::Result<()> {
         let results = &result.results;
         let is_plain = !results.is_empty() && results.iter().all(is_plain);
@@ -71,8 +71,9 @@ impl LineWriter {
     }
 }
 
-/// True if it is short, common to many executions, and always written in the same way. Keys of `metadata` may be in
-/// another order, and zero has two signs.
+/// Returns true if a result is short, common, and its JSON depends only on equality.
+///
+/// Equal metadata may differ in the order of keys, and -0.0 equals 0.0, so both are excluded.
 fn is_plain(it: &AssertionResult) -> bool {
     matches!(it.verdict, Verdict::Pass)
         && it.metadata.is_empty()
@@ -93,7 +94,7 @@ impl<'a> Borrowed<'a> {
             judge_cost_usd,
             judge_usage,
         } = result;
-        // Written out, so that a new field is not forgotten.
+        // Name all fields, so that the compiler reports a new one.
         let Execution {
             case,
             model,
@@ -126,7 +127,7 @@ impl<'a> Borrowed<'a> {
             declared: _,
             trace,
             workspace,
-            // These are the test case's, like its checks.
+            // The test case holds these fields.
             tools: _,
             written: _,
         } = it;
@@ -175,7 +176,7 @@ impl<'a> Borrowed<'a> {
     }
 }
 
-/// [`Execution`](super::Execution): the same fields in the same order, left out when they are.
+/// The fields of [`Execution`](super::Execution), in the same order and with the same conditions for omitting them.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Borrowed<'a> {
@@ -287,7 +288,7 @@ impl Serialize for Turns<'_> {
     }
 }
 
-/// [`Turn`](super::Turn): the same.
+/// The fields of [`Turn`](super::Turn), borrowed.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Turn<'a> {
@@ -352,7 +353,7 @@ impl Serialize for Results<'_> {
     }
 }
 
-/// [`AssertionResult`](super::AssertionResult): the same.
+/// The fields of [`AssertionResult`](super::AssertionResult), borrowed.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Judged<'a> {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use kindlm_types::ModelTotals;
 
-/// The total of one named score of a model. Ignored when a report is loaded.
+/// The total of one named score of a model. It is derived data, and ignored when a report is loaded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NamedTotal {
@@ -15,23 +15,23 @@ pub struct NamedTotal {
     pub name: String,
     /// The weighted mean.
     pub score: f64,
-    /// The sum of the scores, each multiplied by the weight with which it counts.
+    /// The sum of the scores, each multiplied by its weight.
     pub sum: f64,
-    /// The sum of these weights.
+    /// The sum of the weights.
     pub weight: f64,
     /// The number of executions that have the score.
     pub count: u64,
 }
 
-/// A number that the suite makes out of named scores.
+/// A metric that the suite computes from named scores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DerivedMetric {
-    /// Its name.
+    /// The metric's name.
     pub name: String,
-    /// The formula, as the suite has it.
+    /// The formula, as written in the suite.
     pub formula: String,
-    /// Its value for each model.
+    /// The metric's value for each model.
     pub values: Vec<DerivedValue>,
 }
 
@@ -41,14 +41,14 @@ pub struct DerivedMetric {
 pub struct DerivedValue {
     /// The model's id in the suite.
     pub model: String,
-    /// The number; `null` if there is none.
+    /// The value; `null` if there is none.
     pub value: Option<f64>,
-    /// Why there is no number.
+    /// The reason why there is no value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// The named scores of all models.
+/// Returns the totals of the named scores of all models.
 pub(super) fn named(models: &[ModelTotals]) -> Vec<NamedTotal> {
     let of = |model: &ModelTotals| {
         let model_id = model.model.clone();

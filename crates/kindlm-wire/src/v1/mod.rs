@@ -1,10 +1,10 @@
 //! Version 1 of the JSON report.
 //!
-//! A reader needs no arithmetic: `exitCode`, `gatesPassed`, `totals`, `pass` and `status` are written
-//! out. When a report is read back they are ignored, because they follow from the rest.
+//! Derived values such as `exitCode`, `gatesPassed`, `totals`, `pass` and `status` are included, so that readers need
+//! not compute them. They are ignored when a report is loaded.
 //!
-//! A quantity that was not measured is `null` (`score`, `latencyMs`, `costUsd`, `actual`); a text that does not
-//! exist is left out.
+//! A quantity that was not measured is `null` (`score`, `latencyMs`, `costUsd`, `actual`); a text that does not exist
+//! is omitted.
 
 mod asked;
 mod breakdown;
@@ -39,29 +39,28 @@ use kindlm_types::{CaseSource, Params};
 /// The `schemaVersion` of this module.
 pub const VERSION: u32 = 1;
 
-/// Everything about one run.
+/// The report of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(title = "KindLM report")]
 pub struct Report<Cases = Vec<Case>> {
-    /// Version of this format; 1.
+    /// The version of this format; 1.
     #[schemars(extend("const" = 1))]
     pub schema_version: u32,
-    /// Which run.
+    /// Data that identifies the run.
     pub run: Run,
-    /// Which suite.
+    /// Data that identifies the suite.
     pub suite: Suite,
-    /// Which part of a run this is; absent for a whole one. The gates are then measured over the part and decide
-    /// nothing.
+    /// The shard that the report covers; absent for a whole run. The gates of a shard do not affect the exit code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
-    /// The exit code that this report calls for.
+    /// The exit code of the run.
     pub exit_code: u8,
     /// True if every gate held.
     pub gates_passed: bool,
     /// Totals over all cases.
     pub totals: Totals,
-    /// The counts of each prompt assertion over all cases, by its id.
+    /// The totals of each prompt assertion over all cases, by id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub assertion_breakdown: BTreeMap<String, AssertionBreakdown>,
     /// The totals of the named scores of each model.
@@ -72,79 +71,79 @@ pub struct Report<Cases = Vec<Case>> {
     pub derived_metrics: Vec<DerivedMetric>,
     /// The gates, in their fixed order.
     pub gates: Vec<Gate>,
-    /// The models that took part, in the order of the suite.
+    /// The models of the run, in the order of the suite.
     pub models: Vec<Model>,
-    /// Test cases × models, in the order of the plan.
+    /// The case results (test cases × models), in the order of the plan.
     pub cases: Cases,
-    /// Test cases that were not run.
+    /// The test cases that were not run.
     pub skipped: Vec<SkippedCase>,
-    /// The system under test, as the suite describes it.
+    /// The system under test, as described in the suite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compliance: Option<Compliance>,
-    /// Things the user should know, in words.
+    /// Warnings for the user.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
 
-/// Which run.
+/// Data that identifies the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
-    /// Unique, sortable by time.
+    /// The run's id: unique, and sortable by time.
     pub id: String,
-    /// Version of KindLM.
+    /// The version of KindLM.
     pub version: String,
-    /// When it started, RFC 3339 in UTC.
+    /// The start time, RFC 3339 in UTC.
     pub started_at: String,
     /// The duration in milliseconds.
     pub duration_ms: f64,
-    /// Operating system and architecture.
+    /// The operating system and architecture, such as `linux-x86_64`.
     pub platform: String,
     /// The git commit that was checked out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_commit: Option<String>,
-    /// True if the user interrupted it.
+    /// True if the user interrupted the run.
     #[serde(default)]
     pub interrupted: bool,
 }
 
-/// Which suite.
+/// Data that identifies the suite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Suite {
-    /// Groups suites in reports.
+    /// The project, by which reports group suites.
     pub project: String,
     /// The suite's name.
     pub name: String,
-    /// Its purpose.
+    /// The suite's purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The suite's own tags.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// The config file, as the user named it.
+    /// The path of the config file, as the user wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_path: Option<String>,
     /// SHA-256 of the config file, in lower-case hex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_sha256: Option<String>,
-    /// Its prompts, in the order of the file.
+    /// The suite's prompts, in the order of the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prompts: Vec<SuitePrompt>,
-    /// Its sets of prompt assertions.
+    /// The suite's sets of prompt assertions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assertion_sets: Vec<AssertionSet>,
 }
 
-/// Which part of a run a report is about.
+/// The shard that a report covers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Shard {
-    /// Which part, from 1.
+    /// The number of the shard, from 1.
     pub index: u32,
-    /// Of how many.
+    /// The number of shards.
     pub count: u32,
-    /// The same for all parts of one run.
+    /// The digest of the plan, which is the same for all shards of one run.
     pub plan_digest: String,
     /// The number of results of the whole run: test cases × models.
     pub cases: u64,
@@ -152,17 +151,17 @@ pub struct Shard {
     pub skipped: u64,
 }
 
-/// A model that took part.
+/// A model of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Model {
-    /// Its id in the suite.
+    /// The model's id in the suite.
     pub id: String,
-    /// The provider's key.
+    /// The provider's key in the suite.
     pub provider: String,
-    /// The vendor's name.
+    /// The vendor's name of the model.
     pub name: String,
-    /// Its parameters, as they were sent.
+    /// The sampling parameters, as sent.
     #[serde(default)]
     pub params: Params,
 }
@@ -176,9 +175,9 @@ pub struct SkippedCase {
     /// The test case's tags.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Why.
+    /// The reason why the case was skipped.
     pub reason: String,
-    /// In the report of a shard: the position among the skipped cases of the whole run, from 0.
+    /// The position among the skipped cases of the whole run, from 0, if the report covers a shard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_index: Option<u64>,
 }
@@ -189,10 +188,10 @@ pub struct SkippedCase {
 pub struct Compliance {
     /// `eu-ai-act` or `custom`.
     pub framework: String,
-    /// Name of the system under test.
+    /// The name of the system under test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_name: Option<String>,
-    /// Its version.
+    /// The version of the system under test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_version: Option<String>,
     /// `high`, `limited` or `minimal`.
@@ -201,44 +200,44 @@ pub struct Compliance {
     /// The operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator: Option<String>,
-    /// Its purpose.
+    /// The intended purpose of the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intended_purpose: Option<String>,
-    /// The governance of its data.
+    /// Notes on data governance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_governance_notes: Option<String>,
 }
 
-/// Totals over all cases.
+/// The totals over all cases.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Totals {
-    /// Cases that were run.
+    /// The number of cases of which something was checked.
     pub cases: u64,
-    /// Cases in which everything held.
+    /// The number of cases in which everything held.
     pub passed: u64,
-    /// Cases in which a soft check is below its threshold.
+    /// The number of cases in which a soft check is below its threshold.
     pub scored: u64,
-    /// Cases in which a gate-severity check failed.
+    /// The number of cases in which a gate-severity check failed.
     pub failed: u64,
-    /// Cases that could not be executed or judged.
+    /// The number of cases that could not be executed or judged.
     pub errored: u64,
-    /// Cases that were not run.
+    /// The number of cases that were not run, or to which no check applied.
     pub skipped: u64,
-    /// Executions, repeats included.
+    /// The number of executions, including repeats.
     pub executions: u64,
-    /// Tokens of the models under test.
+    /// The tokens of the models under test.
     pub tokens: u64,
-    /// Money spent on the models under test.
+    /// The money spent on the models under test.
     pub cost: Cost,
-    /// Money spent on judges.
+    /// The money spent on judges.
     pub judge_cost: Cost,
-    /// The mean over the cases of the share of checks that passed, from 0 to 1; `null` where nothing was checked.
+    /// The mean over the cases of the share of checks that passed, from 0 to 1; `null` if nothing was checked.
     #[serde(default)]
     pub average_score: Option<f64>,
 }
 
-/// The JSON Schema (draft 2020-12) of [`Report`] as it is written.
+/// Returns the JSON Schema (draft 2020-12) of [`Report`] for serialization.
 pub fn schema() -> Value {
     SchemaSettings::draft2020_12()
         .for_serialize()
@@ -254,8 +253,9 @@ impl From<&kindlm_types::Report> for Report {
 }
 
 impl<'a, Source: CaseSource + ?Sized> Report<CasesOf<'a, Source>> {
-    /// The form to write, which takes its cases out of the report one by one: a large report is never in
-    /// memory. A case that cannot be read is an error of the serializer.
+    /// Returns a report that loads each case only when it is serialized, so that a large report is never in memory.
+    ///
+    /// A case that cannot be loaded is an error of the serializer.
     pub fn borrowing(report: &'a kindlm_types::Report<Source>) -> Self {
         Self::with_cases(report, CasesOf { source: &report.cases })
     }
@@ -285,7 +285,7 @@ impl<Cases> Report<Cases> {
     }
 }
 
-/// The cases of a report, each given its wire form only when it is written.
+/// The cases of a report, which are loaded and converted one at a time during serialization.
 #[derive(Debug)]
 pub struct CasesOf<'a, Source: ?Sized> {
     source: &'a Source,

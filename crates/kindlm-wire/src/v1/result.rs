@@ -9,7 +9,7 @@ use kindlm_types::{
     Class, FailureCode, GateOutcome, GateResult, NamedScore, Score, Severity, Verdict,
 };
 
-/// A check's answer in one word.
+/// The status of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -17,7 +17,7 @@ pub enum Status {
     Passed,
     /// The expectation did not hold.
     Failed,
-    /// It could not be found out.
+    /// The check could not be decided.
     Errored,
     /// The check does not apply.
     Skipped,
@@ -41,52 +41,52 @@ pub struct AssertionResult {
     /// The assertion's id.
     #[serde(rename = "type")]
     pub assertion: String,
-    /// Names this very check.
+    /// A label that identifies the check.
     pub label: String,
-    /// The answer.
+    /// The status.
     pub status: Status,
-    /// True if nothing speaks against the execution: passed or skipped.
+    /// True if the check passed or was skipped.
     pub pass: bool,
-    /// The score; `null` if nothing could be measured.
+    /// The score; `null` if nothing was measured.
     #[serde(default)]
     pub score: Option<f64>,
-    /// The meaning of a failure.
+    /// The effect of a failure on the execution.
     #[serde(default)]
     pub severity: Severity,
-    /// Whether a rule or a model judged.
+    /// The class of the check: judged by a rule or by a model.
     #[serde(default)]
     pub class: Class,
     /// The code of a failed or errored check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_code: Option<FailureCode>,
-    /// The code of the obstacle, where an errored check has a code of its own: that of a provider, for example.
+    /// The underlying error code, if an errored check uses a code of its own: that of a provider, for example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<FailureCode>,
-    /// The expected and the actual value, or the obstacle.
+    /// The expected and the actual value, or the error message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_message: Option<String>,
-    /// Why a skipped check does not apply.
+    /// The reason why a skipped check does not apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip_reason: Option<String>,
-    /// The reason in words, whatever the verdict.
+    /// The reason for the verdict, such as a judge's reasoning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
     /// The turn of a conversation that was checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<String>,
-    /// The share of this check in the weighted mean score of the execution.
+    /// The weight of the check in the mean score of the execution.
     #[serde(default = "one")]
     pub weight: f64,
     /// The named score that this check contributes to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
-    /// The results of the parts, if a check has parts.
+    /// The results of the check's parts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub component_results: Vec<AssertionResult>,
-    /// Scores that the check gives by name, beside its own.
+    /// Further named scores of the check.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub named_scores: Vec<NamedScore>,
-    /// Everything else worth keeping.
+    /// Other data.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
@@ -181,7 +181,7 @@ impl TryFrom<AssertionResult> for kindlm_types::AssertionResult {
     }
 }
 
-/// Whether a gate held, in one word.
+/// The status of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GateStatus {
@@ -193,22 +193,22 @@ pub enum GateStatus {
     NothingToMeasure,
 }
 
-/// One gate's threshold against what was measured.
+/// The threshold of one gate, with the measured value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Gate {
     /// The gate's id.
     pub gate: String,
-    /// True if it lets the run pass.
+    /// True if the gate lets the run pass.
     pub passed: bool,
-    /// Whether it held, broke, or had nothing to measure.
+    /// The status of the gate.
     pub status: GateStatus,
     /// The measured value; `null` if there was nothing to measure.
     #[serde(default)]
     pub actual: Option<f64>,
-    /// The limit.
+    /// The threshold.
     pub threshold: f64,
-    /// Both, in words.
+    /// The measured value and the threshold, as text.
     pub message: String,
 }
 

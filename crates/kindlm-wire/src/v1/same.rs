@@ -1,10 +1,12 @@
-//! JSON of lists that are mostly the same as the last time.
+//! A cache for the JSON of lists that often repeat.
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-/// The list that was written last, and its JSON. The cases of a run mostly have the same checks, and most of those
-/// pass. Then half of the JSON of a case is the same as that of the one before.
+/// The list that was serialized last, with its JSON.
+///
+/// The cases of a run mostly have the same checks, and most checks pass. Half of the JSON of a case is then the same as
+/// that of the case before.
 #[derive(Debug)]
 pub(super) struct Same<T> {
     last: Option<(Vec<T>, Box<RawValue>)>,
@@ -18,14 +20,15 @@ impl<T> Default for Same<T> {
     }
 }
 
-/// After this many other lists in a row only one of as many is stored: where no two are the same, storing costs as
-/// much as writing.
+/// The number of consecutive differing lists after which only every 32nd list is cached.
+///
+/// If no two lists are the same, caching costs as much as serializing.
 const OTHERS: u32 = 32;
 
 impl<T: Clone + PartialEq> Same<T> {
-    /// The JSON of a list, if it is at hand or is worth being stored; `written` looks like it.
+    /// Returns the JSON of a list if it is cached or is worth caching; `None` if the caller must serialize it.
     ///
-    /// Lists that are equal must be written in the same way.
+    /// `written` returns the serializable form of the list. Equal lists must have equal JSON.
     pub(super) fn json<W: Serialize>(
         &mut self,
         list: &[T],
@@ -44,7 +47,7 @@ impl<T: Clone + PartialEq> Same<T> {
     }
 }
 
-/// JSON that is at hand, or is yet to be made.
+/// JSON that is cached, or a value that is still to be serialized.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum Json<'a, T> {
@@ -69,7 +72,7 @@ mod tests {
             same.json(list, || written.to_vec()).unwrap().map(|it| it.get().to_owned())
         };
         assert_eq!(json(&[1], &[1]).as_deref(), Some("[1]"));
-        // It is not made again.
+        // The cached JSON is used; the value [0] is not serialized.
         assert_eq!(json(&[1], &[0]).as_deref(), Some("[1]"));
         let kept: Vec<u32> = (10..110).filter(|it| json(&[*it], &[*it]).is_some()).collect();
         assert_eq!(kept, (10..42).chain([73, 105]).collect::<Vec<_>>());
