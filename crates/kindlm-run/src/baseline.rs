@@ -15,7 +15,7 @@ pub(crate) const DEFAULT: &str = "default";
 /// The check that compares with a baseline.
 const DRIFT: &str = "drift";
 
-/// The outputs that drift is measured against; none if the suite has no baseline and no label is given.
+/// Loads the outputs that drift is measured against; they are empty if the suite has no baseline and no label is given.
 pub(crate) fn baseline_for(
     world: &World,
     place: &Place,
@@ -44,7 +44,7 @@ pub(crate) fn baseline_for(
                 "drift is not measured: the baseline `{DEFAULT}` belongs to the suite `{other}`; set one of `{own}` with \
                  `kindlm baseline set <label>` and name it with `--baseline`"
             );
-            // The report for people leaves warnings out then.
+            // A quiet run does not print the suite's warnings, so print this one here.
             if quiet {
                 world.tell(&format!("warning: {warning}"));
             }
@@ -73,17 +73,17 @@ fn measures_drift(case: &TestCase) -> bool {
     checks.flat_map(Check::leaves).any(|it| it.meta.id == DRIFT)
 }
 
-/// Reads the baseline with this label.
+/// Loads the baseline with this label.
 ///
 /// # Errors
 ///
-/// If there is none, or it cannot be read.
+/// Fails if the baseline does not exist or cannot be read.
 pub fn load(place: &Place, label: &str) -> Result<kindlm_store::Baseline, Failure> {
     let baselines = Baselines::new(place.state());
     baselines.load(label).map_err(|err| missing(&baselines, err))
 }
 
-/// The failure of a label that no baseline has; its help lists the labels.
+/// Returns the failure for an unknown baseline label; its help lists the known labels.
 pub fn missing(baselines: &Baselines, err: StoreError) -> Failure {
     let failure = Failure::store(&err);
     let StoreError::NoSuchBaseline { label, .. } = err else { return failure };

@@ -1,4 +1,4 @@
-//! Refuses a budget that cannot be enforced, because a price is not known.
+//! Refuses a budget that cannot be enforced because a price is unknown.
 
 use kindlm_engine::{Model, Plan, RunOptions, Suite, budget_usd};
 use kindlm_types::Question;
@@ -6,7 +6,8 @@ use kindlm_types::Question;
 use crate::judge_setup::full;
 use crate::{Failure, keys};
 
-/// Refuses a run that has a budget if the price of a judge is not known or, with `asks_models`, that of a model under test.
+/// Refuses a run with a budget if the price of a judge is unknown. With `asks_models`, the models under test need
+/// prices too.
 pub(crate) fn check(
     suite: &Suite,
     plan: &Plan,
@@ -19,7 +20,7 @@ pub(crate) fn check(
     refuse(&unpriced(suite, plan, asks_models))
 }
 
-/// Refuses to ask these judges if there is a budget, and a price is not known, and `allow_unpriced` is not set.
+/// Refuses a calibration with a budget if the price of one of these judges is unknown, unless `allow_unpriced` is set.
 pub(crate) fn check_judges<'m>(
     judges: impl IntoIterator<Item = &'m Model>,
     budget_usd: Option<f64>,
@@ -40,7 +41,7 @@ fn refuse(unpriced: &[&Model]) -> Result<(), Failure> {
     ))
 }
 
-/// The models without a price, in words; `None` if there are none.
+/// Returns the comma-separated names of the models without a price; `None` if all have one.
 pub(crate) fn unpriced_names(suite: &Suite, plan: &Plan) -> Option<String> {
     names(&unpriced(suite, plan, true))
 }
@@ -54,7 +55,7 @@ fn names(models: &[&Model]) -> Option<String> {
     Some(names.collect::<Vec<_>>().join(", ")).filter(|it| !it.is_empty())
 }
 
-/// The models without a price that the plan asks, as those under test and as judges.
+/// Returns the models without a price that the plan asks, both models under test and judges.
 fn unpriced<'s>(suite: &'s Suite, plan: &Plan, asks_models: bool) -> Vec<&'s Model> {
     let mut found: Vec<&Model> = Vec::new();
     let mut look = |model: &'s Model| {
@@ -68,12 +69,12 @@ fn unpriced<'s>(suite: &'s Suite, plan: &Plan, asks_models: bool) -> Vec<&'s Mod
         if let Some(model) = model.and_then(|it| suite.models.get(it)) {
             look(model);
         }
-        // The repeats of a case on all its models follow each other.
+        // The plan lists all units of a case in succession, so its checks are looked at once.
         if last.replace(unit.case) != Some(unit.case)
             && let Some(case) = suite.cases.get(unit.case)
         {
             let asked = keys::questions(suite, case).into_iter();
-            // Embeddings are not counted.
+            // The budget does not cover embeddings.
             asked.filter(|(it, _)| matches!(it, Question::Judge(_))).for_each(|(_, it)| look(it));
         }
     }

@@ -14,7 +14,7 @@ use kindlm_types::{Answers, Execution, Question, Usage};
 use crate::Failure;
 use crate::budget::unpriced_names;
 
-/// Characters in a token, for texts whose tokens are not counted.
+/// The estimated number of characters per token.
 const CHARS_PER_TOKEN: usize = 4;
 
 /// Describes the plan: the cases, their models and repeats, the number of requests, and the upper bound of the cost.
@@ -45,7 +45,7 @@ pub(crate) fn describe(
         let _ = writeln!(text, "  {case_name} [{name}]: {} × {each}", group.repeats);
         let first = model.and_then(|it| reserve_usd(&body, it));
         reserve = reserve.into_iter().chain(first).reduce(f64::max);
-        // Outputs are compared once, over all models and tests that take part.
+        // A comparison asks its questions once, for all models and tests that take part.
         let is_first = case.compared.as_ref().is_none_or(|it| compared.insert(it));
         for _ in 0..group.repeats {
             sum.add_case(suite, &body, model, is_first);
@@ -69,7 +69,7 @@ pub(crate) fn describe(
     Ok(text)
 }
 
-/// Describes the budget and whether it can be enforced; `reserve` is the most that a first request reserves.
+/// Describes the budget and states if it can be enforced. `reserve` is the most that a first request reserves.
 fn about_budget(suite: &Suite, plan: &Plan, budget: f64, reserve: Option<f64>) -> String {
     let mut text = format!("budget: {}\n", dollars(budget));
     if let Some(reserve) = reserve {
@@ -113,18 +113,18 @@ fn groups(plan: &Plan) -> Vec<Group> {
     groups
 }
 
-/// The most requests in one execution.
+/// Returns the maximum number of requests in one execution.
 fn requests(body: &CaseBody, on_model: bool) -> u32 {
     let said = u32::try_from(body.conversation.len()).unwrap_or(u32::MAX);
     match (on_model, body.tools.is_empty()) {
         (false, _) => 0,
         (true, true) => said.clamp(1, body.max_turns.max(1)),
-        // Every answer may call a tool, whose result is sent back.
+        // Every answer may call a tool, whose result needs another request.
         (true, false) => body.max_turns.max(1),
     }
 }
 
-/// The most that a run may take.
+/// The upper bound of a run's requests and cost.
 #[derive(Default)]
 struct Estimate {
     commands: u64,
@@ -167,7 +167,7 @@ impl Estimate {
         }
     }
 
-    /// `input` tokens at first; then everything that was answered before comes on top.
+    /// Adds the requests of a conversation. The first has `input` tokens; each later one also has all earlier answers.
     fn add_requests(&mut self, model: &Model, requests: u32, input: u64) {
         self.requests += u64::from(requests);
         let Some(price) = model.price else {
@@ -190,13 +190,13 @@ impl Estimate {
     }
 
     fn add_check(&mut self, suite: &Suite, check: &Check, output: u32) {
-        // The questions that would be asked about an output that does not exist yet.
+        // There is no output yet, so the questions are built from an empty execution.
         let (execution, answers) = (Execution::default(), Answers::default());
         let evidence =
             Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
         for (_, question) in first_questions([check], &evidence) {
             let question = match question {
-                // Scripts run here, and cost nothing.
+                // A script runs locally and costs nothing.
                 Question::Script(_) => continue,
                 Question::Embedding(_) => None,
                 Question::Judge(question) => Some(question),
@@ -256,7 +256,7 @@ impl std::fmt::Display for Estimate {
     }
 }
 
-/// Characters that describe a tool to the model.
+/// Returns the number of characters that describe a tool to the model.
 fn described(tool: &kindlm_engine::SimulatedTool) -> usize {
     serde_json::to_string(&tool.spec).map_or(0, |it| it.len())
 }
@@ -265,7 +265,7 @@ fn tokens(chars: usize) -> u64 {
     chars.div_ceil(CHARS_PER_TOKEN) as u64
 }
 
-/// The messages that an agent answers in one execution.
+/// Returns the number of user messages in one execution, as text.
 fn turns(body: &CaseBody) -> String {
     let said = body.conversation.iter().skip(1).filter(|it| it.user.is_some()).count() + 1;
     if said == 1 { "1 turn".to_owned() } else { format!("{said} turns") }

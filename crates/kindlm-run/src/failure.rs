@@ -12,9 +12,9 @@ use kindlm_types::ExitStatus;
 pub struct Failure {
     /// The exit status.
     pub status: ExitStatus,
-    /// The reason; `None` if it was shown already.
+    /// The error message; `None` if it was shown already.
     pub message: Option<String>,
-    /// The next step of the user.
+    /// The advice for the user.
     pub help: Option<String>,
 }
 
@@ -22,17 +22,18 @@ pub struct Failure {
 pub type Outcome = Result<ExitStatus, Failure>;
 
 impl Failure {
-    /// An invalid argument or file; nothing was sent. Line breaks and control characters in the message are escaped.
+    /// Creates the failure of an invalid argument or file; nothing was sent. Control characters in the message are
+    /// escaped.
     pub fn input(message: impl Into<String>) -> Self {
         Self { message: Some(one_line(&message.into())), ..Self::said(ExitStatus::InvalidInput) }
     }
 
-    /// A failure of KindLM, or of the machine.
+    /// Creates a failure of KindLM itself, or of the machine.
     pub fn internal(message: impl Into<String>) -> Self {
         Self { message: Some(one_line(&message.into())), ..Self::said(ExitStatus::Internal) }
     }
 
-    /// A failure whose problems were shown already.
+    /// Creates a failure whose message was shown already.
     pub fn said(status: ExitStatus) -> Self {
         Self { status, message: None, help: None }
     }
@@ -41,7 +42,7 @@ impl Failure {
     ///
     /// # Errors
     ///
-    /// If stdout could not be written for another reason.
+    /// Fails if the write failed for another reason.
     pub fn of_stdout(written: io::Result<()>) -> Result<(), Self> {
         match written {
             Err(err) if err.kind() != io::ErrorKind::BrokenPipe => {
@@ -52,7 +53,7 @@ impl Failure {
         }
     }
 
-    /// A missing entry of the store, or a store that cannot be read.
+    /// Creates the failure of a missing store entry, or of an unreadable store.
     pub fn store(err: &StoreError) -> Self {
         match err {
             StoreError::Io { .. } => Self::internal(err.to_string()),
@@ -61,7 +62,7 @@ impl Failure {
         }
     }
 
-    /// A journal that cannot be used (invalid input), or cannot be written (internal).
+    /// Creates the failure of a journal: invalid input if it cannot be used, internal if it cannot be written.
     pub fn journal(err: &JournalError) -> Self {
         match err {
             JournalError::Io { .. } | JournalError::NotKept { .. } => {
@@ -71,20 +72,20 @@ impl Failure {
         }
     }
 
-    /// Adds the next step of the user.
+    /// Adds advice for the user.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(one_line(&help.into()));
         self
     }
 
-    /// Several invalid arguments or files, one line each.
+    /// Creates the failure of several invalid arguments or files, with one line each.
     pub fn inputs(messages: impl IntoIterator<Item = String>) -> Self {
         let lines: Vec<String> = messages.into_iter().map(|it| one_line(&it)).collect();
         Self { message: Some(lines.join("\n")), ..Self::said(ExitStatus::InvalidInput) }
     }
 
-    /// The lines for stderr.
+    /// Returns the lines for stderr.
     pub fn render(&self, color: bool) -> Option<String> {
         let message = self.message.as_ref()?;
         let (error, help, reset) =
@@ -97,7 +98,7 @@ impl Failure {
     }
 }
 
-/// The message about a duplicate key at this place.
+/// Returns the message about a duplicate key at this place.
 pub fn given_twice(place: &str) -> String {
     format!("`{place}` is a duplicate key: remove one of the two")
 }

@@ -1,21 +1,21 @@
-//! The gates of a run, as arguments and reports change them.
+//! Rebuilds the gates of a report, and changes gates by command-line arguments.
 
 use kindlm_engine::gates::{self, Gate};
 use kindlm_types::GateResult;
 
 use crate::{Failure, World};
 
-/// The gate of `--gate`.
+/// The id of the gate that `--gate` sets.
 const PASS_RATE: &str = "passRateMin";
 
-/// The gate of `--budget-usd`.
+/// The id of the gate that `--budget-usd` sets.
 const COST_MAX: &str = "costMaxUsd";
 
-/// The gates of a report, from their results.
+/// Rebuilds the gates of a report from their results.
 ///
 /// # Errors
 ///
-/// If a gate is not in the registry.
+/// Fails if a gate is not in the registry.
 pub fn rebuild(world: &World, results: &[GateResult]) -> Result<Vec<Box<dyn Gate>>, Failure> {
     let gate = |result: &GateResult| match world.registries.gates.find(&result.gate) {
         Some(registration) => Ok((registration.build)(result.threshold)),
@@ -28,17 +28,17 @@ pub fn rebuild(world: &World, results: &[GateResult]) -> Result<Vec<Box<dyn Gate
     results.iter().map(gate).collect()
 }
 
-/// Sets the least pass rate, from 0 to 1; adds the gate if there is none.
+/// Sets the minimum pass rate, from 0 to 1; adds the gate if there is none.
 pub fn set_pass_rate(gates: &mut Vec<Box<dyn Gate>>, rate: f64) {
     set(gates, PASS_RATE, |_| rate);
 }
 
-/// Lowers the highest cost of the run to `usd`, in US dollars; adds the gate if there is none.
+/// Lowers the maximum cost of the run to `usd` US dollars; adds the gate if there is none.
 pub(crate) fn set_cost_max(gates: &mut Vec<Box<dyn Gate>>, usd: f64) {
     set(gates, COST_MAX, |before| before.map_or(usd, |it| it.min(usd)));
 }
 
-/// Sets the threshold of a gate, from its threshold before; adds the gate, in the usual order, if there is none.
+/// Sets the threshold of a gate, computed from its previous one. Adds a missing gate in the order of the registry.
 fn set(gates: &mut Vec<Box<dyn Gate>>, id: &str, threshold: impl FnOnce(Option<f64>) -> f64) {
     let order = |id: &str| gates::REGISTRY.iter().position(|it| it.meta.id == id);
     let Some(registration) = gates::find(id) else { return };

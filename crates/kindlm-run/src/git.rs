@@ -1,9 +1,9 @@
-//! The commit that is checked out, read from git's own files: no process is started for it.
+//! The checked-out commit, read from git's files without starting a process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The commit that is checked out in the repository around `folder`, if there is one.
+/// Returns the checked-out commit of the repository around `folder`, if there is one.
 pub(crate) fn commit(folder: &Path) -> Option<String> {
     let dot_git = folder.ancestors().map(|it| it.join(".git")).find(|it| it.exists())?;
     let git = if dot_git.is_dir() { dot_git } else { linked(&dot_git)? };
@@ -20,7 +20,7 @@ pub(crate) fn commit(folder: &Path) -> Option<String> {
     as_commit(line.split_once(' ')?.0)
 }
 
-/// The folder that the file `.git` of a linked worktree or a submodule names.
+/// Returns the git folder that the `.git` file of a linked worktree or submodule names.
 fn linked(dot_git: &Path) -> Option<PathBuf> {
     let text = read(dot_git)?;
     Some(dot_git.parent()?.join(text.strip_prefix("gitdir: ")?))

@@ -1,4 +1,4 @@
-//! The identity of a run: its id, its time, its machine.
+//! The identity of a run: its id, time and machine.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
@@ -8,7 +8,7 @@ use kindlm_types::RunInfo;
 
 use crate::git;
 
-/// The identity of a run that starts `now`; `folder` is the suite's, and git is asked there for the commit.
+/// Creates the identity of a run that starts at `now`. The commit is that of the repository around `folder`.
 pub fn begin(now: Timestamp, folder: &Path) -> RunInfo {
     RunInfo {
         id: run_id(now, RandomState::new().hash_one(std::process::id())),
@@ -20,23 +20,23 @@ pub fn begin(now: Timestamp, folder: &Path) -> RunInfo {
     }
 }
 
-/// An id that sorts by time; its last part differs for runs that start in the same millisecond.
+/// Returns an id that sorts by time. The last part is random, for runs that start in the same millisecond.
 fn run_id(now: Timestamp, random: u64) -> String {
     let millis = now.subsec_millisecond();
     format!("{}-{millis:03}-{:04x}", now.strftime("%Y%m%d-%H%M%S"), random & 0xffff)
 }
 
-/// The time by RFC 3339, with milliseconds, in UTC.
+/// Formats a time in RFC 3339, in UTC with milliseconds.
 fn rfc3339(now: Timestamp) -> String {
     format!("{}.{:03}Z", now.strftime("%Y-%m-%dT%H:%M:%S"), now.subsec_millisecond())
 }
 
-/// Milliseconds from the start of a run, by RFC 3339, to `end`.
+/// Returns the milliseconds from `started_at`, in RFC 3339, to `end`.
 pub(crate) fn elapsed_since(started_at: &str, end: Timestamp) -> f64 {
     started_at.parse().map_or(0.0, |start| elapsed_ms(start, end))
 }
 
-/// Milliseconds from `start` to `end`; 0 if the clock was turned back in between.
+/// Returns the milliseconds from `start` to `end`, or 0 if the clock was set back in between.
 fn elapsed_ms(start: Timestamp, end: Timestamp) -> f64 {
     end.duration_since(start).max(SignedDuration::ZERO).as_secs_f64() * 1000.0
 }

@@ -16,17 +16,20 @@ use tokio::sync::watch;
 
 use crate::Interrupt;
 
-/// A backend whose calls can all be aborted at once. An aborted call is reported as lost; earlier calls are not
-/// affected.
+/// A backend whose running calls can all be aborted. An aborted call returns a lost-request error; completed calls are
+/// not affected.
 pub(crate) struct Abortable<'a> {
     inner: &'a dyn Backend,
     abort: watch::Receiver<bool>,
 }
 
-/// Waits for a run, and for people who lose patience with it.
+/// Waits for a run, and handles interrupts.
 ///
-/// The first interrupt stops the run by `control`, and ends `waits` for turns and retries; the second aborts running
-/// calls by `abort`. `say` gets the consequences of an interrupt, and long waits that providers ask for.
+/// The first interrupt stops the run by `control`, and ends the `waits` for permits and retries. The second aborts
+/// running calls by `abort`.
+///
+/// `say` gets messages about interrupts, and about long waits that providers ask for. The flag is true if the run was
+/// interrupted.
 pub(crate) async fn attend<T>(
     run: impl Future<Output = T>,
     control: &Control,
@@ -75,7 +78,7 @@ pub(crate) async fn heed<T>(work: impl Future<Output = T>, waits: &Waits, say: i
     }
 }
 
-/// The notices that were not shown before the end.
+/// Reports the remaining notices.
 fn tell_rest(waits: &Waits, say: &impl Fn(&str)) {
     while let Some(notice) = waits.unheard() {
         say(&notice.in_words());
@@ -83,7 +86,7 @@ fn tell_rest(waits: &Waits, say: &impl Fn(&str)) {
 }
 
 impl<'a> Abortable<'a> {
-    /// Calls of `inner`, and the switch that gives them up.
+    /// Wraps `inner`; the returned sender aborts all calls.
     pub(crate) fn new(inner: &'a dyn Backend) -> (Self, watch::Sender<bool>) {
         let (sender, abort) = watch::channel(false);
         (Self { inner, abort }, sender)
@@ -107,15 +110,15 @@ impl<'a> Abortable<'a> {
     }
 }
 
-/// Requests under way are not waited for any more. The provider is not at fault, and may charge for them.
+/// Returns the error of an aborted request. It is not the provider's fault, and the provider may charge for it.
 fn given_up(provider: &str) -> ProviderError {
     let message = "given up, because the run was interrupted twice";
     let err = ProviderError::new(ProviderErrorKind::Connection, provider, message);
-    // Like a request that was still waiting when the run was stopped: it was not run.
+    // Zero attempts mark the execution as not run, like one whose request was still waiting.
     ProviderError { attempts: 0, ..err.retryable().lost() }
 }
 
-/// A running agent whose turn can be given up.
+/// An agent session whose turn can be aborted.
 struct AbortableSession<'a> {
     inner: Box<dyn AgentSession + 'a>,
     id: &'a str,
@@ -128,7 +131,7 @@ impl AgentSession for AbortableSession<'_> {
         Box::pin(self.backend.unless_aborted(self.id, call))
     }
 
-    /// It takes a few seconds at most, so it is not given up.
+    /// Ending takes a few seconds at most, so it is not aborted.
     fn end(&mut self) -> BoxFuture<'_, AgentEnd> {
         self.inner.end()
     }
@@ -192,7 +195,7 @@ impl Backend for Abortable<'_> {
         })
     }
 
-    /// Scripts have a time limit of their own, and nothing is paid for them, so they are not given up.
+    /// Scripts have their own time limit and cost nothing, so they are not aborted.
     fn script<'a>(
         &'a self,
         question: &'a ScriptQuestion,

@@ -1,4 +1,4 @@
-//! Judges with the models behind their ids: how messages name them, and how calibrations are stored.
+//! Judges and the models behind their ids, for messages and for stored calibrations.
 
 use std::collections::BTreeSet;
 
@@ -12,20 +12,20 @@ use serde_json::{Map, Value};
 use crate::Failure;
 use crate::responses::decided_by;
 
-/// A judge that is named without a suite, by `provider:model`.
+/// A judge given as `provider:model`, without a suite.
 #[derive(Clone, Debug)]
 pub struct NamedJudge {
     pub(crate) model: Model,
-    /// The configuration of its provider, under the name of the provider.
+    /// The provider's configuration, under the provider's name.
     pub(crate) providers: Map<String, Value>,
 }
 
 impl NamedJudge {
-    /// The model that `provider:model` names, at the usual address of the provider and with its usual key.
+    /// Parses `provider:model`, with the provider's default base URL and key variable.
     ///
     /// # Errors
     ///
-    /// If the text names no model, or the provider needs a configuration.
+    /// Fails if the text names no model, or if the provider needs a configuration.
     pub fn new(text: &str) -> Result<Self, Failure> {
         let usable = || kindlm_providers::REGISTRY.iter().filter(|it| it.meta.shorthand);
         let Some((provider, name)) = text.split_once(':').filter(|(_, name)| !name.is_empty())
@@ -59,7 +59,7 @@ impl NamedJudge {
         Ok(Self { model, providers: config.into_iter().collect() })
     }
 
-    /// Sets the address of the API, and the environment variable that holds the key.
+    /// Sets the base URL of the API, and the environment variable of the key.
     #[must_use]
     pub fn with_access(mut self, base_url: Option<&str>, api_key_env: Option<&str>) -> Self {
         for config in self.providers.values_mut().filter_map(Value::as_object_mut) {
@@ -74,14 +74,14 @@ impl NamedJudge {
 /// A judge or a judge panel of a suite.
 #[derive(Clone, Debug)]
 pub(crate) struct Panel<'s> {
-    /// The models that have a vote.
+    /// The models that vote.
     pub(crate) models: Vec<&'s Model>,
-    /// The settings of the judge, with the ids of the models; defaults are filled in.
+    /// The judge settings with all defaults filled in; models are given by their ids.
     pub(crate) judging: JudgeBlock,
 }
 
 impl<'s> Panel<'s> {
-    /// The judge of a block; `default` judges where the block names no model. `None` if there is no such model.
+    /// Resolves a judge block; `default` is the judge if the block names none. `None` if a model does not exist.
     pub(crate) fn of(
         suite: &'s [Model],
         default: Option<&str>,
@@ -96,7 +96,7 @@ impl<'s> Panel<'s> {
         Some(Self { models, judging })
     }
 
-    /// The names of its models and how they judge, in words.
+    /// Returns the names of the models and the judge settings, as text.
     pub(crate) fn name(&self) -> String {
         let name = |id: &str| match self.models.iter().find(|it| it.id == id) {
             Some(it) if it.id != full(it) => format!("{id} ({})", full(it)),
@@ -105,7 +105,7 @@ impl<'s> Panel<'s> {
         self.judging.renamed(name).in_words()
     }
 
-    /// The same with `provider:model` for each id: two suites may have different ids for one model.
+    /// Returns the judge block with `provider:model` for each id, as two suites may use different ids for one model.
     pub(crate) fn full(&self) -> JudgeBlock {
         let name = |id: &str| {
             let model = self.models.iter().find(|it| it.id == id);
@@ -114,8 +114,8 @@ impl<'s> Panel<'s> {
         self.judging.renamed(name).settled()
     }
 
-    /// The digest of everything that changes the models' answers beside their names: settings of their providers, and
-    /// programs that answer for them. `None` if there is nothing.
+    /// Returns a digest of all other data that changes the models' answers: provider settings and local programs.
+    /// `None` if there is none.
     pub(crate) fn decided(
         &self,
         providers: &Map<String, Value>,
@@ -127,7 +127,7 @@ impl<'s> Panel<'s> {
         (!decides.is_empty()).then(|| Digest::of(Value::Array(decides).to_string()).to_string())
     }
 
-    /// The key of its stored calibrations.
+    /// Returns the key of the judge's stored calibrations.
     pub(crate) fn stored(&self) -> Judge {
         let model =
             |it: &&Model| JudgeModel { provider: it.provider.clone(), model: it.name.clone() };
@@ -137,12 +137,12 @@ impl<'s> Panel<'s> {
     }
 }
 
-/// The `provider:model` of a model.
+/// Returns a model as `provider:model`.
 pub(crate) fn full(model: &Model) -> String {
     format!("{}:{}", model.provider, model.name)
 }
 
-/// The judge of a stored calibration. `None` if its settings cannot be read.
+/// Parses the judge of a stored calibration. `None` if its settings are invalid.
 pub(crate) fn from_stored(judge: &Judge) -> Option<JudgeBlock> {
     let names = judge.models.iter().map(|it| format!("{}:{}", it.provider, it.model));
     let block: JudgeBlock = serde_json::from_value(Value::Object(judge.settings.clone())).ok()?;
@@ -150,7 +150,7 @@ pub(crate) fn from_stored(judge: &Judge) -> Option<JudgeBlock> {
     Some(JudgeBlock { models, ..block }.settled())
 }
 
-/// The settings that differ from asking one model once.
+/// Returns the settings that are set explicitly, without the models.
 fn settings(judging: &JudgeBlock) -> Map<String, Value> {
     let open = JudgeBlock { model: None, models: None, ..judging.clone() };
     let Ok(Value::Object(settings)) = serde_json::to_value(open) else { return Map::new() };

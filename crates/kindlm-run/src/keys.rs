@@ -1,4 +1,4 @@
-//! Finds missing keys before the first request.
+//! Finds missing API keys before the first request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,23 +12,22 @@ use crate::responses::ResponseSource;
 use crate::secrets::{keys_of, variables};
 use crate::{Failure, World};
 
-/// Messages about environment variables that are not set.
+/// Messages about unset environment variables.
 #[derive(Debug, Default)]
 pub struct Missing {
-    /// Keys without which every request fails.
+    /// The keys without which every request fails.
     required: Vec<String>,
     /// Optional variables.
     optional: Vec<String>,
 }
 
 impl Missing {
-    /// One message for each variable.
+    /// Returns one message for each variable.
     pub fn all(self) -> impl Iterator<Item = String> {
         self.required.into_iter().chain(self.optional)
     }
 
-    /// Refuses to begin without a key that every request needs, if the requests are sure to be sent: a stored answer
-    /// needs no key.
+    /// Fails if a required key is missing and requests are certain to be sent. A stored response needs no key.
     pub(crate) fn refuse(&mut self, is_sure: bool) -> Result<(), Failure> {
         if !is_sure || self.required.is_empty() {
             return Ok(());
@@ -40,7 +39,7 @@ impl Missing {
     }
 }
 
-/// The missing keys of a run of the whole suite.
+/// Returns the missing keys for a run of the whole suite.
 pub fn missing(world: &World, suite: &Suite) -> Missing {
     let cases = suite.cases.iter().filter(|it| it.skip.is_none());
     let pairs = cases.flat_map(|case| {
@@ -51,14 +50,14 @@ pub fn missing(world: &World, suite: &Suite) -> Missing {
     missing_of(world, suite, pairs)
 }
 
-/// Refuses a named judge whose key is not set: each of its requests would fail.
+/// Fails if the key of a named judge is not set, as each of its requests would fail.
 pub(crate) fn require(
     world: &World,
     judge: Option<&Model>,
     providers: &Map<String, Value>,
     responses: &ResponseSource,
 ) -> Result<(), Failure> {
-    // A stored answer needs no key.
+    // A stored response needs no key.
     let Some(judge) = judge.filter(|_| responses.always_asks()) else { return Ok(()) };
     let needed = providers.get(&judge.provider).map(variables).unwrap_or_default();
     let Some(missing) = needed.into_iter().find(|it| world.var(it).is_none()) else {
@@ -70,7 +69,7 @@ pub(crate) fn require(
     ))
 }
 
-/// The missing keys of a plan; keys of the models under test only with `asks_models`.
+/// Returns the missing keys of a plan. Keys of the models under test count only with `asks_models`.
 pub(crate) fn missing_for(world: &World, suite: &Suite, plan: &Plan, asks_models: bool) -> Missing {
     let pairs = plan.units.iter().filter_map(|unit| {
         let model = unit.model.filter(|_| asks_models).and_then(|it| suite.models.get(it));
@@ -132,12 +131,12 @@ fn missing_of<'s>(
     missing
 }
 
-/// The questions of a case's checks, with the models that answer them.
+/// Returns the questions of a case's checks, with the models that answer them.
 pub(crate) fn questions<'s>(suite: &'s Suite, case: &TestCase) -> Vec<(Question, &'s Model)> {
     let (execution, answers) = (Execution::default(), Answers::default());
     let evidence =
         Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
-    // A body that cannot be made has no questions; the run reports the reason.
+    // A case whose body cannot be built has no questions; the run reports the error.
     let Ok(body) = case.body.body() else { return Vec::new() };
     let checks = body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks));
     let questions = first_questions(checks, &evidence).into_iter().map(|(_, it)| it);

@@ -8,8 +8,8 @@
 //! | evaluate recorded outputs | [`evaluate::evaluate`] |
 //! | calibrate a judge | [`calibrate::Subject`] |
 //!
-//! [`World`] holds the environment, the clock, the working folder, the notices and the interrupts: the library uses no
-//! others, and prints nothing. [`Session`] opens providers and stores, for all of the above.
+//! [`World`] holds the environment, the clock, the working folder, the notices and the interrupts. The library accesses
+//! these only through it, and prints nothing. [`Session`] opens providers and stores.
 
 pub mod baseline;
 mod budget;

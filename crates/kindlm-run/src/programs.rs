@@ -1,4 +1,4 @@
-//! Runs the programs of a promptfoo config that make prompts, tests and variables, while the config is read.
+//! Runs the programs of a promptfoo config that generate prompts, tests and variables, while the config is read.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,26 +14,27 @@ use tokio::runtime::{Builder, Runtime};
 use crate::scripts::host;
 use crate::{Failure, World};
 
-/// The purpose for which a suite is read: it decides which programs may run.
+/// The purpose for which a suite is read. It decides which programs may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A run: programs have the permissions of the suite.
     Run,
-    /// A look without a run: programs are confined to the sandbox, without network.
+    /// An inspection without a run: programs stay in the sandbox, without network access.
     Look,
-    /// A look at providers and models only.
+    /// An inspection of providers and models only.
     Models,
 }
 
 impl Purpose {
-    /// [`Look`](Self::Look), or [`Run`](Self::Run) with `allow_programs`.
+    /// Returns [`Run`](Self::Run) with `allow_programs`, otherwise [`Look`](Self::Look).
     pub fn look(allow_programs: bool) -> Self {
         if allow_programs { Self::Run } else { Self::Look }
     }
 }
 
-/// Runs programs whose files are below `root`, and compiles the scripts of checks. Starts no process before a program
-/// is run or a script is compiled.
+/// Creates functions that run programs below `root` and compile the scripts of checks.
+///
+/// The script host starts at the first use.
 pub(crate) fn runner(
     world: &World,
     root: &Path,
@@ -52,11 +53,11 @@ pub(crate) fn runner(
     Ok((Arc::new(run), Arc::new(move |question: &ScriptQuestion| compiler.compile(question))))
 }
 
-/// A host that is started when it is needed.
+/// A script host that starts at the first use.
 struct Runner {
     host: Mutex<Option<ScriptHost>>,
     running: Mutex<Option<Running>>,
-    /// The results of compiled scripts: many tests have the same script.
+    /// The results of compiled scripts, as many tests share the same script.
     compiled: Mutex<HashMap<(ScriptRuntime, ScriptSource), Result<(), ScriptError>>>,
 }
 
@@ -91,14 +92,14 @@ impl Runner {
     }
 }
 
-/// A host, and what drives it. The host goes first.
+/// A started host and its runtime. The host is declared first, so it is dropped first.
 struct Running {
     host: ScriptHost,
     runtime: Runtime,
 }
 
 impl Running {
-    /// Waits on a thread of its own, as the caller may be driven by a runtime itself.
+    /// Waits on a separate thread, as the caller may be inside a runtime.
     fn wait<T: Send>(
         &self,
         work: impl Future<Output = Result<T, ScriptError>> + Send,
@@ -110,7 +111,7 @@ impl Running {
     }
 }
 
-/// Why a program is not run when the suite is only looked at, if it is not.
+/// Returns the error of a program that may not run while the suite is only inspected.
 fn refused(question: &ScriptQuestion, purpose: Purpose) -> Option<ScriptError> {
     if purpose == Purpose::Run {
         return None;

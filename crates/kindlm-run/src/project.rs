@@ -1,4 +1,4 @@
-//! Finds a suite, reads it, and shows its problems.
+//! Finds a suite, loads it, and reports its problems.
 
 use std::fs;
 use std::io::{ErrorKind, Read as _};
@@ -28,27 +28,27 @@ pub const CONFIG: &str = "kindlm.yaml";
 /// The suite to open, and the permissions of its files and programs.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// A file, or a folder that holds a `kindlm.yaml`; relative to the working folder.
+    /// The config file, or a folder with a `kindlm.yaml`, relative to the working folder.
     pub config: PathBuf,
     /// True if the suite may refer to files outside its folder.
     pub allow_outside: bool,
-    /// True if programs that make prompts, tests and variables may leave the sandbox although the suite is not run.
+    /// True if programs that generate prompts, tests and variables may leave the sandbox even without a run.
     pub allow_programs: bool,
 }
 
 impl OpenOptions {
-    /// A suite without additional permissions.
+    /// Creates options without additional permissions.
     pub fn new(config: impl Into<PathBuf>) -> Self {
         Self { config: config.into(), allow_outside: false, allow_programs: false }
     }
 }
 
-/// The place of a suite.
+/// The location of a suite.
 #[derive(Debug)]
 pub struct Place {
     /// The config file.
     pub path: PathBuf,
-    /// The config file, as the user named it.
+    /// The config file as the user named it, for messages.
     pub name: String,
     /// The folder of the config file; paths in the suite are relative to it.
     pub folder: PathBuf,
@@ -56,13 +56,13 @@ pub struct Place {
 
 /// An open suite.
 pub struct Project {
-    /// Its place.
+    /// The location of the suite.
     pub place: Place,
-    /// Its content.
+    /// The resolved suite.
     pub suite: Suite,
-    /// The files that it refers to.
+    /// The files that the suite refers to.
     pub files: Folder,
-    /// True if it may refer to files outside its folder.
+    /// True if the suite may refer to files outside its folder.
     pub allow_outside: bool,
 }
 
@@ -71,8 +71,8 @@ impl Project {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or something is wrong with it: then each problem is a line of the message. Use
-    /// [`load`] to show problems with their places.
+    /// If the file cannot be read or the suite has problems. Each problem is a line of the message. [`load`] returns
+    /// problems with their locations instead.
     pub fn open(world: &World, options: &OpenOptions, purpose: Purpose) -> Result<Self, Failure> {
         let (place, files, loaded) = load(world, options, purpose)?;
         let Some(suite) = loaded.suite else {
@@ -89,7 +89,7 @@ impl Project {
 }
 
 impl Place {
-    /// The place of a config file, or of a folder that holds a `kindlm.yaml`. It need not exist.
+    /// Returns the location of a config file, or of a folder with a `kindlm.yaml`. The file may not exist.
     pub fn new(world: &World, config: &Path) -> Self {
         let mut path = world.working_dir.join(config);
         let mut name = config.to_path_buf();
@@ -101,7 +101,7 @@ impl Place {
         Self { path, name: name.display().to_string(), folder }
     }
 
-    /// The folder that stores runs, baselines, calibrations and answers.
+    /// Returns the folder that stores runs, baselines, calibrations and responses.
     pub fn state(&self) -> PathBuf {
         self.folder.join(".kindlm")
     }
@@ -110,7 +110,7 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// If it does not exist, is no regular file, or has more than [`MAX_FILE_BYTES`] bytes.
+    /// If the file does not exist, is not a regular file, or exceeds [`MAX_FILE_BYTES`].
     pub fn read(&self) -> Result<Vec<u8>, Failure> {
         let failed = |err: &std::io::Error| {
             Failure::input(format!("cannot read `{}`: {}", self.name, kindlm_store::words(err)))
@@ -124,7 +124,7 @@ impl Place {
             let mib = MAX_FILE_BYTES >> 20;
             Failure::input(format!("`{}` is larger than the {mib} MiB that are allowed", self.name))
         };
-        // A pipe may never end.
+        // Refuse a pipe, as it may never end.
         if !metadata.is_file() {
             let message = format!("cannot read `{}`: it is not a regular file", self.name);
             return Err(
@@ -163,7 +163,7 @@ impl Place {
         }
     }
 
-    /// The failure of an import whose config does not exist.
+    /// Returns the failure of an import whose config file does not exist.
     fn nothing_to_import(&self) -> Failure {
         let failure = Failure::input(format!("there is no `{}`", self.name));
         match self.beside(&["promptfooconfig.yaml", "promptfooconfig.json"]) {
@@ -173,14 +173,14 @@ impl Place {
         }
     }
 
-    /// The first of these names that another file in the folder has.
+    /// Returns the first of these names that exists in the folder, other than the config file itself.
     fn beside(&self, names: &[&'static str]) -> Option<&'static str> {
         let is_other = |name: &&str| !self.path.ends_with(name) && self.folder.join(name).is_file();
         names.iter().copied().find(is_other)
     }
 }
 
-/// Reads a suite, and returns its problems with their places.
+/// Loads a suite, and returns its problems with their locations.
 ///
 /// # Errors
 ///
@@ -205,7 +205,7 @@ pub fn load(
     Ok((place, files, loaded))
 }
 
-/// Reads a promptfoo config, and translates it.
+/// Reads and translates a promptfoo config.
 ///
 /// # Errors
 ///
@@ -225,7 +225,7 @@ pub fn import(world: &World, args: &OpenOptions) -> Result<(Place, Imported), Fa
     Ok((place, imported))
 }
 
-/// The files, the environment and the registries for reading a config.
+/// Returns the files, environment and registries for reading a config.
 fn sources<'a>(
     world: &World,
     files: &'a Folder,
@@ -245,11 +245,11 @@ fn sources<'a>(
     })
 }
 
-/// The reports of the suite's `reports` block.
+/// Returns the reports that the suite's `reports` block requests.
 ///
 /// # Errors
 ///
-/// If a file is outside the suite's folder, and `allow_outside` is not set.
+/// If a report file is outside the suite's folder and `allow_outside` is false.
 pub fn reports(
     world: &World,
     place: &Place,
@@ -276,7 +276,7 @@ pub fn reports(
     suite.reports.iter().map(spec).collect()
 }
 
-/// True if a relative path stays inside its folder.
+/// Returns true if a relative path stays inside its folder.
 pub(crate) fn is_inside(path: &Path) -> bool {
     let mut depth = 0_i32;
     path.components().all(|part| {
@@ -290,7 +290,7 @@ pub(crate) fn is_inside(path: &Path) -> bool {
     })
 }
 
-/// The runner of `script` providers, with the permissions of the suite.
+/// Returns the runner of `script` providers, with the permissions of the suite.
 pub(crate) fn scripts(settings: &ScriptSettings, runner: &Arc<Runner>) -> Scripts {
     Scripts {
         runner: Arc::<Runner>::clone(runner),
@@ -299,8 +299,9 @@ pub(crate) fn scripts(settings: &ScriptSettings, runner: &Arc<Runner>) -> Script
     }
 }
 
-/// The setup for checks that are not in a suite: they read `files`, and may name only `models`, if these are given. Scripts,
-/// judges and named checks are those of `suite`.
+/// Returns the setup for checks outside a suite. They read `files`, and may name only `models`, if these are given.
+///
+/// Scripts, judges and named checks come from `suite`.
 pub(crate) fn setup<'a>(
     world: &World,
     files: &'a dyn Files,
@@ -321,7 +322,7 @@ pub(crate) fn setup<'a>(
     setup
 }
 
-/// Adds the limits of a suite's models.
+/// Adds the rate limits of a suite's models.
 pub(crate) fn with_limits(options: ClientOptions, suite: &Suite) -> ClientOptions {
     let limits =
         |options: ClientOptions, it: &Model| options.with_limits(&it.provider, &it.name, it.limits);

@@ -1,4 +1,4 @@
-//! The registries of a suite: the entries of KindLM, and those of the caller.
+//! The registries that a suite uses: KindLM's own entries and those of the caller.
 
 use std::sync::Arc;
 
@@ -6,16 +6,17 @@ use kindlm_engine::gates;
 use kindlm_providers::Providers;
 use kindlm_types::Registry;
 
-/// The assertions, gates, providers and reporters of suites. The default is KindLM's own; `Registry::with` adds others.
+/// The assertions, gates, providers and reporters that suites may name. The default has KindLM's own; `Registry::with`
+/// adds others.
 #[derive(Clone, Debug)]
 pub struct Registries {
-    /// The assertions of `expect`.
+    /// The assertions that `expect` may name.
     pub assertions: Arc<kindlm_assertions::Registry>,
-    /// The gates of `gates`.
+    /// The gates that `gates` may name.
     pub gates: Registry<gates::Registration>,
-    /// The providers of `providers`.
+    /// The providers that `providers` may name.
     pub providers: Providers,
-    /// The reporters of `reports`.
+    /// The reporters that `reports` may name.
     pub reporters: Registry<kindlm_reporters::Registration>,
 }
 

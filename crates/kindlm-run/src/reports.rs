@@ -1,4 +1,4 @@
-//! Writes reports into files.
+//! Writes reports to files.
 
 use std::fmt;
 use std::io;
@@ -15,15 +15,15 @@ use crate::Failure;
 pub struct ReporterSpec {
     /// The reporter.
     pub reporter: &'static Registration,
-    /// The file, relative to the working directory; stdout if absent.
+    /// The file, relative to the working folder; `None` is stdout.
     pub path: Option<PathBuf>,
 }
 
-/// The reporter with this id, such as `junit`.
+/// Returns the reporter with this id, such as `junit`.
 ///
 /// # Errors
 ///
-/// If there is none.
+/// If no reporter has this id.
 pub fn reporter(id: &str) -> Result<&'static Registration, Failure> {
     kindlm_reporters::find(id).ok_or_else(|| {
         let known = kindlm_reporters::REGISTRY.iter().map(|it| it.meta.id);
@@ -35,7 +35,7 @@ pub fn reporter(id: &str) -> Result<&'static Registration, Failure> {
     })
 }
 
-/// Writes one report into a file. The file is replaced when the report is complete.
+/// Writes one report to a file. The old file is replaced only when the report is complete.
 ///
 /// # Errors
 ///
@@ -57,17 +57,17 @@ pub fn write_file(
 
 /// The reason for a missing or incomplete report.
 pub enum NotRendered {
-    /// Writing has failed.
+    /// The output could not be written.
     Written(io::Error),
-    /// The reporter has failed.
+    /// The reporter returned an error.
     Report(RenderError),
 }
 
-/// Writes the report in the reporter's format, piece by piece.
+/// Writes the report in the reporter's format, in small pieces.
 ///
 /// # Errors
 ///
-/// If writing or the reporter fails; then a part of the report may be written.
+/// If the output or the reporter fails. A part of the report may have been written.
 pub fn render(
     reporter: &'static Registration,
     report: &AnyReport<'_>,
@@ -83,7 +83,7 @@ pub fn render(
     }
 }
 
-/// Writes text as bytes, and keeps the first failure.
+/// A text writer over a byte writer, which stores the first error.
 struct Text<'a> {
     out: &'a mut dyn io::Write,
     failure: Option<io::Error>,
@@ -98,7 +98,7 @@ impl fmt::Write for Text<'_> {
     }
 }
 
-/// Refuses a file that cannot be written, before the first request.
+/// Refuses a file that cannot be written, before the first request is sent.
 ///
 /// # Errors
 ///
@@ -120,7 +120,7 @@ pub fn check_target(target: &Path, named: &Path) -> Result<(), Failure> {
     })
 }
 
-/// One path for all names of a file: without links where the path exists, and without `.` and `..`.
+/// Returns one path for all names of a file: existing links are resolved, and `.` and `..` are removed.
 pub fn resolved(target: &Path) -> PathBuf {
     let mut rest = Vec::new();
     for folder in target.ancestors() {

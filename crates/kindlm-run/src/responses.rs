@@ -1,4 +1,4 @@
-//! The source of the models' answers: requests, or the store of answers.
+//! The source of the models' answers: requests to providers, or the response store.
 
 use std::path::{Path, PathBuf};
 
@@ -15,31 +15,32 @@ use crate::{Failure, World};
 /// The source of the models' answers.
 #[derive(Clone, Debug)]
 pub struct ResponseSource {
-    /// Requests, stored requests, or stored answers only.
+    /// The mode of the response store.
     pub mode: Mode,
-    /// The folder of stored answers, relative to the working folder; `.kindlm/responses` beside the suite if absent.
+    /// The folder of the response store, relative to the working folder. The default is `.kindlm/responses` next to the
+    /// suite.
     pub folder: Option<PathBuf>,
 }
 
 impl Default for ResponseSource {
-    /// Each answer is requested, and none is stored.
+    /// Returns a source that requests every answer and stores none.
     fn default() -> Self {
         Self { mode: Mode::Live, folder: None }
     }
 }
 
 impl ResponseSource {
-    /// True if every answer is requested.
+    /// Returns true if every answer is requested.
     pub fn always_asks(&self) -> bool {
         matches!(self.mode, Mode::Live | Mode::Record)
     }
 
-    /// True if an answer may be requested.
+    /// Returns true if some answers may be requested.
     pub fn may_ask(&self) -> bool {
         self.mode != Mode::Replay
     }
 
-    /// Opens the store: the folder of the source, or `responses` in `state`.
+    /// Opens the store in the folder of the source; the default is `responses` in `state`.
     ///
     /// # Errors
     ///
@@ -92,8 +93,9 @@ impl ResponseSource {
     }
 }
 
-/// The settings of a provider that change its answers, with digests of its files. Keys do not change an answer, and neither
-/// do additional prepared answers. `None` if no setting does.
+/// Returns the provider settings that change its answers, with digests of its files. `None` if there are none.
+///
+/// Keys and additional prepared answers are left out, as they do not change an answer.
 pub(crate) fn decided_by(name: &str, config: &Value, programs: &Programs<'_>) -> Option<Value> {
     let (Deciding::Setup(own) | Deciding::Settings(own)) = Deciding::of(name, config) else {
         return None;
@@ -103,7 +105,7 @@ pub(crate) fn decided_by(name: &str, config: &Value, programs: &Programs<'_>) ->
     Some(json!([name, own, files.collect::<Map<_, _>>()]))
 }
 
-/// Gives notice, at the end of a run, of the source of its answers, and of answers that could not be stored.
+/// Reports at the end of a run how the response store was used, and any answers that could not be stored.
 pub(crate) fn tell(world: &World, responses: &Responses, quiet: bool) {
     if let Some(failure) = responses.failure() {
         world.tell(&format!("warning: answers could not be kept: {failure}"));

@@ -1,4 +1,4 @@
-//! A run of a suite: planned, then executed, then reported.
+//! A run of a suite, from the plan through the executions to the report.
 
 use std::path::Path;
 
@@ -28,63 +28,64 @@ use crate::{
     responses, saved, select, trust, workspaces,
 };
 
-/// The reporter that writes the report of the `compliance` block.
+/// The id of the reporter for the `compliance` block.
 const COMPLIANCE: &str = "compliance";
 
-/// Sees a run or a calibration while it is going. It is dropped when the last request is finished or given up.
+/// The observer of a run or a calibration. It is dropped after the last request has finished or was aborted.
 pub trait Progress: Sync {
-    /// Something happened in the run.
+    /// Receives an event of the run.
     fn on(&self, event: RunProgress<'_>);
 
-    /// An output of a calibration was judged, or could not be judged.
+    /// Receives an output of a calibration after it was judged, or after judging failed.
     fn output_judged(&self, _is_judged: bool) {}
 
-    /// Takes a notice: a long wait, an interrupt.
+    /// Receives a notice, for example about a long wait or an interrupt.
     fn say(&self, text: &str);
 }
 
-/// No progress is shown.
+/// Shows no progress.
 impl Progress for () {
     fn on(&self, _event: RunProgress<'_>) {}
 
     fn say(&self, _text: &str) {}
 }
 
-/// Takes the report of a run, which is stored in `.kindlm/runs` already. A failure changes the exit status.
+/// A function that receives the report of a run. The report is already stored in `.kindlm/runs`. A failure changes the
+/// exit status.
 pub type TakeReport<'a> = dyn FnMut(&AnyReport<'_>) -> Result<(), Failure> + 'a;
 
-/// Options that override the suite. By default there are none.
+/// The settings of a run that override the suite. By default there are none.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub struct RunConfig {
-    /// Repeats, concurrency, limits. Their filter is replaced by `select`.
+    /// The repeats, concurrency and limits. `select` replaces their filter.
     pub options: RunOptions,
-    /// The test cases and models.
+    /// The selected test cases and models.
     pub select: Selection,
     /// The source of the models' answers.
     pub responses: ResponseSource,
-    /// The least pass rate, from 0 to 1, instead of `gates.passRateMin`.
+    /// The minimum pass rate, from 0 to 1, which replaces `gates.passRateMin`.
     pub pass_rate_min: Option<f64>,
-    /// True if the run may begin although there is a budget and a price is not known.
+    /// True if a run with a budget may start although a price is unknown.
     pub allow_unpriced: bool,
-    /// The label of the baseline that drift is measured against; `default` if absent.
+    /// The label of the baseline that drift is measured against. The default is `default`.
     pub baseline: Option<String>,
-    /// True if executions are not stored during the run; then it cannot be resumed.
+    /// True if executions are not stored during the run. Such a run cannot be resumed.
     pub no_journal: bool,
     /// True if the workspaces of agents are not removed.
     pub keep_workspaces: bool,
-    /// True if only warnings are wanted as notices.
+    /// True if only warnings are shown as notices.
     pub quiet: bool,
-    /// Stored with the run: it can only be resumed with the same arguments.
+    /// The arguments stored with the run. It can only be resumed with the same arguments.
     pub arguments: Vec<String>,
 }
 
-/// A planned run: nothing was sent.
+/// A planned run. Nothing was sent yet.
 pub struct Prepared {
     project: Project,
     config: RunConfig,
     plan: Plan,
-    /// The part of the plan that is not executed yet, if the run is resumed.
+    /// The part of the plan that is not executed yet, for a resumed run.
     open: Option<Plan>,
     baseline: Baseline,
     digest: Option<Digest>,
@@ -93,11 +94,11 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Plans a run, or the rest of the run `past`. `None`, with a notice, if no execution is left.
+    /// Plans a run, or the rest of the run `past`. Returns `None`, after a notice, if no execution is left.
     ///
     /// # Errors
     ///
-    /// If the run cannot begin: an empty selection, a baseline of another suite, a resumed run whose suite has changed.
+    /// If the run cannot start: an empty selection, a baseline of another suite, or a changed suite of a resumed run.
     pub fn new(
         world: &World,
         project: Project,
@@ -109,8 +110,8 @@ impl Prepared {
         if let Some(rate) = config.pass_rate_min {
             set_pass_rate(&mut suite.gates, rate);
         }
-        // A budget covers the requests of this process only: a shard is not all of its run, and transcripts were paid
-        // for elsewhere. An unknown cost that the user allowed cannot be held against the budget.
+        // The budget becomes a cost gate only if this process sends all requests. A shard is a part of its run, and
+        // transcripts were paid elsewhere. An unknown cost that the user allowed must not fail the gate.
         let sends_all = config.select.shard.is_none()
             && suite.cases.iter().all(|it| it.kind != CaseKind::Transcript);
         if let (Some(usd), true, false) =
@@ -142,11 +143,11 @@ impl Prepared {
         Ok(Some(Self { project, config, plan, open, baseline, digest, info, past }))
     }
 
-    /// The text of `--dry-run`: the requests, and the highest cost.
+    /// Returns the text of `--dry-run`: the requests and the maximum cost.
     ///
     /// # Errors
     ///
-    /// If a prompt or a check cannot be made.
+    /// If a prompt or a check cannot be built.
     pub fn describe(&self, world: &World) -> Result<String, Failure> {
         if let Some(open) = &self.open {
             let (all, open) = (self.plan.units.len(), open.units.len());
@@ -157,11 +158,11 @@ impl Prepared {
         dry_run::describe(&self.project.suite, open, &self.config.options)
     }
 
-    /// Executes the plan, and passes the report to `take`. Returns the status of the report.
+    /// Executes the plan, and passes the report to `take`. Returns the exit status of the report.
     ///
     /// # Errors
     ///
-    /// If a key, a price or a calibration is missing, the run could not be stored, or `take` has failed.
+    /// If a key, a price or a calibration is missing, the run cannot be stored, or `take` fails.
     pub fn run(
         self,
         world: &World,
@@ -201,28 +202,28 @@ impl Prepared {
     }
 }
 
-/// The surroundings of a run that are used up by it.
+/// The resources that a run consumes.
 pub(crate) struct Around {
     pub(crate) session: Session,
     pub(crate) files: Folder,
     pub(crate) digest: Option<Digest>,
     /// The run that is resumed.
     pub(crate) past: Option<Past>,
-    /// Stored with the run.
+    /// The arguments stored with the run.
     pub(crate) arguments: Vec<String>,
-    /// True if each execution is stored when it is finished.
+    /// True if each execution is stored when it finishes.
     pub(crate) journal: bool,
 }
 
 /// The results of the executed plan.
 enum Done {
-    /// The journal has it.
+    /// The results are in the journal.
     Streamed(Box<Streamed>),
-    /// There is no journal.
+    /// The results are in memory, as there is no journal.
     Held(Vec<CaseResult>),
 }
 
-/// A run that is ready to begin.
+/// A run that is ready to start.
 pub(crate) struct Run {
     pub(crate) place: Place,
     pub(crate) suite: Suite,
@@ -230,18 +231,18 @@ pub(crate) struct Run {
     pub(crate) options: RunOptions,
     pub(crate) baseline: Baseline,
     pub(crate) quiet: bool,
-    /// True if there is a journal to go on from.
+    /// True if the run can be resumed from its journal.
     pub(crate) can_resume: bool,
-    /// Ends the waits of requests that are to be sent.
+    /// The waits before requests, which an interrupt ends.
     pub(crate) waits: Waits,
-    /// Makes folders for agents.
+    /// The folders for agents, if any agent needs one.
     pub(crate) workspaces: Option<Folders>,
-    /// Recorded executions that are only judged.
+    /// The recorded executions of `kindlm trace`, which are only judged.
     pub(crate) observed: Option<Observations>,
 }
 
 impl Run {
-    /// Executes the plan, stores its results, and passes the report to `take`.
+    /// Executes the plan, stores the results, and passes the report to `take`.
     pub(crate) fn complete(
         self,
         world: &World,
@@ -267,7 +268,8 @@ impl Run {
         outcome
     }
 
-    /// Executes the plan on a runtime of its own, and handles Ctrl-C. Also returns why a result could not be stored.
+    /// Executes the plan on its own runtime, and handles Ctrl-C. Also returns the error of a result that could not be
+    /// stored.
     fn execute(
         &self,
         world: &World,
@@ -305,13 +307,13 @@ impl Run {
         };
         let say = |text: &str| progress.say(text);
         let attended = async {
-            // Listening needs the runtime.
+            // The signal handlers can only be installed inside the runtime.
             let interrupts = (world.interrupts)();
             attend(run, &control, &self.waits, abort, interrupts, say).await
         };
         let ((done, failure), interrupted) = runtime.block_on(attended);
         drop(progress);
-        // A task that hangs must not delay the report.
+        // A hanging task must not delay the report.
         runtime.shutdown_background();
         if let Some(folder) = self.workspaces.as_ref().and_then(Folders::kept) {
             world.tell(&format!("workspaces kept in {}", folder.display()));
@@ -327,7 +329,7 @@ impl Run {
         Ok((done, failure))
     }
 
-    /// Puts the report together, out of the journal if there is one.
+    /// Builds the report, from the journal if there is one.
     fn report(
         &self,
         world: &World,
@@ -353,7 +355,7 @@ impl Run {
         }
     }
 
-    /// Stores the report and writes it to each requested target.
+    /// Stores the report, and writes it to each requested target.
     fn finish(
         &self,
         world: &World,
@@ -361,7 +363,7 @@ impl Run {
         failure: Option<RecordError>,
         take: &mut TakeReport<'_>,
     ) -> Outcome {
-        // First of all, store the results that were paid for.
+        // Store the paid results first.
         saved::keep(world, &self.place, report, self.quiet);
         let written = take(report);
         let compliance = self.write_compliance(world, report);
@@ -406,13 +408,14 @@ impl Run {
         Ok(status)
     }
 
-    /// Writes the report that the `compliance` block asks for.
+    /// Writes the report that the `compliance` block requests.
     fn write_compliance(&self, world: &World, report: &AnyReport<'_>) -> Result<(), Failure> {
         let Some(compliance) = self.suite.compliance.as_ref().filter(|it| it.enabled) else {
             return Ok(());
         };
         if report.shard.is_some() {
-            // A part of a run proves nothing; `kindlm merge --reporter compliance=<path>` writes it.
+            // A shard is not a whole run, so it has no compliance report. `kindlm merge --reporter compliance=<path>`
+            // writes it.
             return Ok(());
         }
         let Some(reporter) = kindlm_reporters::find(COMPLIANCE) else { return Ok(()) };
@@ -427,7 +430,8 @@ impl Run {
     }
 }
 
-/// A suite may not write outside its folder either, and where it may, it must be able to.
+/// Checks that the compliance folder is inside the suite's folder, unless `allow_outside` is set, and that it is
+/// writable.
 pub(crate) fn check_compliance_folder(
     place: &Place,
     suite: &Suite,

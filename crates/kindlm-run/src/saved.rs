@@ -14,17 +14,17 @@ use crate::{Failure, World, resume};
 
 /// A stored report, and its name in messages.
 pub struct Saved {
-    /// The report; its cases are read one by one.
+    /// The report; its cases are loaded one by one.
     pub report: Report<SavedCases>,
-    /// Such as ``run `20261120-…` ``.
+    /// The name for messages, such as ``run `20261120-…` ``.
     pub name: String,
 }
 
-/// Finds the report of a run: by its id, from a file, or of the newest run. With `of`, it must be a run of that suite.
+/// Finds the report of a run: by its id, in a file, or of the newest run. With `of`, the run must belong to that suite.
 ///
 /// # Errors
 ///
-/// If there is none, it cannot be read, it is of another suite, or the newest run was stopped without a report.
+/// If no report exists, it cannot be read, it belongs to another suite, or the newest run stopped without a report.
 pub fn find(
     world: &World,
     place: &Place,
@@ -69,18 +69,18 @@ fn newest(
     })
 }
 
-/// A run that was begun in the folder.
+/// A run in the folder of runs.
 pub(crate) enum PastRun {
-    /// It has a report.
+    /// The run has a report.
     Finished(Box<Saved>),
-    /// It is still running, was interrupted, or its report could not be written.
+    /// The run is still running, was interrupted, or its report could not be written.
     Unfinished(Box<Journal>),
-    /// It has a report that cannot be used; the run's id.
+    /// The run with this id has an unreadable report.
     Unreadable(String, ReportError),
 }
 
-/// The runs of a folder, or of one suite in it, beginning with the newest. One that has not begun its journal is left out:
-/// nothing was sent.
+/// Returns the runs of a folder, or of one suite in it, newest first. Runs without a journal header are left out, as
+/// they sent nothing.
 pub(crate) fn newest_first<'a>(
     runs: &'a Runs,
     of: Option<&'a SuiteKey>,
@@ -98,7 +98,7 @@ fn past_run(
     has_report: bool,
     of: Option<&SuiteKey>,
 ) -> Result<Option<PastRun>, Failure> {
-    // A journal says whose run it is without reading the whole report.
+    // The journal names the suite of the run, so the whole report need not be read.
     if !has_report || of.is_some() {
         let folder = runs.run_folder(&id).map_err(|err| Failure::store(&err))?;
         match Journal::open(folder) {
@@ -117,8 +117,9 @@ fn past_run(
     })
 }
 
-/// Checks that a newer run without a report is still running, and reports that it is ignored. If it was interrupted,
-/// the report of the "last run" would be that of another run.
+/// Reports that a newer run is ignored if it is still running.
+///
+/// Fails if that run was interrupted, because the user would get the report of an older run as the "last run".
 pub(crate) fn check_still_going(world: &World, journal: &Journal) -> Result<(), Failure> {
     let holder = journal.holder().map_err(|err| Failure::journal(&err))?;
     let Some(holder) = holder else { return Err(unfinished(journal, "the last run")) };
@@ -127,8 +128,8 @@ pub(crate) fn check_still_going(world: &World, journal: &Journal) -> Result<(), 
     Ok(())
 }
 
-/// Removes the files of writers that were killed: in the state folder, and in the folders of the newest runs up to
-/// one that has a report.
+/// Removes temporary files of killed processes. It looks in the state folder, and in run folders from the newest down
+/// to one with a report.
 pub(crate) fn remove_abandoned(place: &Place) {
     let state = place.state();
     let runs = Runs::new(&state);
@@ -145,11 +146,11 @@ pub(crate) fn remove_abandoned(place: &Place) {
     }
 }
 
-/// Keeps the report for `kindlm report`, `gate` and `baseline`. The run is no worse if that fails.
+/// Stores the report for `kindlm report`, `gate` and `baseline`. A failure is only a warning.
 pub fn keep(world: &World, place: &Place, report: &AnyReport<'_>, quiet: bool) {
     let id = &report.run.id;
     let kept = Runs::new(place.state()).save_with(id, |out| {
-        // JSON is written a few bytes at a time: here that is no call.
+        // JSON is written in pieces of a few bytes, so buffer the writes.
         let mut out = BufWriter::with_capacity(1 << 16, out);
         v1::write_compact(report, &mut out)?;
         out.flush()
@@ -161,7 +162,7 @@ pub fn keep(world: &World, place: &Place, report: &AnyReport<'_>, quiet: bool) {
     }
 }
 
-/// The file that a word names, if it does not name a run.
+/// Returns the path that the text names, if it does not look like a run id.
 pub fn as_file(working_dir: &Path, run: &str) -> Option<PathBuf> {
     let path = working_dir.join(run);
     let looks_like = run.contains(['/', '\\']) || Path::new(run).extension().is_some();
@@ -169,7 +170,7 @@ pub fn as_file(working_dir: &Path, run: &str) -> Option<PathBuf> {
 }
 
 fn from_file(path: &Path, named: &str) -> Result<Saved, Failure> {
-    // The folder of a run, or the journal in it.
+    // The user may name the folder of a run, or the journal in it.
     let folder = if path.ends_with(journal::FILE) { path.parent() } else { Some(path) };
     let folder = folder.filter(|it| it.is_dir());
     let path = folder.map_or_else(|| path.to_owned(), |it| it.join(Runs::REPORT));
@@ -186,7 +187,7 @@ fn from_file(path: &Path, named: &str) -> Result<Saved, Failure> {
     Ok(Saved { report, name })
 }
 
-/// A run that was killed has no report: its journal would be mistaken for the whole run.
+/// Returns the failure of a run without a report. Its journal must not be taken for the whole run.
 fn unfinished(journal: &Journal, called: &str) -> Failure {
     let id = &journal.header().run;
     let planned: u64 = journal.header().cases.iter().map(|it| u64::from(it.repeats)).sum();
@@ -216,7 +217,7 @@ fn how_to_finish(journal: &Journal) -> String {
         return "run `kindlm trace` again: what the agent did then is not done again".to_owned();
     }
     let id = &journal.header().run;
-    // A suite that has changed since cannot go on.
+    // A run whose suite has changed cannot be resumed, so also suggest a new run.
     format!(
         "finish it with `kindlm test --resume {id}`, where it was begun, or start a new run with `kindlm test`"
     )

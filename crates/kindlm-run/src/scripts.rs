@@ -1,4 +1,4 @@
-//! Lets checks run users' scripts: a backend with a script host beside it.
+//! Runs users' scripts for checks, with a backend that contains a script host.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use kindlm_types::{
 
 use crate::{Failure, World};
 
-/// A backend whose scripts run in workers, which are this same program. None is started before a script is run.
+/// A backend that runs scripts in worker processes of this program. The first script starts the first worker.
 pub(crate) struct Scripted<'a> {
     inner: &'a dyn Backend,
     runner: Arc<Runner>,
 }
 
-/// Runs scripts in workers.
+/// The runner of scripts in worker processes.
 pub(crate) struct Runner(ScriptHost);
 
 impl Runner {
-    /// Files of scripts are below `root`.
+    /// Creates a runner for scripts whose files are below `root`.
     pub(crate) fn new(world: &World, root: &Path) -> Result<Arc<Self>, Failure> {
         Ok(Arc::new(Self(host(world, root)?)))
     }
@@ -39,7 +39,7 @@ impl ScriptRunner for Runner {
     }
 }
 
-/// A host whose files are below `root`. It starts nothing before a script is run.
+/// Creates a script host for files below `root`. The first script starts the first worker.
 pub(crate) fn host(world: &World, root: &Path) -> Result<ScriptHost, Failure> {
     let (program, args) = &world.script_worker;
     let transport = HttpTransport::new(TransportOptions::new(Arc::clone(&world.env)))
@@ -54,7 +54,7 @@ pub(crate) fn host(world: &World, root: &Path) -> Result<ScriptHost, Failure> {
 }
 
 impl<'a> Scripted<'a> {
-    /// A backend beside the same workers.
+    /// Adds a script runner to a backend.
     pub(crate) fn new(inner: &'a dyn Backend, runner: Arc<Runner>) -> Self {
         Self { inner, runner }
     }
@@ -120,7 +120,7 @@ impl Backend for Scripted<'_> {
     }
 }
 
-/// Sends the requests of scripts.
+/// The HTTP transport for requests of scripts.
 struct Http(Arc<HttpTransport>);
 
 impl Fetch for Http {

@@ -1,4 +1,4 @@
-//! Removes the values of keys from everything that is shown or stored, also where a model or a command repeats them.
+//! Masks secrets in everything that is shown or stored, even if a model or a command repeats them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -13,13 +13,15 @@ use serde_json::{Map, Value};
 
 use crate::World;
 
-/// The values that are masked in every artifact. They are never shown.
+/// The secret values that are masked in all outputs.
 #[derive(Clone, Default)]
 pub struct Secrets(kindlm_redact::Secrets);
 
 impl Secrets {
-    /// The secrets of a run with these providers: the values of variables in their configuration, and of all variables that
-    /// have the name of a secret. Commands and agents get the whole environment, so any of these values may be in an output.
+    /// Collects the secrets of a run: variables that providers are configured with, variables with secret-like names,
+    /// and passwords in URLs.
+    ///
+    /// Commands and agents get the whole environment, so an output may contain any of these values.
     pub fn of(world: &World, providers: &Map<String, Value>) -> Self {
         let mut named: BTreeSet<&str> = providers.values().flat_map(secret_variables).collect();
         let known = world.variables.iter().map(String::as_str);
@@ -32,12 +34,12 @@ impl Secrets {
         Self(secrets)
     }
 
-    /// The rules, for code that does not depend on this crate.
+    /// Returns the masking rules, for code that does not depend on this crate.
     pub(crate) fn rules(&self) -> &kindlm_redact::Secrets {
         &self.0
     }
 
-    /// Masks secrets in the names and tags of a suite. Results are found by names, so this comes before anything is run.
+    /// Masks secrets in the names and tags of a suite. Results are found by names, so this must happen before the run.
     pub(crate) fn redact_names(&self, suite: &mut Suite) {
         self.text(&mut suite.info.project);
         self.text(&mut suite.info.name);
@@ -52,7 +54,7 @@ impl Secrets {
                 case.tags = tags.into();
             }
             let Some(name) = self.0.redact(&case.name) else { continue };
-            // Two names may differ in the secret only.
+            // Two masked names may be equal, so number them.
             let numbered = (2..).map(|number| format!("{name} ({number})"));
             let mut unique = std::iter::once(name.clone()).chain(numbered);
             let Some(unique) = unique.find(|it| names.insert(it.clone())) else { continue };
@@ -66,15 +68,15 @@ impl Secrets {
         }
     }
 
-    /// Removes the secrets from a report: from all output of models, commands and checks.
+    /// Masks secrets in a report: in all output of models, commands and checks.
     ///
-    /// The names of cases and models stay, since results are found by them.
+    /// The names of cases and models are kept, because results are found by them.
     pub(crate) fn redact(&self, report: &mut Report) {
         report.cases.iter_mut().for_each(|it| self.case(it));
         self.redact_head(report);
     }
 
-    /// Takes the secrets out of all of a report but its cases.
+    /// Masks secrets in a report except for its cases.
     pub(crate) fn redact_head<Cases>(&self, report: &mut Report<Cases>) {
         report.gates.iter_mut().for_each(|it| self.text(&mut it.message));
         report.skipped.iter_mut().for_each(|it| self.text(&mut it.reason));
@@ -86,7 +88,7 @@ impl Secrets {
         case.executions.iter_mut().for_each(|it| self.redact_execution(it));
     }
 
-    /// Takes the secrets out of one execution with its results.
+    /// Masks secrets in one execution and its results.
     pub(crate) fn redact_execution(&self, result: &mut ExecutionResult) {
         self.evidence(&mut result.execution);
         self.redact_results(&mut result.results);
@@ -101,7 +103,7 @@ impl Secrets {
         }
     }
 
-    /// Removes the secrets from the results of checks.
+    /// Masks secrets in the results of checks.
     pub(crate) fn redact_results(&self, results: &mut [AssertionResult]) {
         for result in results {
             self.text(&mut result.label);
@@ -250,7 +252,7 @@ impl Secrets {
         }
     }
 
-    /// Masks secrets in all texts of a JSON value.
+    /// Masks secrets in all strings of a JSON value.
     pub fn redact_value(&self, value: &mut Value) {
         self.value(value);
     }
@@ -259,12 +261,12 @@ impl Secrets {
         self.0.redact_value(value);
     }
 
-    /// Takes the secrets out of the values of an object, and out of its keys.
+    /// Masks secrets in the keys and values of an object.
     pub(crate) fn map(&self, map: &mut Map<String, Value>) {
         self.0.redact_map(map);
     }
 
-    /// Takes the secrets out of a text.
+    /// Masks secrets in a text.
     pub fn redact_text(&self, text: &mut String) {
         self.text(text);
     }
@@ -274,7 +276,7 @@ impl Secrets {
     }
 }
 
-/// The environment variables that a provider's configuration names: `apiKeyEnv`, headers with `env:`, and templates
+/// Returns the environment variables of a provider's configuration: `apiKeyEnv`, headers with `env:`, and templates
 /// with `{{env.NAME}}`.
 pub(crate) fn variables(config: &Value) -> BTreeSet<&str> {
     let mut found = secret_variables(config);
@@ -282,7 +284,7 @@ pub(crate) fn variables(config: &Value) -> BTreeSet<&str> {
     found
 }
 
-/// The variables without which no request can be sent: keys, and headers that are one.
+/// Returns the variables that every request needs: keys, and headers with `env:`.
 pub(crate) fn keys_of(config: &Value) -> BTreeSet<&str> {
     let key = config.get("apiKeyEnv").and_then(Value::as_str);
     let headers = config.get("headers").and_then(Value::as_object).into_iter().flatten();
@@ -290,7 +292,8 @@ pub(crate) fn keys_of(config: &Value) -> BTreeSet<&str> {
     key.into_iter().chain(headers).collect()
 }
 
-/// The same without the one that an address begins with: it says where to send to, which messages must show.
+/// Returns the same variables without the one at the start of a URL. It is the address of the server, which messages
+/// must show.
 fn secret_variables(config: &Value) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     match config {
@@ -317,7 +320,7 @@ fn secret_variables(config: &Value) -> BTreeSet<&str> {
     found
 }
 
-/// The variable that an address begins with.
+/// Returns the variable at the start of the URL.
 fn address(config: &Value) -> Option<&str> {
     let text = config.get("url")?.as_str()?;
     let begins = text.strip_prefix("{{")?.trim_start().starts_with("env.");

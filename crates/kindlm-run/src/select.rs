@@ -1,4 +1,4 @@
-//! Selects the part of the suite that runs: by name, by tag, and by the results of earlier runs.
+//! Selects the test cases to run: by name, by tag, and by the results of earlier runs.
 
 use std::collections::HashMap;
 
@@ -25,29 +25,29 @@ pub enum Tag {
     Without(String),
 }
 
-/// The test cases and models of a run. By default all are selected.
+/// The selected test cases and models of a run. The default selects all.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Only test cases that have one of the [`With`](Tag::With) tags and none of the [`Without`](Tag::Without) tags.
+    /// The tags: selects cases with any [`With`](Tag::With) tag and no [`Without`](Tag::Without) tag.
     pub tags: Vec<Tag>,
-    /// Only test cases whose name matches: a part of it, a glob, or `/a regular expression/`.
+    /// The name patterns: a part of the name, a glob, or `/a regular expression/`.
     pub tests: Vec<String>,
-    /// Only these models, by id; `command` for tests of commands.
+    /// The ids of the models; `command` selects tests of commands.
     pub models: Vec<String>,
-    /// Only executions that did not pass in the last run.
+    /// True to select only executions that did not pass in the last run.
     pub failed: bool,
-    /// Only executions that did not pass in the last run, or whose test has changed since.
+    /// True to select only executions that did not pass in the last run, or whose test has changed since.
     pub changed: bool,
-    /// Only this part of the executions.
+    /// The shard of the executions to run.
     pub shard: Option<Shard>,
-    /// The report whose durations are used for shards of the same length: an id, or a file.
+    /// The report whose durations balance the shards: a run id or a file.
     pub shard_durations: Option<String>,
 }
 
-/// The number of removed cases that are named.
+/// The maximum number of removed cases that a message names.
 const NAMED: usize = 5;
 
-/// The filter of a selection. A resumed run keeps the selection that it began with.
+/// Builds the filter of a selection. A resumed run keeps its original selection.
 pub(crate) fn filter(
     world: &World,
     place: &Place,
@@ -76,7 +76,7 @@ pub(crate) fn filter(
     Ok(filter)
 }
 
-/// Says that no test has a tag that is to be left out, if another tag is meant by the looks of it.
+/// Warns if no test has an excluded tag but another tag is similar.
 fn tell_unused(world: &World, suite: &Suite, tag: &str) {
     let tags = || suite.cases.iter().flat_map(|it| &*it.tags).map(String::as_str);
     if !tags().any(|it| it == tag)
@@ -88,7 +88,7 @@ fn tell_unused(world: &World, suite: &Suite, tag: &str) {
     }
 }
 
-/// The plan; `None` if earlier runs leave nothing to do, which is then reported.
+/// Plans the run; `None`, after a notice, if earlier runs leave nothing to do.
 pub(crate) fn plan(
     world: &World,
     suite: &Suite,
@@ -105,7 +105,7 @@ pub(crate) fn plan(
     }
 }
 
-/// The part of a plan that this machine runs, balanced by the durations in a report if one is named.
+/// Returns the shard of a plan, balanced by the durations of a report if one is named.
 pub(crate) fn part(
     world: &World,
     place: &Place,
@@ -128,7 +128,7 @@ pub(crate) fn part(
     Ok(part)
 }
 
-/// The cases that did not pass in the last run of the suite. For a case that this run left out, the last run that
+/// Returns the cases that did not pass in the last run of the suite. If that run left a case out, the last run that
 /// included it counts.
 fn failed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failure> {
     let (found, traced) = last_of(world, place, suite)?;
@@ -188,7 +188,7 @@ fn failed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failur
     } else if targets.is_empty() {
         world.tell(&format!("everything passed in the last run, `{id}`"));
     }
-    // To leave them out in silence would be green where nothing was mended.
+    // Without this message, removed failing cases would look like fixed ones.
     if !gone.is_empty() {
         let nothing_left = gone.len() == targets.len();
         let message = format!(
@@ -204,7 +204,7 @@ fn failed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failur
     Ok(targets)
 }
 
-/// The report of the last run of the suite that sent something, and the last run of `kindlm trace` after it.
+/// Returns the last report of a test run of the suite, and the newest `kindlm trace` run after it.
 fn last_of(
     world: &World,
     place: &Place,
@@ -228,7 +228,7 @@ fn last_of(
     Ok((None, traced))
 }
 
-/// The first of them, in words.
+/// Joins the first few names, and counts the others.
 fn named(mut all: Vec<String>) -> String {
     let more = all.len().saturating_sub(NAMED);
     all.truncate(NAMED);
@@ -236,8 +236,9 @@ fn named(mut all: Vec<String>) -> String {
     all.join(", ")
 }
 
-/// The cases that changed since they were last run, and those that did not pass then. A failed case stays selected
-/// until it passes: no run has confirmed its change yet.
+/// Returns the cases that have changed since their last run, and those that did not pass in it.
+///
+/// A failed case stays selected until it passes, because no run has confirmed its change yet.
 fn changed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failure> {
     let mut targets = Targets::default();
     let (runs, never) = look_back(place, suite, &mut |case, model, seen| {
@@ -262,16 +263,17 @@ fn changed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failu
     Ok(targets)
 }
 
-/// The state of a case on a model since it was last run.
+/// The state of a case on a model since its last run.
 struct Seen {
-    /// True if it is another test now.
+    /// True if the test has changed.
     changed: bool,
-    /// True if the case passed or was skipped then.
+    /// True if the last result was passed or skipped.
     held: bool,
 }
 
-/// Goes back through the runs of the suite, and calls `on` with the last result of each case on each model. Returns
-/// the number of runs that were read, and the cases that were never run.
+/// Reads the runs of the suite from the newest back, and calls `on` with the last result of each case on each model.
+///
+/// Returns the number of runs read, and the cases that never ran.
 fn look_back<'s>(
     place: &Place,
     suite: &'s Suite,
@@ -281,8 +283,7 @@ fn look_back<'s>(
     let mut runs = 0;
     let (store, key) = (Runs::new(place.state()), SuiteKey::new(place, &suite.info));
     for id in store.list().map_err(|err| Failure::store(&err))?.iter().rev() {
-        // The cases that this run executed. They are collected first, because the report that names the suite comes
-        // after the cases.
+        // Collect the results first, because the report names its suite only after the cases.
         let mut ran = Vec::new();
         let report = store.each_case(id, &mut |case| {
             if was_run(&case) && open.contains_key(case.case.as_str()) {
@@ -290,7 +291,7 @@ fn look_back<'s>(
                 ran.push((case.case, case.model, case.digest, held));
             }
         });
-        // Those that cannot be read tell nothing.
+        // Skip unreadable reports, and those of other suites.
         if !report.is_ok_and(|it| key.has_report(&it) && !is_traced(&it)) {
             continue;
         }
@@ -310,22 +311,22 @@ fn look_back<'s>(
     Ok((runs, open))
 }
 
-/// Test cases by name, each with its digest and the models to run it on.
+/// The test cases by name, each with its digest and models.
 type Expected<'s> = HashMap<&'s str, (Option<Fingerprint>, Vec<&'s str>)>;
 
-/// The cases of the suite to run: each one that is not skipped.
+/// Returns the cases of the suite that are not skipped.
 fn expected(suite: &Suite) -> Expected<'_> {
     let cases = suite.cases.iter().filter(|it| it.skip.is_none());
     let expected = cases.map(|case| (case.name.as_str(), (case.digest, models_of(case))));
     expected.filter(|(_, (_, models))| !models.is_empty()).collect()
 }
 
-/// True if any repeat was sent.
+/// Returns true if at least one repeat was executed.
 fn was_run(case: &CaseResult) -> bool {
     case.executions.iter().any(|it| !matches!(it.error, Some(ExecutionError::NotRun { .. })))
 }
 
-/// The models of a case, whether or not it is skipped.
+/// Returns the models of a case, even if it is skipped.
 fn models_of(case: &TestCase) -> Vec<&str> {
     match case.kind.alone() {
         Some(alone) => vec![alone],
@@ -333,7 +334,7 @@ fn models_of(case: &TestCase) -> Vec<&str> {
     }
 }
 
-/// True if a report is of an agent's recorded traces, and not of requests that were sent.
+/// Returns true if a report belongs to `kindlm trace`.
 fn is_traced<Cases>(report: &Report<Cases>) -> bool {
     report.models.iter().any(|it| it.provider == MODEL)
 }

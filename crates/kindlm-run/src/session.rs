@@ -19,27 +19,28 @@ use crate::scripts::Runner;
 use crate::secrets::Secrets;
 use crate::{Failure, Place, World, budget, keys, project, trust};
 
-/// Models that can be asked, and their stores: those of a suite, or a judge without a suite.
+/// A session: the client, stores and secrets of a suite, or of a judge without a suite.
 pub struct Session {
-    /// Sends requests to providers.
+    /// The client that sends requests to providers.
     pub(crate) client: Client,
-    /// Runs the scripts of checks.
+    /// The runner of check scripts.
     pub(crate) runner: Arc<Runner>,
-    /// The stored answers.
+    /// The response store.
     pub(crate) responses: Responses,
-    /// Masks secrets in everything that is written.
+    /// The secrets that are masked in everything written.
     pub(crate) secrets: Secrets,
-    /// Ends the waits of requests that are to be sent.
+    /// The waits before requests, which an interrupt ends.
     pub(crate) waits: Waits,
 }
 
 impl Session {
-    /// Opens the providers of a suite and its stored answers. Nothing is sent. At most `concurrency` requests are under way
-    /// at once.
+    /// Opens the providers of a suite and its response store. Sends nothing.
+    ///
+    /// At most `concurrency` requests run at once.
     ///
     /// # Errors
     ///
-    /// If a provider is not configured as it should be, or the stored answers cannot be used.
+    /// If a provider's configuration is invalid, or the response store cannot be used.
     pub fn new(
         world: &World,
         place: &Place,
@@ -57,12 +58,13 @@ impl Session {
         Self::open(world, &place.state(), decides, (options, runner), responses)
     }
 
-    /// Opens the provider of a judge that is named without a suite; without a judge, only scripts can be run. Scripts of
-    /// checks are in `folder`. Nothing is sent.
+    /// Opens the provider of a judge given by name; without a judge, only scripts can run. Sends nothing.
+    ///
+    /// Scripts of checks are in `folder`.
     ///
     /// # Errors
     ///
-    /// If the key of the judge is not set, or the stored answers cannot be used.
+    /// If the judge's key is not set, or the response store cannot be used.
     pub fn without_suite(
         world: &World,
         judge: Option<&NamedJudge>,
@@ -102,28 +104,30 @@ impl Session {
         Ok(Self { client, runner, responses, secrets, waits })
     }
 
-    /// Runs the scripts of checks in `folder`, and those of providers where they were.
+    /// Runs the scripts of checks in `folder`; scripts of providers keep their folder.
     pub(crate) fn with_check_scripts(self, world: &World, folder: &Path) -> Result<Self, Failure> {
         Ok(Self { runner: Runner::new(world, folder)?, ..self })
     }
 }
 
-/// The budget of a run, and the models that it may use.
+/// The spending limits of a run.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about one run")]
 pub(crate) struct Spending {
-    /// True if anything is sent; else all answers come from the response store.
+    /// True if requests may be sent; otherwise all answers come from the response store.
     pub may_ask: bool,
-    /// True if everything is sent, and no answer comes from the response store.
+    /// True if every answer is requested and none comes from the response store.
     pub always_asks: bool,
-    /// True if prices may be unknown although there is a budget.
+    /// True if a run with a budget may start although a price is unknown.
     pub allow_unpriced: bool,
-    /// True if the models under test are asked, and not only judges.
+    /// True if models under test are asked, not only judges.
     pub asks_models: bool,
 }
 
 impl Spending {
-    /// Refuses a run that is bound to fail, before anything is sent: a judge that is not calibrated well enough, an unknown
-    /// price, a missing key. `open` is the part of the plan that is not executed yet.
+    /// Refuses a run that cannot succeed, before anything is sent: an uncalibrated judge, an unknown price, or a
+    /// missing key.
+    ///
+    /// `open` is the part of the plan that is not executed yet.
     pub(crate) fn check(
         &self,
         world: &World,

@@ -1,4 +1,4 @@
-//! The files of a suite, which no report may replace.
+//! The files of a suite, which reports must not overwrite.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use kindlm_store::Folder;
 use crate::project::Place;
 use crate::{Failure, World};
 
-/// The files that a suite is read from, and the folders that reports must not be written to.
+/// The files that a suite is read from, and the folders where reports are not allowed.
 pub struct SuiteFiles {
     files: BTreeSet<PathBuf>,
     folders: Vec<(PathBuf, &'static str)>,
 }
 
 impl SuiteFiles {
-    /// The files of a suite that was read with `files`.
+    /// Collects the files of a suite that was loaded with `files`.
     pub fn new(place: &Place, files: &Folder, suite: Option<&Suite>) -> Self {
         if let Some(suite) = suite {
             look_at_programs(suite, files);
@@ -25,7 +25,7 @@ impl SuiteFiles {
         let config = place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
         let mut own: BTreeSet<PathBuf> =
             files.seen().iter().filter_map(|it| it.canonicalize().ok()).collect();
-        // Reports usually stand beside the suite, also where agents start with a copy of everything there.
+        // Reports are often next to the suite, even if agents start with a copy of that folder. So allow that folder.
         let trees = files.trees().into_iter().filter(|it| !config.starts_with(it));
         let mut folders: Vec<_> =
             trees.map(|it| (it, "workspaces start from that folder")).collect();
@@ -38,7 +38,7 @@ impl SuiteFiles {
         Self { files: own, folders }
     }
 
-    /// The files of the suite at this place, as far as it can be read. No program is run.
+    /// Collects the files of the suite at this location, as far as it can be read. Runs no program.
     pub fn beside(world: &World, place: &Place) -> Self {
         let env = |name: &str| (world.env)(name);
         let Ok(files) = Folder::open(&place.folder) else {
@@ -50,12 +50,13 @@ impl SuiteFiles {
         Self::new(place, &files, suite.as_ref())
     }
 
-    /// Refuses a report that would replace a file of the suite: `target` is the path without links, `named` the path in the
-    /// message.
+    /// Refuses a report that would overwrite a file of the suite.
+    ///
+    /// `target` is the path with links resolved; `named` is the path in the message.
     ///
     /// # Errors
     ///
-    /// If the target is a file of the suite, or is in a folder that KindLM writes itself.
+    /// If the target is a file of the suite, or is in a folder that KindLM manages.
     pub fn check(&self, id: &str, target: &Path, named: &Path) -> Result<(), Failure> {
         let within = self.folders.iter().find(|(folder, _)| target.starts_with(folder));
         let why = match within {
@@ -68,8 +69,9 @@ impl SuiteFiles {
     }
 }
 
-/// Reads the files of providers and agents, so that `folder` lists them as seen. Otherwise they are read with the first
-/// request. Files of commands are read with the suite.
+/// Reads the files of providers and agents now, so that `folder` lists them.
+///
+/// Otherwise they are read at the first request. Files of commands are read with the suite.
 pub fn look_at_programs(suite: &Suite, folder: &Folder) {
     let programs = Programs::new(folder);
     let providers = suite.providers.values().cloned();

@@ -1,4 +1,4 @@
-//! Distinguishes the runs of suites that share a folder.
+//! Tells apart the runs of suites that share a folder.
 
 use std::path::{Path, PathBuf};
 
@@ -10,26 +10,26 @@ use kindlm_types::{Report, SuiteInfo};
 use crate::project::{self, Place};
 use crate::{Failure, World};
 
-/// The name in a journal's settings of the digest of the project.
+/// The key of the project's digest in a journal's settings.
 pub(crate) const PROJECT: &str = "project";
 
-/// The suite that a run must be of.
+/// The identity of a suite, for finding its runs.
 ///
-/// A suite is identified by its project and its name. Two config files in one folder may have the same, as all promptfoo
-/// configs without a description do; a run then belongs to the file that it was begun with, as long as that is there.
+/// A suite is identified by its project and its name. Two config files in a folder may share both, like all promptfoo
+/// configs without a description. A run then belongs to the file with which it began, as long as that file exists.
 #[derive(Clone, Debug)]
 pub struct SuiteKey {
     project: String,
     name: String,
     /// The config file, as the user named it.
     named: String,
-    /// Its name without the folder.
+    /// The file name of the config file, without the folder.
     config: Option<String>,
     folder: PathBuf,
 }
 
 impl SuiteKey {
-    /// The key of the suite at this place.
+    /// Creates the key of the suite at this location.
     pub fn new(place: &Place, info: &SuiteInfo) -> Self {
         Self {
             project: info.project.clone(),
@@ -40,8 +40,8 @@ impl SuiteKey {
         }
     }
 
-    /// The key of the suite in `config`; `None` without `config`. Only its names are read, so the file may have other
-    /// problems.
+    /// Returns the key of the suite in `config`; `None` without `config`. Only the names are read, so the file may have
+    /// other problems.
     ///
     /// # Errors
     ///
@@ -66,12 +66,12 @@ impl SuiteKey {
         Ok(Some(Self::new(&place, &info)))
     }
 
-    /// The suite's name.
+    /// Returns the suite's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The command that runs the suite.
+    /// Returns the command that runs the suite.
     pub(crate) fn test_command(&self) -> String {
         match self.named.as_str() {
             project::CONFIG => "`kindlm test`".to_owned(),
@@ -79,34 +79,34 @@ impl SuiteKey {
         }
     }
 
-    /// True if a run with this journal is one of its runs.
+    /// Returns true if a run with this journal belongs to the suite.
     pub(crate) fn has_journal(&self, journal: &Journal) -> bool {
         let header = journal.header();
         self.is_same(journal) && self.is_own(header.config.as_deref())
     }
 
-    /// The same for a journal that the user named: its config file may have another name by now.
+    /// Returns true if a journal that the user named belongs to the suite. The config file may have been renamed since.
     pub(crate) fn is_same(&self, journal: &Journal) -> bool {
         let header = journal.header();
         let project = header.settings.get(PROJECT);
         header.suite == self.name && project.is_none_or(|it| *it == Digest::of(&self.project))
     }
 
-    /// True if a run with this report is one of its runs.
+    /// Returns true if a run with this report belongs to the suite.
     pub(crate) fn has_report<Cases>(&self, report: &Report<Cases>) -> bool {
         self.is_named(&report.suite) && self.is_own(config_name(&report.suite).as_deref())
     }
 
-    /// The same for a report that the user named.
+    /// Returns true if a report that the user named belongs to the suite.
     pub(crate) fn is_named(&self, suite: &SuiteInfo) -> bool {
         suite.name == self.name && suite.project == self.project
     }
 
-    /// Refuses a report of another suite; `name` is its name in the message.
+    /// Refuses a report of another suite. `name` is the name of the report in messages.
     ///
     /// # Errors
     ///
-    /// If it is of another suite.
+    /// If the report belongs to another suite.
     pub fn check<Cases>(&self, name: &str, report: &Report<Cases>) -> Result<(), Failure> {
         if self.is_named(&report.suite) {
             return Ok(());
@@ -119,14 +119,14 @@ impl SuiteKey {
         .with_help("name a run of that suite, or leave out `-c`"))
     }
 
-    /// True if a run that was begun with this config file is not one of another file in the folder.
+    /// Returns true unless a different, existing config file of the folder started the run.
     fn is_own(&self, config: Option<&str>) -> bool {
         let (Some(config), Some(own)) = (config, &self.config) else { return true };
         config == own || !self.folder.join(config).is_file()
     }
 }
 
-/// The name of a suite's config file, without the folder.
+/// Returns the file name of a suite's config file, without the folder.
 pub(crate) fn config_name(info: &SuiteInfo) -> Option<String> {
     let path = Path::new(info.config_path.as_deref()?);
     Some(path.file_name()?.to_string_lossy().into_owned())

@@ -16,13 +16,14 @@ use kindlm_types::{GateOutcome, GateResult, ecma};
 use crate::judge_setup::{Panel, from_stored};
 use crate::{Failure, World};
 
-/// Seconds of a day.
+/// The number of seconds in a day.
 const DAY: f64 = 86_400.0;
 
-/// The confidence of intervals.
+/// The confidence level of the intervals.
 const CONFIDENCE: kindlm_stats::Confidence = kindlm_stats::Confidence::P95;
 
-/// Gives the gate, if there is one, the stored calibrations in `state`. A model is an id, a provider and a model name.
+/// Passes the stored calibrations in `state` to the gate, if it is set. Each model is an id, a provider and a model
+/// name.
 ///
 /// # Errors
 ///
@@ -50,7 +51,7 @@ pub fn settle<'m>(
     Ok(())
 }
 
-/// The result of a calibration for one criterion, or for all together.
+/// Returns the agreement from a calibration, for one criterion or for all.
 fn kappa_of(
     known: &Calibration,
     criterion: Option<&CriterionCounts>,
@@ -73,7 +74,7 @@ fn kappa_of(
     }
 }
 
-/// The models of a suite, as [`settle`] takes them.
+/// Returns the models of a suite in the form that [`settle`] takes.
 pub fn models_of(suite: &[Model]) -> impl Iterator<Item = (&str, &str, &str)> {
     suite
         .iter()
@@ -81,8 +82,8 @@ pub fn models_of(suite: &[Model]) -> impl Iterator<Item = (&str, &str, &str)> {
         .map(|it| (it.id.as_str(), it.provider.as_str(), it.name.as_str()))
 }
 
-/// Copies the worst result of each gate that takes options from the reports that `gates` were measured on. Reports do not
-/// record options, nor the models of judges, so such a gate cannot be measured again.
+/// Copies the worst result of each gate with options from the reports that were merged. Reports do not record the
+/// options of gates or the judge models, so these gates cannot be evaluated again.
 pub fn carry_over(world: &World, gates: &mut [GateResult], before: &[GateResult]) {
     let rank = |it: &GateResult| match it.outcome {
         GateOutcome::NothingToMeasure => 0,
@@ -102,7 +103,7 @@ pub fn carry_over(world: &World, gates: &mut [GateResult], before: &[GateResult]
     }
 }
 
-/// Refuses a run that has a judge without a calibration, or with less agreement than the gate demands.
+/// Refuses a run if a judge has no calibration, or less agreement than the gate demands.
 pub(crate) fn check(
     now: Timestamp,
     state: &Path,
@@ -141,27 +142,27 @@ pub(crate) fn check(
     )))
 }
 
-/// The labels that the kappa of these counts is based on.
+/// Returns the number of labels behind these counts, with the interval of the kappa.
 fn labels(counts: &kindlm_stats::Confusion) -> Labels {
     let interval = counts.kappa(CONFIDENCE).ok().and_then(|it| it.interval.interval());
     Labels { count: counts.total(), interval: interval.map(|it| (it.low, it.high)) }
 }
 
-/// A kind of check of a plan, with its judges and their instructions.
+/// A kind of check in a plan, with its judges and instructions.
 struct Judged<'s> {
     check: &'static str,
     panel: Panel<'s>,
     prompts: Vec<String>,
-    /// The criterion; empty if the check judges all outputs by the same instructions.
+    /// The criteria; empty if the check has the same instructions for all outputs.
     criteria: Vec<Criterion>,
-    /// A part of the verdict's basis that people who label outputs do not see.
+    /// A part of the verdict's basis that is not in a file of labels.
     hangs_on: Option<&'static str>,
-    /// The first test that has it.
+    /// The name of the first test with this check.
     test: &'s str,
 }
 
 impl Judged<'_> {
-    /// The place where it is written, else the test that has it.
+    /// Returns the location of the check in the config, or the name of its test.
     fn place(&self, suite: &Suite) -> String {
         let is_this = |it: &&kindlm_engine::JudgedAt| {
             it.check == self.check
@@ -175,8 +176,8 @@ impl Judged<'_> {
         }
     }
 
-    /// The agreement known for the judge, for each criterion. The inner error says why nothing is known, as a
-    /// fragment about the judge.
+    /// Returns the known agreement of the judge for each criterion. The inner error is a fragment about the judge that
+    /// says why none is known.
     fn known(
         &self,
         known: &Calibrations,
@@ -204,7 +205,7 @@ impl Judged<'_> {
                 ),
             });
         }
-        // The same models, asked in another way?
+        // Look for a calibration of the same models with other settings.
         let all = known.all().map_err(|err| Failure::store(&err))?;
         let near = all.iter().find(|(it, checks)| {
             it.models == kept.models && checks.iter().any(|it| it.check == self.check)
@@ -234,12 +235,12 @@ impl Judged<'_> {
     }
 }
 
-/// The checks of a plan that need a judge, with the judges and instructions; each is listed once.
+/// Returns the checks of a plan that need a judge, each one once.
 fn judged<'s>(suite: &'s Suite, plan: &Plan) -> Vec<Judged<'s>> {
     let mut found: Vec<Judged<'s>> = Vec::new();
     let mut last = None;
     for unit in &plan.units {
-        // The repeats of a case on all its models follow each other.
+        // The plan lists all units of a case in succession.
         if last.replace(unit.case) == Some(unit.case) {
             continue;
         }
@@ -258,7 +259,7 @@ fn judged<'s>(suite: &'s Suite, plan: &Plan) -> Vec<Judged<'s>> {
 }
 
 fn judged_in<'s>(suite: &'s Suite, case: &'s TestCase) -> Vec<Judged<'s>> {
-    // A body that cannot be made asks no judge; the run says why.
+    // A case whose body cannot be built asks no judge; the run reports the error.
     let Ok(body) = case.body.body() else { return Vec::new() };
     let default = suite.defaults.judge_model.as_deref();
     let checks = body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks));

@@ -1,4 +1,4 @@
-//! Folders for agents: where they are made, and that they can be.
+//! Prepares the workspace folders for agents.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
@@ -10,8 +10,9 @@ use kindlm_workspace::{Folders, FoldersOptions};
 
 use crate::{Failure, World};
 
-/// The maker of folders for the agents of a plan; `None` if no agent works in one. Fails if a required program is not
-/// installed, before any request is sent.
+/// Returns the workspace folders for the agents of a plan; `None` if no agent needs one.
+///
+/// Fails before any request is sent if a required program is not installed.
 pub(crate) fn open(
     world: &World,
     files: &Folder,

@@ -1,4 +1,4 @@
-//! The program around the library.
+//! The environment of the library.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use kindlm_types::BoxFuture;
 
 use crate::Registries;
 
-/// Reads an environment variable.
+/// A function that reads an environment variable.
 pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// Waits for interrupts, such as Ctrl-C.
+/// A source of interrupts, such as Ctrl-C.
 pub trait Interrupt: Send {
-    /// Ends at the next interrupt, with its kind in one word, such as `interrupted`.
+    /// Waits for the next interrupt, and returns its kind in one word, such as `interrupted`.
     fn next(&mut self) -> BoxFuture<'_, &'static str>;
 }
 
@@ -25,27 +25,26 @@ pub const SCRIPT_WORKER: &str = "__script-worker";
 /// The environment, clock, working folder, notices and interrupts that the library uses.
 #[derive(Clone)]
 pub struct World {
-    /// The environment.
+    /// The function that reads environment variables.
     pub env: Env,
-    /// The names of all environment variables. The values of those that have the name of a secret are masked.
+    /// The names of all environment variables. Values of variables with secret-like names are masked.
     pub variables: Vec<String>,
     /// The folder of relative paths.
     pub working_dir: PathBuf,
     /// The clock.
     pub now: fn() -> Timestamp,
-    /// Takes notices for people: warnings, and the paths of written files.
+    /// The receiver of notices for people, such as warnings and the paths of written files.
     pub notices: Arc<dyn Fn(&str) + Send + Sync>,
-    /// Starts to listen for interrupts.
+    /// The function that starts to listen for interrupts.
     pub interrupts: fn() -> Box<dyn Interrupt>,
     /// The registries of everything that suites may name.
     pub registries: Registries,
-    /// The program, with its arguments, that calls [`kindlm_script::worker::main`] to run users' scripts.
+    /// The program and its arguments that call [`kindlm_script::worker::main`] to run users' scripts.
     pub script_worker: (PathBuf, Vec<OsString>),
 }
 
 impl World {
-    /// A world with this environment and working folder, without notices and interrupts. The script worker is `kindlm`
-    /// in the search path.
+    /// Creates a world without notices and interrupts. The script worker is `kindlm` from the search path.
     pub fn new(working_dir: impl Into<PathBuf>, env: Env) -> Self {
         Self {
             env,
@@ -59,18 +58,18 @@ impl World {
         }
     }
 
-    /// The value of a variable; `None` if it is not set or empty.
+    /// Returns the value of a variable; `None` if it is not set or empty.
     pub fn var(&self, name: &str) -> Option<String> {
         (self.env)(name).filter(|value| !value.is_empty())
     }
 
-    /// Gives a notice. Control characters are escaped.
+    /// Sends a notice. Control characters are escaped.
     pub fn tell(&self, text: &str) {
         (self.notices)(&visible(text));
     }
 }
 
-/// No interrupt ever comes.
+/// A source without interrupts.
 struct Never;
 
 impl Interrupt for Never {

@@ -1,4 +1,4 @@
-//! A suite names an assertion, a gate, a provider and a reporter that the caller has registered.
+//! A suite uses an assertion, a gate, a provider and a reporter that the caller registered.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[expect(dead_code, reason = "only the registration is used")]

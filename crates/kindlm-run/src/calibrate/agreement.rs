@@ -11,46 +11,49 @@ use super::table::as_table;
 use super::{Correction, Findings, Obstacle};
 use crate::{Failure, Outcome, World};
 
-/// The agreement of a judge with people, and the pass rates that were corrected by it.
+/// The agreement of a judge with people, and the pass rates corrected by it.
 pub struct Agreement {
-    /// The judge, in words.
+    /// The name of the judge.
     pub(super) judge: String,
-    /// The ids of the checks.
+    /// The ids of the calibrated checks, comma-separated.
     pub(super) checks: String,
-    /// Absent if only stored calibrations were used.
+    /// The answers of this calibration; `None` if only stored calibrations were used.
     pub(super) asked: Option<Asked>,
     pub(super) corrections: Vec<Correction>,
 }
 
-/// The answers of the judge about a file of labels.
+/// The judge's answers to a file of labels.
 pub(super) struct Asked {
     pub(super) about: About,
     pub(super) findings: Findings,
-    /// The folder of the store, and its new entry.
+    /// The folder of the store, the judge, and the new entry to store.
     pub(super) store: (PathBuf, Judge, Calibration),
 }
 
 impl Agreement {
-    /// One JSON object with all numbers and all outputs.
+    /// Returns one JSON object with all numbers and all outputs.
     pub fn to_json(&self) -> Value {
         let asked = self.asked.as_ref();
         as_json(asked.map(|it| &it.about), asked.map(|it| &it.findings), &self.corrections)
     }
 
-    /// The text for people, in lines of about `width` columns.
+    /// Returns the text for people, in lines of about `width` columns.
     pub fn to_table(&self, width: usize) -> String {
         let labels = self.asked.as_ref().map(|it| (it.about.labels.as_str(), &it.findings));
         as_table(&self.judge, &self.checks, labels, &self.corrections, width)
     }
 
-    /// Stores the calibration, unless `save` is false. A calibration with labelled outputs that were not judged is not
-    /// stored: agreement on the others would not hold for them.
+    /// Stores the calibration, unless `save` is false or some labelled outputs were not judged.
     ///
-    /// The status is 0 if all outputs were judged, 3 if a provider failed, else 1; a notice names how many were not judged.
+    /// An incomplete calibration is not stored, because its agreement may not hold for the outputs that were not
+    /// judged.
+    ///
+    /// The status is 0 if all outputs were judged, 3 if a provider failed, and 1 otherwise. A notice counts the outputs
+    /// that were not judged.
     ///
     /// # Errors
     ///
-    /// If the calibration cannot be written.
+    /// Fails if the calibration cannot be written.
     pub fn store(self, world: &World, save: bool) -> Outcome {
         let Some(Asked { findings, store: (state, judge, calibration), .. }) = self.asked else {
             return Ok(ExitStatus::Success);
@@ -72,7 +75,7 @@ fn is_complete(findings: &Findings) -> bool {
     findings.errored == 0 && findings.confusion.total() > 0
 }
 
-/// Gives notice of the outputs that were not judged.
+/// Prints a notice about the outputs that were not judged, and returns the exit status.
 fn tell_unjudged(findings: &Findings, world: &World) -> ExitStatus {
     let obstacles: Vec<Obstacle> = findings.obstacles().collect();
     let unlabelled = obstacles.len() as u64 - findings.errored;

@@ -12,20 +12,20 @@ use super::labels::{Asked as AskedOf, Label, Labels, Row};
 use super::{Judged, Sample};
 use crate::Failure;
 
-/// The question for the judge, used for rows without one of their own.
+/// A question for the judge, used for rows that do not have their own.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
-    /// Criteria in words, for the check `judge`.
+    /// The criteria in words, for the check `judge`.
     pub criteria: Option<String>,
     /// A set of rules, for the check `prompt-assertion`.
     pub assertions: Option<Value>,
-    /// An entry of the list form.
+    /// An entry of the list form of `expect.assert`.
     pub check: Option<Value>,
-    /// The least score that passes, for criteria.
+    /// The minimum score that passes, for `criteria`.
     pub min_score: Option<f64>,
 }
 
-/// One output, its question, and the labels that wait for the answer.
+/// One output, its question, and the labels to compare with the answer.
 struct Case {
     execution: Execution,
     checks: Vec<Check>,
@@ -33,30 +33,30 @@ struct Case {
     labels: Vec<(u64, Label)>,
 }
 
-/// Everything that is to be asked.
+/// All questions of a calibration.
 pub(super) struct Plan {
     cases: Vec<Case>,
     /// The id of the assertion whose judge is calibrated.
     pub(super) check: String,
-    /// The judge and its settings: as in a run, all rows are judged in the same way.
+    /// The judge and its settings, which are the same for all rows.
     pub(super) judging: JudgeBlock,
-    /// Digests of the instructions that the judge gets.
+    /// The digests of the judge's instructions.
     pub(super) prompts: Vec<String>,
 }
 
-/// The result of the questions.
+/// The judge's verdicts and their cost.
 pub(super) struct Asked {
     /// The labelled outputs with the verdicts.
     pub(super) samples: Vec<Sample>,
-    /// The cost of the questions in US dollars, if it is known.
+    /// The cost of the questions in US dollars, if all prices are known.
     pub(super) cost_usd: Option<f64>,
     /// The tokens that the judge used.
     pub(super) usage: UsageSum,
 }
 
-/// Makes the checks of every row; rows about the same output and the same question are asked about once.
+/// Compiles the checks of every row. Rows with the same output and the same question share one question.
 ///
-/// Fails with every problem, at its line.
+/// Reports up to 20 problems, each with its line.
 pub(super) fn plan(
     name: &str,
     labels: Labels,
@@ -102,7 +102,7 @@ pub(super) fn plan(
     Ok(plan)
 }
 
-/// A problem of a row, with the number of later rows that have it too.
+/// A problem of a row, with the number of later rows that have the same problem.
 struct Wrong {
     line: u64,
     message: String,
@@ -121,7 +121,7 @@ impl Wrong {
     }
 }
 
-/// The argument that sets the judge's question, if one does.
+/// Returns the name of the argument that sets the judge's question, if one is given.
 fn named(question: &Question) -> Option<&'static str> {
     let Question { criteria, assertions, check, .. } = question;
     let named = [
@@ -187,7 +187,7 @@ impl Plan {
             return Err(format!("`{kind}` is made of several checks: calibrate each by itself"));
         };
         if check.meta.id != kind {
-            // The verdict of a set is not that of the judge, and no run would find it again.
+            // The verdict of a set is not the verdict of its judge, so no later run could look it up.
             return Err(format!(
                 "`{kind}` is a set: give the `{}` that is in it, as an entry of its own",
                 check.meta.id
@@ -247,7 +247,7 @@ fn common(question: &Question) -> Option<AskedOf> {
         .or_else(|| check.clone().map(AskedOf::Check))
 }
 
-/// The `expect` block that asks.
+/// Builds the `expect` block that asks the question.
 fn block(asked: &AskedOf, min_score: Option<f64>) -> Value {
     match asked {
         AskedOf::Criteria(text) => {
@@ -262,7 +262,7 @@ fn block(asked: &AskedOf, min_score: Option<f64>) -> Value {
     }
 }
 
-/// Labels of a set say which rule they are about, and the set has it.
+/// Checks that labels of a rule set name the rule that they are about, and that the set has this rule.
 fn check_ids(asked: &AskedOf, labels: &[Label]) -> Result<(), String> {
     let AskedOf::Assertions(rules) = asked else {
         return match labels.iter().find_map(|it| it.of.as_deref()) {
@@ -302,8 +302,9 @@ fn execution(row: &Row) -> Execution {
     }
 }
 
-/// Asks about every output, so many at once, and combines labels and answers in the order of the file. `tell` is
-/// called after each output with whether it could be judged.
+/// Asks about every output, `concurrency` at once. Pairs labels with answers in the order of the file.
+///
+/// Calls `tell` after each output, with `true` if the output could be judged.
 pub(super) async fn ask(
     plan: &Plan,
     judges: &Judges<'_>,
@@ -328,7 +329,7 @@ pub(super) async fn ask(
     asked
 }
 
-/// The results that a label is about: all of them, if the label does not name a rule.
+/// Collects the results that a label is about: all of them if the label names no rule.
 fn samples(
     case: &Case,
     line: u64,

@@ -13,26 +13,26 @@ use super::findings::CONFIDENCE;
 /// The stored calibration of a judge.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
-    /// For which kind of check.
+    /// The id of the check.
     pub(super) check: String,
-    /// Digests of its instructions.
+    /// The digests of the judge's instructions.
     pub(super) prompts: Vec<String>,
-    /// The agreement of its verdicts with those of people.
+    /// The agreement of the judge's verdicts with people's labels.
     pub(super) confusion: Confusion,
 }
 
-/// A pass rate, as the judge sees it and as people probably would.
+/// A pass rate by the judge, and its estimates of the pass rate that people would give.
 #[derive(Debug)]
 pub(super) struct Correction {
-    /// The description of the outputs, in words.
+    /// The description of the outputs.
     pub(super) of: String,
     /// The id of the check.
     pub(super) check: String,
-    /// The number of outputs that the judge passed, and of those that it judged.
+    /// The number of outputs that the judge passed, out of the number that it judged.
     pub(super) observed: Tally,
-    /// Corrected by the judge's error rates (Rogan and Gladen).
+    /// The rate corrected by the judge's error rates (Rogan and Gladen).
     pub(super) by_errors: Result<Corrected, Undefined>,
-    /// Corrected by prediction-powered inference.
+    /// The rate corrected by prediction-powered inference.
     pub(super) by_predictions: Result<PredictionPowered, Undefined>,
 }
 
@@ -52,8 +52,8 @@ impl Correction {
     }
 }
 
-/// The judge's verdicts in a run, for each kind of check that it is calibrated for. `is_judge` returns true if this
-/// judge was the one in the run.
+/// Corrects the pass rates of a run, for each kind of check that the judge is calibrated for. `is_judge` returns true
+/// if the run used this judge.
 pub(super) fn in_report(
     report: &AnyReport<'_>,
     name: &str,

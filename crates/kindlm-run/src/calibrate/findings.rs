@@ -9,7 +9,7 @@ use kindlm_store::{Calibration, CriterionCounts};
 
 use super::{Judged, Obstacle, Sample};
 
-/// Below so many labels the numbers are hardly worth having.
+/// The number of labels below which the report warns that the numbers are unreliable.
 pub(super) const FEW: u64 = 100;
 
 /// The confidence level of the intervals.
@@ -20,22 +20,22 @@ pub(super) const CONFIDENCE: Confidence = Confidence::P95;
 pub(super) struct Findings {
     /// The outputs with labels and verdicts.
     pub(super) samples: Vec<Sample>,
-    /// The counts of outputs that both passed, both failed, or judged differently.
+    /// The counts of outputs by the verdict of people and the verdict of the judge.
     pub(super) confusion: Confusion,
-    /// Labelled outputs that the judge gave no usable answer for.
+    /// The number of labelled outputs without a usable answer of the judge.
     pub(super) errored: u64,
-    /// The text of the criterion or rule, if there are several.
+    /// The counts by criterion or rule; empty if there is only one.
     pub(super) groups: Vec<(String, Confusion)>,
     /// The best threshold, if the judge gives scores.
     pub(super) best: Option<Result<BestThreshold, Undefined>>,
     /// The weighted kappa of the scores, with linear weights, if people gave scores too.
     pub(super) weighted: Option<Result<f64, Undefined>>,
-    /// From which label on people have passed an output.
+    /// The lowest label, from 0 to 1, that counts as a pass.
     label_threshold: f64,
 }
 
 impl Findings {
-    /// Adds everything up; a label of `label_threshold` or more is a pass.
+    /// Computes all statistics; a label of `label_threshold` or more is a pass.
     pub(super) fn of(samples: Vec<Sample>, label_threshold: f64) -> Self {
         let mut findings = Self {
             samples: Vec::new(),
@@ -81,12 +81,12 @@ impl Findings {
         &mut self.groups[at].1
     }
 
-    /// The number of outputs that have a label, with or without an answer of the judge.
+    /// Returns the number of outputs with a label, with or without an answer of the judge.
     pub(super) fn labelled(&self) -> u64 {
         self.confusion.total() + self.errored
     }
 
-    /// The obstacle to an answer, for each output without a verdict of the judge, labelled or not.
+    /// Returns the reason for each output without a verdict, labelled or not.
     pub(super) fn obstacles(&self) -> impl Iterator<Item = Obstacle> {
         self.samples.iter().filter_map(|it| match &it.judge {
             Judged::Errored { why, .. } => Some(*why),
@@ -94,7 +94,7 @@ impl Findings {
         })
     }
 
-    /// Of the outputs without a label, the number that the judge passed and the number that it judged.
+    /// Counts the outputs without a label: those that the judge passed, and all that it judged.
     pub(super) fn unlabelled(&self) -> (u64, u64) {
         let mut counts = (0, 0);
         for sample in self.samples.iter().filter(|it| it.human.is_none()) {
@@ -106,8 +106,8 @@ impl Findings {
         counts
     }
 
-    /// The outputs that people and judge judged differently, in the order of the file. The flag is true if people
-    /// passed it.
+    /// Returns the outputs where people and the judge disagree, in the order of the file. The flag is true if people
+    /// passed the output.
     pub(super) fn disagreements(&self) -> impl Iterator<Item = (&Sample, bool)> {
         self.samples.iter().filter_map(|sample| {
             let passed = sample.human? >= self.label_threshold;
@@ -118,7 +118,7 @@ impl Findings {
         })
     }
 
-    /// The verdicts of people and judge, by criterion.
+    /// Counts the verdicts of people and the judge by criterion.
     fn criteria(&self, calibrated_at: &str) -> Vec<CriterionCounts> {
         let mut counts: BTreeMap<&str, (&str, Confusion)> = BTreeMap::new();
         for sample in &self.samples {
@@ -137,7 +137,7 @@ impl Findings {
         counts.collect()
     }
 
-    /// The stored form of the findings.
+    /// Fills the template with the findings, for the store.
     pub(super) fn calibration(&self, template: Calibration) -> Calibration {
         let kappa = self.confusion.kappa(CONFIDENCE).ok();
         let interval = kappa.and_then(|it| it.interval.interval());
@@ -147,7 +147,7 @@ impl Findings {
             counts: self.confusion.into(),
             criteria: self.criteria(&template.calibrated_at),
             answered: answered.into_iter().cloned().collect(),
-            // What is kept is whole.
+            // The store only gets calibrations without errors, so this is 0 there.
             errored: self.errored,
             base_rate: self.confusion.base_rate().map_or(0.0, kindlm_stats::Tally::rate),
             agreement: self.confusion.agreement().map_or(0.0, kindlm_stats::Tally::rate),

@@ -16,21 +16,21 @@ pub(super) struct About {
     pub(super) judge: Value,
     /// The id of the check.
     pub(super) check: String,
-    /// Digests of the instructions that the judge got.
+    /// The digests of the judge's instructions.
     pub(super) prompts: Vec<String>,
-    /// The file of labels.
+    /// The name of the file of labels.
     pub(super) labels: String,
     /// The digest of the file's content.
     pub(super) labels_digest: String,
-    /// When it began, by RFC 3339.
+    /// The start of the calibration, in RFC 3339.
     pub(super) calibrated_at: String,
-    /// The cost in US dollars, if it is known.
+    /// The cost in US dollars, if all prices are known.
     pub(super) cost_usd: Option<f64>,
     /// The tokens that the judge used.
     pub(super) usage: Usage,
 }
 
-/// The judge, as it stands in the JSON object.
+/// Returns the judge as a part of the JSON object.
 pub(super) fn judge(panel: &Panel<'_>) -> Value {
     let model = |it: &&Model| json!({"id": it.id, "provider": it.provider, "model": it.name});
     let models: Vec<Value> = panel.models.iter().map(model).collect();
@@ -42,7 +42,7 @@ pub(super) fn judge(panel: &Panel<'_>) -> Value {
     judge
 }
 
-/// The whole calibration. A number that does not exist is an object with `undefined`, which says why.
+/// Returns the whole calibration. A number that is undefined becomes an object whose `undefined` names the reason.
 pub(super) fn as_json(
     about: Option<&About>,
     findings: Option<&Findings>,

@@ -1,4 +1,4 @@
-//! Reads people's labels of outputs: a table, or an object on each line.
+//! Reads people's labels of outputs from a table or from JSON lines.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::failure::given_twice;
 use crate::{Failure, World};
 
-/// The number of problems of a file that are shown.
+/// The maximum number of problems shown for a file.
 const SHOWN: usize = 20;
 
 /// A file of labels.
@@ -26,12 +26,13 @@ pub struct LabelFile {
 }
 
 impl LabelFile {
-    /// Reads a file of labels: `.csv`, `.tsv` or `.jsonl`, relative to the working folder. A notice names unused columns and
-    /// repeated questions. A label of at least `label_threshold` is a pass.
+    /// Reads a file of labels: `.csv`, `.tsv` or `.jsonl`, relative to the working folder.
+    ///
+    /// Prints warnings about unused columns and repeated questions. A label of at least `label_threshold` is a pass.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or is too large, or rows are malformed or contradict each other.
+    /// Fails if the file cannot be read or is too large, or if rows are malformed or contradict each other.
     pub fn load(world: &World, path: &Path, label_threshold: f64) -> Result<Self, Failure> {
         let (name, bytes) = (path.display().to_string(), load(world, path)?);
         let labels = read(&name, &bytes, label_threshold)?;
@@ -49,11 +50,13 @@ impl LabelFile {
     }
 }
 
-/// Reads a set of rules from a JSON file: a list, or a record of `kindlm evaluate` that has the list as `assertions`.
+/// Reads a set of rules from a JSON file.
+///
+/// The file holds a list, or a record of `kindlm evaluate` with the list in `assertions`.
 ///
 /// # Errors
 ///
-/// If the file cannot be read, is no JSON, or holds no list.
+/// Fails if the file cannot be read, is not JSON, or holds no list.
 pub fn load_rules(world: &World, path: &Path) -> Result<Value, Failure> {
     let name = path.display();
     let value: Value = serde_json::from_slice(&load(world, path)?).map_err(|err| {
@@ -82,15 +85,15 @@ fn load(world: &World, path: &Path) -> Result<Vec<u8>, Failure> {
 /// One row of a file of labels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Row {
-    /// The line that it begins at, from 1.
+    /// The line where the row begins, from 1.
     pub(super) line: u64,
     /// The input of the agent.
     pub(super) input: Option<Value>,
     /// The output of the agent.
     pub(super) output: Value,
-    /// The variables of the test, for checks that look at them.
+    /// The variables of the test, for checks that use them.
     pub(super) vars: Map<String, Value>,
-    /// The question for the judge, if the row has one.
+    /// The question for the judge, if the row has its own.
     pub(super) question: Option<Asked>,
     /// The labels that people gave.
     pub(super) labels: Vec<Label>,
@@ -101,36 +104,37 @@ pub(super) struct Row {
 pub(super) enum Asked {
     /// A criterion in words that the output has to meet.
     Criteria(String),
-    /// Which rules of a set it keeps.
+    /// A set of rules; the judge decides for each one if the output follows it.
     Assertions(Value),
-    /// Whatever an entry of the list form asks.
+    /// An entry of the list form of `expect.assert`.
     Check(Value),
 }
 
 /// The label that people gave an output.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Label {
-    /// The id of the rule, where the judge is asked about a set of them.
+    /// The id of the rule that the label is about; `None` if the question is not a set of rules.
     pub(super) of: Option<String>,
-    /// From 0 (fail) to 1 (pass); `None` without a label.
+    /// The label from 0 (fail) to 1 (pass); `None` if people did not judge the output.
     pub(super) human: Option<f64>,
 }
 
-/// Everything in a file of labels.
+/// The content of a file of labels.
 #[derive(Debug, Default)]
 pub(super) struct Labels {
-    /// Its rows, in the order of the file.
+    /// The rows, in the order of the file.
     pub(super) rows: Vec<Row>,
-    /// Columns that mean nothing here, in order of first appearance.
+    /// The columns that are not used, in order of first appearance.
     pub(super) unused: Vec<String>,
-    /// The number of rows that were joined with an earlier one.
+    /// The number of rows that were joined with an earlier row.
     pub(super) joined: usize,
 }
 
 impl Labels {
-    /// Joins rows that ask the same about the same output: the judge is asked once, and the label is the mean of theirs.
+    /// Joins rows with the same question about the same output, so that the judge is asked once. The joined label is
+    /// the mean.
     ///
-    /// Labels of which one is a pass (at least `label_threshold`) and another is not contradict each other.
+    /// A pass (at least `label_threshold`) and a fail for the same question are a contradiction, which is a problem.
     fn join_rows(&mut self, label_threshold: f64, problems: &mut Problems) {
         let all = self.rows.len();
         let mut rows: Vec<(Row, Vec<Ratings>)> = Vec::new();
@@ -165,16 +169,16 @@ impl Labels {
     }
 }
 
-/// The labels that several rows give to the same question.
+/// The labels of several rows for the same question.
 struct Ratings {
-    /// The id of the rule.
+    /// The id of the rule, if the labels are about one.
     of: Option<String>,
-    /// Each with its line.
+    /// Each label with its line.
     given: Vec<(u64, f64)>,
 }
 
 impl Ratings {
-    /// The error of a label that is a pass where an earlier one is not, or the reverse.
+    /// Returns an error if an earlier label is a pass and this one is a fail, or the reverse.
     fn contradiction(&self, human: f64, label_threshold: f64) -> Option<String> {
         let (line, first) = self.given.first()?;
         if (*first >= label_threshold) == (human >= label_threshold) {
@@ -219,8 +223,9 @@ impl Problems {
     }
 }
 
-/// Reads a file of labels; `name` is its name in messages, and the ending of the name is the format. A label of at least
-/// `label_threshold` is a pass.
+/// Parses a file of labels. The ending of `name` is the format, and messages mention `name`.
+///
+/// A label of at least `label_threshold` is a pass.
 pub(super) fn read(name: &str, bytes: &[u8], label_threshold: f64) -> Result<Labels, Failure> {
     let text = std::str::from_utf8(bytes).map_err(|err| {
         let line = bytes.iter().take(err.valid_up_to()).filter(|it| **it == b'\n').count() + 1;
@@ -269,7 +274,7 @@ fn table(name: &str, text: &str, separator: u8, problems: &mut Problems) -> Labe
                 continue;
             }
             Ok((_, row)) => row,
-            // Spreadsheets leave such rows behind.
+            // Spreadsheets often leave blank rows at the end of a file.
             Err(_) if is_blank(source.text(), span) => continue,
             Err(wrong) => {
                 problems.add(line, wrong.message);
@@ -348,14 +353,14 @@ fn lines(text: &str, problems: &mut Problems) -> Labels {
     labels
 }
 
-/// The fields of a row, one after the other.
+/// The builder of a row, which takes the fields one by one.
 struct Fields<'p> {
     row: Row,
     has_output: bool,
     assertion: Option<String>,
     instruction: Option<String>,
     criteria: Option<Value>,
-    /// A key that is nearly `label`.
+    /// A key that resembles `label`, for the suggestion in the error.
     near_label: Option<String>,
     problems: &'p mut Problems,
     is_good: bool,
@@ -380,7 +385,7 @@ impl<'p> Fields<'p> {
         self.is_good = false;
     }
 
-    /// A cell of a table: JSON where the column holds more than a text.
+    /// Adds a cell of a table. Columns with structured values hold JSON.
     fn text(&mut self, name: &str, cell: &str, unused: &mut Vec<String>) {
         let value = match name {
             "check" | "assertions" if cell.trim().is_empty() => return,
@@ -467,7 +472,7 @@ impl<'p> Fields<'p> {
         self.is_good.then_some(self.row)
     }
 
-    /// A criterion alone is asked as such; with the id of a rule it belongs to the rule.
+    /// Builds the question from the columns. A criterion with the id of a rule becomes a set of one rule.
     fn ask(&mut self) {
         let (criteria, instruction) = (self.criteria.take(), self.instruction.take());
         match (&self.assertion, instruction, criteria) {
@@ -498,7 +503,7 @@ impl<'p> Fields<'p> {
     }
 }
 
-/// A label from 0 to 1; `None` if there is none.
+/// Parses a label from 0 to 1; `None` if it is empty.
 fn human(value: &Value) -> Result<Option<f64>, String> {
     const WANTED: &str = "write pass or fail, 1 or 0, or a score from 0 to 1";
     let number = match value {

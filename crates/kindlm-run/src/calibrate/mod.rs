@@ -1,6 +1,6 @@
-//! Calibrates a judge: reads labels of people, asks the judge the same, and measures how far the two agree.
+//! Calibrates a judge: asks it about outputs that people have labelled, and measures the agreement.
 //!
-//! [`Subject`] is the judge, [`Subject::plan`] makes the questions of a [`LabelFile`], [`Planned::run`] asks them, and
+//! [`Subject`] is the judge. [`Subject::plan`] makes the questions of a [`LabelFile`]. [`Planned::run`] asks them.
 //! [`Agreement`] is the result.
 
 mod agreement;
@@ -26,17 +26,17 @@ pub use subject::{CalibrateConfig, Planned, Subject};
 struct Sample {
     /// The line in the file of labels.
     line: u64,
-    /// The criterion, or the id of the rule.
+    /// The text of the criterion, or the id of the rule.
     about: String,
-    /// People's label from 0 to 1; `None` where there is none.
+    /// The label that people gave, from 0 to 1; `None` without a label.
     human: Option<f64>,
-    /// The verdict.
+    /// The judge's verdict.
     judge: Judged,
     /// The judged text.
     output: String,
     /// The digest of the criterion, if the check has one.
     criterion: Option<String>,
-    /// The vendors' names of the models that answered, where they differ from the requested ones.
+    /// The model names that the vendor returned, if they differ from the requested ones.
     answered: Vec<String>,
 }
 
@@ -54,17 +54,17 @@ enum Judged {
     },
     /// No usable verdict.
     Errored {
-        /// The reason, in words.
+        /// The error message.
         message: String,
-        /// The kind of reason.
+        /// The kind of the error.
         why: Obstacle,
     },
 }
 
-/// Why there is no usable verdict.
+/// The reason for a missing verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Obstacle {
-    /// The replies of the judge cannot be read.
+    /// The judge's reply could not be parsed.
     Unreadable,
     /// The provider failed.
     Provider,
@@ -73,7 +73,7 @@ enum Obstacle {
 }
 
 impl Judged {
-    /// The answer in a result; `None` if the check does not apply to the output.
+    /// Converts an assertion result; `None` if the check does not apply to the output.
     fn of(result: &AssertionResult) -> Option<Self> {
         let pass = match &result.verdict {
             Verdict::Pass => true,

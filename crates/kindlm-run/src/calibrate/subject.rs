@@ -25,18 +25,18 @@ use crate::{
     Failure, Place, Progress, Project, ResponseSource, Session, World, budget, identity, responses,
 };
 
-/// The settings of judging. The default asks about one output at a time, without a budget.
+/// The settings of a calibration. The default judges one output at a time, without a budget.
 #[derive(Clone, Debug)]
 pub struct CalibrateConfig {
-    /// The least label, from 0 to 1, with which people pass an output.
+    /// The lowest label, from 0 to 1, that counts as a pass.
     pub label_threshold: f64,
     /// The source of the judge's answers.
     pub responses: ResponseSource,
-    /// The most that may be spent on the judge, in US dollars.
+    /// The budget for the judge in US dollars.
     pub budget_usd: Option<f64>,
-    /// True if the calibration may begin although there is a budget and the price of the judge is not known.
+    /// True if a calibration with a budget may run although the price of the judge is unknown.
     pub allow_unpriced: bool,
-    /// The number of outputs judged at once, from 1.
+    /// The number of outputs judged at once, at least 1.
     pub concurrency: usize,
 }
 
@@ -54,14 +54,14 @@ impl Default for CalibrateConfig {
 
 /// The judge that is calibrated, and the folder that stores its calibrations.
 pub struct Subject {
-    /// The models that may judge.
+    /// The models that may be the judge.
     models: Vec<Model>,
-    /// The judge where a check names none, and its settings.
+    /// The default judge for checks that name none, and its settings.
     judging: JudgeBlock,
     suite: Option<Suite>,
-    /// The judge, if there is no suite.
+    /// The judge given by name, if there is no suite.
     named: Option<NamedJudge>,
-    /// The model of the suite that the caller asked for: its id or `provider:model`.
+    /// The model of the suite that the caller requested, as its id or as `provider:model`.
     requested: Option<String>,
     files: Folder,
     place: Place,
@@ -69,11 +69,11 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// A judge without a suite; its calibrations are stored in `.kindlm` in the working folder.
+    /// Creates a subject without a suite; its calibrations are stored in `.kindlm` in the working folder.
     ///
     /// # Errors
     ///
-    /// If the working folder cannot be opened.
+    /// Fails if the working folder cannot be opened.
     pub fn from_name(world: &World, judge: NamedJudge) -> Result<Self, Failure> {
         let files =
             Folder::open(&world.working_dir).map_err(|err| Failure::input(err.to_string()))?;
@@ -89,11 +89,11 @@ impl Subject {
         })
     }
 
-    /// The judge of a suite, or the model of the suite with the id or `provider:model` of `judge`.
+    /// Creates a subject for the judge of a suite, or for its model with the id or `provider:model` in `judge`.
     ///
     /// # Errors
     ///
-    /// If the suite has no such model, or no model that could judge.
+    /// Fails if the suite has no such model, or no model that can judge.
     pub fn from_suite(project: Project, judge: Option<&str>) -> Result<Self, Failure> {
         let Project { place, suite, files, .. } = project;
         let mut judging = suite.judging.clone();
@@ -105,7 +105,7 @@ impl Subject {
                 return Err(Failure::input(format!("`{}` has no model `{id}`", place.name))
                     .with_help(suggest(id, "models", ids)));
             };
-            // The suite's settings of the judge stay, such as `samples`; a judge panel is replaced by the model.
+            // Keep the other judge settings of the suite, such as `samples`. The model replaces a judge panel.
             let named = JudgeBlock { model: Some(judge.id.clone()), ..JudgeBlock::default() };
             judging = named.over(&judging);
         }
@@ -117,16 +117,16 @@ impl Subject {
         Ok(subject)
     }
 
-    /// The suite's place, or the place it would have in the working folder.
+    /// Returns the location of the suite, or its default location in the working folder.
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// Makes the checks of all rows. Nothing is sent.
+    /// Compiles the checks of all rows. Sends nothing.
     ///
     /// # Errors
     ///
-    /// If a row cannot be judged, or rows have different judges: each problem with its line.
+    /// Fails if a row cannot be judged, or if rows have different judges. Each problem has its line.
     pub fn plan(
         &self,
         world: &World,
@@ -142,11 +142,11 @@ impl Subject {
         Ok(Planned { subject: self, plan, panel, labels: name, labels_digest: digest })
     }
 
-    /// Corrects the pass rates of a run by the stored calibrations of the judge. Nothing is sent.
+    /// Corrects the pass rates of a run by the stored calibrations of the judge. Sends nothing.
     ///
     /// # Errors
     ///
-    /// If the judge was never calibrated, or has judged nothing in the run.
+    /// Fails if the judge was never calibrated, or judged nothing in the run.
     pub fn correct(&self, run: Option<&Saved>) -> Result<Agreement, Failure> {
         let panel = self.panel(&self.judging)?;
         let known = Calibrations::new(self.place.state())
@@ -175,7 +175,7 @@ impl Subject {
         Ok(Agreement { judge: panel.name(), checks, asked: None, corrections })
     }
 
-    /// The judge of a block.
+    /// Returns the judge panel that a judge block configures.
     fn panel(&self, judging: &JudgeBlock) -> Result<Panel<'_>, Failure> {
         let default = self.suite.as_ref().and_then(|it| it.defaults.judge_model.as_deref());
         Panel::of(&self.models, default, judging).ok_or_else(|| {
@@ -184,7 +184,7 @@ impl Subject {
         })
     }
 
-    /// The judge of the rows of a plan, which is the judge of the caller if there is one.
+    /// Returns the judge of a plan's rows. Fails if it is not the judge that the caller requested.
     fn panel_of(&self, plan: &Plan) -> Result<Panel<'_>, Failure> {
         let panel = self.panel(&plan.judging)?;
         let Some(requested) = &self.requested else { return Ok(panel) };
@@ -208,7 +208,7 @@ impl Subject {
         }
     }
 
-    /// Corrects the pass rates that this judge found in a run.
+    /// Corrects the pass rates that this judge measured in a run.
     fn corrections_in(
         &self,
         run: Option<&Saved>,
@@ -217,7 +217,7 @@ impl Subject {
     ) -> Result<Vec<Correction>, Failure> {
         let Some(Saved { report, name }) = run else { return Ok(Vec::new()) };
         let report: &AnyReport<'_> = report;
-        // A report lists the models under test; the id of a judge that is none of them is from the suite.
+        // A report lists only the models under test. The names of other judges come from the suite.
         let of_report =
             report.models.iter().map(|it| (&it.id, format!("{}:{}", it.provider, it.name)));
         let of_suite = self.models.iter().map(|it| (&it.id, full(it)));
@@ -232,7 +232,7 @@ impl Subject {
     }
 }
 
-/// The questions of a calibration: nothing was sent.
+/// The planned questions of a calibration. Nothing was sent yet.
 pub struct Planned<'s> {
     subject: &'s Subject,
     plan: Plan,
@@ -242,18 +242,19 @@ pub struct Planned<'s> {
 }
 
 impl Planned<'_> {
-    /// The number of outputs that the judge is asked about.
+    /// Returns the number of outputs that the judge is asked about.
     pub fn output_count(&self) -> usize {
         self.plan.output_count()
     }
 
-    /// Asks the judge about each output, and compares its verdicts with the labels. With `run`, also corrects the pass rates
-    /// of that run. Nothing is stored before [`Agreement::store`].
+    /// Asks the judge about each output, and compares its verdicts with the labels.
+    ///
+    /// With `run`, also corrects the pass rates of that run. [`Agreement::store`] stores the result.
     ///
     /// # Errors
     ///
-    /// If the judge cannot be asked: its key or its price is missing, or the stored answers cannot be used. An output that
-    /// cannot be judged is a part of the findings.
+    /// Fails if the judge's key or price is missing, or if the stored responses cannot be used. An output that cannot
+    /// be judged is not an error but a part of the findings.
     pub fn run(
         self,
         world: &World,

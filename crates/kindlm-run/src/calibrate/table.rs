@@ -1,4 +1,4 @@
-//! A calibration for people.
+//! The text of a calibration for people.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use kindlm_types::ecma;
 use super::findings::{CONFIDENCE, FEW};
 use super::{Correction, Findings, Judged};
 
-/// The number of disagreements and of errors that are shown.
+/// The maximum number of disagreements, and of errors, that are shown.
 const SHOWN: usize = 5;
 
-/// Everything that is known, in lines of about `width` columns.
+/// Returns the text of a calibration, in lines of about `width` columns.
 pub(super) fn as_table(
     judge: &str,
     check: &str,
@@ -244,7 +244,7 @@ fn two(number: f64) -> String {
     ecma::to_fixed(number, 2)
 }
 
-/// The beginning of a line, with an ellipsis where something is missing.
+/// Cuts a text to `room` characters, with an ellipsis at the cut.
 fn cut(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! The data that a result depends on, as a digest: an earlier result is only reused if the digest is the same.
+//! The digest of the data that a result depends on. An earlier result is reused only if the digest is the same.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::responses::decided_by;
 
-/// Files, with a digest of each file that was read and of its imports.
+/// The files of checks, with a digest of each file that was read and of its imports.
 pub(super) struct Referred<'a> {
     files: &'a Folder,
     programs: Programs<'a>,
@@ -19,7 +19,7 @@ pub(super) struct Referred<'a> {
 }
 
 impl<'a> Referred<'a> {
-    /// No file has been read yet.
+    /// Creates the set without any file.
     pub(super) fn new(files: &'a Folder) -> Self {
         Self { files, programs: Programs::new(files), digests: Mutex::default() }
     }
@@ -32,7 +32,7 @@ impl<'a> Referred<'a> {
         Digest::of(all)
     }
 
-    /// The files that were read and are named in one of these texts, with their digests.
+    /// Returns the files that were read and are named in one of these texts, with their digests.
     fn named_in(&self, texts: &[&str]) -> String {
         let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         let named = digests.iter().filter(|(path, _)| texts.iter().any(|it| names(it, path)));
@@ -59,7 +59,7 @@ impl Files for Referred<'_> {
     }
 }
 
-/// True if a text of JSON has a path in it: as a whole, behind `file://`, and before the name of a function.
+/// Returns true if a JSON text contains a path: as a whole string, after `file://`, or before a function name.
 fn names(text: &str, path: &str) -> bool {
     text.match_indices(path).any(|(at, _)| {
         let before = text.get(..at).and_then(|it| it.chars().next_back());
@@ -68,15 +68,15 @@ fn names(text: &str, path: &str) -> bool {
     })
 }
 
-/// The data that is the same for all records.
+/// The data that all records share.
 pub(super) struct Basis<'a> {
     files: &'a Referred<'a>,
-    /// The suite's judges, scripts and named checks.
+    /// The suite's judges, scripts and named checks, as text.
     setup: String,
 }
 
 impl<'a> Basis<'a> {
-    /// For records that are judged by these models; `judge` is the default. Addresses and keys of models are left out,
+    /// Creates the basis of records that these models judge; `judge` is the default. Base URLs and keys are left out,
     /// as they do not change an answer.
     pub(super) fn new(
         files: &'a Referred<'a>,
@@ -107,7 +107,7 @@ impl<'a> Basis<'a> {
         self
     }
 
-    /// The digest of one record, whose `rules` have been compiled.
+    /// Returns the digest of one record, whose `rules` are compiled already.
     pub(super) fn digest(&self, record: &[u8], rules: [Option<&str>; 2]) -> String {
         let [expect, assertions] = rules.map(Option::unwrap_or_default);
         let files = self.files.named_in(&[expect, assertions, &self.setup]);

@@ -1,4 +1,4 @@
-//! Compiled `expect` blocks, by their text: a million records with the same expectations compile them once.
+//! A cache of compiled `expect` blocks. Many records share the same block, which is compiled once.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kindlm_assertions::Check;
 use lru::LruCache;
 
-/// The number of blocks that are remembered; a bound, so that memory use stays constant.
+/// The maximum number of cached blocks, which bounds the memory.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
 
 /// The result of compiling a block: its checks, or the problem of the block.
@@ -21,14 +21,14 @@ enum Known {
     ByVariables,
 }
 
-/// The cached results of a block.
+/// The result of one compilation.
 pub(super) struct Made {
     pub(super) checks: Result<Vec<Check>, String>,
-    /// True if it has templates.
+    /// True if the block has templates.
     pub(super) by_variables: bool,
 }
 
-/// Compiled blocks, for any number of threads.
+/// The cache of compiled blocks, for any number of threads.
 pub(super) struct Cache(Mutex<LruCache<String, Known>>);
 
 impl Default for Cache {
@@ -38,7 +38,7 @@ impl Default for Cache {
 }
 
 impl Cache {
-    /// The compilation of the blocks; calls `compile` if it is not remembered. Calls `variables` only if a block has
+    /// Returns the compiled blocks; calls `compile` if they are not cached. Calls `variables` only if a block has
     /// templates.
     pub(super) fn get(
         &self,
@@ -69,7 +69,7 @@ impl Cache {
                 compiled
             }
             None => {
-                // Without the lock: two threads may compile the same block, none waits for another.
+                // Compile without the lock, so that threads do not wait. Two threads may compile the same block.
                 let made = compile();
                 let compiled = Arc::new(made.checks);
                 if made.by_variables {

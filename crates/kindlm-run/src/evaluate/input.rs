@@ -1,4 +1,4 @@
-//! An input that ends when the evaluation is stopped, also while no data comes.
+//! An input that ends when the evaluation is stopped, even while a read blocks.
 
 use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -9,13 +9,13 @@ use kindlm_engine::Control;
 
 use crate::Failure;
 
-/// The interval at which the control is checked for a stop.
+/// The interval between two checks of the control.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The number of bytes read at once.
+/// The number of bytes per read.
 const BLOCK: usize = 64 * 1024;
 
-/// Input that ends when `control` says so.
+/// A reader that ends when `control` requests a stop.
 pub(super) struct Stoppable {
     blocks: Receiver<io::Result<Vec<u8>>>,
     block: io::Cursor<Vec<u8>>,
@@ -23,7 +23,7 @@ pub(super) struct Stoppable {
 }
 
 impl Stoppable {
-    /// Reads on a second thread, as a blocked read cannot be cancelled.
+    /// Starts a thread that reads the input, as a blocked read cannot be cancelled.
     pub(super) fn new(mut input: Box<dyn Read + Send>, control: Control) -> Result<Self, Failure> {
         let (sender, blocks) = sync_channel(1);
         let read = move || {

@@ -1,4 +1,4 @@
-//! Asks models the questions of records.
+//! Asks judge models the questions of records.
 
 use kindlm_assertions::{Check, Evidence};
 use kindlm_engine::{Judged, Judges, Model, judge};
@@ -7,7 +7,7 @@ use tokio::runtime::Runtime;
 
 use crate::Failure;
 
-/// A record has a question for a model, and there is no model: the evaluation ends there.
+/// The error of a record that asks a judge model when none is configured. It ends the evaluation.
 #[derive(Debug)]
 pub(super) struct NoJudge;
 
@@ -19,16 +19,16 @@ impl From<NoJudge> for Failure {
     }
 }
 
-/// Models to ask, or none; scripts are run in any case.
+/// The judges of an evaluation. Scripts run even without a judge model.
 pub(super) struct Asking<'a> {
     judges: Judges<'a>,
     runtime: Runtime,
-    /// True if there is a model to ask.
+    /// True if a judge model is configured.
     has_judge: bool,
 }
 
 impl<'a> Asking<'a> {
-    /// Asks one of these models; `default` where a check names none. Without `models`, only scripts are run.
+    /// Creates the judges; `default` is the model for checks that name none. Without `models`, only scripts run.
     pub(super) fn new(
         backend: &'a dyn Backend,
         models: Option<&'a [Model]>,
@@ -42,7 +42,7 @@ impl<'a> Asking<'a> {
         Ok(Self { judges, runtime: runtime()?, has_judge: models.is_some() })
     }
 
-    /// Why models are not asked any more, if the budget is spent.
+    /// Returns the reason why the judges are no longer asked, if the budget is spent.
     pub(super) fn exhausted(&self) -> Option<&str> {
         self.judges.exhausted()
     }
@@ -51,11 +51,11 @@ impl<'a> Asking<'a> {
         self.has_judge
     }
 
-    /// Asks, waits, and evaluates.
+    /// Asks the questions of the checks, and evaluates the checks with the answers.
     ///
     /// # Errors
     ///
-    /// If a check asks a model and there is none.
+    /// Fails if a check asks a judge model and there is none.
     pub(super) fn judge(
         &self,
         checks: &[Check],
@@ -70,7 +70,7 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// True if a check has a question for a model.
+/// Returns true if a check has a question for a judge model.
 fn asks_a_model(check: &Check, execution: &Execution, baseline: Option<&str>) -> bool {
     let answers = Answers::default();
     let evidence = Evidence { execution, answers: &answers, baseline, contest: None };

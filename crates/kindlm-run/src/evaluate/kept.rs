@@ -1,7 +1,7 @@
-//! `--output` and `--resume`: results in a file, whose answered records are not evaluated again.
+//! The file of `--output`. With `--resume`, the answered records in it are not evaluated again.
 //!
-//! While a file is resumed, its earlier content is in a second file, and is copied line by line. At any moment the two files
-//! together hold all results, so a killed process loses nothing.
+//! While an evaluation resumes, the earlier results are in a second file, and are copied line by line. The two files
+//! together always hold all results, so a killed process loses none.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
@@ -19,22 +19,22 @@ const BEFORE: &str = ".before";
 /// The file of results.
 pub(super) struct Output {
     path: PathBuf,
-    /// Takes the new results.
+    /// The writer for new results.
     pub(super) file: BufWriter<File>,
-    /// The earlier results, line by line.
+    /// The reader of the earlier results.
     pub(super) kept: Option<Kept>,
     _lock: Option<Lock>,
 }
 
-/// Keeps a second process from the same file: both would pay for the same answers.
+/// A lock that keeps a second process from the same file, as both would pay for the same answers.
 struct Lock {
     file: PathBuf,
-    /// Held until it is closed, or the process ends in whatever way.
+    /// The open lock file. The operating system releases the lock when the process ends.
     _held: File,
 }
 
 impl Lock {
-    /// The file that is held beside the results, which themselves are another one after each resumption.
+    /// Locks a separate file next to the results, because each resumed run replaces the results file.
     fn take(path: &Path, failed: impl Fn(&io::Error) -> Failure) -> Result<Self, Failure> {
         let file = beside(path, ".lock");
         let open = File::options().append(true).create(true).open(&file);
@@ -46,7 +46,7 @@ impl Lock {
                 return Err(Failure::input(message)
                     .with_help("wait until it has ended, or name another file"));
             }
-            // Not every file system has locks.
+            // Some file systems do not support locks.
             Err(TryLockError::Error(err)) if err.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(err)) => return Err(failed(&err)),
         }
@@ -56,33 +56,32 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // One that stays there is held by no process.
+        // If the removal fails, the remaining file is not locked.
         let _ = fs::remove_file(&self.file);
     }
 }
 
-/// Whole lines of results, in order.
+/// A reader of complete lines of results, in order.
 pub(super) struct Kept(Box<dyn BufRead + Send>);
 
 impl Kept {
-    /// The next line, if there is one.
     pub(super) fn next_line(&mut self) -> Option<Vec<u8>> {
         let mut line = Vec::new();
-        // A line that cannot be read is as if it were not there: its record is evaluated again.
+        // Treat an unreadable line as absent, so that its record is evaluated again.
         self.0.read_until(b'\n', &mut line).ok()?;
-        // A torn line is that of a process that was killed.
+        // A line without an end was cut off when its process was killed.
         (line.last() == Some(&b'\n')).then_some(line)
     }
 }
 
 impl Output {
-    /// Opens the file for results. One that has some is only touched with `resume`.
+    /// Opens the file for results. A file that already has results is only opened with `resume`.
     pub(super) fn open(path: PathBuf, resume: bool) -> Result<Self, Failure> {
         let failed = |err: &io::Error| {
             let why = kindlm_store::words(err);
             Failure::input(format!("cannot write `{}`: {why}", path.display()))
         };
-        // A terminal or a pipe keeps nothing that could be paid for twice.
+        // A terminal or a pipe has no earlier results to protect.
         let is_file = fs::metadata(&path).map_or(true, |it| it.is_file());
         let lock = if is_file { Some(Lock::take(&path, failed)?) } else { None };
         let before = beside(&path, BEFORE);
@@ -112,7 +111,7 @@ impl Output {
         Ok(Self { path, file, kept, _lock: lock })
     }
 
-    /// Everything is in the file now.
+    /// Completes the file and removes the file of earlier results.
     pub(super) fn finish(mut self) -> Result<(), Failure> {
         let done =
             self.file.flush().and_then(|()| match fs::remove_file(beside(&self.path, BEFORE)) {
@@ -132,8 +131,8 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Collects the earlier results in the file `before`: the lines of the file, and those that an earlier resumption had
-/// not copied yet.
+/// Moves the earlier results to the file `before`. It joins them with the lines that an earlier resumed run did not
+/// copy.
 fn put_aside(path: &Path, before: &Path) -> io::Result<()> {
     let open = |path: &Path| match File::open(path) {
         Ok(file) => Ok(Some(Kept(Box::new(BufReader::new(file))))),
@@ -145,7 +144,7 @@ fn put_aside(path: &Path, before: &Path) -> io::Result<()> {
     let mut whole_name = before.as_os_str().to_owned();
     whole_name.push(".new");
     let mut whole = BufWriter::new(File::create(&whole_name)?);
-    // Line for line: what was copied or found out again takes the place of what it was made from.
+    // Each line in the new file replaces the line of the same record in the old file.
     while let Some(line) = new.next_line() {
         whole.write_all(&line)?;
         old.next_line();
@@ -157,8 +156,8 @@ fn put_aside(path: &Path, before: &Path) -> io::Result<()> {
     fs::rename(&whole_name, before)
 }
 
-/// True if a file begins like a file of results: with a result, with the error of a malformed line, or with the
-/// beginning of either.
+/// Returns true if a file begins like a file of results: with a result, with the error of a malformed line, or with a
+/// part of either.
 fn has_results(path: &Path) -> io::Result<bool> {
     let mut line = Vec::new();
     BufReader::new(File::open(path)?).read_until(b'\n', &mut line)?;
@@ -170,12 +169,12 @@ fn has_results(path: &Path) -> io::Result<bool> {
     Ok(has("results") && has("outcome") || has("error") && has("line"))
 }
 
-/// The result of a record; `None` if it is the error of a malformed line.
+/// Parses the result of a record; `None` if the line is the error of a malformed record.
 pub(super) fn result(line: &[u8]) -> Option<Evaluation> {
     serde_json::from_slice(line).ok()
 }
 
-/// The result of a line, if it is an answer: errored records and malformed lines are evaluated again.
+/// Parses the result of a line, if it is not errored. Errored and malformed records are evaluated again.
 pub(super) fn answered(line: &[u8]) -> Option<Evaluation> {
     result(line).filter(|it| it.outcome != Outcome::Errored)
 }
@@ -188,7 +187,7 @@ mod tests {
         fs::read_to_string(path).unwrap_or_default()
     }
 
-    /// Results by these names, a line each; the last one is torn if there is no comma after it.
+    /// Returns one line per name. The last line is cut off, unless the names end with a comma.
     fn results(names: &str) -> String {
         let line = |name: &str| format!("{{\"error\":\"{name}\",\"line\":1}}\n");
         let (whole, torn) = names.rsplit_once(',').unwrap_or(("", names));

@@ -1,4 +1,4 @@
-//! Evaluates recorded outputs, record by record: [`evaluate`].
+//! Evaluates recorded outputs, one record at a time: [`evaluate`].
 
 mod basis;
 mod cache;
@@ -35,11 +35,11 @@ use notes::Notes;
 pub use run::{EvaluateConfig, Records, evaluate};
 use summary::Totals;
 
-/// The name of the folder of relative paths: in messages about a suite, and in messages about records.
+/// The names that messages use for the folder of relative paths, in a suite and in records.
 const CONFIG_FOLDER: &str = "the folder of the config file";
 const BASE_FOLDER: &str = "the base folder (`--base`)";
 
-/// Evaluates records, on any number of threads.
+/// The evaluator of records, for any number of threads.
 struct Evaluator<'a> {
     setup: Setup<'a>,
     asking: Asking<'a>,
@@ -48,15 +48,15 @@ struct Evaluator<'a> {
     notes: Notes,
     totals: Totals,
     secrets: Secrets,
-    /// The data that a result depends on, if results are resumed.
+    /// The data that a result depends on; present if results can be resumed.
     basis: Option<Basis<'a>>,
     control: Control,
-    /// The mean score from which a record without `threshold` passes.
+    /// The mean score that a record without its own `threshold` needs to pass.
     threshold: Option<f64>,
 }
 
 impl<'a> Evaluator<'a> {
-    /// An evaluator that compiles `expect` blocks with `setup`.
+    /// Creates an evaluator that compiles `expect` blocks with `setup`.
     pub(super) fn new(setup: Setup<'a>, asking: Asking<'a>, echo: bool) -> Self {
         let (cache, notes, secrets) = (Cache::default(), Notes::default(), Secrets::default());
         let totals = Totals::default();
@@ -64,14 +64,14 @@ impl<'a> Evaluator<'a> {
         Self { setup, asking, echo, cache, notes, totals, secrets, basis, control, threshold }
     }
 
-    /// Adds to each result the digest of the data that it depends on.
+    /// Adds to each result a digest of the data that it depends on.
     #[must_use]
     pub(super) fn with_basis(mut self, basis: Option<Basis<'a>>) -> Self {
         self.basis = basis;
         self
     }
 
-    /// Begins no more records when `control` is stopped.
+    /// Starts no further records after `control` is stopped.
     #[must_use]
     pub(super) fn with_control(mut self, control: Control) -> Self {
         self.control = control;
@@ -85,23 +85,23 @@ impl<'a> Evaluator<'a> {
         self
     }
 
-    /// Sets the mean score from which a record without `threshold` passes.
+    /// Sets the mean score that a record without its own `threshold` needs to pass.
     #[must_use]
     pub(super) fn with_threshold(self, threshold: Option<f64>) -> Self {
         Self { threshold, ..self }
     }
 
-    /// True if a record may have to wait for a model.
+    /// Returns true if a record may wait for a judge model.
     pub(super) fn may_wait(&self) -> bool {
         self.asking.has_judge()
     }
 
-    /// True if at least one record was read.
+    /// Returns true if at least one record was read.
     pub(super) fn has_looked(&self) -> bool {
         !self.totals.is_empty()
     }
 
-    /// Warnings about the records so far.
+    /// Returns the warnings about the records so far.
     pub(super) fn warnings(&self) -> Vec<String> {
         let ended = self.asking.exhausted().map(|why| {
             format!("{why}; what a judge was to say after that is errored: `--output` with `--resume` asks only for it, with a higher `--budget-usd`")
@@ -109,11 +109,11 @@ impl<'a> Evaluator<'a> {
         self.notes.warnings().into_iter().chain(ended).collect()
     }
 
-    /// Evaluates one record and writes one line, also for a malformed record. `number` is the record's line, from 1.
+    /// Evaluates one record and writes one line, even for a malformed record. `number` is the record's line, from 1.
     ///
     /// # Errors
     ///
-    /// If a check asks a model and there is none. Nothing is written then.
+    /// Fails if a check asks a judge model and there is none. Writes nothing then.
     pub(super) fn record(
         &self,
         json: &[u8],
@@ -130,7 +130,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Copies the earlier result of a record, if the record and its rules have not changed.
+    /// Copies the earlier result of a record, if the record and its rules are unchanged.
     fn keep(&self, json: &[u8], kept: &[u8], number: u64, out: &mut Vec<u8>) -> Option<ExitStatus> {
         let evaluation = kept::answered(kept)?;
         let line = Line::parse(json).ok()?;
@@ -149,7 +149,7 @@ impl<'a> Evaluator<'a> {
         Some(status(evaluation.outcome, &[]))
     }
 
-    /// Counts the earlier result of a record, without a comparison with the record.
+    /// Counts the earlier result of a record without comparing it with the record.
     fn take_over(&self, kept: &[u8], number: u64) -> ExitStatus {
         let Some(evaluation) = kept::result(kept) else {
             self.totals.malformed();
@@ -162,7 +162,7 @@ impl<'a> Evaluator<'a> {
 
     /// Copies the earlier results that have no record in this stream.
     fn keep_rest(&self, mut rest: Kept, output: &mut dyn Write) -> io::Result<()> {
-        // After a stop, the rest of the records was not read, so these results may have one.
+        // After a stop, the remaining records were not read, so the results may belong to them.
         let is_stopped = self.control.reason().is_some();
         while let Some(line) = rest.next_line() {
             output.write_all(&line)?;
@@ -173,7 +173,7 @@ impl<'a> Evaluator<'a> {
         output.flush()
     }
 
-    /// A record's id as it may be shown.
+    /// Returns a record's id with secrets masked.
     fn shown(&self, id: Option<Value>) -> Option<Value> {
         let mut id = id?;
         if let Value::String(text) = &mut id {
@@ -191,7 +191,7 @@ impl<'a> Evaluator<'a> {
         ExitStatus::InvalidInput
     }
 
-    /// Writes the summary of all records so far; `suite` names it.
+    /// Writes the summary of all records so far. `suite` has the names of the suite and the agent.
     pub(super) fn write_summary(
         &self,
         path: &Path,
@@ -265,18 +265,20 @@ impl<'a> Evaluator<'a> {
         )
     }
 
-    /// The digest of the data that the result of a record depends on; its rules must be compiled.
+    /// Returns the digest of the data that a record's result depends on. Its rules must be compiled first.
     fn digest(&self, json: &[u8], line: &Line<'_>) -> Option<String> {
         Some(self.basis.as_ref()?.digest(json, rules(line)))
     }
 
-    /// The number of records, and the number of those that had a result before, in words.
+    /// Returns the number of records and of reused results, as text.
     pub(super) fn counts(&self) -> String {
         self.totals.words(self.notes.count_kept())
     }
 
-    /// Applies rules directly. Only two kinds of records take the slow path: those with checks that ask questions,
-    /// and those where one check decides whether others run. The flag is true if a required check failed.
+    /// Evaluates checks directly. Only two kinds of records take the slow path: checks that ask questions, and checks
+    /// whose failure skips others.
+    ///
+    /// The flag is true if a required check failed.
     fn results(
         &self,
         checks: &[Check],
@@ -293,7 +295,7 @@ impl<'a> Evaluator<'a> {
         Ok((checks.iter().flat_map(|check| check.evaluate(&evidence)).collect(), false))
     }
 
-    /// Makes the checks of a record: the prompt assertions first, as they are judged in one call.
+    /// Compiles the checks of a record: first the prompt assertions, as one call judges them all.
     fn compile(
         &self,
         expect: Option<&str>,
@@ -350,7 +352,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// Escapes the templates in rules: without variables there is nothing to fill in, and the braces belong to the text.
+/// Escapes templates in rules. Without variables, braces are plain text.
 fn literal(rules: &mut Value) {
     let escape = |text: &mut String| {
         let mut escaped = String::with_capacity(text.len());
@@ -381,12 +383,12 @@ fn literal(rules: &mut Value) {
     }
 }
 
-/// True if there are checks, and all of them have the weight 0.
+/// Returns true if there are checks and all have weight 0.
 fn is_weightless(checks: &[Check]) -> bool {
     !checks.is_empty() && !checks.iter().any(Check::weighs)
 }
 
-/// The id that two rules of these blocks have.
+/// Returns the first rule id that occurs twice in these blocks.
 fn rule_twice(blocks: [&Value; 2]) -> Option<&str> {
     let mut ids = Vec::new();
     for block in blocks {
@@ -396,7 +398,7 @@ fn rule_twice(blocks: [&Value; 2]) -> Option<&str> {
     ids.into_iter().find(|it| !seen.insert(*it))
 }
 
-/// The ids of the rules in the list form of a block, sets included.
+/// Collects the ids of the rules in the list form of a block, including nested sets.
 fn rule_ids<'v>(block: &'v Value, found: &mut Vec<&'v str>) {
     for entry in block.get("assert").and_then(Value::as_array).into_iter().flatten() {
         let rules = entry.get("assertions").and_then(Value::as_array).into_iter().flatten();
@@ -405,7 +407,7 @@ fn rule_ids<'v>(block: &'v Value, found: &mut Vec<&'v str>) {
     }
 }
 
-/// The rules of a record, as they are written: `expect`, then `assertions`.
+/// Returns the source text of a record's rules: `expect`, then `assertions`.
 fn rules<'a>(line: &Line<'a>) -> [Option<&'a str>; 2] {
     [line.expect, line.assertions].map(|it| it.map(RawValue::get))
 }
@@ -424,7 +426,7 @@ fn compiled(
         let help = it.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
         format!("`{}`: {}{help}", place(&it.pointer), it.message)
     });
-    // There is no config file here.
+    // There is no config file here, so messages name the base folder instead.
     Err(said.collect::<Vec<_>>().join("\n").replace(CONFIG_FOLDER, BASE_FOLDER))
 }
 
@@ -435,15 +437,14 @@ fn no_record() -> Failure {
 }
 
 fn write(out: &mut Vec<u8>, value: &impl serde::Serialize) {
-    // All keys are texts, so this cannot fail.
+    // All map keys are strings, so the serialization cannot fail.
     let json =
         serde_json::to_string(value).unwrap_or_else(|err| format!("{{\"error\":\"{err}\"}}"));
     out.extend_from_slice(without_separators(&json).as_bytes());
     out.push(b'\n');
 }
 
-/// The same JSON on what every reader takes for one line: some, such as Python's `splitlines`, split lines at characters
-/// that JSON allows in texts.
+/// Escapes Unicode line separators. Some readers, such as Python's `splitlines`, would split the line there.
 fn without_separators(json: &str) -> Cow<'_, str> {
     const SEPARATORS: [(char, &str); 3] =
         [('\u{85}', "\\u0085"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
@@ -456,7 +457,7 @@ fn without_separators(json: &str) -> Cow<'_, str> {
     json
 }
 
-/// The exit status of an evaluation.
+/// Returns the exit status of one outcome.
 fn status(outcome: Outcome, results: &[AssertionResult]) -> ExitStatus {
     match outcome {
         Outcome::Passed | Outcome::Scored | Outcome::Skipped => ExitStatus::Success,

@@ -1,4 +1,4 @@
-//! Oddities of records that do not prevent their evaluation; reported once, at the end.
+//! Warnings about records that can still be evaluated, shown once at the end.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -9,39 +9,39 @@ use serde_json::Value;
 
 use super::line::KEYS;
 
-/// The number of records that are named in a warning; the others are counted.
+/// The maximum number of records that a warning names; the others are only counted.
 const NAMED: usize = 5;
 
-/// The number of keys that are remembered; a bound, so that memory use stays constant.
+/// The maximum number of remembered keys, which bounds the memory.
 const REMEMBERED: usize = 1000;
 
-/// The oddities, collected from any number of threads.
+/// The collected notes, from any number of threads.
 #[derive(Default)]
 pub(super) struct Notes {
     unchecked: Mutex<Unchecked>,
-    /// The unknown keys, and the known key that each most likely means.
+    /// The unknown keys, each with the most similar known key.
     keys: RwLock<HashMap<String, Option<&'static str>>>,
     misspelt: Mutex<BTreeSet<String>>,
-    /// The number of earlier results that are of a record with another id.
+    /// The number of earlier results whose record has another id now.
     other_ids: AtomicU64,
-    /// The number of earlier results that were made of other data.
+    /// The number of earlier results whose record, rules or judges have changed.
     changed: AtomicU64,
     /// The number of earlier results that are still valid.
     kept: AtomicU64,
-    /// The number of earlier results for which there is no record any more.
+    /// The number of earlier results without a record in this stream.
     without_record: AtomicU64,
 }
 
-/// Records in which nothing was checked.
+/// The records in which nothing was checked.
 #[derive(Default)]
 struct Unchecked {
     count: u64,
-    /// The first of them, by their lines.
+    /// The lines and ids of the first few records.
     first: BTreeMap<u64, Option<String>>,
 }
 
 impl Notes {
-    /// Nothing was checked in the record on that line.
+    /// Counts a record in which nothing was checked.
     pub(super) fn unchecked(&self, line: u64, id: Option<&Value>) {
         let mut unchecked = self.unchecked.lock().unwrap_or_else(PoisonError::into_inner);
         unchecked.count += 1;
@@ -51,12 +51,12 @@ impl Notes {
         }
     }
 
-    /// Counts an earlier result that is of a record with another id.
+    /// Counts an earlier result whose record has another id now.
     pub(super) fn other_id(&self) {
         self.other_ids.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts an earlier result that was made of another record, or by other rules or judges.
+    /// Counts an earlier result whose record, rules or judges have changed.
     pub(super) fn changed(&self) {
         self.changed.fetch_add(1, Ordering::Relaxed);
     }
@@ -66,7 +66,7 @@ impl Notes {
         self.kept.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The number of earlier results that are still valid.
+    /// Returns the number of earlier results that are still valid.
     pub(super) fn count_kept(&self) -> u64 {
         self.kept.load(Ordering::Relaxed)
     }
@@ -76,7 +76,7 @@ impl Notes {
         self.without_record.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Unknown keys; they may have a typo.
+    /// Notes unknown keys, which may be typos of known keys.
     pub(super) fn keys(&self, keys: &[Cow<'_, str>]) {
         for key in keys {
             let known = self.keys.read().unwrap_or_else(PoisonError::into_inner);
@@ -95,13 +95,13 @@ impl Notes {
         }
     }
 
-    /// The key of ours that an unknown key most likely means.
+    /// Returns the known key that is most similar to an unknown key.
     pub(super) fn meant(&self, key: &str) -> Option<&'static str> {
         let known = self.keys.read().unwrap_or_else(PoisonError::into_inner).get(key).copied();
         known.unwrap_or_else(|| meant(key))
     }
 
-    /// The warnings, in an order that does not depend on the threads.
+    /// Returns the warnings, in an order that does not depend on the threads.
     pub(super) fn warnings(&self) -> Vec<String> {
         let misspelt = self.misspelt.lock().unwrap_or_else(PoisonError::into_inner);
         let unchecked = self.unchecked.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +109,7 @@ impl Notes {
         misspelt.iter().cloned().chain(unchecked.warning()).chain(left).collect()
     }
 
-    /// The earlier results that do not belong to the records of this stream.
+    /// Returns the warnings about earlier results that do not match the records of this stream.
     fn left_over(&self) -> impl Iterator<Item = String> {
         let count = |it: &AtomicU64, words: &str| match it.load(Ordering::Relaxed) {
             0 => None,
@@ -141,7 +141,7 @@ impl Unchecked {
     }
 }
 
-/// The key that another one most likely means. `id` is too short for a typo.
+/// Returns the most similar known key. Short keys such as `id` are left out, as too many words resemble them.
 fn meant(key: &str) -> Option<&'static str> {
     kindlm_types::nearest(key, KEYS.into_iter().filter(|it| it.len() > 2))
 }

@@ -1,4 +1,4 @@
-//! Evaluates a file or a stream of records: `kindlm evaluate`.
+//! Evaluates a file or a stream of records, for `kindlm evaluate`.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -26,11 +26,12 @@ use crate::{
     responses,
 };
 
-/// The settings of an evaluation. The default takes one record, and has no judge.
+/// The settings of an evaluation. The default evaluates one record, without a judge.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub struct EvaluateConfig {
-    /// The folder of relative paths in records, relative to the working folder; the working folder if absent.
+    /// The folder of relative paths in records, itself relative to the working folder. The default is the working
+    /// folder.
     pub base: Option<PathBuf>,
     /// True if records may refer to files outside that folder.
     pub allow_outside: bool,
@@ -38,21 +39,21 @@ pub struct EvaluateConfig {
     pub judge: Option<NamedJudge>,
     /// The source of the judges' answers.
     pub responses: ResponseSource,
-    /// The most that may be spent on judges, in US dollars.
+    /// The budget for judges in US dollars.
     pub budget_usd: Option<f64>,
-    /// True if the evaluation may begin although there is a budget and the price of the judge is not known.
+    /// True if an evaluation with a budget may run although the price of the judge is unknown.
     pub allow_unpriced: bool,
-    /// The number of records judged at once, from 1.
+    /// The number of records judged at once, at least 1.
     pub concurrency: usize,
-    /// True if each line is a record; else the whole input is one.
+    /// True if each line is a record; otherwise the whole input is one record.
     pub jsonl: bool,
-    /// True if a result has the extra keys of its record.
+    /// True if each result repeats the unknown keys of its record.
     pub echo: bool,
-    /// A file for the results of lines, which can be resumed; relative to the working folder.
+    /// The file for the results of JSON lines, relative to the working folder. It can be resumed.
     pub output: Option<PathBuf>,
-    /// True if the results in `output` are reused, and only missing or errored ones are evaluated.
+    /// True if results in `output` are reused, so that only missing or errored ones are evaluated.
     pub resume: bool,
-    /// A file for the summary of all records, relative to the working folder.
+    /// The file for the summary of all records, relative to the working folder.
     pub summary: Option<PathBuf>,
 }
 
@@ -79,17 +80,18 @@ impl Default for EvaluateConfig {
 pub enum Records {
     /// A file, relative to the working folder.
     File(PathBuf),
-    /// A stream; it is read on a second thread if results go to a file.
+    /// A stream. A second thread reads it if results go to a file.
     Stream(Box<dyn Read + Send>),
 }
 
-/// Evaluates records, and writes their results to `results`, or to the `output` of `config`. The models of `suite` may
-/// judge, and its scripts and named checks can be used.
+/// Evaluates records, and writes their results to `results`, or to the `output` of `config`.
+///
+/// The models of `suite` may judge, and its scripts and named checks can be used.
 ///
 /// # Errors
 ///
-/// If nothing could be evaluated: a missing file, two files that are the same, a judge that cannot be asked. A malformed
-/// record has a result with an error, and the status is 2.
+/// Fails if nothing can be evaluated: a file is missing, two files are the same, or a judge cannot be asked. A
+/// malformed record is no failure: its result is an error, and the status is 2.
 pub fn evaluate(
     world: &World,
     suite: Option<&Project>,
@@ -122,7 +124,7 @@ pub fn evaluate(
     let judges = judge_of(models.unwrap_or_default(), default);
     budget::check_judges(judges, config.budget_usd, config.allow_unpriced)?;
     let asking = Asking::new(&backend, models, default, concurrency, config.budget_usd)?;
-    // Checks that name an unknown model are refused; without a judge, they are errored.
+    // With a judge, checks that name an unknown model are refused. Without one, they are errored.
     let ids: Option<Vec<String>> =
         models.map(|models| models.iter().map(|it| it.id.clone()).collect());
     let referred = Referred::new(&files);
@@ -130,7 +132,7 @@ pub fn evaluate(
     if let Some(project) = suite {
         basis = basis.with_suite(&project.suite);
         if project.suite.gates.iter().any(|it| it.judge_kappa_min().is_some()) {
-            // The records name their judges, and are not read yet.
+            // The records name their judges, but they are not read yet, so the gate cannot be checked.
             world.tell(&format!(
                 "warning: only `kindlm test` checks `gates.judgeKappaMin` of {}; `kindlm evaluate` does not",
                 project.place.name
@@ -151,16 +153,16 @@ pub fn evaluate(
     outcome
 }
 
-/// An evaluation whose judges can be asked.
+/// An evaluation that is ready to read records.
 struct Evaluation<'a> {
     world: &'a World,
     suite: Option<&'a Project>,
     config: &'a EvaluateConfig,
     evaluator: Evaluator<'a>,
     control: Control,
-    /// Ends the waits of requests that are to be sent.
+    /// The waits before requests, which an interrupt ends.
     waits: Waits,
-    /// Gives up requests that are under way.
+    /// The sender that aborts running requests.
     abort: watch::Sender<bool>,
 }
 
@@ -174,7 +176,7 @@ impl Evaluation<'_> {
         };
         let outcome = match &config.output {
             Some(path) if config.jsonl => self.write_file(input, path),
-            // Without a judge, the stream ends at the first record that needs one, also while no more records come.
+            // Without a judge, the evaluation ends at the first record that needs one, even if no more input arrives.
             _ if config.jsonl && !evaluator.may_wait() => {
                 let mut input = Stoppable::new(input, self.control.clone())?;
                 stream::run(evaluator, &mut input, results, None, self.workers())
@@ -194,7 +196,7 @@ impl Evaluation<'_> {
         outcome
     }
 
-    /// The number of threads: one for each record that waits for a model, or one for each core.
+    /// Returns the number of threads: the concurrency if records may wait for a judge, otherwise the number of cores.
     fn workers(&self) -> usize {
         if self.evaluator.may_wait() {
             return self.config.concurrency;
@@ -202,7 +204,8 @@ impl Evaluation<'_> {
         std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
     }
 
-    /// Evaluates a stream into a file, which is complete when the stream has ended. After an interrupt it can be resumed.
+    /// Evaluates a stream into a file, which is complete at the end of the stream. After an interrupt it can be
+    /// resumed.
     fn write_file(&self, input: Box<dyn Read + Send>, path: &Path) -> Outcome {
         let Self { world, config, evaluator, control, waits, .. } = self;
         let mut output = Output::open(world.working_dir.join(path), config.resume)?;
@@ -217,7 +220,7 @@ impl Evaluation<'_> {
             let (file, workers) = (&mut output.file, self.workers());
             scope.spawn(move || send.send(stream::run(evaluator, &mut input, file, kept, workers)));
             runtime.block_on(async {
-                // Listening needs the runtime.
+                // The signal handlers can only be installed inside the runtime.
                 let interrupts = (world.interrupts)();
                 let say = |text: &str| world.tell(text);
                 attend(result, control, waits, self.abort.clone(), interrupts, say).await
@@ -240,7 +243,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// Refuses to write one file over another, before anything is judged.
+/// Refuses to overwrite one named file with another, before any record is judged.
 fn check_targets(
     world: &World,
     suite: Option<&Project>,
@@ -283,7 +286,7 @@ fn open(world: &World, path: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// Evaluates one record, which may have several lines.
+/// Evaluates one record, which may span several lines.
 fn one(
     evaluator: &Evaluator<'_>,
     input: &mut (dyn Read + Send),

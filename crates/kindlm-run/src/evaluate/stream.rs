@@ -1,7 +1,7 @@
-//! A stream of records: read in blocks, evaluated on several threads, written in order.
+//! A stream of records, read in blocks, evaluated on several threads, and written in order.
 //!
-//! Memory use stays constant, because every queue is bounded. Nothing waits for a block to fill: a record is
-//! evaluated and written when it arrives, so that the stream can be a dialogue.
+//! Memory use is constant, because every queue is bounded. A record is evaluated and written as soon as it arrives, so
+//! that the stream can be a dialogue.
 
 use std::io::{self, Read, Write};
 use std::mem;
@@ -17,13 +17,13 @@ use super::{Evaluator, Kept, Malformed};
 use crate::Failure;
 use crate::failure::Outcome;
 
-/// The number of bytes read at once.
+/// The number of bytes per read.
 const BLOCK: usize = 64 * 1024;
 
-/// The longest line that is evaluated.
+/// The maximum number of bytes of a line.
 const LONGEST: usize = 64 << 20;
 
-/// Lines to evaluate, and where their results go.
+/// The lines that a worker evaluates, and the channel for their results.
 struct Job {
     work: Work,
     /// The number of the first line, from 1.
@@ -32,11 +32,11 @@ struct Job {
 }
 
 enum Work {
-    /// Whole lines.
+    /// Whole lines without earlier results.
     Lines(Vec<u8>),
-    /// A line, and the result that it had before.
+    /// A line and its earlier result.
     Known(Vec<u8>, Vec<u8>),
-    /// A line that is too long to be evaluated. The flag is true if it had the same result before.
+    /// A line that exceeds [`LONGEST`]. The flag is true if it has an earlier result.
     TooLong { was_known: bool },
 }
 
@@ -44,7 +44,7 @@ enum Work {
 struct Done {
     text: Vec<u8>,
     status: ExitStatus,
-    /// The record after `text` needs a judge, and there is none.
+    /// Present if the record after `text` needs a judge and there is none.
     no_judge: Option<NoJudge>,
 }
 
@@ -97,7 +97,8 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
         let (job, is_stopped) = {
             let todo = todo.lock().unwrap_or_else(PoisonError::into_inner);
             let job = todo.recv();
-            // Under the lock: once a record is not begun, none after it is, so that results have no hole.
+            // Read the stop flag under the lock: all jobs after the first stopped one are stopped too, so results have
+            // no gap.
             (job, evaluator.control.reason().is_some())
         };
         let Ok(job) = job else { return };
@@ -114,7 +115,7 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
             }
         };
         match job.work {
-            // No new record is begun. Earlier results are still written, each in its place.
+            // After a stop, no record is evaluated, but earlier results are still written in their order.
             Work::Known(_, kept) if is_stopped => {
                 done.status = evaluator.take_over(&kept, job.first);
                 done.text = kept;
@@ -122,7 +123,7 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
             Work::Lines(_) | Work::TooLong { was_known: false } if is_stopped => {}
             Work::Lines(lines) => {
                 for (line, number) in lines.split(|&it| it == b'\n').zip(job.first..) {
-                    // A byte order mark is how some programs say "UTF-8".
+                    // Some programs begin UTF-8 files with a byte order mark.
                     let mark = if number == 1 { &b"\xef\xbb\xbf"[..] } else { b"" };
                     let line = line.strip_prefix(mark).unwrap_or(line);
                     if !line.iter().all(u8::is_ascii_whitespace) {
@@ -145,15 +146,15 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
                 done.status = evaluator.refuse(malformed, job.first, &mut done.text);
             }
         }
-        // If it is not waited for any more, the stream has ended.
+        // The receiver is gone if the stream has ended.
         let _ = job.done.send(done);
     }
 }
 
-/// Writes everything; says how it went, or nothing if there was nothing to write.
+/// Writes all results; returns the exit status, or `None` if there was no result.
 ///
-/// If the output is closed, `control` is notified. Records that are under way are still counted, because the exit
-/// code depends on what was found, not on what was read.
+/// If the output is closed, `control` is stopped. Running records are still counted, so that the exit code covers every
+/// evaluated record.
 fn write_all(
     output: &mut (dyn Write + Send),
     results: &Receiver<Receiver<Done>>,
@@ -183,7 +184,7 @@ fn write_all(
             Ok(next) => next,
             Err(TryRecvError::Disconnected) => break,
             Err(TryRecvError::Empty) => {
-                // The sender may be waiting for the answer before it sends more.
+                // The sender may be waiting for this answer before it sends more.
                 to(None)?;
                 let Ok(next) = results.recv() else { break };
                 next
@@ -191,8 +192,7 @@ fn write_all(
         };
         let done = match next.try_recv() {
             Err(TryRecvError::Empty) => {
-                // The next record takes its time: results that were paid for must not be lost if the process ends
-                // meanwhile.
+                // The next record takes time. Flush now, so that paid results are not lost if the process ends.
                 to(None)?;
                 next.recv().ok()
             }
@@ -212,24 +212,24 @@ fn write_all(
     Ok(Ok(status))
 }
 
-/// Cuts the input into jobs.
+/// The reader that cuts the input into jobs.
 struct Feed<'a> {
     jobs: SyncSender<Job>,
     queue: SyncSender<Receiver<Done>>,
     /// The number of the next line, from 1.
     next: u64,
-    /// Lines that wait for a judge go to workers one by one, so that they wait side by side.
+    /// True if each line is a job of its own, so that lines wait for the judge in parallel.
     one_by_one: bool,
-    /// The earlier results, for as many records as there are.
+    /// The earlier results, in the order of the records.
     kept: Option<Kept>,
-    /// Says when no more are wanted.
+    /// The control that stops the reading.
     control: &'a Control,
 }
 
 impl Feed<'_> {
-    /// Reads to the end, or until the reader of the results has gone.
+    /// Reads to the end of the input, or until the receiver of the results is gone.
     fn all(&mut self, input: &mut dyn Read, longest: usize) -> io::Result<()> {
-        // The beginning of a line whose end has not come yet.
+        // The start of a line whose end has not arrived yet.
         let mut pending = Vec::new();
         let mut skipping = false;
         loop {
@@ -263,7 +263,7 @@ impl Feed<'_> {
                 None if pending.len() > longest => {
                     skipping = true;
                     pending.clear();
-                    // It had an equal result of its own.
+                    // Every line has one earlier result, so skip that of this line.
                     let was_known = self.kept.as_mut().is_some_and(|it| it.next_line().is_some());
                     self.send(Work::TooLong { was_known }, 1)
                 }
@@ -273,18 +273,18 @@ impl Feed<'_> {
                 return Ok(());
             }
         }
-        // If reading was stopped, it is the beginning of a line.
+        // If reading was stopped, the rest is an incomplete line and is not evaluated.
         if !pending.is_empty() && self.control.reason().is_none() {
             self.lines(pending);
         }
         Ok(())
     }
 
-    /// Sends whole lines; false if the reader of the results has gone.
+    /// Sends whole lines; returns false if the receiver of the results is gone.
     fn lines(&mut self, block: Vec<u8>) -> bool {
         if self.one_by_one {
             return block.split_inclusive(|&it| it == b'\n').all(|line| {
-                // Check this before the earlier result is looked up, because that result would be lost otherwise.
+                // Check for a stop before taking the earlier result, because a taken result would be lost.
                 if self.control.reason().is_some() {
                     return false;
                 }
@@ -299,8 +299,7 @@ impl Feed<'_> {
         self.send(Work::Lines(block), count)
     }
 
-    /// The line with its earlier result. Blank lines have none, and lines over the limit have not been evaluated
-    /// either.
+    /// Returns the line with its earlier result. Blank lines and lines over the limit are handled elsewhere.
     fn known(&mut self, line: &[u8]) -> Option<Work> {
         if line.iter().all(u8::is_ascii_whitespace) {
             return None;
@@ -322,7 +321,7 @@ impl Feed<'_> {
 mod tests {
     use super::*;
 
-    /// Gives a few bytes at a time, as a slow pipe does.
+    /// A reader that returns a few bytes at a time, like a slow pipe.
     struct Drip<'a>(&'a [u8], usize);
 
     impl Read for Drip<'_> {
@@ -335,7 +334,7 @@ mod tests {
         }
     }
 
-    /// Every line with its number, as the workers get them.
+    /// Returns every line with its number, as the workers receive them.
     fn fed(input: &[u8], at_once: usize, one_by_one: bool) -> Vec<(u64, String)> {
         let (jobs, todo) = sync_channel(10_000);
         let (queue, _results) = sync_channel(10_000);

@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::Failure;
 
-/// The number of prompt assertions that are counted separately; a bound, so that memory use stays constant.
+/// The maximum number of prompt assertions with their own counts, which bounds the memory.
 const ASSERTIONS: usize = 1_000;
 
-/// The sums, from any number of threads.
+/// The sums over all records, for any number of threads.
 pub(super) struct Totals(Mutex<Sums>);
 
 struct Sums {
@@ -33,7 +33,7 @@ impl Default for Totals {
 }
 
 impl Totals {
-    /// Adds the record on a line.
+    /// Adds the result of the record on this line.
     pub(super) fn observe(&self, line: u64, evaluation: &Evaluation, results: &[AssertionResult]) {
         let mut sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Sums { results: counts, score, breakdown } = &mut *sums;
@@ -58,19 +58,19 @@ impl Totals {
         breakdown.observe(position, &name, "", results);
     }
 
-    /// Counts a line that could not be evaluated.
+    /// Counts a line that is not a valid record.
     pub(super) fn malformed(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).results.malformed_lines += 1;
     }
 
-    /// True if there was any record.
+    /// Returns true if no line was counted.
     pub(super) fn is_empty(&self) -> bool {
         let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let BatchResults { total_cases, skipped_cases, malformed_lines, .. } = sums.results;
         total_cases + skipped_cases + malformed_lines == 0
     }
 
-    /// The number of records and their outcomes, in words; `kept` of them had their result before.
+    /// Returns the number of records and their outcomes, as text. `kept` of them have a reused result.
     pub(super) fn words(&self, kept: u64) -> String {
         let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let BatchResults {
@@ -129,7 +129,7 @@ impl Totals {
     }
 }
 
-/// The results of prompt assertions in an evaluation that was made before, as far as they are added up.
+/// Rebuilds the results of prompt assertions from an earlier evaluation, with the fields that the summary needs.
 pub(super) fn results_of(evaluation: &Evaluation) -> Vec<AssertionResult> {
     let prompt_assertions = evaluation.results.iter().filter(|it| it.id.is_some());
     let result = prompt_assertions.map(|it| {

@@ -1,4 +1,4 @@
-//! The parts that must be the same when a run is resumed: the suite, the models, the tests.
+//! The parts of a run that must be unchanged when it is resumed: the suite, the models, and the tests.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use crate::Failure;
 use crate::suites::{PROJECT, config_name};
 
-/// The first line of a run's journal.
+/// Returns the header, which is the first line of a run's journal.
 pub(super) fn of<'a>(
     info: &'a RunInfo,
     (suite, files): (&'a Suite, &dyn Files),
@@ -58,14 +58,14 @@ fn settings(suite: &Suite, baseline: Option<Digest>) -> BTreeMap<Cow<'static, st
 }
 
 fn model(suite: &Suite, programs: &Programs<'_>, model: &Model) -> Digest {
-    // Other keys and other limits may be given for the rest of a run.
+    // Keys and rate limits may change before a run is resumed.
     let provider = suite.providers.get(&model.provider).map(kindlm_providers::without_free);
     let provider = provider.map(Value::Object).unwrap_or_default();
     let mut files = Parts::clone(&programs.named_in(&provider));
     let params = serde_json::to_value(&model.params).unwrap_or_default();
     let mut parts =
         vec![Value::from(&*model.provider), Value::from(&*model.name), params, provider];
-    // The limits of an agent do not change its behaviour.
+    // The limits of an agent do not change its behavior.
     if let Some(Ok(Value::Object(mut agent))) = model.agent.as_deref().map(serde_json::to_value) {
         agent.retain(|key, _| key != "timeoutMs" && key != "env");
         let agent = Value::Object(agent);
@@ -98,14 +98,15 @@ fn planned<'a>(
     })
 }
 
-/// The digest of the prompt or command, and of the number of turns.
+/// Returns the digest of the prompt or command, and of the number of turns.
 fn prompt(body: &CaseBody, programs: &Programs<'_>) -> Digest {
     let sum = Fingerprint::default().number(body.max_turns.into());
     let sum = match &body.subject {
         Subject::Prompt { messages } => {
             messages.iter().fold(sum.number(messages.len() as u64), |sum, it| {
                 let sum = sum.text(it.role.as_str()).text(&it.content);
-                // Debug texts serve well enough: a new KindLM that writes them otherwise asks for a new run.
+                // Debug text is stable enough here. If a new KindLM version formats it differently, the user must start
+                // a new run.
                 if it.tool_calls.is_empty() {
                     sum
                 } else {
@@ -132,7 +133,7 @@ fn in_words(parts: Parts) -> Value {
     Value::Object(parts.collect())
 }
 
-/// The digest of tools that are mostly those of the case before.
+/// A cache of the last digest of tools, as most cases share their tools.
 #[derive(Default)]
 struct Same(Option<(Arc<[SimulatedTool]>, Digest)>);
 
@@ -149,7 +150,7 @@ impl Same {
     }
 }
 
-/// The same whatever the order of keys.
+/// Returns a digest of the variables that does not depend on the order of keys.
 fn vars(vars: &Map<String, Value>) -> Digest {
     let mut keys: Vec<(&String, &Value)> = vars.iter().collect();
     keys.sort_unstable_by_key(|(key, _)| *key);
@@ -159,7 +160,7 @@ fn vars(vars: &Map<String, Value>) -> Digest {
     Digest::shortened(sum.finish().as_bytes())
 }
 
-/// The same whatever the order of keys.
+/// Returns a digest of the values that does not depend on the order of keys.
 fn digest(values: impl IntoIterator<Item = Value>) -> Digest {
     let sorted: Value = values.into_iter().map(sorted).collect();
     Digest::of(sorted.to_string())

@@ -1,4 +1,4 @@
-//! Keeps executions in the journal as they finish, and brings back those of an earlier process.
+//! Stores finished executions in the journal, and loads those of an earlier process.
 
 use std::io;
 use std::ops::Range;
@@ -15,40 +15,40 @@ use kindlm_types::{CaseResult, ExecutionResult};
 use crate::Failure;
 use crate::secrets::Secrets;
 
-/// The longest period of a run that may be lost if the machine goes down. If only the process ends, nothing is lost.
+/// The interval of disk syncs: the most work that is lost if the machine crashes. A crash of the process loses nothing.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
-/// The executions of a run, in its journal.
+/// The executions of a run in its journal.
 pub(crate) struct Kept {
     shared: Arc<Shared>,
     past: Option<(Journal, Index)>,
     secrets: Secrets,
     reader: Reader,
-    /// By position in the plan.
+    /// The journal positions, by position in the plan.
     places: Mutex<Vec<Option<Place>>>,
-    /// The case summaries; `None` once one could not be stored.
+    /// The case summaries; `None` after one could not be stored.
     heads: Mutex<Option<Heads>>,
     syncing: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-/// The state of the thread that waits for the disk.
+/// The state shared with the thread that syncs to the disk.
 struct Shared {
     writer: JournalWriter,
-    /// True if something was appended that may not be on the disk.
+    /// True if appended data may not be on the disk yet.
     dirty: AtomicBool,
-    /// Why the disk could not be waited for.
+    /// The first error of a sync.
     failure: Mutex<Option<RecordError>>,
 }
 
 impl Kept {
-    /// Keeps executions with `writer`; `past` is the journal of the run that goes on.
+    /// Creates the store of a run's executions. `past` is the journal of a resumed run.
     pub(super) fn new(
         writer: JournalWriter,
         past: Option<(Journal, Index)>,
         secrets: Secrets,
     ) -> Result<Self, Failure> {
         let reader = writer.reader().map_err(|err| Failure::internal(err.to_string()))?;
-        // The header is there, and not on the disk yet.
+        // The header is written, but not synced to the disk yet.
         let (dirty, failure) = (AtomicBool::new(true), Mutex::default());
         let shared = Arc::new(Shared { writer, dirty, failure });
         let (stop, stopped) = mpsc::channel();
@@ -65,16 +65,17 @@ impl Kept {
         Ok(Self { shared, past, secrets, reader, places, heads, syncing })
     }
 
-    /// The number of executions that an earlier process has done.
+    /// Returns the number of executions that an earlier process completed.
     pub(crate) fn done(&self) -> usize {
         self.past.as_ref().map_or(0, |(_, index)| index.done())
     }
 
-    /// Waits until everything is on the disk, and returns why it may not be. After that, nothing can be stored.
+    /// Waits until all data is on the disk, and returns the error of a failed sync. After that, nothing more can be
+    /// stored.
     pub(crate) fn finish(&mut self) -> Option<RecordError> {
         if let Some((stop, thread)) = self.syncing.take() {
             drop(stop);
-            // The thread does nothing that panics, and its work is done below if it did.
+            // The thread does not panic. If it did, the sync below does its work.
             let _ = thread.join();
         }
         self.shared.sync();
@@ -97,7 +98,7 @@ impl Kept {
         place.ok_or_else(|| RecordError(format!("the journal has no execution {at}")))
     }
 
-    /// The result of `with` on the case summaries. If it fails, the run continues without case summaries.
+    /// Runs `with` on the case summaries. If it fails, the run continues without case summaries.
     fn with_heads<T>(&self, with: impl FnOnce(&mut Heads) -> io::Result<T>) -> Option<T> {
         let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
         let done = with(heads.as_mut()?);
@@ -149,7 +150,7 @@ impl Record for Kept {
         let Some(place) = place else { return Ok(0.0) };
         let it = journal.read(place).map_err(|err| RecordError(err.to_string()))?;
         if it.is_unjudged() {
-            // It is given back, with what it cost.
+            // The execution is loaded and only judged again, so its cost is counted there.
             return Ok(0.0);
         }
         let judges = it.judge_cost_usd.unwrap_or_default();
@@ -174,7 +175,8 @@ impl Record for Kept {
     }
 
     fn case_finished(&self, position: usize, case: &CaseResult) {
-        // The results that an earlier process stored are read again: it knew of other secrets.
+        // Skip this in a resumed run: an earlier process may have masked fewer secrets, so results are read from the
+        // journal again.
         if self.past.is_none() {
             self.with_heads(|heads| heads.keep(position, case));
         }
@@ -186,7 +188,7 @@ impl ReadRecord for Kept {
         let read = self.reader.read(self.place(at)?);
         let mut result = read.map_err(|err| RecordError(err.to_string()))?;
         if self.past.is_some() {
-            // An earlier process may have known of fewer secrets.
+            // An earlier process may have known fewer secrets.
             self.secrets.redact_execution(&mut result);
         }
         Ok(result)

@@ -1,4 +1,4 @@
-//! The journal of a run: it is begun before the first request, and `kindlm test --resume` continues it.
+//! The journal of a run: it begins before the first request, and `kindlm test --resume` continues it.
 
 mod header;
 mod kept;
@@ -15,17 +15,17 @@ use crate::{Failure, World};
 
 pub(crate) use kept::Kept;
 
-/// The argument in journals of `kindlm trace`. These runs cannot be resumed: their spans are gone.
+/// The argument that marks journals of `kindlm trace`. Such a run cannot be resumed, because its spans are not stored.
 pub(crate) const TRACE: &str = "trace";
 
-/// A run that is resumed.
+/// A past run to resume.
 pub struct Past(Journal);
 
-/// Finds the run to resume: by its id, or the newest one of the suite.
+/// Finds the run to resume: by its id, or else the newest run of the suite.
 ///
 /// # Errors
 ///
-/// If there is none, it is of another suite or of `kindlm trace`, or its journal cannot be read.
+/// If no such run exists, it belongs to another suite or to `kindlm trace`, or its journal cannot be read.
 pub fn find(
     world: &World,
     place: &Place,
@@ -60,7 +60,7 @@ pub fn find(
         let folder = runs.run_folder(id).map_err(|err| Failure::store(&err))?;
         let journal = match Journal::open(folder) {
             Ok(journal) => journal,
-            // The first line is written before the first request, so no answer is lost.
+            // The header is written before the first request, so a journal without one has no answers to lose.
             Err(err @ JournalError::Unbegun { .. }) => {
                 world.tell(&format!("the run `{id}` is passed over: {err}"));
                 continue;
@@ -76,7 +76,7 @@ pub fn find(
         .with_help("start one with `kindlm test`"))
 }
 
-/// True if the journal is of a run of `kindlm trace`.
+/// Returns true if the journal belongs to a run of `kindlm trace`.
 pub(crate) fn is_of_trace(journal: &Journal) -> bool {
     journal.header().arguments.iter().any(|it| it == TRACE)
 }
@@ -91,17 +91,17 @@ fn with_newest(failure: Failure, runs: &Runs) -> Failure {
 }
 
 impl Past {
-    /// The id of the run.
+    /// Returns the id of the run.
     pub fn id(&self) -> &str {
         &self.0.header().run
     }
 
-    /// The arguments that the run was begun with.
+    /// Returns the arguments with which the run began.
     pub fn arguments(&self) -> Vec<String> {
         self.0.header().arguments.iter().map(ToString::to_string).collect()
     }
 
-    /// The test cases of the run, each with its models.
+    /// Returns the test cases of the run, each with its models.
     pub fn targets(&self) -> Targets {
         let mut targets = Targets::default();
         for planned in &self.0.header().cases {
@@ -110,7 +110,7 @@ impl Past {
         targets
     }
 
-    /// The failure of a run whose tests are all gone from the suite.
+    /// Returns the failure of a resumed run if none of its tests is in the suite any more.
     pub(crate) fn nothing_left(&self) -> Failure {
         let run = &self.0.header().run;
         Failure::input(format!(
@@ -119,7 +119,7 @@ impl Past {
         .with_help(START_ANEW)
     }
 
-    /// The part of the plan that is not executed yet.
+    /// Returns the part of the plan that is not executed yet.
     pub(crate) fn open(&self, world: &World, suite: &Suite, plan: &Plan) -> Result<Plan, Failure> {
         let index = self.0.index().map_err(|err| Failure::journal(&err))?;
         tell_damaged(world, &index, plan.units.len());
@@ -132,7 +132,7 @@ impl Past {
     }
 }
 
-/// Gives notice of damaged lines in the journal.
+/// Reports damaged lines in the journal.
 fn tell_damaged(world: &World, index: &Index, planned: usize) {
     let what = if index.done() < planned {
         "its execution is run again"
@@ -146,24 +146,24 @@ fn tell_damaged(world: &World, index: &Index, planned: usize) {
 
 const START_ANEW: &str = "undo that to resume the run, or start a new one with `kindlm test`";
 
-/// The identity of a run, and the data that must be the same when it is resumed.
+/// The identity of a run, and the data that must be unchanged when it is resumed.
 pub(crate) struct Identity<'a> {
-    /// The run, of which [`settle`](Self::settle) may make an earlier one.
+    /// The identity of the run. [`settle`](Self::settle) replaces its id and start time by those of the resumed run.
     pub info: &'a mut RunInfo,
-    /// The suite that is run.
+    /// The suite of the run.
     pub suite: &'a Suite,
-    /// The files that it refers to.
+    /// The files that the suite refers to.
     pub files: &'a Folder,
-    /// The executions of the suite to run.
+    /// The planned executions.
     pub plan: &'a Plan,
     /// The digest of the baseline, if there is one.
     pub baseline: Option<Digest>,
-    /// The arguments that decide over the rest.
+    /// The command-line arguments that affect the results.
     pub arguments: Vec<String>,
 }
 
 impl<'a> Identity<'a> {
-    /// The run of a plan; `baseline` is what it is compared with, `arguments` decide over the rest.
+    /// Creates the identity of a planned run. `baseline` is a digest; `arguments` are those that affect the results.
     pub(crate) fn new(
         info: &'a mut RunInfo,
         (suite, files, plan): (&'a Suite, &'a Folder, &'a Plan),
@@ -173,7 +173,7 @@ impl<'a> Identity<'a> {
         Self { info, suite, files, plan, baseline, arguments }
     }
 
-    /// Makes sure that the run is still the one that was begun; then it keeps its id and its beginning.
+    /// Checks that a resumed run is unchanged, and takes over its id and start time.
     pub(crate) fn settle(&mut self, world: &World, past: &Past) -> Result<(), Failure> {
         let then = past.0.header();
         let differences = then.compare(&self.header()?);
@@ -189,7 +189,7 @@ impl<'a> Identity<'a> {
         Ok(())
     }
 
-    /// Begins the run's journal, or goes on with it.
+    /// Creates the run's journal, or continues it.
     pub(crate) fn keep(
         &self,
         world: &World,
@@ -218,7 +218,7 @@ impl<'a> Identity<'a> {
         };
         let folder = runs.run_folder(&self.info.id).map_err(|err| Failure::store(&err))?;
         let header = self.header()?;
-        // A journal that is there is one of the newest run, whatever happens in between.
+        // Register the run as the newest first, so that every journal belongs to a registered run.
         runs.begin(&self.info.id).map_err(|err| help(Failure::store(&err)))?;
         let writer = JournalWriter::create(folder, &header, Durability::Flush);
         let writer = writer.map_err(|err| help(Failure::journal(&err)))?;
@@ -231,13 +231,13 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// The duration of a run that was already complete when it was to be resumed.
+/// Returns the duration of a run that was already complete before it was resumed.
 pub(crate) fn duration_before(place: &Place, id: &str) -> Option<f64> {
     let report = Runs::new(place.state()).each_case(id, &mut |_| {});
     Some(report.ok()?.run.duration_ms)
 }
 
-/// The command that goes on with a run.
+/// Returns the command that resumes a run.
 pub(crate) fn command(place: &Place, id: &str) -> String {
     match place.name.as_str() {
         CONFIG => format!("`kindlm test --resume {id}`"),
@@ -245,7 +245,7 @@ pub(crate) fn command(place: &Place, id: &str) -> String {
     }
 }
 
-/// The remainder of a run that ended, and the way to resume it; `None` if nothing is left.
+/// Describes the executions that are left after a run, and the command that resumes it; `None` if none are left.
 pub(crate) fn advice(place: &Place, id: &str, summary: &Summary) -> Option<String> {
     let (not_run, errored) = (summary.not_run, summary.failed_by_provider);
     let what = match (not_run, errored) {

@@ -1,4 +1,4 @@
-//! Runs the agent so that its spans come here.
+//! Runs an agent's command with an environment that sends its spans to the receiver.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -6,10 +6,10 @@ use kindlm_types::{CommandOutput, ProviderError, ProviderErrorKind};
 
 use super::MODEL;
 
-/// The provider that reports name when the agent's command fails.
+/// The provider name in reports if the agent's command fails.
 const COMMAND: &str = "command";
 
-/// The variables that make OpenTelemetry's SDKs send all spans of an agent to this address.
+/// Returns the variables that make OpenTelemetry SDKs send all spans to this address.
 ///
 /// <https://opentelemetry.io/docs/specs/otel/protocol/exporter/>
 pub(super) fn env(address: SocketAddr) -> Vec<(String, String)> {
@@ -18,7 +18,7 @@ pub(super) fn env(address: SocketAddr) -> Vec<(String, String)> {
         ("OTEL_TRACES_EXPORTER", "otlp".to_owned()),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", base.clone()),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf".to_owned()),
-        // Variables that the user has set for traces alone would take precedence.
+        // The specific variables for traces take precedence, so override those of the user too.
         ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", format!("{base}/v1/traces")),
         ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf".to_owned()),
         ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", format!("{base}/v1/logs")),
@@ -29,7 +29,7 @@ pub(super) fn env(address: SocketAddr) -> Vec<(String, String)> {
     .to_vec()
 }
 
-/// The address by which a program on this machine reaches a server on all addresses.
+/// Returns the address that local programs use for a server that listens on all interfaces.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -39,19 +39,20 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// The error for an agent whose command was not started, or crashed. Its missing actions would look like good
-/// behaviour. Any other exit code is the program's own result.
+/// Returns the error of a command that did not start or crashed. Its missing actions would look like good behavior.
+///
+/// Any other exit code is the program's own result.
 pub(super) fn crash(output: &CommandOutput) -> Option<ProviderError> {
     let what = CommandOutput::broken_off(output.exit_code)?;
     Some(error(with_stderr(what, &output.stderr)))
 }
 
-/// A failure of the command, which reports show as a provider's.
+/// Creates the error of a failed command, which reports show as a provider error.
 pub(super) fn error(message: String) -> ProviderError {
     ProviderError::new(ProviderErrorKind::Command, COMMAND, message)
 }
 
-/// The error for missing evidence that is not the command's fault.
+/// Creates the error of missing evidence that the command did not cause.
 pub(super) fn missing(message: String) -> ProviderError {
     ProviderError::new(ProviderErrorKind::Command, MODEL, message)
 }

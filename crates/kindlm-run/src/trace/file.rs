@@ -8,10 +8,10 @@ use kindlm_otlp::{Received, decode_file};
 use super::Told;
 use crate::{Failure, World};
 
-/// The most bytes of a file, unpacked. 256 MiB.
+/// The maximum size of a file in bytes, after decompression: 256 MiB.
 const MAX_FILE: usize = 256 * 1024 * 1024;
 
-/// Reads all files, as if their spans had come one after the other.
+/// Reads all files as one sequence of spans.
 pub(crate) fn read_files(world: &World, files: &[PathBuf]) -> Result<Told, Failure> {
     let mut received = Received::default();
     let (mut rejected, mut notes) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Waits for spans: of the agent's command, or of any program.
+//! Waits for the spans of an agent's command, or of any program.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
@@ -13,36 +13,35 @@ use super::receiver::{Inbox, Receiver, State};
 use super::{Told, agent};
 use crate::{Failure, World};
 
-/// The interval at which the spans are checked for completeness.
+/// The interval at which the received spans are checked for completeness.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The longest wait for spans that must still arrive, in units of the time to settle. Such a span is the outermost
-/// one of a trace.
+/// The longest wait for the root span of a trace, as a multiple of the settle time.
 const LATE: u32 = 5;
 
-/// The settings of gathering traces.
+/// The settings of the span receiver.
 pub(crate) struct Gathering<'a> {
     /// The address to listen on.
     pub host: IpAddr,
-    /// The port; 0 is any.
+    /// The port; 0 means any free port.
     pub port: u16,
-    /// True if another port does where this one is taken.
+    /// True if another port may be used when this one is taken.
     pub any_port: bool,
     /// The longest wait for the first span, or for the end of the command.
     pub timeout: Duration,
-    /// The period without new spans after which the traces are complete.
+    /// The time without new spans after which the traces are complete.
     pub settle: Duration,
     /// The agent's command line.
     pub command: Option<&'a str>,
-    /// The folder in which it runs.
+    /// The folder in which the command runs.
     pub folder: &'a Path,
-    /// The number of traces that are expected.
+    /// The number of expected traces.
     pub traces: Option<usize>,
-    /// True to say nothing but where it listens.
+    /// True to print only the address.
     pub quiet: bool,
 }
 
-/// Opens the port, runs the command if there is one, and waits.
+/// Opens the port, runs the command if there is one, and collects the spans.
 pub(crate) fn gather(world: &World, gathering: &Gathering<'_>) -> Result<Told, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -78,7 +77,7 @@ pub(crate) fn gather(world: &World, gathering: &Gathering<'_>) -> Result<Told, F
     told
 }
 
-/// The command is stopped with everything that it started when the wait for it is given up.
+/// Returns the failure of an interrupted wait. The command and its child processes are stopped.
 fn given_up() -> Failure {
     Failure {
         message: Some("interrupted while waiting for spans: nothing was judged".to_owned()),
@@ -108,12 +107,12 @@ async fn bind(gathering: &Gathering<'_>) -> Result<Receiver, Failure> {
     })
 }
 
-/// The reason why the wait for spans ended.
+/// The result of waiting for spans.
 #[derive(Default)]
 struct Ended {
     command: Option<CommandOutput>,
     failure: Option<ProviderError>,
-    /// A note if spans may be missing.
+    /// A note about spans that may be missing.
     note: Option<String>,
 }
 
@@ -129,7 +128,7 @@ impl Gathering<'_> {
         if let Some(crash) = agent::crash(&output) {
             return Ended { command: Some(output), failure: Some(crash), note: None };
         }
-        // Something that it started may go on, and send spans for ever.
+        // A child process of the command may send spans forever, so limit the wait.
         let ended = Instant::now();
         let settled = timeout_at(ended + self.timeout, self.settle(inbox, ended)).await;
         let note = settled.err().map(|_| self.unsettled("after the command had ended"));
@@ -143,9 +142,9 @@ impl Gathering<'_> {
         Ended { command: Some(output), failure, note }
     }
 
-    /// The same error, with the names of the settings that hold here.
+    /// Renames the settings in an error to those of `kindlm trace`.
     fn unfinished(err: ProviderError) -> ProviderError {
-        // The provider of commands names tests in its errors.
+        // The command provider names the settings of tests.
         let message = err.message.replace("`defaults.timeoutMs`", "`trace.timeoutMs`");
         ProviderError { message, ..err }
     }
@@ -157,7 +156,7 @@ impl Gathering<'_> {
         )
     }
 
-    /// Waits for spans of any program.
+    /// Waits for the spans of any program.
     async fn wait(&self, inbox: &Inbox) -> Ended {
         let begun = Instant::now();
         let all = async {
@@ -167,7 +166,7 @@ impl Gathering<'_> {
             self.settle(inbox, begun).await;
         };
         let settled = timeout_at(begun + self.timeout, all).await;
-        // If some traces are missing, the message about those is used.
+        // If expected traces are missing, another message reports that.
         let is_late = settled.is_err() && self.has_enough(inbox.state());
         let note = is_late.then(|| self.unsettled("after they were first waited for"));
         let failure = (inbox.state().spans == 0).then(|| {
@@ -183,7 +182,7 @@ impl Gathering<'_> {
         state.finished >= self.traces.unwrap_or(1)
     }
 
-    /// Waits until nothing more comes.
+    /// Waits until no new spans arrive.
     async fn settle(&self, inbox: &Inbox, begun: Instant) {
         loop {
             let state = inbox.state();

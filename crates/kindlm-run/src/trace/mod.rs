@@ -1,4 +1,4 @@
-//! Traces of an agent under test: received or read, and converted to executions.
+//! The traces of an agent under test, received or read from files, as executions.
 
 mod agent;
 mod file;
@@ -14,28 +14,28 @@ pub(crate) use observed::{Observations, Options, model};
 use kindlm_otlp::OtlpSpan;
 use kindlm_types::{CommandOutput, ProviderError};
 
-/// The model's id under which traces are reported.
+/// The model id of traces in reports.
 pub(crate) const MODEL: &str = "trace";
 
-/// The traces that an agent sent, and the result of its command.
+/// The traces of an agent, and the result of its command.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    /// The spans of each trace, in the order in which they came.
+    /// The spans of each trace, in order of arrival.
     pub traces: Vec<Vec<OtlpSpan>>,
-    /// The command's output, if one was run and ended.
+    /// The command's output, if a command ran and ended.
     pub command: Option<CommandOutput>,
-    /// Why nothing of it can be judged: the command failed, or no span came.
+    /// The error that prevents all judging: the command failed, or no span arrived.
     pub failure: Option<ProviderError>,
-    /// Descriptions of the data that was rejected.
+    /// Messages about rejected data.
     pub rejected: Vec<String>,
-    /// Why spans may be missing, whichever trace they would have been of.
+    /// The reason why spans of any trace may be missing.
     pub lost: Option<String>,
-    /// Notes about the transmission.
+    /// Notes about the transfer.
     pub notes: Vec<String>,
 }
 
 impl Told {
-    /// The number of spans that arrived.
+    /// Returns the number of received spans.
     pub(crate) fn spans(&self) -> usize {
         self.traces.iter().map(Vec::len).sum()
     }

@@ -1,4 +1,4 @@
-//! Traces as the executions of a run: which trace is judged by which test case, and what it cost.
+//! Traces as executions of a run: assigns traces to test cases, and computes costs.
 
 use std::collections::HashMap;
 
@@ -13,23 +13,23 @@ use kindlm_types::{
 use super::{MODEL, Told, agent};
 use crate::Failure;
 
-/// The settings for turning traces into executions.
+/// The settings for converting traces to executions.
 pub(crate) struct Options {
-    /// All traces are one execution.
+    /// True if all traces form one execution.
     pub merge: bool,
-    /// The number of traces that are expected.
+    /// The number of expected traces.
     pub traces: Option<usize>,
 }
 
 /// The recorded executions of an agent, by test case.
 pub(crate) struct Observations {
-    /// The reading of each trace.
+    /// The parsed traces.
     readings: Vec<Reading>,
-    /// For each test case that some trace names: those traces.
+    /// The traces that name a test case, by the name of the case.
     named: HashMap<String, Vec<usize>>,
-    /// The traces that name none, and so are judged by every test case that no trace names.
+    /// The traces that name no test case. Every test case without its own traces judges them.
     open: Vec<usize>,
-    /// Why nothing can be judged.
+    /// The error that prevents all judging.
     failure: Option<ProviderError>,
     command: Option<CommandOutput>,
     expected: usize,
@@ -37,7 +37,7 @@ pub(crate) struct Observations {
 }
 
 impl Observations {
-    /// Reads the spans, and reports what the user should know about them.
+    /// Reads the spans, and returns notes for the user.
     pub(crate) fn new(
         suite: &Suite,
         told: Told,
@@ -50,7 +50,7 @@ impl Observations {
         let mut readings = read_all(suite, &traces)?;
         let mut notes = rejection(&rejected);
         notes.append(&mut told);
-        // Whatever else an agent's process does may have traces of its own.
+        // The agent's process may send traces that do not belong to the agent.
         let apart = readings.iter().filter(|it| !it.shows_agent).count();
         if apart < readings.len() && apart > 0 {
             readings.retain(|it| it.shows_agent);
@@ -59,7 +59,7 @@ impl Observations {
                 apart + readings.len()
             ));
         }
-        // Without the spans that count there is nothing to judge either.
+        // A trace without spans after the filter has nothing to judge.
         readings.retain(|it| it.execution.trace.as_ref().is_some_and(|it| !it.spans.is_empty()));
         for (number, reading) in readings.iter_mut().enumerate() {
             if let Some(lost) = &lost {
@@ -108,8 +108,8 @@ impl Observations {
         Ok((this, notes))
     }
 
-    /// Instrumentations do not record messages unless they are configured to. The command's output is the text that a
-    /// person would have read; it can belong to one trace only.
+    /// Uses the command's output as the agent's answer if the only trace has none. Many instrumentations do not record
+    /// messages by default.
     fn adopt_output(&mut self) {
         let Some(command) = &self.command else { return };
         if let [reading] = self.readings.as_mut_slice()
@@ -117,7 +117,7 @@ impl Observations {
         {
             let text = command.text.trim_end();
             reading.execution.output = match &command.output_json {
-                // A value without a text is the output, too.
+                // A JSON value is an output too, even without text.
                 Some(value) if text.is_empty() => ecma::text(value),
                 _ => text.to_owned(),
             };
@@ -125,8 +125,8 @@ impl Observations {
         }
     }
 
-    /// The number of executions of a test case: one for each trace that it judges, or one to report that there is
-    /// none.
+    /// Returns the number of executions of a test case: one for each of its traces, but at least one to report a
+    /// missing trace.
     pub(crate) fn repeats(&self, case: &str) -> u32 {
         let count = self.of_case(case).len().max(self.expected).max(1);
         u32::try_from(count).unwrap_or(u32::MAX)
@@ -136,7 +136,7 @@ impl Observations {
         self.named.get(case).unwrap_or(&self.open)
     }
 
-    /// The cost of its tokens, if all prices are known.
+    /// Returns the cost of the used tokens in US dollars, if all prices are known.
     fn cost(&self, reading: &Reading) -> Option<f64> {
         if reading.inferences.is_empty() || !reading.execution.coverage.includes(Channel::Usage) {
             return None;
@@ -196,7 +196,7 @@ impl Observed for Observations {
     }
 }
 
-/// The model that represents the traces, so that reports have one to name.
+/// Returns the model that stands for the traces in reports.
 pub(crate) fn model() -> Model {
     Model {
         id: MODEL.to_owned(),
@@ -214,7 +214,7 @@ pub(crate) fn model() -> Model {
 
 fn read_all(suite: &Suite, traces: &[Vec<OtlpSpan>]) -> Result<Vec<Reading>, Failure> {
     let settings = &suite.trace;
-    // The config was read, so it compiles.
+    // The pattern compiled when the config was read, so it compiles here too.
     let pattern = settings.filter.name_pattern.as_deref().map(Pattern::compile).transpose();
     let pattern = pattern.map_err(|err| Failure::input(err.to_string()))?;
     let matches = |name: &str| match &pattern {
@@ -227,7 +227,7 @@ fn read_all(suite: &Suite, traces: &[Vec<OtlpSpan>]) -> Result<Vec<Reading>, Fai
     readings.map_err(|why| Failure::input(format!("`trace.spanFilter.namePattern`: {why}")))
 }
 
-/// The first rejected spans, as many as are worth reading.
+/// Returns warnings about the first rejected spans, and the number of the others.
 fn rejection(rejected: &[String]) -> Vec<String> {
     let mut notes: Vec<String> =
         rejected.iter().take(5).map(|it| format!("warning: {it}")).collect();
@@ -237,7 +237,7 @@ fn rejection(rejected: &[String]) -> Vec<String> {
     notes
 }
 
-/// The provider whose prices are those of a vendor, by the vendor's word in the conventions.
+/// Returns the provider whose price list covers a vendor, by the vendor's name in the OpenTelemetry conventions.
 fn provider(vendor: &str) -> Option<&'static str> {
     match vendor.to_ascii_lowercase().as_str() {
         "openai" => Some("openai"),

@@ -1,8 +1,7 @@
-//! Receives spans over OTLP/HTTP.
+//! An OTLP/HTTP server that receives spans.
 //!
-//! The responses are specified in <https://opentelemetry.io/docs/specs/otlp/#otlphttp>. They are 200 with a list of
-//! what was rejected, or, for a request that must not be sent again, 4xx with a status message in the encoding of the
-//! request.
+//! Responses follow <https://opentelemetry.io/docs/specs/otlp/#otlphttp>. Status 200 comes with a list of the rejected
+//! data. Status 4xx tells the client not to retry; it has a status message in the encoding of the request.
 
 use std::convert::Infallible;
 use std::io;
@@ -25,34 +24,35 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-/// The most bytes of one request, as it comes and unpacked. 20 MiB, as the collector's.
+/// The maximum size of a request body in bytes, before and after decompression: 20 MiB, as in the OpenTelemetry
+/// Collector.
 const MAX_BODY: usize = 20 * 1024 * 1024;
 
-/// The most bytes of a request that is too large that are read all the same. 128 MiB.
+/// The number of bytes of an oversized body that are read and discarded: 128 MiB.
 const MAX_THROWN_AWAY: usize = 128 * 1024 * 1024;
 
-/// The most bytes of all requests together, unpacked. 256 MiB.
+/// The maximum size of all requests together, after decompression: 256 MiB.
 const MAX_ALL: usize = 256 * 1024 * 1024;
 
-/// The number of connections that are served at once.
+/// The maximum number of open connections.
 const MAX_CONNECTIONS: usize = 64;
 
-/// The longest time that a request may take to arrive.
+/// The time limit for receiving a request.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Codes of gRPC for the answers to refused requests.
+/// The gRPC status codes in responses to refused requests.
 const INVALID_ARGUMENT: i32 = 3;
 const RESOURCE_EXHAUSTED: i32 = 8;
 const UNIMPLEMENTED: i32 = 12;
 
-/// An open port, and the data that has arrived through it.
+/// An open port and the data received on it.
 pub(super) struct Receiver {
     listener: TcpListener,
     pub(super) address: SocketAddr,
     pub(super) inbox: Arc<Inbox>,
 }
 
-/// The data that has arrived.
+/// The received data.
 #[derive(Default)]
 pub(super) struct Inbox(Mutex<Contents>);
 
@@ -61,7 +61,7 @@ struct Contents {
     received: Received,
     bytes: usize,
     rejected: Vec<String>,
-    /// The first of them by which spans may be missing.
+    /// The first message about data loss, after which spans may be missing.
     lost: Option<String>,
     last: Option<Instant>,
 }
@@ -70,10 +70,10 @@ struct Contents {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct State {
     pub(super) spans: usize,
-    /// Traces of which the outermost span has come.
+    /// The number of traces whose root span has arrived.
     pub(super) finished: usize,
     pub(super) traces: usize,
-    /// When something came last.
+    /// The time of the last arrival.
     pub(super) last: Option<Instant>,
 }
 
@@ -88,7 +88,7 @@ impl Inbox {
         }
     }
 
-    /// Everything that came, why something was not taken in, and whether spans may be missing by that.
+    /// Takes the received data, the messages about rejected data, and the first message about data loss.
     pub(super) fn take(&self) -> (Received, Vec<String>, Option<String>) {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Contents { received, rejected, lost, .. } = std::mem::take(&mut *inner);
@@ -121,14 +121,14 @@ impl Inbox {
 }
 
 impl Contents {
-    /// Remembers the first errors, as many as are worth reading.
+    /// Stores an error message, up to a limit.
     fn note(&mut self, words: &str) {
         if self.rejected.len() < 100 {
             self.rejected.push(words.to_owned());
         }
     }
 
-    /// Like `note`, for data that would have been evidence about the agent.
+    /// Stores an error message about lost evidence of the agent.
     fn lose(&mut self, words: &str) {
         self.lost.get_or_insert_with(|| words.to_owned());
         self.note(words);
@@ -142,7 +142,7 @@ impl Receiver {
         Ok(Self { listener, address, inbox: Arc::default() })
     }
 
-    /// Serves until it is dropped; requests under way are cut off then.
+    /// Serves until the future is dropped, which aborts open requests.
     pub(super) async fn serve(&self) -> Infallible {
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut connections = JoinSet::new();
@@ -152,7 +152,7 @@ impl Receiver {
             };
             while connections.try_join_next().is_some() {}
             let Ok((stream, _)) = self.listener.accept().await else {
-                // Out of descriptors, most likely: others are given back.
+                // The process is probably out of file descriptors, so wait until some are closed.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
@@ -164,7 +164,7 @@ impl Receiver {
                 });
                 let mut http = hyper::server::conn::http1::Builder::new();
                 http.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-                // A sender who breaks off has nothing more to say.
+                // A connection error needs no handling here.
                 let _ = http.serve_connection(TokioIo::new(stream), service).await;
                 drop(place);
             });
@@ -172,7 +172,7 @@ impl Receiver {
     }
 }
 
-/// Why a request is not taken.
+/// The response to a refused request.
 #[derive(Debug)]
 struct Refusal {
     status: StatusCode,
@@ -190,9 +190,9 @@ impl Refusal {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Signal {
     Traces,
-    /// Of which only the events of conversations are used.
+    /// Logs, of which only conversation events are used.
     Logs,
-    /// Metrics are ignored without an error; an SDK would report an error on the agent's stderr.
+    /// Metrics, which are accepted and ignored. An error would make the SDK write to the agent's stderr.
     Metrics,
 }
 
@@ -200,8 +200,7 @@ async fn answer(request: Request<Incoming>, inbox: &Inbox) -> Response<Full<Byte
     let content_type = request.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
     let encoding = content_type.and_then(Encoding::of_content_type);
     let path = request.uri().path().to_owned();
-    // Only a POST can carry evidence about the agent, and metrics carry none. A POST to a wrong address may carry
-    // some.
+    // Only a POST can carry evidence about the agent, even one to a wrong path. Metrics carry none.
     let tells_something = request.method() == Method::POST && path != "/v1/metrics";
     match take(request, encoding, inbox).await {
         Ok(rejected) => {
@@ -229,7 +228,7 @@ fn respond(status: StatusCode, encoding: Encoding, body: Vec<u8>) -> Response<Fu
     response
 }
 
-/// Takes a request in; returns why parts of it were not.
+/// Takes in a request, and returns messages about the rejected parts.
 async fn take(
     request: Request<Incoming>,
     encoding: Option<Encoding>,
@@ -276,8 +275,8 @@ async fn take(
     inbox.put(decoded, body.len())
 }
 
-/// A body that is too large is read to its end, within reason, and discarded: a client that still writes does not
-/// read the response.
+/// Reads a body, and discards the rest of an oversized one up to a limit. A client that is still sending would not read
+/// the response.
 async fn read_body(mut body: Incoming) -> Result<Vec<u8>, Refusal> {
     let mut all = Vec::new();
     let mut size = 0_usize;

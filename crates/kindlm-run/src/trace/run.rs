@@ -20,46 +20,46 @@ use crate::{
 /// The default time without new spans after which traces are complete.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// The source of spans, and how they are judged.
+/// The source of spans, and the settings for judging them.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub struct TraceConfig {
-    /// The agent's command, which runs by `sh -c` in the folder of the suite.
+    /// The agent's command, which `sh -c` runs in the folder of the suite.
     pub command: Option<String>,
-    /// Files of spans; none is received then.
+    /// The files of spans; if given, no port is opened.
     pub from: Vec<PathBuf>,
-    /// The port to receive on; the suite's if absent, any free one if 0.
+    /// The port to listen on; 0 is any free port. The default is the suite's port.
     pub port: Option<u16>,
-    /// The address to receive on.
+    /// The address to listen on.
     pub host: IpAddr,
-    /// The longest wait for spans or the command; the suite's if absent.
+    /// The longest wait for spans or the command. The default is the suite's timeout.
     pub timeout: Option<Duration>,
-    /// The time without new spans after which traces are complete; a second if absent.
+    /// The time without new spans after which traces are complete. The default is one second.
     pub settle: Option<Duration>,
     /// The number of expected traces.
     pub traces: Option<usize>,
-    /// True if all traces are one execution.
+    /// True if all traces form one execution.
     pub merge: bool,
-    /// The test cases; models are not used.
+    /// The selected test cases; the selection of models is not used.
     pub select: Selection,
     /// The source of the judges' answers.
     pub responses: ResponseSource,
-    /// The least pass rate, from 0 to 1, instead of `gates.passRateMin`.
+    /// The minimum pass rate, from 0 to 1, which replaces `gates.passRateMin`.
     pub pass_rate_min: Option<f64>,
-    /// True if it may begin although there is a budget and the price of a judge is not known.
+    /// True if a run with a budget may start although the price of a judge is unknown.
     pub allow_unpriced: bool,
     /// True if executions are not stored while the traces are judged.
     pub no_journal: bool,
     /// True if soft checks count as gates.
     pub strict: bool,
-    /// The label of the baseline that drift is measured against; `default` if absent.
+    /// The label of the baseline that drift is measured against. The default is `default`.
     pub baseline: Option<String>,
-    /// True if only warnings are wanted as notices.
+    /// True if only warnings are shown as notices.
     pub quiet: bool,
 }
 
 impl Default for TraceConfig {
-    /// Spans are received on the suite's port at 127.0.0.1, and all test cases judge them.
+    /// Returns settings that listen on the suite's port at 127.0.0.1, for all test cases.
     fn default() -> Self {
         Self {
             command: None,
@@ -82,11 +82,11 @@ impl Default for TraceConfig {
     }
 }
 
-/// Gathers spans, judges them by the suite, and passes the report to `take`. Returns the status of the report.
+/// Collects spans, judges them by the suite, and passes the report to `take`. Returns the exit status of the report.
 ///
 /// # Errors
 ///
-/// If the suite cannot be judged by traces, or no port can be opened, or `take` has failed.
+/// If the suite cannot be judged by traces, no port can be opened, or `take` fails.
 pub fn judge_traces(
     world: &World,
     project: Project,
@@ -129,10 +129,10 @@ pub fn judge_traces(
         options,
         baseline,
         quiet,
-        // A resumed run would need the spans again.
+        // A resumed run would need the spans, which are not stored.
         can_resume: false,
         waits: session.waits.clone(),
-        // The agent has its own folder.
+        // The agent uses its own folder.
         workspaces: None,
         observed: Some(observed),
     };
@@ -142,7 +142,7 @@ pub fn judge_traces(
     run.complete(world, progress, take, around, info)
 }
 
-/// Gathers the spans, and gives each test case as many executions as there are traces for it.
+/// Collects the spans, and gives each test case one execution per trace.
 fn observe(
     world: &World,
     suite: &mut Suite,
@@ -171,7 +171,7 @@ fn observe(
     Ok(observed)
 }
 
-/// Replaces the models of the suite by one that represents the traces: prompts are not sent.
+/// Replaces the models of the suite by one that stands for the traces, as no prompts are sent.
 fn stand_in(suite: &mut Suite) {
     suite.models.push(model());
     for case in &mut suite.cases {

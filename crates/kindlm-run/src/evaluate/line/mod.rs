@@ -1,4 +1,4 @@
-//! Reads a record without copying more of it than is needed.
+//! Parses a record, and copies as little of it as possible.
 
 mod fields;
 mod problem;
@@ -45,7 +45,7 @@ pub(super) const KEYS: [&str; 22] = [
     "threshold",
 ];
 
-/// The fields of a record. Values that are only looked up in a cache stay text.
+/// The fields of a record. Values that are only cache keys stay text.
 #[derive(Default)]
 pub(super) struct Line<'a> {
     pub(super) id: Option<Value>,
@@ -70,16 +70,16 @@ pub(super) struct Line<'a> {
     tools: Option<Vec<RecordedTool>>,
     pub(super) expect: Option<&'a RawValue>,
     pub(super) threshold: Option<f64>,
-    /// The keys that are none of [`KEYS`].
+    /// The unknown keys, which are not in [`KEYS`].
     pub(super) others: Vec<Cow<'a, str>>,
 }
 
-/// Why a record cannot be evaluated.
+/// The error of a record that cannot be evaluated.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Malformed {
     /// The record's id, if it could be read.
     pub(super) id: Option<Value>,
-    /// The problem, and the advice.
+    /// The problem and the help.
     pub(super) error: String,
 }
 
@@ -102,14 +102,14 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Reads an object into the fields. `at` says which key could not be read.
+    /// Reads an object into the fields. After an error, `at` is the key whose value is invalid.
     fn read(&mut self, text: &'a str, at: &mut Option<&'static str>) -> serde_json::Result<()> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         deserializer.deserialize_map(Fields { line: self, at })?;
         deserializer.end()
     }
 
-    /// The problem if the record has rules but no input: the rules would be judged without it.
+    /// Returns a problem if the record has rules but no input, as the judge would not see the input.
     pub(super) fn lacks_input(&self) -> Option<String> {
         let has_rules = self.assertions.is_some_and(|it| !matches!(it.get(), "null" | "[]"));
         if !has_rules || self.agent_input.is_some() || self.transcript.is_some() {
@@ -151,7 +151,7 @@ impl<'a> Line<'a> {
         bad.then(|| "`threshold` is not between 0 and 1".to_owned())
     }
 
-    /// Of two tellings of the same, one would not be looked at, and they might differ.
+    /// Returns a problem if two keys hold the same kind of data. Only one would be read, and they might differ.
     fn told_twice(&self) -> Option<String> {
         let twice = |a: &str, b: &str| {
             Some(format!("`{a}` and `{b}` both tell what happened; leave out one of them"))
@@ -178,13 +178,13 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The variables; none if there are none.
+    /// Returns the variables, or an empty map.
     pub(super) fn vars(&self) -> &Map<String, Value> {
         static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
         self.vars.as_ref().unwrap_or(&NONE)
     }
 
-    /// True if the record contains any message or action of an agent.
+    /// Returns true if the record has any message or action of an agent.
     pub(super) fn has_evidence(&self) -> bool {
         self.agent_output.is_some()
             || self.tool_calls.is_some()
@@ -195,7 +195,7 @@ impl<'a> Line<'a> {
             || self.provider_response.is_some()
     }
 
-    /// The evidence that is complete: as the record declares it, else every kind of which it has any.
+    /// Returns the kinds of evidence that are complete: those that the record declares, or else all that it contains.
     fn coverage(&self) -> Coverage {
         if let Some(channels) = &self.complete_for {
             return Coverage::Only(channels.clone());
@@ -211,7 +211,7 @@ impl<'a> Line<'a> {
         .fold(told, |sum, (_, channel)| sum.with(channel))
     }
 
-    /// The evidence that the record is.
+    /// Converts the record to an execution.
     pub(super) fn execution(&mut self) -> Execution {
         let Some(transcript) = self.transcript.take() else { return self.told() };
         let complete = self.complete_for.take();
@@ -243,7 +243,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The evidence that the record is without a transcript.
+    /// Converts the fields other than the transcript to an execution.
     fn told(&mut self) -> Execution {
         let coverage = self.coverage();
         let (output, output_json) = match self.agent_output.take() {
@@ -300,20 +300,20 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The entries of a record whose keys are not ours.
+/// Returns the entries of a record with unknown keys.
 pub(super) fn extra(json: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
     let mut all: Map<String, Value> = serde_json::from_slice(json)?;
     all.retain(|key, _| !KEYS.contains(&key.as_str()));
     Ok(all)
 }
 
-/// The id of a record of which something else cannot be read.
+/// Returns the id of a record with an error elsewhere.
 fn id(text: &str) -> Option<Value> {
     #[derive(Deserialize)]
     struct Named {
         id: Value,
     }
-    // Serde reads a list into the fields in their order, which is never meant.
+    // Serde also reads fields from a list, in order. A record is never a list.
     let is_object = text.trim_start().starts_with('{');
     serde_json::from_str::<Named>(text).ok().filter(|_| is_object).map(|it| it.id)
 }

@@ -1,4 +1,4 @@
-//! The problem of a text that should be a record, in the words of its author.
+//! Messages about text that is not a valid record.
 
 use kindlm_types::{Problem, place_of_twice};
 
@@ -9,13 +9,13 @@ pub(super) const NO_OBJECT: &str =
 
 pub(super) const TWICE: &str = "is there twice";
 
-/// The problem of a record in which an object has a duplicate key.
+/// Returns the problem of a record with a duplicate key in one of its objects.
 pub(super) fn given_twice(text: &str) -> Option<String> {
     let place = place_of_twice(text)?;
     Some(failure::given_twice(&place))
 }
 
-/// The problem of a transcript, and its place.
+/// Returns the message and the place of a transcript's problem.
 pub(super) fn unreadable(problem: &Problem) -> String {
     let place = if problem.pointer.is_empty() { "" } else { ": " };
     let help = problem.help.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
@@ -25,7 +25,7 @@ pub(super) fn unreadable(problem: &Problem) -> String {
 /// The start of a message about a transcript.
 const NO_TRANSCRIPT: &str = "cannot be read: ";
 
-/// The problem of a text that should be a record: in the value of a key, or in its JSON.
+/// Explains why a text is not a record: the value of a key is invalid, or the JSON is.
 pub(super) fn explain(text: &str, at: Option<&str>, err: &serde_json::Error) -> String {
     if err.is_data() && !text.trim_start().starts_with('{') {
         return NO_OBJECT.to_owned();
@@ -40,7 +40,7 @@ pub(super) fn explain(text: &str, at: Option<&str>, err: &serde_json::Error) -> 
     match at.filter(|_| err.is_data()) {
         Some(key) if words.starts_with(NO_TRANSCRIPT) => format!("`{key}` {words} (at {place})"),
         Some(key) if words == TWICE => format!("`{key}` {TWICE} (at {place})"),
-        // The field reader's error about a duplicate key does not name the key.
+        // The error of the deserializer does not name the duplicate key, so look for it.
         Some(key) => given_twice(text)
             .unwrap_or_else(|| format!("`{key}` is not {} (at {place})", expected(key))),
         None => {
@@ -51,7 +51,7 @@ pub(super) fn explain(text: &str, at: Option<&str>, err: &serde_json::Error) -> 
     }
 }
 
-/// The expected value of a key.
+/// Describes the expected value of a key.
 fn expected(key: &str) -> &'static str {
     match key {
         "tool_calls" => "a list of calls, each an object with a `name`",
@@ -72,7 +72,7 @@ fn expected(key: &str) -> &'static str {
     }
 }
 
-/// The parser's message in the words of people who write JSON rather than parsers.
+/// Rewords a message of the JSON parser for people who write JSON.
 fn in_words(said: &str) -> &str {
     for (begin, meaning) in [
         ("EOF", "it ends too early"),
