@@ -1,6 +1,6 @@
-//! What durability and the response store cost, on the disk that holds the target folder.
+//! Measures the cost of durability and of the response store, on the disk with the target folder.
 //!
-//! Prints one table: how often a second, and how long each takes.
+//! Prints one table with the operations per second and the time of each.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot run must say so loudly")]
 
@@ -16,7 +16,7 @@ use kindlm_types::{
 };
 
 fn main() {
-    // Only `cargo bench` gives `--bench`; `cargo test --benches` wants to know that it builds.
+    // Only `cargo bench` passes `--bench`. `cargo test --benches` only needs to build this.
     if !std::env::args().any(|it| it == "--bench") {
         return;
     }
@@ -38,7 +38,7 @@ fn row(what: &str, times: u32, work: impl FnOnce()) {
     println!("| {what} | {:.0} | {:.1} µs |", 1.0 / each.as_secs_f64(), each.as_secs_f64() * 1e6);
 }
 
-/// About 2 KiB as a line: three checks, an answer of 120 words.
+/// Returns a result of about 2 KiB as a line, with three checks and an answer of 120 words.
 fn result(index: u32) -> ExecutionResult {
     let labels = ["Output does not contain: sorry", "PII scan", "Keyword deny list"];
     ExecutionResult {
@@ -110,7 +110,7 @@ fn journal(scratch: &Path) {
     });
 }
 
-/// Answers at once.
+/// A backend that answers immediately.
 struct Instantly;
 
 impl Backend for Instantly {

@@ -1,4 +1,4 @@
-//! Writes that readers see whole or not at all.
+//! Atomic writes: readers see a complete file or none.
 
 use std::fs::{self, TryLockError};
 use std::io::{self, BufWriter, Write as _};
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use crate::StoreError;
 
-/// A file that appears under its name only when it is whole.
+/// A file that appears under its name only when it is complete.
 ///
 /// A draft that is dropped before [`finish`](Draft::finish) leaves no file behind, and the old file stays.
 #[derive(Debug)]
 pub struct Draft {
-    /// As it is called in messages.
+    /// The path for messages.
     path: PathBuf,
     target: PathBuf,
     out: Out,
@@ -19,17 +19,17 @@ pub struct Draft {
 
 #[derive(Debug)]
 enum Out {
-    /// A temporary file beside, with the permissions that it is to have.
+    /// A temporary file next to the target, with the permissions of the file that it replaces.
     Beside(BufWriter<tempfile::NamedTempFile>, Option<fs::Permissions>),
-    /// A file that is not regular.
+    /// A target that is not a regular file, written in place.
     Directly(BufWriter<fs::File>),
 }
 
 impl Draft {
-    /// Begins a file, and makes the folders above it.
+    /// Creates a draft, and makes the folders above the file.
     ///
-    /// A file that is not regular (a device, a pipe) is written to directly, because `/dev/null` must not become a
-    /// regular file. A symbolic link is followed: the file that it names is replaced, not the link.
+    /// A device or a pipe is written to directly, because `/dev/null` must not become a regular file. A symbolic link
+    /// is followed: the linked file is replaced, not the link.
     pub fn begin(path: &Path) -> Result<Self, StoreError> {
         let failed = |err: &io::Error| StoreError::io("write", path, err);
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -47,13 +47,13 @@ impl Draft {
         fs::create_dir_all(folder)
             .map_err(|err| StoreError::io("make the folder", folder, &err))?;
         let file = temporary(folder).map_err(|err| failed(&err))?;
-        // The new file has the permissions of the old one.
+        // Keep the permissions of the old file.
         let permissions = existing.map(|it| it.permissions());
         let out = Out::Beside(BufWriter::with_capacity(1 << 16, file), permissions);
         Ok(Self { path: path.to_owned(), target, out })
     }
 
-    /// Puts the file in its place.
+    /// Moves the file to its target.
     pub fn finish(self) -> Result<(), StoreError> {
         let Self { path, target, out } = self;
         let finished = match out {
@@ -70,7 +70,7 @@ impl Draft {
         finished.map_err(|err| StoreError::io("write", &path, &err))
     }
 
-    /// Why writing failed, with the place.
+    /// Converts a write error, with the path of the file.
     pub fn failed(&self, err: &io::Error) -> StoreError {
         StoreError::io("write", &self.path, err)
     }
@@ -84,7 +84,7 @@ impl io::Write for Draft {
         }
     }
 
-    // A report comes in pieces of a few bytes: each goes straight into the buffer.
+    // A report comes in pieces of a few bytes, so pass each one directly to the buffer.
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.out {
             Out::Beside(out, _) => out.write_all(bytes),
@@ -100,15 +100,16 @@ impl io::Write for Draft {
     }
 }
 
-/// Writes a file at once, as [`Draft`] does in steps.
+/// Writes a whole file like [`Draft`].
 pub fn write(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     let mut draft = Draft::begin(path)?;
     draft.write_all(content).map_err(|err| draft.failed(&err))?;
     draft.finish()
 }
 
-/// Checks that [`write()`] can write there, without leaving a file behind. Called before the data has caused any
-/// cost.
+/// Checks that [`write()`] can write to a path, without leaving a file behind.
+///
+/// Callers check this before they pay for the data.
 pub fn check_writable(path: &Path) -> Result<(), StoreError> {
     let failed = |err: &std::io::Error| StoreError::io("write", path, err);
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -116,11 +117,11 @@ pub fn check_writable(path: &Path) -> Result<(), StoreError> {
         Ok(it) if it.is_dir() => {
             return Err(failed(&std::io::ErrorKind::IsADirectory.into()));
         }
-        // A device or a pipe: opening it may already mean something to the other end.
+        // Skip a device or a pipe, as opening it may already affect its reader.
         Ok(it) if !it.is_file() => return Ok(()),
         _ => {}
     }
-    // The folders below the first one that exists will be made.
+    // Missing folders will be created, so check the first existing one.
     let folder = target.ancestors().skip(1).find(|it| it.symlink_metadata().is_ok());
     let folder = folder.unwrap_or(Path::new("."));
     if folder.is_file() {
@@ -136,12 +137,12 @@ pub fn check_writable(path: &Path) -> Result<(), StoreError> {
 /// The prefix and the suffix of temporary file names.
 const TEMPORARY: (&str, &str) = (".kindlm-", ".tmp");
 
-/// The number of attempts to create a temporary file, if it is removed before it was locked.
+/// The maximum number of attempts to create and lock a temporary file.
 const ATTEMPTS: u32 = 16;
 
-/// A temporary file that other users may read as far as the umask lets them: reports are for sharing.
+/// Creates a temporary file that others may read, as far as the umask allows, because reports are shared.
 ///
-/// It is locked while its writer lives, so that [`remove_abandoned`] knows the files of writers that were killed.
+/// The lock lasts as long as the writer, so that [`remove_abandoned`] can detect files of killed processes.
 pub(crate) fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(TEMPORARY.0).suffix(TEMPORARY.1);
@@ -153,16 +154,16 @@ pub(crate) fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
         let file = builder.tempfile_in(folder)?;
         match file.as_file().try_lock() {
             Ok(()) if file.path().exists() => return Ok(file),
-            // Another process took it for abandoned before it was locked.
+            // Another process removed the file, or is about to, before it was locked.
             Ok(()) | Err(TryLockError::WouldBlock) => {}
-            // No file is removed on file systems without locks.
+            // On file systems without locks, no process removes temporary files.
             Err(TryLockError::Error(_)) => return Ok(file),
         }
     }
     Err(io::Error::other("its temporary file is removed again and again"))
 }
 
-/// Removes the temporary files of a folder whose writers were killed. A file that cannot be removed stays.
+/// Removes the temporary files of killed processes from a folder. Ignores files that cannot be removed.
 pub fn remove_abandoned(folder: &Path) {
     let Ok(items) = fs::read_dir(folder) else { return };
     for item in items.flatten() {
@@ -170,7 +171,7 @@ pub fn remove_abandoned(folder: &Path) {
         let is_temporary = name
             .to_str()
             .is_some_and(|it| it.starts_with(TEMPORARY.0) && it.ends_with(TEMPORARY.1));
-        // Opening a pipe would wait, and a link may lead anywhere.
+        // Opening a pipe would block, and a link may point anywhere.
         if !is_temporary || !item.file_type().is_ok_and(|it| it.is_file()) {
             continue;
         }

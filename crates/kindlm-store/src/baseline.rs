@@ -1,4 +1,4 @@
-//! The stored results of one run, to compare later runs with.
+//! The baseline: the stored results of one run, for comparing later runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,34 +12,34 @@ use serde_json::Value;
 /// The version of the file format that this crate writes, and the only one that it reads.
 const VERSION: &str = "1";
 
-/// The number of characters of a digest that are shown to people.
+/// The number of characters of a digest that people see.
 const SHOWN: usize = 8;
 
-/// The stored results of one run, to compare later runs with.
+/// A baseline: the stored results of one run, for comparing later runs.
 ///
-/// The file is the original's (version `"1"`), with more in each entry; files of the original can be read.
+/// The format is version `"1"` of the original KindLM with additional fields. Files of the original can be read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Baseline {
     version: String,
-    /// The project of the suite; absent in files of the original.
+    /// The project of the suite; absent in files of the original KindLM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// The suite's name.
     pub suite_name: String,
-    /// When the run started, RFC 3339.
+    /// The start of the run, in RFC 3339.
     pub created_at: String,
-    /// The run that it was made of.
+    /// The id of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// The other conditions of the results; absent in files of the original.
+    /// The other conditions of the results; absent in files of the original KindLM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Conditions>,
     #[serde(serialize_with = "by_name")]
     results: IndexMap<(String, String), Entry>,
 }
 
-/// The conditions of a run's results, beside its test cases.
+/// The conditions of a run's results other than its test cases.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Conditions {
@@ -47,7 +47,7 @@ pub struct Conditions {
     pub kindlm: String,
     /// The models by their id in the suite, each with provider, name and parameters.
     pub models: BTreeMap<String, String>,
-    /// The ids of the models that judged.
+    /// The ids of the judge models.
     pub judges: BTreeSet<String>,
     /// The sets of prompt assertions by name, each with its version and digest.
     pub rules: BTreeMap<String, String>,
@@ -63,24 +63,24 @@ pub struct Entry {
     /// The model's id.
     #[serde(default)]
     pub model: String,
-    /// The outcome of the case; absent in files of the original.
+    /// The outcome of the case; absent in files of the original KindLM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
     /// The share of repeats that passed, from 0 to 1.
     pub pass_rate: f64,
-    /// The output of the first repeat that was executed; empty if none was.
+    /// The output of the first executed repeat; empty if none was executed.
     #[serde(default)]
     pub output_text: String,
-    /// The text of each labelled turn of that repeat.
+    /// The text of each labelled turn in that repeat.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub turns: IndexMap<String, String>,
     /// The distinct failure codes.
     #[serde(default)]
     pub failure_codes: Vec<FailureCode>,
-    /// Mean latency in milliseconds.
+    /// The mean latency in milliseconds.
     #[serde(default)]
     pub latency_avg_ms: Option<f64>,
-    /// Cost of all repeats in US dollars, if known.
+    /// The cost of all repeats in US dollars, if known.
     #[serde(default)]
     pub cost_usd: Option<f64>,
     /// The number of executed repeats.
@@ -89,10 +89,10 @@ pub struct Entry {
     /// The number of repeats that could not be executed or judged.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub errored_repeats: u32,
-    /// Changes when what the case sends or expects changes.
+    /// The digest of everything that the case sends and expects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// Every check that was made in some repeat; empty in files of the original.
+    /// All checks of all repeats; empty in files of the original KindLM.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<EntryCheck>,
     /// The mean score of each check.
@@ -105,7 +105,7 @@ pub struct Entry {
 pub struct EntryCheck {
     /// The assertion's id.
     pub assertion: String,
-    /// The check's label, after those of the sets that it is in and the turn.
+    /// The label of the check, with the labels of its sets and its turn in front.
     pub label: String,
     /// The severity of a failure; `None` in files that do not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,31 +119,31 @@ pub struct EntryScore {
     pub assertion: String,
     /// The check's label.
     pub label: String,
-    /// The mean.
+    /// The mean score.
     pub mean: f64,
 }
 
-/// The problem of a baseline's text.
+/// The error of an invalid baseline file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BaselineError {
-    /// It is not what `kindlm baseline set` writes.
+    /// The file does not have the format of `kindlm baseline set`.
     #[error(
         "it is damaged: {message}; set it again with `kindlm baseline set`, or restore it from version control"
     )]
     Corrupt {
-        /// The problem.
+        /// The description of the problem.
         message: String,
     },
-    /// A version of KindLM with another format wrote it.
+    /// The file has a format version that this KindLM does not support.
     #[error("it has version {version:?}, and this KindLM reads version \"1\"")]
     Version {
-        /// As found.
+        /// The version in the file.
         version: String,
     },
 }
 
 impl Baseline {
-    /// Makes a baseline out of a run.
+    /// Creates a baseline from the report of a run.
     pub fn of<Cases: CaseSource + ?Sized>(report: &Report<Cases>) -> Result<Self, CaseError> {
         let mut baseline = Self::new(&report.suite.name, &report.run.started_at);
         baseline.project = Some(report.suite.project.clone());
@@ -160,12 +160,12 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// True if it was made of a run of this suite. Files of the original record only the name.
+    /// Returns true if the baseline belongs to this suite. Files of the original KindLM record only the suite's name.
     pub fn is_of(&self, project: &str, suite: &str) -> bool {
         self.suite_name == suite && self.project.as_deref().is_none_or(|it| it == project)
     }
 
-    /// A baseline without entries.
+    /// Creates a baseline without entries.
     pub fn new(suite_name: impl Into<String>, created_at: impl Into<String>) -> Self {
         Self {
             version: VERSION.to_owned(),
@@ -178,22 +178,22 @@ impl Baseline {
         }
     }
 
-    /// Adds an entry; of two with the same case and model the last stays.
+    /// Adds an entry; replaces an entry with the same case and model.
     pub fn insert(&mut self, entry: Entry) {
         self.results.insert((entry.case.clone(), entry.model.clone()), entry);
     }
 
-    /// The entry of a case on a model.
+    /// Returns the entry of a case on a model.
     pub fn get(&self, case: &str, model: &str) -> Option<&Entry> {
         self.results.get(&(case.to_owned(), model.to_owned()))
     }
 
-    /// All entries, in the order of the run.
+    /// Returns all entries, in the order of the run.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
         self.results.values()
     }
 
-    /// Reads the text of a baseline file.
+    /// Parses the text of a baseline file.
     pub fn parse(text: &str) -> Result<Self, BaselineError> {
         let corrupt = |message: &str| BaselineError::Corrupt { message: message.to_owned() };
         let value: Value =
@@ -223,7 +223,7 @@ impl Baseline {
             let mut entry = Entry::deserialize(value)
                 .map_err(|err| corrupt(&format!("the result of `{name}`: {err}")))?;
             if entry.case.is_empty() {
-                // A file of the original: case and model are in the key only.
+                // Files of the original KindLM have the case and the model only in the key.
                 let (case, model) = name.rsplit_once("::").unwrap_or((name, ""));
                 case.clone_into(&mut entry.case);
                 model.clone_into(&mut entry.model);
@@ -233,7 +233,7 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// The text of the file.
+    /// Returns the text of the baseline file.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).unwrap_or_else(|err| err.to_string());
         text.push('\n');
@@ -242,7 +242,7 @@ impl Baseline {
 }
 
 impl Entry {
-    /// The entry for a case on a model.
+    /// Creates the entry of a case on a model.
     pub fn of(case: &CaseResult) -> Self {
         let first = case.executions.iter().find(|it| it.error.is_none());
         Self {
@@ -275,12 +275,12 @@ impl Entry {
         }
     }
 
-    /// True if a repeat was executed. Files of the original may not have counted repeats.
+    /// Returns true if at least one repeat was executed. Files of the original KindLM may have no count.
     pub fn was_executed(&self) -> bool {
         self.run_count > 0 || self.outcome.is_none()
     }
 
-    /// True if its pass rate says something: some repeat was judged.
+    /// Returns true if at least one repeat was judged, so that the pass rate is meaningful.
     pub fn was_judged(&self) -> bool {
         self.was_executed()
             && self.outcome != Some(Outcome::Skipped)
@@ -320,8 +320,8 @@ impl Conditions {
     }
 }
 
-/// The checks of a case over all repeats, in order of first appearance. Equal ones are listed as often as in the repeat
-/// that has most of them.
+/// Returns the checks of a case over all repeats, in order of first appearance. Equal checks are listed as often as in
+/// the repeat that has the most of them.
 fn checks_of(case: &CaseResult) -> Vec<EntryCheck> {
     let mut checks = Vec::new();
     for execution in &case.executions {
@@ -360,8 +360,10 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// Writes the results under the original's keys, `case::model`. Two cases may have the same key, because
-/// names may contain `::`; the second gets a tilde, and who it is stands in the entry.
+/// Writes the results under the original's keys, `case::model`.
+///
+/// Names may contain `::`, so two cases may have the same key. The second key gets a tilde; the entry has the exact
+/// names.
 fn by_name<S: serde::Serializer>(
     results: &IndexMap<(String, String), Entry>,
     serializer: S,

@@ -1,4 +1,4 @@
-//! The baselines of a suite's folder, by label.
+//! The stored baselines of a suite, by label.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,32 +6,32 @@ use std::path::PathBuf;
 use crate::io_error::is_absent;
 use crate::{Baseline, StoreError, atomic, name};
 
-/// The baselines below a state folder: `baselines/<label>.json`.
+/// The baselines in a state folder, as `baselines/<label>.json`.
 #[derive(Clone, Debug)]
 pub struct Baselines {
     folder: PathBuf,
 }
 
 impl Baselines {
-    /// The baselines below a state folder, normally `.kindlm` beside the config file. It need not exist.
+    /// Creates a store in the state folder, usually `.kindlm` next to the config file. It need not exist.
     pub fn new(state: impl Into<PathBuf>) -> Self {
         Self { folder: state.into().join("baselines") }
     }
 
-    /// The file of a baseline.
+    /// Returns the path of a baseline's file.
     pub fn path(&self, label: &str) -> Result<PathBuf, StoreError> {
         name::check("baseline label", label)?;
         Ok(self.folder.join(format!("{label}.json")))
     }
 
-    /// Keeps a baseline; replaces the one that had the label.
+    /// Stores a baseline, and replaces the one with the same label.
     pub fn set(&self, label: &str, baseline: &Baseline) -> Result<PathBuf, StoreError> {
         let path = self.path(label)?;
         atomic::write(&path, baseline.to_json().as_bytes())?;
         Ok(path)
     }
 
-    /// The baseline with this label; `None` if there is none.
+    /// Loads the baseline with this label; `None` if there is none.
     pub fn find(&self, label: &str) -> Result<Option<Baseline>, StoreError> {
         match self.load(label) {
             Ok(baseline) => Ok(Some(baseline)),
@@ -40,7 +40,7 @@ impl Baselines {
         }
     }
 
-    /// The baseline with this label.
+    /// Loads the baseline with this label.
     pub fn load(&self, label: &str) -> Result<Baseline, StoreError> {
         let path = self.path(label)?;
         let text = fs::read(&path).map_err(|err| {
@@ -50,7 +50,7 @@ impl Baselines {
             .map_err(|source| StoreError::Baseline { path: path.display().to_string(), source })
     }
 
-    /// The labels of all baselines, sorted.
+    /// Returns the labels of all baselines, sorted.
     pub fn list(&self) -> Result<Vec<String>, StoreError> {
         let failed = |err: std::io::Error| StoreError::io("read", &self.folder, &err);
         let items = match fs::read_dir(&self.folder) {
@@ -71,7 +71,7 @@ impl Baselines {
         Ok(labels)
     }
 
-    /// Forgets a baseline.
+    /// Deletes a baseline.
     pub fn remove(&self, label: &str) -> Result<(), StoreError> {
         let path = self.path(label)?;
         fs::remove_file(&path).map_err(|err| {

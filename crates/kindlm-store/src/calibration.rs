@@ -1,4 +1,4 @@
-//! The agreement of judges with people, stored for gates that require it.
+//! The stored calibrations of judges, for gates that require agreement with people.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,78 +13,79 @@ use crate::{Digest, StoreError, atomic};
 /// The version of the file format that this crate writes, and the only one that it reads.
 const VERSION: &str = "2";
 
-/// The longest part of a file's name that comes from the names of provider and model.
+/// The maximum length of the part of a file name that comes from the provider and the model.
 const LONGEST: usize = 80;
 
-/// The models that judge, and the rule that makes one verdict of their answers. If any of these differs, it is
-/// another judge.
+/// The identity of a judge: its models, and the settings that combine their answers into a verdict. If any part
+/// differs, it is a different judge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judge {
-    /// The models, each with a vote.
+    /// The models, each with one vote.
     pub models: Vec<JudgeModel>,
-    /// The settings that differ from asking each model once, such as `samples`; empty if none differs.
+    /// The settings that differ from the default of asking each model once, such as `samples`.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub settings: Map<String, Value>,
 }
 
-/// A model that judges.
+/// A model of a judge.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct JudgeModel {
-    /// The provider's key.
+    /// The key of the provider.
     pub provider: String,
-    /// The vendor's name of the model.
+    /// The vendor's name for the model.
     pub model: String,
 }
 
-/// The verdicts of one judge and of people about the same outputs, for one kind of check.
+/// The agreement between a judge and people on the same outputs, for one kind of check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Calibration {
     /// The id of the assertion, such as `judge`.
     pub check: String,
-    /// When the judge was asked, RFC 3339.
+    /// The time when the judge was asked, in RFC 3339.
     pub calibrated_at: String,
-    /// The version of KindLM that asked.
+    /// The version of KindLM that asked the judge.
     pub kindlm_version: String,
-    /// Digests of the instructions that the judge had, sorted. With other instructions it is another judge.
+    /// The digests of the judge's instructions, sorted. Other instructions make a different judge.
     pub prompts: Vec<String>,
-    /// A digest of everything else that the models' answers depend on: settings of their providers, and the programs
-    /// that answer for them. If it differs, it is another judge. `None` if there is nothing else.
+    /// The digest of all other data that affects the answers: provider settings, and local programs. A different digest
+    /// makes a different judge. `None` if there is no such data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub providers: Option<String>,
-    /// The file of people's labels, as it was named.
+    /// The name of the file of labels, as the user gave it.
     pub labels: String,
-    /// The digest of that file.
+    /// The digest of the file of labels.
     pub labels_digest: String,
-    /// The verdicts of people and judge, over all criteria.
+    /// The counts of verdicts by people and the judge, over all criteria.
     pub counts: Counts,
-    /// The same for each criterion, sorted by digest. Agreement on one says nothing about another.
+    /// The counts for each criterion, sorted by digest. Agreement on one criterion does not imply agreement on another.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<CriterionCounts>,
-    /// The vendors' names of the models that answered, sorted, where they are others than those that were asked for.
+    /// The model names that the vendor returned, sorted, if they differ from the requested ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answered: Vec<String>,
-    /// The number of labelled outputs without a readable answer of the judge. No other number includes them.
+    /// The number of labelled outputs without a readable answer of the judge. No other count includes them.
     pub errored: u64,
     /// The share of outputs that people passed, from 0 to 1.
     pub base_rate: f64,
-    /// The share of outputs on which both gave the same verdict, from 0 to 1.
+    /// The share of outputs with the same verdict of both, from 0 to 1.
     pub agreement: f64,
-    /// Cohen's kappa, from -1 to 1; absent where it does not exist. For readers, as all that follows from the counts.
+    /// Cohen's kappa, from -1 to 1; absent if it is undefined. It follows from the counts and is stored for human
+    /// readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kappa: Option<f64>,
-    /// The lower and the upper end of its 95% interval.
+    /// The lower and upper end of the 95% interval of the kappa.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kappa_interval: Option<[f64; 2]>,
 }
 
 impl Calibration {
-    /// The number of outputs that have a label, with or without an answer of the judge.
+    /// Returns the number of labelled outputs, with or without an answer of the judge.
     pub fn labelled(&self) -> u64 {
         Confusion::from(self.counts).total().saturating_add(self.errored)
     }
 
-    /// The reason why it cannot be true, if there is one: the file was changed by hand.
+    /// Returns a contradiction between the counts and the other numbers. It means that the file was edited by hand.
     fn contradiction(&self) -> Option<String> {
         let counts = Confusion::from(self.counts);
         let rate = |it: Result<Tally, Undefined>| Some(it.map_or(0.0, Tally::rate));
@@ -107,31 +108,31 @@ impl Calibration {
     }
 }
 
-/// The verdicts of people and a judge about outputs, by one criterion.
+/// The counts of verdicts by people and the judge, for one criterion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CriterionCounts {
     /// The criterion in a few words, or the id of the rule.
     pub name: String,
-    /// Names its text.
+    /// The digest of the criterion's text.
     pub digest: String,
-    /// When the judge was asked, RFC 3339.
+    /// The time when the judge was asked, in RFC 3339.
     pub calibrated_at: String,
-    /// The verdicts of people and judge.
+    /// The counts of verdicts by people and the judge.
     pub counts: Counts,
 }
 
-/// The four ways in which people and a judge can see an output.
+/// The counts of outputs by the verdicts of people and the judge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Counts {
-    /// Both passed the output.
+    /// The outputs that both passed.
     pub both_pass: u64,
-    /// Only people passed the output.
+    /// The outputs that only people passed.
     pub only_human: u64,
-    /// Only the judge passed the output.
+    /// The outputs that only the judge passed.
     pub only_judge: u64,
-    /// Both failed the output.
+    /// The outputs that both failed.
     pub both_fail: u64,
 }
 
@@ -149,35 +150,35 @@ impl From<Confusion> for Counts {
     }
 }
 
-/// The stored calibrations of one judge.
+/// The file with a judge's calibrations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct JudgeFile {
     judge: Judge,
-    /// One for each kind of check and each set of instructions.
+    /// The calibrations: one for each kind of check and each set of instructions.
     calibrations: Vec<Calibration>,
 }
 
-/// The calibrations below a state folder: `calibrations/<judge>.json`, one file for each judge.
+/// The calibrations in a state folder, as `calibrations/<judge>.json`, one file for each judge.
 #[derive(Clone, Debug)]
 pub struct Calibrations {
     folder: PathBuf,
 }
 
 impl Calibrations {
-    /// The calibrations below a state folder, normally `.kindlm` beside the config file. It need not exist.
+    /// Creates a store in the state folder, usually `.kindlm` next to the config file. It need not exist.
     pub fn new(state: impl Into<PathBuf>) -> Self {
         Self { folder: state.into().join("calibrations") }
     }
 
-    /// The file of a judge: the names of provider and model, and a digest where they do not say everything.
+    /// Returns the path of a judge's file. The name has the provider and model, and a digest if these are ambiguous.
     pub fn path(&self, judge: &Judge) -> PathBuf {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let first = judge.models.first();
         let full = first.map(|it| format!("{}-{}", it.provider, it.model)).unwrap_or_default();
         let mut name: String = full.chars().map(|c| if plain(c) { c } else { '_' }).collect();
         name.truncate(LONGEST);
-        // `a-b` and `c` are not `a` and `b-c`.
+        // A provider with a hyphen is ambiguous: `a-b` and `c` would have the same name as `a` and `b-c`.
         let is_one = judge.models.len() == 1 && judge.settings.is_empty();
         let is_clear = name == full
             && !name.is_empty()
@@ -194,8 +195,9 @@ impl Calibrations {
         self.folder.join(format!("{name}.json"))
     }
 
-    /// Stores the calibration of a judge. It replaces the earlier one for the same kind of check with the same
-    /// instructions. The earlier counts of other criteria stay, if the same models answered.
+    /// Stores the calibration of a judge. It replaces an earlier one for the same check and instructions.
+    ///
+    /// Earlier counts for other criteria are kept if the same models answered.
     pub fn set(&self, judge: &Judge, mut calibration: Calibration) -> Result<PathBuf, StoreError> {
         let path = self.path(judge);
         let mut known = self.of(judge)?;
@@ -231,7 +233,7 @@ impl Calibrations {
         Ok(path)
     }
 
-    /// The stored calibrations of a judge; empty if there are none.
+    /// Returns the stored calibrations of a judge; empty if there are none.
     pub fn of(&self, judge: &Judge) -> Result<Vec<Calibration>, StoreError> {
         let path = self.path(judge);
         let Some(file) = read(&path)? else { return Ok(Vec::new()) };
@@ -244,7 +246,7 @@ impl Calibrations {
         Ok(file.calibrations)
     }
 
-    /// The stored calibrations of all judges.
+    /// Returns the stored calibrations of all judges.
     pub fn all(&self) -> Result<Vec<(Judge, Vec<Calibration>)>, StoreError> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,

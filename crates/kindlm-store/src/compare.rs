@@ -7,29 +7,30 @@ use kindlm_types::{FailureCode, Severity};
 use crate::baseline::{Conditions, EntryScore};
 use crate::{Baseline, Entry, EntryCheck};
 
-/// Rates and scores that differ by no more than this are equal.
+/// The largest difference between rates or scores that counts as equal.
 const TOLERANCE: f64 = 0.001;
 
 /// The changes between a baseline and another run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
-    /// Cases whose pass rate fell, in the order of the new run.
+    /// The cases whose pass rate fell, in the order of the new run.
     pub regressions: Vec<Change>,
-    /// Cases whose pass rate rose, in the order of the new run.
+    /// The cases whose pass rate rose, in the order of the new run.
     pub improvements: Vec<Change>,
-    /// Cases whose pass rate stayed, in the order of the new run.
+    /// The cases whose pass rate is unchanged, in the order of the new run.
     pub unchanged: Vec<Change>,
-    /// Cases that cannot be compared: repeats could not be judged, then or now. In the order of the new run.
+    /// The cases that cannot be compared because repeats were not judged in one of the runs, in the order of the new
+    /// run.
     pub unknown: Vec<Change>,
-    /// Cases that the baseline does not have.
+    /// The cases that are not in the baseline.
     pub added: Vec<Entry>,
-    /// Cases that were executed for the baseline and not in the new run.
+    /// The cases that were executed for the baseline but not in the new run.
     pub removed: Vec<Entry>,
-    /// The other differences: judges, models, rules, the version of KindLM.
+    /// The other differences: judges, models, rules, and the version of KindLM.
     pub differences: Vec<Difference>,
 }
 
-/// A case that both runs have.
+/// A case that is in both runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// The test case's name.
@@ -38,55 +39,56 @@ pub struct Change {
     pub model: String,
     /// The pass rate in the baseline, from 0 to 1; `None` if no repeat was judged.
     pub before: Option<f64>,
-    /// The pass rate now, from 0 to 1; `None` if no repeat was judged.
+    /// The pass rate in the new run, from 0 to 1; `None` if no repeat was judged.
     pub after: Option<f64>,
-    /// The number of repeats that could not be judged: then, now.
+    /// The number of repeats that could not be judged, in the baseline and in the new run.
     pub errored: (u32, u32),
-    /// The number of executed repeats: then, now.
+    /// The number of executed repeats, in the baseline and in the new run.
     pub repeats: (u32, u32),
-    /// Failure codes that the baseline did not have.
+    /// The failure codes that are not in the baseline.
     pub new_failure_codes: Vec<FailureCode>,
-    /// Checks of the baseline that were not made in the new run.
+    /// The checks of the baseline that the new run did not make.
     pub removed_checks: Vec<EntryCheck>,
-    /// Checks of which a failure failed the case then, and does not now.
+    /// The checks whose severity was lowered from gate to soft.
     pub softened_checks: Vec<EntryCheck>,
-    /// Checks that the baseline does not have.
+    /// The checks that are not in the baseline.
     pub added_checks: Vec<EntryCheck>,
-    /// Checks whose mean score moved.
+    /// The checks whose mean score changed.
     pub scores: Vec<ScoreChange>,
-    /// True if the case sends or expects something else.
+    /// True if the case sends or expects something different.
     pub test_changed: bool,
-    /// True if the output is another one.
+    /// True if the output is different.
     pub output_changed: bool,
 }
 
-/// A check whose mean score moved.
+/// A check whose mean score changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScoreChange {
     /// The assertion's id.
     pub assertion: String,
     /// The check's label.
     pub label: String,
-    /// The mean in the baseline.
+    /// The mean score in the baseline.
     pub before: f64,
-    /// The mean now.
+    /// The mean score in the new run.
     pub after: f64,
 }
 
-/// A condition of the runs that is not the same.
+/// A condition that differs between the runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The name of the condition: `KindLM`, `judges`, ``the model `gpt` ``, ``the rules `kind` ``.
     pub what: String,
-    /// In the baseline; `None` if it was not there.
+    /// The value in the baseline; `None` if absent.
     pub before: Option<String>,
-    /// Now; `None` if it is not there.
+    /// The value in the new run; `None` if absent.
     pub after: Option<String>,
 }
 
 impl Comparison {
-    /// True if the new run is no worse than the baseline, as far as the baseline goes: no pass rate fell or is unknown, no
-    /// case and no check is missing, and no check became soft.
+    /// Returns true if the new run is not worse than the baseline.
+    ///
+    /// No pass rate fell or is unknown, no case and no check is missing, and no check became soft.
     pub fn held(&self) -> bool {
         self.regressions.is_empty()
             && self.unknown.is_empty()
@@ -95,12 +97,12 @@ impl Comparison {
             && self.softened_checks() == 0
     }
 
-    /// The number of checks of the baseline that no longer fail a case.
+    /// Returns the number of checks of the baseline that became soft.
     pub fn softened_checks(&self) -> usize {
         self.changes().map(|it| it.softened_checks.len()).sum()
     }
 
-    /// The number of checks of the baseline that the new run did not make.
+    /// Returns the number of checks of the baseline that the new run did not make.
     pub fn removed_checks(&self) -> usize {
         self.changes().map(|it| it.removed_checks.len()).sum()
     }
@@ -113,9 +115,9 @@ impl Comparison {
 }
 
 impl Baseline {
-    /// Compares a later run with this one. Pass rates within 0.001 of each other are equal.
+    /// Compares a later run with this baseline. Pass rates that differ by at most 0.001 are equal.
     ///
-    /// A case that was not executed counts as one that is not there.
+    /// A case that was not executed counts as absent.
     pub fn compare(&self, current: &Self) -> Comparison {
         let mut comparison = Comparison::default();
         for now in current.entries().filter(|it| it.was_executed()) {
@@ -127,7 +129,7 @@ impl Baseline {
             let change = Change::between(then, now);
             let is_known = change.errored == (0, 0);
             let changes = match (change.before, change.after) {
-                // The judged part shows that it is worse; the rest cannot change that.
+                // The judged repeats already show a regression, whatever the others would be.
                 (Some(before), Some(after)) if after - before < -TOLERANCE => {
                     &mut comparison.regressions
                 }
@@ -159,7 +161,7 @@ impl Change {
         let rate = |it: &Entry| it.was_judged().then_some(it.pass_rate);
         let (before, after) = (checks_of(then), checks_of(now));
         let Pairs { mut removed, mut softened, mut added } = Pairs::of(&before, after);
-        // The checks of a repeat that broke off are unknown.
+        // If no repeat was judged, the missing checks are unknown.
         if !now.was_judged() {
             (removed, softened) = (Vec::new(), Vec::new());
         }
@@ -184,7 +186,7 @@ impl Change {
     }
 }
 
-/// The checks of an entry; of one without a list, those that have a score.
+/// Returns the checks of an entry. Without a list of checks, those with a score are used.
 fn checks_of(entry: &Entry) -> Vec<EntryCheck> {
     let of_score = |it: &EntryScore| EntryCheck {
         assertion: it.assertion.clone(),
@@ -198,7 +200,7 @@ fn checks_of(entry: &Entry) -> Vec<EntryCheck> {
     }
 }
 
-/// The checks of two runs, of which each has a partner in the other run or none.
+/// The differences between the checks of two runs.
 #[derive(Default)]
 struct Pairs {
     removed: Vec<EntryCheck>,
@@ -209,7 +211,8 @@ struct Pairs {
 impl Pairs {
     fn of(before: &[EntryCheck], mut after: Vec<EntryCheck>) -> Self {
         let mut pairs = Self::default();
-        // Equal ones first, so that of two checks with one label the soft one is not paired with the other.
+        // Match equal checks first. Otherwise two checks with the same label but different severity could be paired
+        // wrongly.
         let mut left = Vec::new();
         for check in before {
             match after.iter().position(|it| it == check) {

@@ -1,4 +1,4 @@
-//! The reasons why data could not be stored or found.
+//! The errors of the store.
 
 use std::io;
 use std::path::Path;
@@ -7,41 +7,41 @@ use crate::BaselineError;
 use crate::io_error::words;
 use crate::journal::JournalError;
 
-/// The reason why data could not be stored or found.
+/// An error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The system refused.
+    /// The operating system returned an error.
     #[error("cannot {action} `{path}`: {message}")]
     Io {
         /// The attempted action, as a verb.
         action: &'static str,
-        /// On which file or folder.
+        /// The file or folder.
         path: String,
-        /// The system's message, and the advice if there is one.
+        /// The system's message, with advice if there is any.
         message: String,
     },
-    /// A run id or a label that cannot be the name of a file.
+    /// A run id or a label is not a valid file name.
     #[error(
         "`{name}` cannot be a {kind}: use 1 to 100 letters, digits, `.`, `_` and `-`, and begin with a letter or a digit"
     )]
     BadName {
-        /// The kind of thing that it should name.
+        /// The kind of name, such as a run id.
         kind: &'static str,
-        /// As given.
+        /// The name that was given.
         name: String,
     },
-    /// There is no run with that id.
+    /// No run has this id.
     #[error("there is no run `{id}` in `{folder}`")]
     NoSuchRun {
-        /// As given.
+        /// The id that was given.
         id: String,
         /// The folder that was searched.
         folder: String,
     },
-    /// There is no baseline with that label.
+    /// No baseline has this label.
     #[error("there is no baseline `{label}` in `{folder}`")]
     NoSuchBaseline {
-        /// As given.
+        /// The label that was given.
         label: String,
         /// The folder that was searched.
         folder: String,
@@ -49,9 +49,9 @@ pub enum StoreError {
     /// The file of a baseline cannot be used.
     #[error("cannot use the baseline `{path}`: {source}")]
     Baseline {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// The problem.
+        /// The problem of the file.
         source: BaselineError,
     },
     /// The journal of a run cannot be used.
@@ -62,9 +62,9 @@ pub enum StoreError {
         "cannot use the calibration `{path}`: {message}; remove it, or restore it from version control"
     )]
     Calibration {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// The problem.
+        /// The description of the problem.
         message: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The files below one folder.
+//! Access to the files in one folder.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,10 +11,10 @@ use kindlm_types::{FileError, FileTree, Files, TreeLimits};
 
 use crate::io_error::words;
 
-/// The largest file that is read, in bytes: 64 MiB.
+/// The maximum size of a file, in bytes: 64 MiB.
 pub const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// The files below one folder, and no others.
+/// The files in one folder, without access to other files.
 ///
 /// A path that leads out of the folder is refused, unless [`allow_outside`](Folder::allow_outside) permits it. This
 /// includes `..`, an absolute path of any system, and a symbolic link.
@@ -22,9 +22,9 @@ pub const MAX_FILE_BYTES: u64 = 64 << 20;
 pub struct Folder {
     root: PathBuf,
     outside: bool,
-    /// The paths that were looked for, found or not; shared by clones.
+    /// The requested paths, whether they exist or not; shared by clones.
     seen: Arc<Mutex<BTreeSet<PathBuf>>>,
-    /// The folders of which everything is taken; shared by clones.
+    /// The folders whose whole content was requested; shared by clones.
     trees: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
@@ -40,24 +40,24 @@ impl Folder {
         Ok(Self { root, outside: false, seen: Arc::default(), trees: Arc::default() })
     }
 
-    /// Sets whether files outside the folder may be read as well.
+    /// Allows or forbids reading files outside the folder.
     #[must_use]
     pub fn allow_outside(mut self, allow: bool) -> Self {
         self.outside = allow;
         self
     }
 
-    /// The folder itself, without symbolic links.
+    /// Returns the folder's path, without symbolic links.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The files that were asked for so far, whether they were there or not, and the folders that were searched.
+    /// Returns the files requested so far, whether they exist or not, and the searched folders.
     pub fn seen(&self) -> Vec<PathBuf> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// The folders whose whole content was asked for so far, without symbolic links.
+    /// Returns the folders whose whole content was requested so far, without symbolic links.
     pub fn trees(&self) -> Vec<PathBuf> {
         self.trees.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
@@ -66,13 +66,13 @@ impl Folder {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
     }
 
-    /// The real place of a path, if it may be read.
+    /// Returns the path without symbolic links, if it may be read.
     fn resolve(&self, path: &str) -> Result<PathBuf, FileError> {
         let other = |message: String| FileError::Other { path: path.to_owned(), message };
         if path.is_empty() {
             return Err(other("the path is empty".to_owned()));
         }
-        // Before the disk is looked at: the answer must not reveal whether a file outside exists.
+        // Check this before accessing the disk, because the error must not reveal whether an outside file exists.
         if !self.outside && leads_out(path) {
             return Err(FileError::Outside { path: path.to_owned() });
         }
@@ -101,7 +101,7 @@ impl Files for Folder {
         if metadata.is_dir() {
             return Err(other("it is a folder".to_owned()));
         }
-        // Reading a pipe would wait for ever, reading a device would never end.
+        // Reading a pipe would block, and a device may never end.
         if !metadata.is_file() {
             return Err(other("it is not a regular file".to_owned()));
         }
@@ -110,7 +110,7 @@ impl Files for Folder {
         }
         let file = fs::File::open(&real).map_err(|err| other(words(&err)))?;
         let mut bytes = Vec::new();
-        // The file may have grown since.
+        // The file may have grown since its size was read.
         file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|err| other(words(&err)))?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
             return Err(too_large(bytes.len() as u64));
@@ -119,7 +119,7 @@ impl Files for Folder {
             path: path.to_owned(),
             offset: err.valid_up_to(),
         })?;
-        // A byte order mark is how some editors say "UTF-8"; it is no part of the text.
+        // Some editors start UTF-8 files with a byte order mark, which is not part of the text.
         Ok(Arc::from(text.strip_prefix('\u{feff}').unwrap_or(text)))
     }
 
@@ -136,8 +136,9 @@ impl Files for Folder {
         Ok(tree)
     }
 
-    /// `*`, `?`, `[…]` and `{a,b}` stay within one path part; `**` crosses parts. Names that begin with a
-    /// dot match only where the pattern writes the dot. Linked folders are not entered.
+    /// Finds files by a pattern. `*`, `?`, `[…]` and `{a,b}` stay within one path part; `**` crosses parts.
+    ///
+    /// Names with a leading dot match only if the pattern has the dot. Linked folders are skipped.
     fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError> {
         let other = |message: String| FileError::Other { path: pattern.to_owned(), message };
         if !self.outside && leads_out(pattern) {
@@ -163,7 +164,7 @@ impl Files for Folder {
         }
         let mut walk = Walk {
             hidden: rest.starts_with('.') || rest.contains("/."),
-            // Without `**` nothing can match below the pattern's own depth.
+            // Without `**`, no deeper file can match.
             depth: if rest.contains("**") { 64 } else { rest.matches('/').count() },
             found: Vec::new(),
         };
@@ -179,7 +180,7 @@ impl Files for Folder {
     }
 }
 
-/// True if the path leaves the folder by its words alone. Paths of other systems count: a suite is shared.
+/// Returns true if the path itself leads out of the folder. Absolute paths of all systems count, as suites are shared.
 fn leads_out(path: &str) -> bool {
     let bytes = path.as_bytes();
     let drive = bytes.len() > 1 && bytes[0].is_ascii_alphabetic() && bytes[1] == b':';
@@ -198,7 +199,7 @@ fn leads_out(path: &str) -> bool {
     false
 }
 
-/// Splits `cases/2026/*.jsonl` into `cases/2026/` and `*.jsonl`.
+/// Splits a pattern such as `cases/2026/*.jsonl` into `cases/2026/` and `*.jsonl`.
 fn split_literal(pattern: &str) -> (&str, &str) {
     let magic = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
     let cut = pattern[..magic].rfind('/').map_or(0, |slash| slash + 1);
@@ -215,7 +216,7 @@ impl Walk {
     fn folder(&mut self, folder: &Path, relative: &str, depth: usize) -> std::io::Result<()> {
         for item in fs::read_dir(folder)? {
             let item = item?;
-            // A name that is not Unicode cannot be written in a suite either.
+            // A suite cannot name a file whose name is not Unicode.
             let Ok(name) = item.file_name().into_string() else { continue };
             if name.starts_with('.') && !self.hidden {
                 continue;

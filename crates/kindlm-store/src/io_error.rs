@@ -2,12 +2,12 @@
 
 use std::io;
 
-/// True if there is no such file. A file where a folder should be means the same.
+/// Returns true if the file does not exist. A file in the place of a folder counts too.
 pub(crate) fn is_absent(err: &io::Error) -> bool {
     matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The system's message without its number, in lower case, with advice if there is any.
+/// Returns the system's message in lower case and without the error number, with advice if there is any.
 ///
 /// ```
 /// let err = std::fs::read("no such file").unwrap_err();

@@ -1,10 +1,13 @@
-//! The data that KindLM stores on disk, and the access of a suite to files.
+//! The storage of KindLM: runs, baselines, calibrations and responses on disk, and access to a suite's files.
 //!
-//! [`Folder`] reads the files that a suite refers to and nothing outside its folder; [`Runs`] stores the report of
-//! each run; [`journal`] stores its executions as they finish, so that a run can be resumed; [`responses`] stores the
-//! answers of models, so that no request is paid for again; [`Baselines`] stores the results that later runs are
-//! compared with, and [`Baseline::compare`] compares; [`Calibrations`] stores the agreement of judges with people.
-//! Every write but the journal's is atomic: a reader sees the old file or the new one.
+//! - [`Folder`] reads the files that a suite refers to, and none outside its folder.
+//! - [`Runs`] stores the report of each run.
+//! - [`journal`] stores executions as they finish, so that a run can be resumed.
+//! - [`responses`] stores the answers of models, so that no request is paid for again.
+//! - [`Baselines`] stores the results that later runs are compared with; [`Baseline::compare`] compares them.
+//! - [`Calibrations`] stores the agreement of judges with people.
+//!
+//! Every write except the journal's is atomic: a reader sees the old file or the new one.
 //!
 //! ```
 //! use kindlm_store::{Folder, Runs};

@@ -1,10 +1,10 @@
-//! Names that become names of files.
+//! Checks names that become file names.
 
 use crate::StoreError;
 
 const MAX: usize = 100;
 
-/// Accepts a name that is the name of a file on every system, and of nothing above its folder.
+/// Accepts a name that is a valid file name on every system, without a path.
 pub(crate) fn check(kind: &'static str, name: &str) -> Result<(), StoreError> {
     let ok = name.len() <= MAX
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())

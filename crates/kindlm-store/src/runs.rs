@@ -11,40 +11,41 @@ use crate::io_error::is_absent;
 use crate::journal;
 use crate::{Draft, ReportError, SavedCases, StoreError, name};
 
-/// The name of the file with the order of the runs, beside their folders.
+/// The name of the file with the order of the runs.
 const ORDER: &str = "order";
 
-/// The reports of past runs: `runs/<run-id>/report.json` below a state folder.
+/// The reports of past runs in a state folder, as `runs/<run-id>/report.json`.
 ///
-/// Run ids come from outside; reports are the JSON text of the wire format. Which run is newer than another is written in
-/// `runs/order`, one id per line in the order in which the runs were begun or resumed: clocks go wrong, and run ids hold
-/// the time. A run that is not listed there is older than those that are.
+/// Reports are JSON text in the wire format.
+///
+/// `runs/order` has the ids in the order in which runs were started or resumed. The time in a run id would not do, as
+/// clocks can be wrong. A run that is not listed there counts as older than the listed ones.
 #[derive(Clone, Debug)]
 pub struct Runs {
     state: PathBuf,
 }
 
 impl Runs {
-    /// The name of the file of a report in the folder of its run.
+    /// The file name of a report in the folder of its run.
     pub const REPORT: &str = "report.json";
 
-    /// The runs below a state folder, normally `.kindlm` beside the config file. It need not exist.
+    /// Creates a store in the state folder, usually `.kindlm` next to the config file. It need not exist.
     pub fn new(state: impl Into<PathBuf>) -> Self {
         Self { state: state.into() }
     }
 
-    /// The file of a run's report.
+    /// Returns the path of a run's report.
     pub fn path(&self, id: &str) -> Result<PathBuf, StoreError> {
         Ok(self.run_folder(id)?.join(Self::REPORT))
     }
 
-    /// The folder of a run, where its journal is. It need not exist.
+    /// Returns the folder of a run, which holds its journal. It need not exist.
     pub fn run_folder(&self, id: &str) -> Result<PathBuf, StoreError> {
         name::check("run id", id)?;
         Ok(self.folder().join(id))
     }
 
-    /// Makes a run the newest: it begins, or it is resumed.
+    /// Makes a run the newest, when it is started or resumed.
     pub fn begin(&self, id: &str) -> Result<(), StoreError> {
         name::check("run id", id)?;
         let (folder, path) = (self.folder(), self.order_file());
@@ -53,13 +54,14 @@ impl Runs {
         append_line(&path, id).map_err(|err| StoreError::io("write", &path, &err))
     }
 
-    /// Keeps the report of a run. If the run was not begun before, it is the newest.
+    /// Stores the report of a run. A run that was not registered before becomes the newest.
     pub fn save(&self, id: &str, report: &str) -> Result<PathBuf, StoreError> {
         self.save_with(id, |out| out.write_all(report.as_bytes()))
     }
 
-    /// Keeps the report of a run as it is written. If the run was not begun before, it is the newest. After an error,
-    /// neither.
+    /// Stores the report of a run while `write` writes it. A run that was not registered before becomes the newest.
+    ///
+    /// After an error, neither happens.
     pub fn save_with(
         &self,
         id: &str,
@@ -75,7 +77,7 @@ impl Runs {
         Ok(path)
     }
 
-    /// The position of each run that was begun here.
+    /// Returns the position of each run in the order file.
     fn order(&self) -> Result<HashMap<String, usize>, StoreError> {
         let path = self.order_file();
         match fs::read(&path) {
@@ -88,18 +90,19 @@ impl Runs {
         }
     }
 
-    /// The ids of all runs that have a report, oldest first.
+    /// Returns the ids of all runs with a report, oldest first.
     pub fn list(&self) -> Result<Vec<String>, StoreError> {
         self.having(has_report)
     }
 
-    /// The ids of all runs that have a journal, oldest first: those that can be resumed, ended or not.
+    /// Returns the ids of all runs with a journal, oldest first. These can be resumed, even after they ended.
     pub fn journals(&self) -> Result<Vec<String>, StoreError> {
         self.having(|folder| folder.join(journal::FILE).is_file())
     }
 
-    /// The ids of all runs, oldest first. The flag is true if the run has a report. The others are still running,
-    /// were interrupted, or their report could not be written.
+    /// Returns the ids of all runs, oldest first. The flag is true if the run has a report.
+    ///
+    /// A run without a report is still running, was interrupted, or its report could not be written.
     pub fn all(&self) -> Result<Vec<(String, bool)>, StoreError> {
         let ids = self.having(|it| has_report(it) || it.join(journal::FILE).is_file())?;
         let with_report = |id: String| {
@@ -129,12 +132,12 @@ impl Runs {
         Ok(ids)
     }
 
-    /// The report of a run, which reads each of its cases from the file when it is asked for.
+    /// Opens the report of a run; its cases are read from the file on demand.
     pub fn open(&self, id: &str) -> Result<Report<SavedCases>, ReportError> {
         crate::open_report(&self.existing(id)?)
     }
 
-    /// Gives each case of a run's report to `on_case` and keeps none: the report that comes back has none.
+    /// Passes each case of a run's report to `on_case`. The returned report has no cases.
     pub fn each_case(
         &self,
         id: &str,
@@ -152,7 +155,7 @@ impl Runs {
         Ok(path)
     }
 
-    /// The report of a run, as JSON text.
+    /// Loads the report of a run as JSON text.
     pub fn load(&self, id: &str) -> Result<String, StoreError> {
         let path = self.path(id)?;
         fs::read_to_string(&path).map_err(|err| {
@@ -177,7 +180,7 @@ fn has_report(folder: &Path) -> bool {
     folder.join(Runs::REPORT).is_file()
 }
 
-/// Appends a line with one write. Behind a line that was cut off it begins a new one.
+/// Appends a line with one write. If the last line is incomplete, it starts a new line first.
 fn append_line(path: &Path, line: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
     let mut last = [b'\n'];

@@ -1,4 +1,4 @@
-//! The cases of a report in a file, read from there when they are asked for.
+//! The cases of a stored report, read from the file on demand.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -12,13 +12,13 @@ use kindlm_wire::{WireError, parse_case, read_report};
 
 use crate::StoreError;
 
-/// The cases of a report in a file: of each, a few dozen bytes are in memory.
+/// The cases of a stored report, of which only a few dozen bytes each are in memory.
 #[derive(Debug)]
 pub struct SavedCases {
     path: PathBuf,
     file: Mutex<File>,
     cases: Vec<Saved>,
-    /// The distinct models.
+    /// The ids of the models, without duplicates.
     models: Vec<String>,
     tally: Tally,
 }
@@ -26,24 +26,24 @@ pub struct SavedCases {
 #[derive(Debug)]
 struct Saved {
     at: Range<u64>,
-    /// Its position among the models.
+    /// The index in `models`.
     model: usize,
     outcome: Outcome,
     plan_index: Option<u64>,
 }
 
-/// Why the report in a file cannot be used.
+/// The error of an unusable report file.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It is none, or not one that this version reads.
+    /// The file is not a report, or has an unsupported version.
     #[error(transparent)]
     Wire(#[from] WireError),
 }
 
-/// Opens the report in a file. The file is read once, and each case again when it is asked for, so it must stay as it is.
+/// Opens a report file. Each case is read again on demand, so the file must not change.
 pub fn open_report(path: &Path) -> Result<Report<SavedCases>, ReportError> {
     let mut cases = Vec::new();
     let (mut models, mut tally) = (Vec::new(), Tally::default());
@@ -59,7 +59,7 @@ pub fn open_report(path: &Path) -> Result<Report<SavedCases>, ReportError> {
     Ok(with_cases(report, SavedCases { path, file, cases, models, tally }))
 }
 
-/// Reads the report in a file, gives each of its cases to `on_case` and keeps none: the report that comes back has none.
+/// Reads a report file, and passes each case to `on_case`. The returned report has no cases.
 pub fn each_saved_case(
     path: &Path,
     on_case: &mut dyn FnMut(CaseResult),
@@ -76,7 +76,7 @@ fn scan(
     Ok((file, report))
 }
 
-/// The file, or what comes out of a pipe in a file without a name.
+/// Opens a file. The content of a pipe is copied to a temporary file, so that it can be read again.
 fn seekable(path: &Path) -> io::Result<File> {
     let mut file = File::open(path)?;
     let kind = file.metadata()?.file_type();

@@ -1,4 +1,4 @@
-//! Reads pieces of a file, mostly near each other.
+//! A file reader with read-ahead, for pieces that are close to each other.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -7,23 +7,24 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 #[derive(Debug)]
 pub(super) struct Ahead {
     file: File,
-    /// The number of bytes that are read at once.
+    /// The number of bytes per read.
     at_once: u64,
-    /// The offset in the file at which the window begins.
+    /// The file offset of the window.
     start: u64,
-    /// The bytes that were read last.
+    /// The bytes of the last read.
     window: Vec<u8>,
 }
 
 impl Ahead {
-    /// Reads this many bytes at once: those after the requested piece, and some before it, because readers go forward
-    /// with a few steps back. Bytes that have been read must not change. A piece of at least this size is read by
-    /// itself, so with 0 only the requested piece is read.
+    /// Creates a reader that reads `bytes` bytes after each requested piece. It also reads some bytes before it,
+    /// because readers move forward with a few steps back.
+    ///
+    /// Bytes that were read must not change. A piece of at least this size is read alone; with 0, every piece is.
     pub(super) fn new(file: File, bytes: u64) -> Self {
         Self { file, at_once: bytes, start: 0, window: Vec::new() }
     }
 
-    /// Reads a piece; less of it where the file ends before.
+    /// Reads a piece, or less at the end of the file.
     pub(super) fn read(&mut self, offset: u64, len: u64) -> io::Result<Vec<u8>> {
         if len >= self.at_once {
             let mut piece = Vec::new();
@@ -45,7 +46,7 @@ impl Ahead {
         self.window.clear();
         self.start = offset.saturating_sub(self.at_once / BEFORE);
         self.file.seek(SeekFrom::Start(self.start))?;
-        // The requested piece ends in the window, as it is shorter than the bytes that are read at once.
+        // The requested piece fits into the window, as it is shorter than `at_once`.
         let at_once = self.at_once.saturating_add(self.at_once / BEFORE);
         let read = (&mut self.file).take(at_once).read_to_end(&mut self.window);
         if read.is_err() {
@@ -55,7 +56,7 @@ impl Ahead {
     }
 }
 
-/// The part of what is read at once that is read besides, of what stands before.
+/// The fraction of a read that lies before the requested piece: one eighth.
 const BEFORE: u64 = 8;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The differences between a run that was begun and the run that should resume it.
+//! The differences between a past run and the run that resumes it.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -7,38 +7,38 @@ use std::fmt;
 use super::{Header, PlannedCase};
 use crate::Digest;
 
-/// The number of names of a kind that a message gives before it counts the rest.
+/// The maximum number of names of a kind in a message; the others are counted.
 const NAMED: usize = 3;
 
-/// The differences between the run that a journal is of and another one.
+/// The differences between the run of a journal and another run.
 ///
-/// As [`Display`](fmt::Display) it is a fragment that says everything that stands against going on with the run:
-/// ``the vars of `refund` changed; the model `gpt` is new``.
+/// The [`Display`](fmt::Display) text is a fragment with the reasons against resuming, such as ``the vars of `refund`
+/// changed; the model `gpt` is new``.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences {
-    /// The suite has another name: then, now.
+    /// The old and the new name of the suite, if they differ.
     pub suite: Option<(String, String)>,
-    /// Settings with another value, by name.
+    /// The names of settings with a different value.
     pub settings: Vec<String>,
-    /// Models of the same id that are something else now.
+    /// The ids of models with a different definition.
     pub models_changed: Vec<String>,
-    /// Models that were not there.
+    /// The ids of new models.
     pub models_added: Vec<String>,
-    /// Models that are there no more.
+    /// The ids of removed models.
     pub models_removed: Vec<String>,
-    /// Test cases × models of which something changed.
+    /// The changed cases, one for each test case and model.
     pub cases_changed: Vec<ChangedCase>,
-    /// Test cases × models that were not planned.
+    /// The new cases, each with its model.
     pub cases_added: Vec<(String, String)>,
-    /// Test cases × models that are planned no more.
+    /// The removed cases, each with its model.
     pub cases_removed: Vec<(String, String)>,
-    /// Another version of KindLM began the run: then, now. Does not stand against going on.
+    /// The old and the new version of KindLM, if they differ. The run can still be resumed.
     pub version: Option<(String, String)>,
-    /// The config file is not the same, byte for byte. Does not stand against going on.
+    /// True if the bytes of the config file differ. The run can still be resumed.
     pub file: bool,
 }
 
-/// A test case on a model that is not what it was.
+/// A test case on a model that has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedCase {
     /// The test case's name.
@@ -50,7 +50,7 @@ pub struct ChangedCase {
 }
 
 impl Header<'_> {
-    /// The differences since this header was written; `now` is the run that should resume it.
+    /// Compares this header with that of the run that resumes it.
     pub fn compare(&self, now: &Header<'_>) -> Differences {
         let pair = |then: &str, now: &str| (then != now).then(|| (then.to_owned(), now.to_owned()));
         let (models_changed, models_added, models_removed) = changes(&self.models, &now.models);
@@ -73,7 +73,7 @@ impl Header<'_> {
 }
 
 impl Differences {
-    /// True if the run can be resumed: all that its executions depend on is the same.
+    /// Returns true if the run can be resumed: everything that its executions depend on is unchanged.
     pub fn is_empty(&self) -> bool {
         self.suite.is_none()
             && self.cases_changed.is_empty()
@@ -101,7 +101,7 @@ impl Differences {
                 }
             }
         }
-        // In the order of the plan, which the map has lost.
+        // Keep the order of the plan, which the map does not have.
         let removed = then.iter().filter(|it| known.remove(&key(it)).is_some());
         self.cases_removed = removed.map(|it| owned(key(it))).collect();
     }
@@ -121,7 +121,7 @@ fn changed_parts(then: &PlannedCase<'_>, now: &PlannedCase<'_>) -> Vec<&'static 
 
 type Named<'a> = BTreeMap<Cow<'a, str>, Digest>;
 
-/// The names whose values differ, the new names, and the removed names.
+/// Returns the names whose values differ, the new names, and the removed names.
 fn changes(then: &Named<'_>, now: &Named<'_>) -> (Vec<String>, Vec<String>, Vec<String>) {
     let (mut changed, mut added) = (Vec::new(), Vec::new());
     for (name, digest) in now {
@@ -161,7 +161,7 @@ impl fmt::Display for Differences {
 }
 
 impl Differences {
-    /// ``the prompt and vars of `a` changed``; the models of a case are one sentence.
+    /// Returns fragments such as ``the prompt and vars of `a` changed``, one for each case.
     fn changed_cases(&self) -> Vec<String> {
         let mut cases: Vec<(&str, Vec<&str>)> = Vec::new();
         let mut places: HashMap<&str, usize> = HashMap::new();
@@ -195,7 +195,7 @@ enum Verb {
     Gone,
 }
 
-/// ``the models `a` and `b` are new``.
+/// Returns a fragment such as ``the models `a` and `b` are new``.
 fn sentence(what: &str, names: Vec<String>, verb: Verb) -> Option<String> {
     let many = names.len() > 1;
     let more = names.len().saturating_sub(NAMED);
@@ -214,7 +214,7 @@ fn sentence(what: &str, names: Vec<String>, verb: Verb) -> Option<String> {
     (!shown.is_empty()).then(|| format!("{what}{plural} {} {verb}", listed(&shown)))
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Joins names as `a`, `a and b`, or `a, b and c`.
 fn listed<T: AsRef<str>>(names: &[T]) -> String {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     match names.split_last() {

@@ -1,4 +1,4 @@
-//! The file below a journal, as far as writing needs it.
+//! The file operations for writing a journal.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -6,11 +6,11 @@ use std::path::Path;
 
 /// A file that grows at its end.
 pub(super) trait Disk: Send {
-    /// Hands the bytes to the system; with one call, unless the system takes them in parts.
+    /// Appends the bytes, with one system call if possible.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Cuts the file off.
+    /// Truncates the file to `len` bytes.
     fn cut(&mut self, len: u64) -> io::Result<()>;
-    /// Waits until everything is on the medium.
+    /// Waits until all data is on the disk.
     fn sync(&mut self) -> io::Result<()>;
 }
 
@@ -28,17 +28,17 @@ impl Disk for File {
     }
 }
 
-/// Opens a file of which every write goes to its end, wherever that is by then.
+/// Opens a file in append mode, so that every write goes to its current end.
 pub(super) fn open(path: &Path) -> io::Result<Box<dyn Disk>> {
     Ok(Box::new(OpenOptions::new().append(true).open(path)?))
 }
 
-/// Makes the name of a new file as durable as its content.
+/// Syncs a folder, so that the name of a new file is as durable as its content.
 pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     open_folder(folder)?.map_or(Ok(()), |it| it.sync_all())
 }
 
-/// A folder whose names can be synced; `None` where folders cannot be opened, and need not be.
+/// Opens a folder for syncing; `None` on systems where folders cannot be opened and need no sync.
 pub(super) fn open_folder(folder: &Path) -> io::Result<Option<File>> {
     if cfg!(unix) { File::open(folder).map(Some) } else { Ok(None) }
 }

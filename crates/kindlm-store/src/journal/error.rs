@@ -1,4 +1,4 @@
-//! Why a journal could not be written or read.
+//! The errors of journals.
 
 use std::io;
 use std::path::Path;
@@ -6,43 +6,43 @@ use std::path::Path;
 use super::Holder;
 use crate::io_error::words;
 
-/// Why a journal could not be written or read.
+/// An error of writing or reading a journal.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The system refused.
+    /// The operating system returned an error.
     #[error("cannot {action} `{path}`: {message}")]
     Io {
         /// The attempted action, as a verb.
         action: &'static str,
-        /// On which file or folder.
+        /// The file or folder.
         path: String,
-        /// The system's message, and the advice if there is one.
+        /// The system's message, with advice if there is any.
         message: String,
     },
-    /// A finished execution could not be stored. The journal is as it was before.
+    /// A finished execution could not be stored. The journal is unchanged.
     #[error(
         "cannot write `{path}`: {message}; {what} is not counted, everything before it is kept and the run can be resumed"
     )]
     NotKept {
-        /// The journal.
+        /// The path of the journal.
         path: String,
-        /// The data that should have been written.
+        /// The description of the data that could not be stored.
         what: String,
-        /// The system's message, and the advice if there is one.
+        /// The system's message, with advice if there is any.
         message: String,
     },
-    /// The run has a journal already.
+    /// The run already has a journal.
     #[error("there is already a journal `{path}`: resume that run, or give this one another id")]
     Exists {
-        /// The journal.
+        /// The path of the journal.
         path: String,
     },
-    /// The run has no journal.
+    /// The journal does not exist.
     #[error(
         "there is no journal `{path}`, so the run cannot be resumed: name another run, or start a new one"
     )]
     Missing {
-        /// The journal.
+        /// The path of the journal.
         path: String,
     },
     /// Another process is writing the journal.
@@ -51,9 +51,9 @@ pub enum JournalError {
         who = Holder { pid: *.pid }
     )]
     Locked {
-        /// The journal.
+        /// The path of the journal.
         path: String,
-        /// The process that writes it, if it recorded its id.
+        /// The id of the writing process, if it is recorded.
         pid: Option<u32>,
     },
     /// The journal has a version that this program does not support.
@@ -62,35 +62,35 @@ pub enum JournalError {
         super::VERSION
     )]
     Version {
-        /// The journal.
+        /// The path of the journal.
         path: String,
-        /// The value found, as JSON.
+        /// The version in the journal, as JSON.
         found: String,
     },
-    /// The first line was never written to its end. Nothing is sent before that, so no work is lost.
+    /// The first line is incomplete. Nothing is sent before it is written, so no work is lost.
     #[error("the journal `{path}` has no first line: {message}; start a new run")]
     Unbegun {
-        /// The journal.
+        /// The path of the journal.
         path: String,
-        /// A description of the data found instead.
+        /// The description of the data in its place.
         message: String,
     },
-    /// The first line is damaged, so that the others cannot be used.
+    /// The first line is damaged, so the other lines cannot be used.
     #[error("the first line of the journal `{path}` is damaged: {message}; start a new run")]
     Header {
-        /// The journal.
+        /// The path of the journal.
         path: String,
-        /// The problem.
+        /// The description of the problem.
         message: String,
     },
-    /// A line is damaged, and with it one execution.
+    /// A line is damaged, so one execution is lost.
     #[error("line {line} of `{path}` is damaged: {message}")]
     Corrupt {
-        /// The journal.
+        /// The path of the journal.
         path: String,
-        /// Which line, from 1.
+        /// The number of the line, from 1.
         line: u64,
-        /// The problem.
+        /// The description of the problem.
         message: String,
     },
 }

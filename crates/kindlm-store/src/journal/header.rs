@@ -1,4 +1,4 @@
-//! The first line of a journal: the run that it is of, and all that its executions depend on.
+//! The first line of a journal: the identity of the run, and digests of everything that its executions depend on.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,48 +7,48 @@ use serde::{Deserialize, Serialize};
 
 use crate::Digest;
 
-/// The `schemaVersion` of the journals that are written.
+/// The `schemaVersion` of new journals.
 pub const VERSION: u32 = 2;
 
 /// The first line of a journal.
 ///
-/// It holds digests, not the contents. They show whether a resumed run is still the same run
-/// ([`compare`](Header::compare)), and nothing about the contents.
+/// The header holds digests, not contents. [`compare`](Header::compare) uses them to check that a resumed run is
+/// unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Header<'a> {
-    /// The version of the journal's form.
+    /// The version of the journal's format.
     pub schema_version: u32,
     /// The run's id.
     pub run: Cow<'a, str>,
-    /// The version of KindLM that began the run.
+    /// The version of KindLM that started the run.
     pub version: Cow<'a, str>,
-    /// When the run was begun, RFC 3339 in UTC.
+    /// The start of the run, in RFC 3339 and UTC.
     pub started_at: Cow<'a, str>,
     /// The suite's name.
     pub suite: Cow<'a, str>,
-    /// The name of the config file, without its folder: several suites may share one.
+    /// The file name of the config file, without its folder. Several suites may share one folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<Cow<'a, str>>,
-    /// The digest of the config file, where there is one. That it changed is worth a remark, no more: what
-    /// matters of it has digests of its own.
+    /// The digest of the config file, if there is one. A change is only reported, because the relevant parts have their
+    /// own digests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite_digest: Option<Cow<'a, str>>,
-    /// Whatever else decides how an execution ends, by a name for people: `strict`, `baseline`, `judge model`.
+    /// The other data that affects results, by names for people, such as `strict`, `baseline` or `judge model`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<Cow<'a, str>, Digest>,
-    /// The arguments that chose what is run and how, as `kindlm test` takes them; they are to be given again.
+    /// The arguments of `kindlm test` that select the tests and affect results. A resumed run needs the same ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<Cow<'a, str>>,
-    /// The models by their id in the suite: provider, name, parameters.
+    /// The digests of the models (provider, name and parameters), by id.
     #[serde(default)]
     pub models: BTreeMap<Cow<'a, str>, Digest>,
-    /// Test cases × models, in the order of the plan.
+    /// The planned cases, one for each test case and model, in the order of the plan.
     #[serde(default)]
     pub cases: Vec<PlannedCase<'a>>,
 }
 
-/// One test case on one model: the number of repeats, and all that the results depend on.
+/// One test case on one model: the number of repeats, and digests of everything that the results depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedCase<'a> {
@@ -56,22 +56,21 @@ pub struct PlannedCase<'a> {
     pub case: Cow<'a, str>,
     /// The model's id in the suite; `command` for command tests.
     pub model: Cow<'a, str>,
-    /// The number of times that it is executed.
+    /// The number of planned repeats.
     pub repeats: u32,
-    /// The prompt that is sent or the command that is run: messages and conversation with `maxTurns`, or the command
-    /// line.
+    /// The digest of the prompt or command: the messages with `maxTurns`, or the command line.
     pub prompt: Digest,
-    /// The tools, with their simulated answers.
+    /// The digest of the tools with their simulated results.
     pub tools: Digest,
-    /// The variables.
+    /// The digest of the variables.
     pub vars: Digest,
-    /// The expectations, at the end and of each turn. A digest of the whole case will do: where the other parts are
-    /// the same, it shows that the checks are not.
+    /// The digest of the expectations for the output and for each turn. It may be a digest of the whole case: if the
+    /// other parts are equal, a difference comes from the checks.
     pub checks: Digest,
 }
 
 impl<'a> Header<'a> {
-    /// A header without models, cases and settings.
+    /// Creates a header without models, cases and settings.
     pub fn new(
         run: impl Into<Cow<'a, str>>,
         version: impl Into<Cow<'a, str>>,
@@ -95,7 +94,7 @@ impl<'a> Header<'a> {
 }
 
 impl<'a> PlannedCase<'a> {
-    /// A case with nothing in it: no prompt, no tools, no variables, no checks.
+    /// Creates a case without prompt, tools, variables and checks.
     pub fn new(
         case: impl Into<Cow<'a, str>>,
         model: impl Into<Cow<'a, str>>,

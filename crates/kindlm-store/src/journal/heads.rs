@@ -1,4 +1,4 @@
-//! The case summaries of the report (each case without its executions), stored on disk until the report is written.
+//! The case summaries (cases without executions), stored until the report is written.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
@@ -9,43 +9,42 @@ use kindlm_wire::v1::{CaseHead, HeadWriter};
 
 use super::ahead::Ahead;
 
-/// The number of bytes written or read at once.
+/// The number of bytes per write or read.
 const AT_ONCE: usize = 1 << 16;
 
-/// The most bytes held in memory: the summaries of some eight thousand cases.
+/// The maximum number of bytes in memory, which is enough for about eight thousand summaries.
 const HELD: usize = 1 << 22;
 
-/// The summaries of the cases that this process has finished. They are in memory as long as there are not too many,
-/// else in a file without a name.
+/// The summaries of finished cases. A limited number stays in memory; beyond that, they go to an unnamed file.
 ///
-/// They only save work: the summaries can be made again from the executions. After an error, they are not used.
+/// They only save work, as they can be rebuilt from the executions. After an error, they are not used.
 #[derive(Debug)]
 pub struct Heads {
     file: BufWriter<File>,
-    /// By position of the case.
+    /// The summaries by the position of the case.
     places: Vec<Option<Kept>>,
     end: u64,
-    /// Reads the stored summaries, until more are stored.
+    /// The reader of stored summaries; reset when another one is written.
     reader: Option<Ahead>,
-    /// The number of bytes that may still be held in memory; `None` once there are too many.
+    /// The remaining number of bytes in memory; `None` after the limit was exceeded.
     room: Option<usize>,
     writer: HeadWriter,
 }
 
-/// The place of a case summary.
+/// The location of a case summary.
 #[derive(Clone, Debug)]
 enum Kept {
     Held(CaseHead),
     Written {
         offset: u64,
-        /// In bytes.
+        /// The length in bytes.
         len: u32,
         checksum: u32,
     },
 }
 
 impl Heads {
-    /// None yet; the file is in this folder.
+    /// Creates an empty store with a file in this folder.
     pub fn new(folder: &Path) -> io::Result<Self> {
         let file = BufWriter::with_capacity(AT_ONCE, tempfile::tempfile_in(folder)?);
         Ok(Self {
@@ -78,7 +77,7 @@ impl Heads {
         Ok(())
     }
 
-    /// Writes the summaries that are in memory: a run of so many cases has other uses for the memory.
+    /// Writes the summaries in memory to the file, because a run with many cases needs the memory.
     fn put_aside(&mut self) -> io::Result<()> {
         if self.room.take().is_none() {
             return Ok(());
@@ -95,7 +94,7 @@ impl Heads {
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<Kept> {
         let len = u32::try_from(bytes.len()).map_err(io::Error::other)?;
-        // Both stand at the same place of one file.
+        // The reader moved the file position that both share.
         if self.reader.take().is_some() {
             self.file.seek(SeekFrom::End(0))?;
         }
@@ -105,7 +104,7 @@ impl Heads {
         Ok(Kept::Written { offset, len, checksum: crc32fast::hash(bytes) })
     }
 
-    /// The summary of a case, if it was stored.
+    /// Returns the summary of a case, if it was stored.
     pub fn read(&mut self, position: usize) -> io::Result<Option<CaseHead>> {
         let (offset, len, checksum) = match self.places.get(position) {
             Some(Some(Kept::Held(head))) => return Ok(Some(head.clone())),
@@ -161,7 +160,7 @@ mod tests {
                 label: "Contains: \"ö\"".to_owned(),
                 class: Class::Deterministic,
                 mean: 0.5,
-                // Equal, and written differently.
+                // Equal numbers with different text.
                 min: if repeats == 1 { -0.0 } else { 0.0 },
                 max: 0.5,
                 count: 1,
@@ -178,7 +177,7 @@ mod tests {
     #[test]
     fn a_head_around_its_executions_is_the_case_as_it_would_be_written() {
         let folder = tempfile::tempdir().unwrap();
-        // All in memory, one of them for a while, none.
+        // All summaries in memory, only the first one, or none.
         for room in [HELD, CaseHead::of(&case("c", 3)).unwrap().size(), 0] {
             in_and_out(&mut Heads { room: Some(room), ..Heads::new(folder.path()).unwrap() });
         }

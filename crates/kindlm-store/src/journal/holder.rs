@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// The process that writes a journal: `process 4711`, or `another process` if its number is not recorded.
+/// The process that writes a journal. Its text is `process 4711`, or `another process` if the id is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its number, if that is recorded.
+    /// The process id, if it is recorded.
     pub pid: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! Which executions a journal has, and where.
+//! The index of the executions in a journal.
 
 use std::collections::HashMap;
 
@@ -6,39 +6,38 @@ use kindlm_types::ExecutionResult;
 
 use super::{JournalError, Place};
 
-/// Which executions a journal has, and where the last entry of each is.
+/// The index of the executions in a journal, with the last entry of each.
 ///
-/// It holds no execution, only some 100 bytes for each: a report of any size can be written in the order of the
-/// plan by reading ([`Journal::read`](super::Journal::read)) one after the other.
+/// It uses about 100 bytes per execution and holds no content. A report of any size can be written by reading
+/// ([`Journal::read`](super::Journal::read)) one execution after the other.
 #[derive(Debug, Default)]
 pub struct Index {
-    /// Names of cases and models, by number: many executions have the same.
+    /// The numbers of case and model names, as many executions share a name.
     names: HashMap<Box<str>, u32>,
     places: HashMap<(u32, u32, u32), Place>,
     damaged: Vec<JournalError>,
 }
 
 impl Index {
-    /// The place of the last entry of an execution; `None` if it has none.
+    /// Returns the place of the last entry of an execution, if there is one.
     pub fn get(&self, case: &str, model: &str, repeat: u32) -> Option<Place> {
         let key = (*self.names.get(case)?, *self.names.get(model)?, repeat);
         self.places.get(&key).copied()
     }
 
-    /// True if an execution need not be made again: it is there, and it could be executed and judged.
+    /// Returns true if an execution need not run again, because it was executed and judged.
     pub fn is_done(&self, case: &str, model: &str, repeat: u32) -> bool {
         self.get(case, model, repeat).is_some_and(Place::is_done)
     }
 
-    /// Records the place of an execution; an earlier place is replaced.
+    /// Stores the place of an execution; replaces an earlier place.
     pub fn insert(&mut self, result: &ExecutionResult, place: Place) {
         let execution = &result.execution;
         let key = (self.number(&execution.case), self.number(&execution.model), execution.repeat);
         self.places.insert(key, place);
     }
 
-    /// The lines that have changed since they were written, each an error that names it. Their executions are not in
-    /// the index, so that they are run again.
+    /// Returns an error for each damaged line. The executions of these lines are not in the index, so they run again.
     pub fn damaged(&self) -> &[JournalError] {
         &self.damaged
     }
@@ -47,17 +46,17 @@ impl Index {
         self.damaged.push(line);
     }
 
-    /// The number of different executions.
+    /// Returns the number of distinct executions.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// True if there are none.
+    /// Returns true if there are no executions.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// The number of executions that need not be run again.
+    /// Returns the number of executions that need not run again.
     pub fn done(&self) -> usize {
         self.places.values().filter(|it| it.is_done()).count()
     }

@@ -1,4 +1,4 @@
-//! One process at a time: a lock on a file beside the journal.
+//! A lock file next to the journal, which allows one writing process at a time.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -7,18 +7,18 @@ use std::path::Path;
 use super::{Holder, JournalError};
 use crate::io_error::is_absent;
 
-/// Beside the journal and not the journal itself: where locks bind, readers of it would be locked out too.
+/// A separate file, because on some systems a lock on the journal would block its readers.
 const FILE: &str = "lock";
 
-/// Holds the lock until it is dropped, or the process ends in whatever way.
+/// A lock that is held until it is dropped or the process ends.
 #[derive(Debug)]
 pub(super) struct Lock(File);
 
 impl Lock {
-    /// Takes the lock of a run's folder, and says there who has it.
+    /// Takes the lock of a run's folder, and writes the process id to the lock file.
     ///
-    /// A file system without locks is no obstacle: run ids are unique, so two processes meet only when a person
-    /// resumes a run that is still running.
+    /// A file system without locks is accepted. Run ids are unique, so two writers meet only if a user resumes a run
+    /// that is still running.
     pub(super) fn take(folder: &Path) -> Result<Self, JournalError> {
         let path = folder.join(FILE);
         let failed = |err: &io::Error| JournalError::io("write", &path, err);
@@ -38,7 +38,7 @@ impl Lock {
             Err(TryLockError::Error(err)) if err.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(err)) => return Err(JournalError::io("lock", &path, &err)),
         }
-        // A full disk is reported by the journal's own writes; the number is only a courtesy.
+        // A full disk causes an error in the journal's own writes; the process id is optional.
         let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Self(file))
     }
@@ -46,16 +46,16 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // So that a process that has ended is not named. The file stays: another process may have it open by now.
+        // Remove the process id, as the process may end. Keep the file, because another process may have it open.
         let _ = self.0.set_len(0);
-        // A child process that another thread has just forked holds the file open until it runs its program. Closing the
-        // file would not end the lock before that.
+        // A forked child process keeps the file open until it runs its program. Closing the file would not release the
+        // lock before that.
         let _ = self.0.unlock();
     }
 }
 
 impl Holder {
-    /// The process that holds the lock of a run's folder; `None` if it is free. The lock is not taken.
+    /// Returns the process that holds the lock of a run's folder; `None` if the lock is free. Does not take the lock.
     pub(super) fn of(folder: &Path) -> Result<Option<Self>, JournalError> {
         let path = folder.join(FILE);
         let mut file = match File::open(&path) {
@@ -63,8 +63,7 @@ impl Holder {
             Err(err) if is_absent(&err) => return Ok(None),
             Err(err) => return Err(JournalError::io("read", &path, &err)),
         };
-        // Several processes may look at once. The number that a killed process has written means nothing: its lock is
-        // gone.
+        // Use a shared lock, as several processes may check at once. A killed process leaves its id, but not its lock.
         match file.try_lock_shared() {
             Ok(()) => Ok(None),
             Err(TryLockError::WouldBlock) => Ok(Some(Self { pid: written(&mut file) })),
@@ -74,7 +73,7 @@ impl Holder {
     }
 }
 
-/// The process that says it has the lock.
+/// Reads the process id from the lock file.
 fn written(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.take(32).read_to_string(&mut text).ok()?;

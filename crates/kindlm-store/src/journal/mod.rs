@@ -1,17 +1,20 @@
-//! The journal of a run: every execution is on disk before it is counted.
+//! The journal of a run: every execution is written to disk before it is counted.
 //!
-//! `.kindlm/runs/<run-id>/journal.jsonl` begins with a line about the run, its [`Header`], and has one line more
-//! for each finished execution, in the form of the report
-//! ([`Execution`](kindlm_wire::v1::Execution)). Nothing is ever changed in it: an execution that is made
-//! again is appended again, and the last one counts. One process at a time may append; any may read.
+//! The first line of `.kindlm/runs/<run-id>/journal.jsonl` is the [`Header`], which describes the run. Each further
+//! line is a finished execution, in the report's format ([`Execution`](kindlm_wire::v1::Execution)).
 //!
-//! Every line ends with a checksum, its key `crc32`. A line that has changed since it was written is not used.
+//! Lines never change: an execution that runs again is appended again, and the last one counts. One process may append
+//! at a time; any process may read.
 //!
-//! Executions are stored as they are given: the caller masks secrets before it appends one.
+//! Every line ends with a checksum under the key `crc32`. A line that does not match its checksum is not used.
 //!
-//! A killed process leaves whole lines and at most one that is torn. Readers ignore a torn line, and it is cut off
-//! when the run is resumed. Any other damaged line affects its own execution only: the index leaves it out and names
-//! it ([`Index::damaged`]), so the execution is run again. Without its header, a journal cannot be read.
+//! The caller must mask secrets before it appends an execution.
+//!
+//! A killed process leaves complete lines and at most one incomplete line. Readers ignore it, and the resumed run cuts
+//! it off.
+//!
+//! Any other damaged line affects only its own execution. The index omits it and reports it ([`Index::damaged`]), so
+//! the execution runs again. A journal without a header cannot be read.
 //!
 //! ```
 //! use kindlm_store::Digest;
@@ -75,5 +78,5 @@ pub use place::Place;
 pub use reader::{Entries, Entry, Journal, Reader};
 pub use writer::{Durability, JournalWriter};
 
-/// The name of the file in a run's folder.
+/// The name of the journal file in a run's folder.
 pub const FILE: &str = "journal.jsonl";

@@ -1,4 +1,4 @@
-//! Reads a journal, line by line.
+//! Reads a journal line by line.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
@@ -15,13 +15,13 @@ use super::seal::Seal;
 use super::{FILE, Header, Holder, Index, JournalError, Place, VERSION};
 use crate::io_error::is_absent;
 
-/// The number of bytes read at once. Executions end nearly in the order of the report, so these bytes usually contain
-/// the next one.
+/// The number of bytes per read. Executions finish nearly in the order of the report, so one read usually contains the
+/// next execution too.
 const READ_AHEAD: u64 = 1 << 18;
 
-/// A journal that can be read, also while another process appends to it.
+/// A readable journal, even while another process appends to it.
 ///
-/// Of the executions, none is held in memory.
+/// It keeps no execution in memory.
 #[derive(Debug)]
 pub struct Journal {
     folder: PathBuf,
@@ -33,7 +33,7 @@ pub struct Journal {
     reader: Reader,
 }
 
-/// Reads single entries of a journal, in any order; tasks and threads may share it.
+/// A reader for single entries of a journal, in any order. Tasks and threads may share it.
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
@@ -42,7 +42,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Of a file to which nothing is appended while it is read, so that it can be read ahead.
+    /// Opens a file with read-ahead. Nothing may be appended while it is read.
     pub(super) fn open(path: &Path, seal: Seal) -> Result<Self, JournalError> {
         let file = File::open(path).map_err(|err| JournalError::io("read", path, &err))?;
         Ok(Self::new(path, file, seal, READ_AHEAD))
@@ -52,14 +52,13 @@ impl Reader {
         Self { path: path.to_owned(), seal, file: Mutex::new(Ahead::new(file, ahead)) }
     }
 
-    /// Reads one entry. A line that was damaged since it was written is an error.
+    /// Reads one entry. Fails if the line is damaged.
     pub fn read(&self, place: Place) -> Result<ExecutionResult, JournalError> {
         let line = self.line(place)?;
         parse(&line, self.seal).map_err(|message| corrupt(&self.path, place.line, message))
     }
 
-    /// Reads one entry as the text of an execution in compact JSON. A line that was damaged since it was written is an
-    /// error.
+    /// Reads one entry as compact JSON text of an execution. Fails if the line is damaged.
     pub fn text(&self, place: Place) -> Result<String, JournalError> {
         let corrupt = |message: String| corrupt(&self.path, place.line, message);
         let text = self.seal.open(&self.line(place)?).map_err(|err| corrupt(err.to_string()))?;
@@ -72,12 +71,12 @@ impl Reader {
     }
 }
 
-/// One line of a journal: an execution, and where it is.
+/// One line of a journal: an execution and its location.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The execution and what the checks found in it.
+    /// The execution with the results of its checks.
     pub result: ExecutionResult,
-    /// The place.
+    /// The location in the journal.
     pub place: Place,
 }
 
@@ -100,22 +99,22 @@ impl Journal {
             .map_err(|err| JournalError::io("read", &path, &err))?;
         let (header, seal) = read_header(&path, &first)?;
         let start = first.len() as u64;
-        // Another process may append to it, and take back half a line that did not fit on the disk.
+        // Read without read-ahead, because another process may append, and remove an incomplete line from a full disk.
         let reader = Reader::new(&path, file, seal, 0);
         Ok(Self { folder, path, header, start, seal, reader })
     }
 
-    /// The header: the run, and the parts that its executions depend on.
+    /// Returns the header: the run, and the data that its executions depend on.
     pub fn header(&self) -> &Header<'static> {
         &self.header
     }
 
-    /// The journal's file.
+    /// Returns the path of the journal's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The folder that it is in.
+    /// Returns the folder of the journal.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -124,14 +123,14 @@ impl Journal {
         self.seal
     }
 
-    /// The process that is writing it, while its run is still running.
+    /// Returns the process that is writing the journal, while the run is still running.
     pub fn holder(&self) -> Result<Option<Holder>, JournalError> {
         Holder::of(&self.folder)
     }
 
-    /// All entries in the order in which they were written, superseded ones included.
+    /// Returns all entries in the order in which they were written, including replaced ones.
     ///
-    /// Ends at a torn last line as if it were not there. A damaged line is an error, after which the others follow.
+    /// An incomplete last line is ignored. A damaged line is an error, after which the other entries follow.
     pub fn entries(&self) -> Result<Entries, JournalError> {
         let failed = |err: io::Error| JournalError::io("read", &self.path, &err);
         let mut file = File::open(&self.path).map_err(failed)?;
@@ -147,14 +146,14 @@ impl Journal {
         })
     }
 
-    /// Which executions there are, and where. Reads the whole journal once.
+    /// Builds the index of the executions, in one pass over the journal.
     ///
-    /// Damaged lines are left out and named.
+    /// Damaged lines are omitted and reported.
     pub fn index(&self) -> Result<Index, JournalError> {
         self.scan().map(|(index, _)| index)
     }
 
-    /// The index, and what follows the last whole line.
+    /// Returns the index, and the position after the last complete line.
     pub(super) fn scan(&self) -> Result<(Index, End), JournalError> {
         let mut index = Index::default();
         let mut entries = self.entries()?;
@@ -174,21 +173,21 @@ impl Journal {
     }
 }
 
-/// The end of a journal, torn line left out.
+/// The end of a journal, without an incomplete line.
 pub(super) struct End {
     pub(super) offset: u64,
     /// The number of lines.
     pub(super) line: u64,
 }
 
-/// The entries of a journal, in the order in which they were written. When the file cannot be read there are no more.
+/// The entries of a journal, in the order in which they were written. They end if the file cannot be read.
 #[derive(Debug)]
 pub struct Entries {
     path: PathBuf,
     seal: Seal,
     reader: BufReader<File>,
     buffer: Vec<u8>,
-    /// The position of the reader, in bytes and in lines.
+    /// The position of the reader in bytes; `line` is the line number.
     offset: u64,
     line: u64,
     ended: bool,
@@ -203,7 +202,7 @@ impl Entries {
             return Ok(None);
         }
         let parsed = parse(&self.buffer, self.seal);
-        // After a crash of the machine, data that had not reached the disk reads as zeros.
+        // After a machine crash, data that had not reached the disk may read as zeros.
         if parsed.is_err() && self.buffer.contains(&0) && self.is_at_end()? {
             return Ok(None);
         }
@@ -241,13 +240,13 @@ fn read_header(path: &Path, line: &[u8]) -> Result<(Header<'static>, Seal), Jour
         schema_version: Value,
     }
     let path_text = || path.display().to_string();
-    // It gets its name when it is whole: only a machine that went down leaves a part of it, or zeros.
+    // The file gets its name only when it is complete. After a machine crash it may still be incomplete or zeros.
     if line.last() != Some(&b'\n') || line.iter().all(|it| matches!(it, 0 | b'\n')) {
         let message = "it was never finished".to_owned();
         return Err(JournalError::Unbegun { path: path_text(), message });
     }
     let unreadable = |message: String| JournalError::Header { path: path_text(), message };
-    // The version comes first: a later one may look quite different, and the error should say so.
+    // Read the version first, as a later format may differ so much that other errors would mislead.
     let version: Version =
         serde_json::from_slice(line).map_err(|err| unreadable(err.to_string()))?;
     if version.schema_version != VERSION {
@@ -265,7 +264,7 @@ fn parse(line: &[u8], seal: Seal) -> Result<ExecutionResult, String> {
     wire.try_into().map_err(|err: kindlm_wire::WireError| err.to_string())
 }
 
-/// The parser counts lines too, and knows only one.
+/// Removes the line number from a JSON error, as it is always 1.
 fn in_line(err: &serde_json::Error) -> String {
     let text = err.to_string();
     match text.rsplit_once(" at line 1 column ") {

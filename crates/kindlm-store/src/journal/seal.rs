@@ -1,37 +1,37 @@
-//! Checksums of lines: a line that has changed since it was written is never used.
+//! Checksums of journal lines, which detect damaged lines.
 
 use std::fmt::Write as _;
 
-/// The text before the checksum, and the text behind it.
+/// The text before and after the checksum.
 const BEFORE: &str = ",\"crc32\":\"";
 const BEHIND: &str = "\"}";
 
-/// The number of characters of a checksum.
+/// The number of hex digits of a checksum.
 const DIGITS: usize = 8;
 
-/// Adds a checksum to each line of a journal and checks it.
+/// The checksum function of a journal's lines.
 ///
-/// A line is a JSON object; its last key, `crc32`, is over everything before it. The checksums of the lines that
-/// follow the header begin with the header's, so that no line of another journal is taken.
+/// A line is a JSON object whose last key, `crc32`, covers everything before it. The checksums of all lines after the
+/// header start from the header's checksum, so that lines of another journal do not match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seal {
-    /// The header's checksum; 0 for the header itself.
+    /// The checksum of the header; 0 for the header line itself.
     header: u32,
 }
 
-/// Why a line differs from the written one.
+/// The error of a damaged line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SealError {
-    /// It has no checksum, or something follows it.
+    /// The line has no checksum, or text after it.
     #[error("it does not end with a checksum")]
     Missing,
-    /// It has changed.
+    /// The content does not match the checksum.
     #[error("its checksum does not match its content")]
     Mismatch,
 }
 
 impl Seal {
-    /// Of the lines that follow this header, which must be sealed.
+    /// Returns the function for the lines after this header, which must have its checksum.
     pub(super) fn after(header: &[u8]) -> Result<Self, SealError> {
         let content = Self::default().content(header)?;
         Ok(Self { header: crc32fast::hash(content) })
@@ -46,12 +46,12 @@ impl Seal {
         line.extend_from_slice(end.as_bytes());
     }
 
-    /// Checks a line, with or without its end.
+    /// Checks a line, with or without its line break.
     pub(super) fn check(self, line: &[u8]) -> Result<(), SealError> {
         self.content(line).map(drop)
     }
 
-    /// The JSON object of a line as it was before the checksum was added.
+    /// Returns the JSON object of a line without its checksum.
     pub(super) fn open(self, line: &[u8]) -> Result<Vec<u8>, SealError> {
         let content = self.content(line)?;
         let mut object = Vec::with_capacity(content.len() + 1);
@@ -68,7 +68,7 @@ impl Seal {
         let digits = end.strip_prefix(BEFORE.as_bytes());
         let digits = digits.and_then(|it| it.strip_suffix(BEHIND.as_bytes()));
         let digits = digits.ok_or(SealError::Missing)?;
-        // Compared as text, so that there is one way to write a checksum.
+        // Compare text, so that only one spelling of a checksum is valid.
         if digits == format!("{:08x}", self.checksum(content)).as_bytes() {
             Ok(content)
         } else {

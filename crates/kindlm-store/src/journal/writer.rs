@@ -1,4 +1,4 @@
-//! Writes a journal: an execution is not lost once `append` has returned.
+//! Writes a journal. After `append` has returned, the execution is not lost.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -18,25 +18,26 @@ use crate::io_error::words;
 
 /// The events that an appended execution survives.
 ///
-/// | | the process ends, in whatever way | the machine goes down |
+/// | | the process ends | the machine crashes |
 /// |---|---|---|
-/// | `Flush` | kept | the last seconds may be lost, as a torn end |
-/// | `Sync` | kept | kept, as far as the disk keeps its word |
+/// | `Flush` | kept | the last seconds may be lost, as an incomplete end |
+/// | `Sync` | kept | kept, if the disk honors the sync |
 ///
-/// `cargo bench -p kindlm-store` measures their costs: 15 µs and 4 ms for a line of 2 KiB on a virtual machine with
-/// two cores. Where many executions finish at once, [`append_all`](JournalWriter::append_all) waits for the disk once
-/// for all of them. Where they finish one after the other, `Flush` with an occasional [`sync`](JournalWriter::sync)
-/// loses no more than the executions since the last one.
+/// `cargo bench -p kindlm-store` measures the costs: 15 µs and 4 ms for a line of 2 KiB, on a virtual machine with two
+/// cores.
+///
+/// If many executions finish at once, [`append_all`](JournalWriter::append_all) waits for the disk only once.
+/// Otherwise, `Flush` with a regular [`sync`](JournalWriter::sync) loses only the executions since the last sync.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// The line is handed to the operating system before `append` returns.
+    /// The operating system has the line before `append` returns.
     #[default]
     Flush,
     /// The line is on the disk before `append` returns.
     Sync,
 }
 
-/// Appends to the journal of a run; tasks and threads may share it. While it lives, no other process can append.
+/// The writer of a run's journal. Tasks and threads may share it. While it exists, no other process can append.
 pub struct JournalWriter {
     path: PathBuf,
     durability: Durability,
@@ -46,11 +47,11 @@ pub struct JournalWriter {
     _lock: Lock,
 }
 
-/// The files that [`sync`](JournalWriter::sync) waits for. They are opened with the journal, so that a process at its
-/// limit of open files can still wait for them.
+/// The files that [`sync`](JournalWriter::sync) waits for. They are opened with the journal, because the process may
+/// reach its limit of open files later.
 struct OnDisk {
     file: File,
-    /// The folders in which the journal's name and its folder's are, until they are on the disk.
+    /// The parent folders of the journal, until their entries are synced to the disk.
     folders: Mutex<Vec<File>>,
 }
 
@@ -72,21 +73,21 @@ impl OnDisk {
 
 struct State {
     disk: Box<dyn Disk>,
-    /// The offset at which the next line begins.
+    /// The offset of the next line.
     offset: u64,
     /// The number of lines.
     line: u64,
-    /// True if something may be behind `offset` that should not be there.
+    /// True if there may be incomplete data after `offset`.
     torn: bool,
-    /// For the lines that are written next.
+    /// A reusable buffer for the next lines.
     room: Vec<u8>,
     writer: v1::LineWriter,
 }
 
 impl JournalWriter {
-    /// Begins the journal of a new run: `folder` is the run's, and need not exist.
+    /// Creates the journal of a new run in the run's `folder`, which need not exist.
     ///
-    /// A reader sees no journal, or one with its whole header.
+    /// A reader sees either no journal, or one with a complete header.
     pub fn create(
         folder: impl AsRef<Path>,
         header: &Header<'_>,
@@ -114,15 +115,15 @@ impl JournalWriter {
         Ok(Self { path, durability, seal, state: Mutex::new(state), on_disk, _lock: lock })
     }
 
-    /// Resumes the journal of a run, and returns its contents.
+    /// Resumes the journal of a run, and returns the index of its executions.
     ///
-    /// A torn last line is cut off; a damaged line stays, and the index leaves it out. The caller must check before
-    /// that the run is still the same ([`Header::compare`]).
+    /// An incomplete last line is cut off. A damaged line stays, and the index omits it. The caller must first check
+    /// that the run is unchanged ([`Header::compare`]).
     pub fn resume(
         journal: &Journal,
         durability: Durability,
     ) -> Result<(Self, Index), JournalError> {
-        // The contents are read while the lock is held: until then, another process may have appended.
+        // Read the journal only with the lock, as another process may have appended before.
         let lock = Lock::take(journal.folder())?;
         let path = journal.path().to_owned();
         let (index, end) = journal.scan()?;
@@ -144,25 +145,25 @@ impl JournalWriter {
         Ok((Self { path, durability, seal, state, on_disk, _lock: lock }, index))
     }
 
-    /// The journal's file.
+    /// Returns the path of the journal's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads the executions that were appended, here and before. While it is used, nothing more may be appended.
+    /// Opens a reader for all executions in the journal. Nothing may be appended while it is used.
     pub fn reader(&self) -> Result<Reader, JournalError> {
         Reader::open(&self.path, self.seal)
     }
 
-    /// Stores a finished execution. Once this returns, it survives the events named by the [`Durability`].
+    /// Stores a finished execution. Afterwards, it survives the events of its [`Durability`].
     ///
-    /// `None` for one that was never begun: there is nothing to keep, and a resumed run makes it. After an error
-    /// the journal is as it was before, and the execution must not be counted.
+    /// Returns `None` for an execution that never began: nothing is stored, and a resumed run executes it. After an
+    /// error, the journal is unchanged and the execution must not be counted.
     pub fn append(&self, result: &ExecutionResult) -> Result<Option<Place>, JournalError> {
         Ok(self.append_all([result])?.pop().flatten())
     }
 
-    /// Keeps several finished executions at the price of one: with one write, and with one wait for the disk.
+    /// Stores several finished executions with a single write and a single sync.
     ///
     /// All of them are stored, or none is.
     pub fn append_all<'r>(
@@ -201,9 +202,9 @@ impl JournalWriter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until everything that was appended before is on the disk, and the journal's name too.
+    /// Waits until all earlier lines and the name of the journal are on the disk.
     ///
-    /// Another thread may append meanwhile; it does not wait.
+    /// Other threads may append meanwhile without waiting.
     pub fn sync(&self) -> Result<(), JournalError> {
         self.on_disk.sync().map_err(|err| JournalError::io("write", &self.path, &err))
     }
@@ -227,7 +228,7 @@ impl std::fmt::Debug for JournalWriter {
 }
 
 impl State {
-    /// Writes what follows `offset`; if that fails, nothing follows it.
+    /// Writes bytes at `offset`. If that fails, it removes the incomplete data.
     fn append(&mut self, bytes: &[u8], durability: Durability) -> io::Result<()> {
         if self.torn {
             self.disk.cut(self.offset)?;
@@ -238,28 +239,29 @@ impl State {
             Durability::Sync => self.disk.sync(),
         });
         if written.is_err() {
-            // Half a line in the middle would spoil the journal. If it stays, no further line gets behind it.
+            // Incomplete data must not stay between two lines. If it cannot be cut off now, the next append tries again
+            // first.
             self.torn = self.disk.cut(self.offset).is_err();
         }
         written
     }
 }
 
-/// Room for most lines, in bytes.
+/// The initial buffer size in bytes, enough for most lines.
 const USUAL: usize = 4096;
 
-/// The most room that is reserved for the next lines, in bytes.
+/// The maximum size of the reused buffer, in bytes.
 const MOST_ROOM: usize = 1 << 20;
 
-/// Lines to be written at once.
+/// The lines of one write.
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
     writer: v1::LineWriter,
-    /// Relative to the first of these lines.
+    /// The locations, relative to the first of these lines.
     places: Vec<Option<Place>>,
     lines: u64,
-    /// The first execution, in words.
+    /// The description of the first execution.
     first: String,
 }
 
@@ -288,13 +290,13 @@ impl Batch {
     }
 }
 
-/// True if the line can be read back: infinities and NaN would be written as `null`.
+/// Returns true if the line can be read back. JSON would store infinity and NaN as `null`.
 fn is_writable(result: &ExecutionResult) -> bool {
     result.results.iter().all(|it| it.weight.is_finite())
         && result.execution.turns.iter().all(|it| it.latency_ms.is_finite())
 }
 
-/// Writes the header beside, and gives it its name when it is whole.
+/// Writes the header to a temporary file, and renames the file when it is complete.
 fn begin(
     folder: &Path,
     path: &Path,
@@ -344,7 +346,7 @@ mod tests {
         Header::new("r", "0.1.0", "2026-11-20T14:09:12Z", "s")
     }
 
-    /// A disk that takes half of what it is given while it is full.
+    /// A disk that writes only half of the data while it is full.
     struct Full {
         real: Box<dyn Disk>,
         now: Arc<AtomicBool>,
@@ -394,7 +396,7 @@ mod tests {
                     "{err}"
                 );
                 assert!(err.contains("journal.jsonl`: ") && !err.contains("os error"), "{err}");
-                // Half a line is no line, whether it could be cut off or not.
+                // An incomplete line does not count, even if it could not be cut off.
                 assert_eq!(Journal::open(folder.path()).unwrap().index().unwrap().len(), 1);
             }
             full.store(false, Ordering::SeqCst);

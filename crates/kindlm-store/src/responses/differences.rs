@@ -1,17 +1,17 @@
-//! The differences between two requests, in a few words.
+//! Describes the differences between two requests.
 
 use kindlm_types::pointer;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// The number of differences that are named before the rest is counted.
+/// The maximum number of differences in a message; the others are counted.
 const NAMED: usize = 4;
-/// The shown part of a text: characters before the first difference, and characters in all.
+/// The characters shown before the first difference, and the characters shown in all.
 const BEFORE: usize = 16;
 const SHOWN: usize = 60;
 
-/// The differences between a request and a recorded one: `/messages/0/content: recorded "…", asked "…"`.
+/// Describes how a request differs from a recorded one, such as `/messages/0/content: recorded "…", asked "…"`.
 pub(super) fn differences(recorded: &Value, asked: &Value) -> String {
     let (then, now) = (leaves(recorded), leaves(asked));
     let mut said = Vec::new();
@@ -40,11 +40,11 @@ pub(super) fn differences(recorded: &Value, asked: &Value) -> String {
     said.join("; ")
 }
 
-/// The texts, numbers and empty containers of a value by their places, in the order of the places.
+/// Returns the leaf values by JSON pointer, in order. Empty containers count as leaves.
 fn leaves(value: &Value) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     collect(value, String::new(), &mut found);
-    // The first sample is written as none.
+    // The first sample has no `sample` key.
     found.entry("/sample".to_owned()).or_insert_with(|| 0.into());
     found
 }
@@ -68,7 +68,7 @@ fn collect(value: &Value, place: String, found: &mut BTreeMap<String, Value>) {
     }
 }
 
-/// Both values; of two texts, the part around their first difference.
+/// Returns both values for display. Of two texts, it returns the part around their first difference.
 fn around(before: &Value, now: &Value) -> (String, String) {
     let (Value::String(before), Value::String(now)) = (before, now) else {
         return (shown(before), shown(now));
@@ -85,7 +85,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// A part of a text as JSON, so that it stays on one line.
+/// Returns a part of a text as JSON, so that it stays on one line.
 fn cut(text: &str, start: usize) -> String {
     let part: String = text.chars().skip(start).take(SHOWN).collect();
     let begun = if start > 0 { "…" } else { "" };

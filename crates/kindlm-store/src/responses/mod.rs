@@ -1,7 +1,7 @@
-//! The response store: the answers of models, stored to be used again.
+//! The response store, which stores the answers of models for later use.
 //!
-//! [`Recorded`] wraps any [`Backend`](kindlm_types::Backend). Its [`Mode`] decides what it does. It stores one file
-//! for each request, `.kindlm/responses/ab/<digest>.json`, which people can read and compare:
+//! [`Recorded`] wraps any [`Backend`](kindlm_types::Backend), and its [`Mode`] decides when requests are sent. Each
+//! request has a readable file, `.kindlm/responses/ab/<digest>.json`:
 //!
 //! ```json
 //! {
@@ -23,12 +23,14 @@
 //! }
 //! ```
 //!
-//! The digest is the SHA-256 of the request, with its keys sorted, secrets removed, and the ids of tool calls
-//! replaced by numbers. Providers make up new ids each time. `sample` distinguishes repeats; the first has none.
-//! There is no time in a file unless one is requested, and no header at all. A file that differs from a new answer
-//! only in its time is not rewritten, so that git shows real changes only.
+//! The digest is the SHA-256 of the request with sorted keys and masked secrets. The ids of tool calls are replaced by
+//! numbers, because providers generate new ids each time. `sample` distinguishes repeats; the first one has no
+//! `sample`.
 //!
-//! Several processes may share a folder: files are replaced whole, and nothing is locked.
+//! A file has no time unless requested, and no HTTP headers. If a new answer differs only in its time, the file is not
+//! rewritten, so that git shows real changes only.
+//!
+//! Several processes may share a folder without locks, because files are replaced atomically.
 //!
 //! ```
 //! use std::time::Duration;

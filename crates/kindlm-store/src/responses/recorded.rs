@@ -1,4 +1,4 @@
-//! A backend whose answers are stored, or come from the store.
+//! A backend that stores answers and returns stored answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,12 @@ use kindlm_types::{
 
 use super::{Mode, Responses};
 
-/// Any backend, with a response store before it. Commands and scripts are not stored: they are run each time. Agents
-/// are not stored either, and as they ask models of their own, [`Mode::Replay`] refuses them.
+/// A backend with a response store. Commands and scripts are not stored but run each time.
 ///
-/// A stored reply is marked as [`cached`](Reply::cached), was sent 0 times, and has the latency of its recording.
-/// Checks judge the recording; statistics leave it out.
+/// Agents are not stored either. As they send requests of their own, [`Mode::Replay`] refuses them.
+///
+/// A stored reply is marked as [`cached`](Reply::cached), counts as 0 requests, and has the latency of its recording.
+/// Checks use that latency; statistics leave it out.
 #[derive(Debug)]
 pub struct Recorded<B> {
     inner: B,
@@ -23,12 +24,12 @@ pub struct Recorded<B> {
 }
 
 impl<B: Backend> Recorded<B> {
-    /// Puts a store before a backend.
+    /// Adds a response store to a backend.
     pub fn new(inner: B, responses: Responses) -> Self {
         Self { inner, responses }
     }
 
-    /// The stored reply; without one, the reply of the call. The call is made only after the store was searched.
+    /// Returns the stored reply, or else the reply of the call. The call starts only after the store was searched.
     fn through<'a>(
         &'a self,
         (provider, prompt): (&'a str, &'a Prompt),
@@ -48,7 +49,7 @@ impl<B: Backend> Recorded<B> {
         })
     }
 
-    /// The store.
+    /// Returns the response store.
     pub fn responses(&self) -> &Responses {
         &self.responses
     }

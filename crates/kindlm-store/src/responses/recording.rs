@@ -1,4 +1,4 @@
-//! The file of an answer.
+//! The file format of a recorded answer.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,10 +16,10 @@ use super::request::{self, Request};
 use crate::io_error::is_absent;
 use crate::{StoreError, atomic, words};
 
-/// The `schemaVersion` of the files that are written.
+/// The `schemaVersion` of new files.
 const VERSION: u32 = 1;
 
-/// The contents of a file.
+/// The content of a file.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Recording<Q, R> {
@@ -30,7 +30,7 @@ struct Recording<Q, R> {
     response: R,
 }
 
-/// The stored form of an answer.
+/// The stored form of a chat answer.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RecordedReply {
@@ -41,10 +41,10 @@ pub(super) struct RecordedReply {
     tool_calls: Vec<ToolCall>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     events: Vec<Event>,
-    /// For which kinds of evidence the source records everything; absent where it does for all.
+    /// The kinds of evidence that are complete; absent if all are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     complete_for: Option<BTreeSet<Channel>>,
-    /// Kinds of evidence of which some is known to be lost.
+    /// The kinds of evidence of which some is known to be lost.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     lost_evidence: BTreeSet<Channel>,
     #[serde(default)]
@@ -67,13 +67,13 @@ pub(super) struct RecordedReply {
     latency_ms: Option<f64>,
 }
 
-/// A vector as it is read.
+/// The stored form of an embedding vector, for reading.
 #[derive(Deserialize)]
 pub(super) struct RecordedVector {
     vector: Vec<f64>,
 }
 
-/// A vector as it is written: on one line.
+/// The stored form of an embedding vector, for writing it on one line.
 #[derive(Serialize)]
 pub(super) struct WrittenVector {
     vector: Box<RawValue>,
@@ -85,13 +85,13 @@ fn stop() -> FinishReason {
 
 /// An answer that can be stored.
 pub(super) trait Answer: Sized {
-    /// As it is read.
+    /// The form for reading.
     type Wire: DeserializeOwned + Into<Self>;
-    /// As it is written.
+    /// The form for writing.
     type Json: Serialize;
 
-    /// The written form, without secrets. The flag is true if there were any. `None` for a value that JSON cannot
-    /// hold.
+    /// Returns the stored form with masked secrets. The flag is true if a secret was masked. `None` if JSON cannot hold
+    /// the value.
     fn to_json(&self, secrets: &Secrets) -> Option<(Self::Json, bool)>;
 }
 
@@ -115,7 +115,7 @@ impl Answer for Reply {
             metadata: self.metadata.clone(),
             cost_usd: self.cost_usd,
             response: self.response.clone(),
-            // Nanoseconds say nothing here.
+            // Three decimals are precise enough.
             latency_ms: Some((self.latency_ms * 1000.0).round() / 1000.0),
         })
         .ok()?;
@@ -165,14 +165,14 @@ impl From<RecordedVector> for Arc<[f64]> {
     }
 }
 
-/// The path of the answer to a request.
+/// Returns the path of the answer to a request.
 pub(super) fn path(folder: &Path, digest: &str) -> PathBuf {
     folder.join(digest.get(..2).unwrap_or_default()).join(format!("{digest}.json"))
 }
 
-/// Finds the answer to a request; `None` if it is not there, a message that names the file if it is spoiled.
+/// Finds the answer to a request; `None` if there is none. An unusable file is an error that names the file.
 ///
-/// An empty file is none: that is what a machine that went down leaves of a file just written.
+/// An empty file counts as missing, because a machine crash can leave one.
 pub(super) fn find<A: Answer>(folder: &Path, request: &Request) -> Result<Option<A>, String> {
     let path = path(folder, &request.digest);
     let spoiled = |what: &str| {
@@ -202,7 +202,7 @@ pub(super) fn find<A: Answer>(folder: &Path, request: &Request) -> Result<Option
     Ok(Some(recording.response.into()))
 }
 
-/// A later version may look quite different, and the message should say so.
+/// Returns the problem of a file. A different version is reported first, as its format may cause misleading errors.
 fn what_is_wrong(text: &str, err: &serde_json::Error) -> String {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -219,7 +219,7 @@ fn other_version(found: u32) -> String {
     format!("it has `schemaVersion` {found}, and this KindLM reads {VERSION}")
 }
 
-/// The request of a recording; `None` if it is none.
+/// Returns the request of a recording; `None` if the text is no recording.
 pub(super) fn request_in(text: &str) -> Option<Value> {
     #[derive(Deserialize)]
     struct Asked {
@@ -230,8 +230,9 @@ pub(super) fn request_in(text: &str) -> Option<Value> {
     request.is_object().then_some(request)
 }
 
-/// Stores the answer to a request, unless the stored one differs only in its time. Returns true if secrets were
-/// removed from it.
+/// Stores the answer to a request, unless the stored answer differs only in its time.
+///
+/// Returns true if secrets were masked.
 pub(super) fn keep<A: Answer>(
     folder: &Path,
     request: &Request,
@@ -261,7 +262,7 @@ pub(super) fn keep<A: Answer>(
     Ok(redacted)
 }
 
-/// True if two files say the same but for when and how fast.
+/// Returns true if two files differ only in their time and latency.
 fn is_same(before: &str, now: &str) -> bool {
     let timeless = |text: &str| {
         let mut value: Value = serde_json::from_str(text).ok()?;

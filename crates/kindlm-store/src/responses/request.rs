@@ -1,4 +1,4 @@
-//! A request in its canonical form, by which its answer is found again.
+//! The canonical form of a request, which is the key of its answer.
 
 use std::collections::HashMap;
 
@@ -8,28 +8,28 @@ use serde_json::{Map, Value, json};
 
 use crate::digest::sha256;
 
-/// A request in its canonical form: keys sorted, without secrets, ids of tool calls in the order of appearance.
+/// A request in its canonical form: sorted keys, masked secrets, and numbered ids of tool calls.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Request {
     pub(super) value: Value,
     pub(super) digest: String,
 }
 
-/// The configuration that a provider's answers depend on, beside the request.
+/// The provider configuration that affects answers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Setup {
-    /// Of its whole configuration.
+    /// The digest of the whole configuration.
     pub(super) digest: Option<String>,
-    /// The settings for chat requests in its configuration.
+    /// The configured settings for chat requests.
     pub(super) settings: Map<String, Value>,
-    /// The digests of its files.
+    /// The digests of the provider's files.
     pub(super) files: Map<String, Value>,
-    /// True if any agent may be behind the provider. It is no part of a request.
+    /// True if the provider wraps an agent. This is not a part of the request.
     pub(super) wraps_agent: bool,
 }
 
 impl Request {
-    /// The request for an answer; `setup` is the configuration that the answer depends on.
+    /// Creates the request for a chat answer. `setup` is the configuration that affects the answer.
     pub(super) fn completion(
         provider: &str,
         setup: Option<&Setup>,
@@ -46,7 +46,7 @@ impl Request {
         Ok(Self::new(provider, setup, value, secrets))
     }
 
-    /// The request for a vector.
+    /// Creates the request for an embedding vector.
     pub(super) fn embedding(
         provider: &str,
         setup: Option<&Setup>,
@@ -60,7 +60,7 @@ impl Request {
     fn new(provider: &str, setup: Option<&Setup>, mut value: Value, secrets: &Secrets) -> Self {
         if let Value::Object(map) = &mut value {
             map.insert("provider".to_owned(), provider.into());
-            // An absent value adds nothing to the digest, so that older recordings are still found.
+            // An absent value must not change the digest, so that older recordings are still found.
             if let Some(digest) = setup.and_then(|it| it.digest.as_deref()) {
                 map.insert("setup".to_owned(), digest.into());
             }
@@ -74,24 +74,24 @@ impl Request {
         Self { value, digest }
     }
 
-    /// The provider and the model of the request.
+    /// Returns the provider and the model of the request.
     pub(super) fn addressee(&self) -> (&str, &str) {
         addressee(&self.value)
     }
 }
 
-/// The provider and the model of a canonical request.
+/// Returns the provider and the model of a canonical request.
 pub(super) fn addressee(request: &Value) -> (&str, &str) {
     let text = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default();
     (text("provider"), text("model"))
 }
 
-/// The digest of a request whose keys are sorted; numbers are the same however they were written.
+/// Returns the digest of a request with sorted keys. Different spellings of a number give the same digest.
 pub(super) fn digest(request: &Value) -> String {
     sha256(&ecma::stringify(request))
 }
 
-/// Replaces the ids of tool calls by numbers: they are made up by the provider, anew for each answer.
+/// Replaces the ids of tool calls by numbers, because providers generate new ids for each answer.
 fn number_tool_calls(prompt: &mut Value) {
     let mut numbers: HashMap<String, usize> = HashMap::new();
     let mut number = |id: &mut Value| {

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// The number of hashes that are stored of a text.
+/// The maximum number of hashes per text.
 const SIZE: usize = 64;
-/// The largest part of a long text that is read, in bytes.
+/// The maximum number of bytes of a text that are hashed.
 const LOOKED_AT: usize = 256 << 10;
 
-/// The smallest hashes of a text's runs of three words: two texts share about as many of them as of their runs.
+/// The smallest hashes of a text's three-word sequences. Similar texts share many of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sketch(Vec<u64>);
 
@@ -29,7 +29,7 @@ impl Sketch {
         Self(smallest.into_iter().collect())
     }
 
-    /// The number of hashes in both texts, among the smallest hashes of the two together; at most 64.
+    /// Returns the number of common hashes among the smallest hashes of both texts, at most 64.
     pub(super) fn in_common(&self, other: &Self) -> usize {
         let (mut ours, mut theirs) = (self.0.iter().peekable(), other.0.iter().peekable());
         let mut common = 0;

@@ -1,4 +1,4 @@
-//! The store of answers, and its modes.
+//! The response store and its modes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,27 +17,27 @@ use super::recording::{self, Answer};
 use super::request::{Request, Setup};
 use crate::{Digest, StoreError, atomic};
 
-/// The use of the stored answers of models.
+/// The mode of the response store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Every request is sent, nothing is stored.
+    /// Sends every request and stores nothing.
     #[default]
     Live,
-    /// A request with a stored answer is not sent again.
+    /// Sends only requests without a stored answer, and stores the answers.
     Cache,
-    /// Every request is sent, and its answer replaces the stored one.
+    /// Sends every request, and replaces the stored answer.
     Record,
-    /// Nothing is sent. A request whose answer is not there fails.
+    /// Sends nothing. A request without a stored answer fails.
     Replay,
 }
 
-/// A word that names no [`Mode`].
+/// The error of a word that is not a [`Mode`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no way to use responses: `live`, `cache`, `record` and `replay` are")]
 pub struct ModeError(String);
 
 impl Mode {
-    /// The mode as a lower-case word.
+    /// Returns the mode as a lower-case word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Live => "live",
@@ -65,24 +65,24 @@ impl FromStr for Mode {
     }
 }
 
-/// The counts so far.
+/// The counts of a response store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Answers that came out of the store.
+    /// The answers from the store.
     pub recalled: u64,
-    /// Requests that were not sent, as their answers are not in the store.
+    /// The requests that were not sent because their answers are not stored.
     pub missing: u64,
-    /// Answers that came from outside.
+    /// The answers from providers.
     pub answered: u64,
-    /// Of these, those that are in the store now.
+    /// The answers from providers that were stored.
     pub kept: u64,
-    /// Of those, the ones from which secrets were removed: a replay sees them without.
+    /// The stored answers in which secrets were masked, so that a replay does not have them.
     pub redacted: u64,
 }
 
-/// A folder of recorded answers, and the mode of their use.
+/// The response store: a folder of recorded answers, and its mode.
 ///
-/// Reads and writes are short, and done directly: no lock is held while a model is waited for.
+/// Reads and writes are short and synchronous. No lock is held while a request runs.
 #[derive(Debug)]
 pub struct Responses {
     folder: PathBuf,
@@ -96,12 +96,12 @@ pub struct Responses {
     kept: AtomicU64,
     redacted: AtomicU64,
     failure: OnceLock<String>,
-    /// The existing recordings, read when the first request finds none.
+    /// The catalogue of recordings, read at the first miss.
     catalogue: OnceLock<Catalogue>,
 }
 
 impl Responses {
-    /// The answers in `folder`, normally `.kindlm/responses`. It need not exist.
+    /// Creates a store in `folder`, usually `.kindlm/responses`. It need not exist.
     pub fn new(folder: impl Into<PathBuf>, mode: Mode) -> Self {
         Self {
             folder: folder.into(),
@@ -119,20 +119,19 @@ impl Responses {
         }
     }
 
-    /// Keeps these texts out of every file: the values of the variables that hold keys.
+    /// Masks these secrets in every file.
     ///
-    /// Text that looks like a key of a known provider is never stored. Secrets of less than 6 bytes are not searched
-    /// for, as they would match ordinary words.
+    /// Text in the key format of a known provider is always masked. Secrets shorter than 6 bytes are ignored, as they
+    /// would match ordinary words.
     #[must_use]
     pub fn with_secrets(mut self, secrets: &Secrets) -> Self {
         self.secrets.extend(secrets);
         self
     }
 
-    /// Adds to every request of a provider the digest of everything else that its answers depend on: the address and
-    /// the template of an `http` provider, the command line of a `command` provider.
+    /// Adds a digest of a provider's setup to each of its requests, such as the URL and template of an `http` provider.
     ///
-    /// Without it, answers are found again however the provider is configured.
+    /// Without it, stored answers are found regardless of the provider's configuration.
     #[must_use]
     pub fn with_setup(mut self, provider: impl Into<String>, setup: &str) -> Self {
         self.setups.entry(provider.into()).or_default().digest =
@@ -140,8 +139,8 @@ impl Responses {
         self
     }
 
-    /// Adds to every chat request of a provider the settings of its configuration for the request, such as more keys
-    /// for the body. Embeddings do not use them.
+    /// Adds the configured request settings of a provider to each of its chat requests, such as additional body keys.
+    /// Embeddings do not use them.
     #[must_use]
     pub fn with_settings(
         mut self,
@@ -152,7 +151,7 @@ impl Responses {
         self
     }
 
-    /// Adds to every request of a provider the files that its answers depend on, by path, each with a digest.
+    /// Adds the files that a provider's answers depend on to each of its requests, as paths with digests.
     #[must_use]
     pub fn with_files(
         mut self,
@@ -164,38 +163,38 @@ impl Responses {
         self
     }
 
-    /// Takes stored answers of this provider for those of an agent; see [`Reply::of_wrapped_agent`]. Files of earlier versions
-    /// do not name the evidence that they are complete for.
+    /// Treats stored answers of this provider as those of a wrapped agent; see [`Reply::of_wrapped_agent`]. Files of
+    /// earlier versions do not record which evidence is complete.
     #[must_use]
     pub fn with_wrapped_agent(mut self, provider: impl Into<String>) -> Self {
         self.setups.entry(provider.into()).or_default().wraps_agent = true;
         self
     }
 
-    /// An answer that was read back, complete only for the evidence that its provider can vouch for.
+    /// Limits the complete evidence of a stored answer to the kinds that its provider can guarantee.
     pub(super) fn vouched(&self, provider: &str, reply: Reply) -> Reply {
         let wraps_agent = self.setups.get(provider).is_some_and(|it| it.wraps_agent);
         if wraps_agent { reply.of_wrapped_agent() } else { reply }
     }
 
-    /// Writes a time into new files. Without it there is none, and files change only when answers do.
+    /// Stores a time in new files. Without it, files change only if answers change.
     #[must_use]
     pub fn with_recorded_at(mut self, time: impl Into<String>) -> Self {
         self.recorded_at = Some(time.into());
         self
     }
 
-    /// The mode.
+    /// Returns the mode.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Checks, before anything is sent, that the folder can be used: written to, or read for a replay.
+    /// Checks before the first request that the folder is writable, or readable for a replay.
     pub fn check(&self) -> Result<(), StoreError> {
         let folder = &self.folder;
         match self.mode {
@@ -213,7 +212,7 @@ impl Responses {
         }
     }
 
-    /// The counts so far.
+    /// Returns the counts so far.
     pub fn tally(&self) -> Tally {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Tally {
@@ -225,9 +224,9 @@ impl Responses {
         }
     }
 
-    /// Why an answer could not be stored, if that ever happened: worth a warning at the end of a run.
+    /// Returns the first error of storing an answer, for a warning at the end of the run.
     ///
-    /// The answer itself has been paid for and was passed on. When recording, nothing more is sent from then on.
+    /// The paid answer is still returned. In the mode [`Mode::Record`], nothing more is sent after such an error.
     pub fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
     }
@@ -243,7 +242,7 @@ impl Responses {
         })
     }
 
-    /// True if nothing is sent for this request: its answer is stored, or nothing is sent at all.
+    /// Returns true if this request is not sent, because its answer is stored or the mode forbids it.
     pub(super) fn has(&self, provider: &str, prompt: &Prompt) -> bool {
         match self.mode {
             Mode::Live | Mode::Record => false,
@@ -251,7 +250,7 @@ impl Responses {
             Mode::Cache => {
                 let request = self.completion(provider, prompt);
                 let found = |it: Request| recording::find::<Reply>(&self.folder, &it);
-                // A recording that cannot be read is an error, so nothing is sent for it either.
+                // An unreadable recording is an error, so the request is not sent.
                 request.is_ok_and(|it| !matches!(found(it), Ok(None)))
             }
         }
@@ -262,7 +261,7 @@ impl Responses {
         Request::embedding(provider, setup, model, text, &self.secrets)
     }
 
-    /// The recorded answer, if it is to be used; an error if nothing may be sent in its place.
+    /// Returns the stored answer if the mode allows it. Fails if there is none and nothing may be sent.
     pub(super) fn recall<A: Answer>(
         &self,
         provider: &str,
@@ -290,7 +289,7 @@ impl Responses {
         Ok(found)
     }
 
-    /// Stores an answer. It has been paid for, so it stays valid if it cannot be stored.
+    /// Stores an answer. An error is only noted, because the paid answer stays valid.
     pub(super) fn keep<A: Answer>(&self, request: &Request, answer: &A) {
         self.answered.fetch_add(1, Ordering::Relaxed);
         let time = self.recorded_at.as_deref();
@@ -300,14 +299,14 @@ impl Responses {
                 self.redacted.fetch_add(u64::from(redacted), Ordering::Relaxed);
             }
             Err(err) => {
-                // The first one is reported; those that follow are of the same kind.
+                // Report only the first error, as the next ones are similar.
                 let _ = self.failure.set(err.to_string());
             }
         }
     }
 }
 
-/// Nothing was sent.
+/// Creates the error of a request that was not sent.
 fn refused(provider: &str, message: String) -> ProviderError {
     let err = ProviderError::new(ProviderErrorKind::NotRecorded, provider, message);
     ProviderError { attempts: 0, ..err }

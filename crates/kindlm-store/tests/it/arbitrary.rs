@@ -1,4 +1,4 @@
-//! Executions of every shape, for property tests.
+//! Random executions for property tests.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use proptest::option::of;
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
-/// Texts with everything that could end a line or a JSON text too early.
+/// Returns texts with characters that could end a line or a JSON string too early.
 pub(crate) fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         ".{0,24}",
@@ -25,7 +25,7 @@ pub(crate) fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Finite numbers of any size.
+/// Returns finite numbers of any size.
 fn number() -> impl Strategy<Value = f64> {
     any::<f64>().prop_filter("JSON has finite numbers only", |it| it.is_finite())
 }
@@ -124,7 +124,7 @@ pub(crate) fn finish_reason() -> impl Strategy<Value = FinishReason> {
             FinishReason::ContentFilter,
             FinishReason::Refusal,
         ]),
-        // The known words are read as what they mean.
+        // Upper-case words do not collide with known reasons, which are parsed as such.
         "[A-Z]{0,8}".prop_map(FinishReason::Other),
     ]
 }
@@ -165,7 +165,7 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
         vec(tool_call(), 0..3),
         vec(turn(), 0..3),
     );
-    // What was not spent is not told.
+    // A cost of zero is not written.
     let spent = (of(number()), prop_oneof![Just(0.0), 0.001..9.0]);
     let numbers = (any::<u32>(), usage(), of(number()), of(number()), spent, of(finish_reason()));
     let gaps = vec(text(), 0..2);
@@ -223,11 +223,11 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
             provider_response,
             recorded_events,
             coverage,
-            // It is the suite's word; what is left of it in a report is tested with the report.
+            // The suite declares this; the tests of the report cover it.
             declared: BTreeSet::new(),
             trace: trace.map(Box::new),
             workspace: workspace.map(Box::new),
-            // Reports leave them out.
+            // Reports do not have these fields.
             tools: Vec::new(),
             written: None,
         }
@@ -348,7 +348,7 @@ fn simple_result() -> impl Strategy<Value = AssertionResult> {
 }
 
 fn error() -> impl Strategy<Value = ExecutionError> {
-    // Seconds as a double keep nanoseconds for 48 days.
+    // Seconds as a double have nanosecond precision up to 48 days.
     let wait = of((0..4_000_000_u64, 0..1_000_000_000_u32));
     prop_oneof![
         text().prop_map(|message| ExecutionError::Internal { message }),
@@ -369,7 +369,7 @@ fn error() -> impl Strategy<Value = ExecutionError> {
     ]
 }
 
-/// What a run may append to its journal: anything that was run.
+/// Returns results that a run may append to its journal.
 pub(crate) fn result() -> impl Strategy<Value = ExecutionResult> {
     let outcome = prop::sample::select(vec![
         Outcome::Passed,

@@ -1,4 +1,4 @@
-//! Baselines are kept by label, checked when they are read, and compared.
+//! Tests for storing, validating and comparing baselines.
 
 use std::time::Duration;
 
@@ -183,7 +183,7 @@ fn missing_or_unknown_entries_fail() {
             "1 same",
         ),
         (vec![checked("a", &["x", "x"])], vec![checked("a", &["x"])], false, "1 same, 1 taken out"),
-        // A file of the original lists no checks.
+        // A file of the original KindLM lists no checks.
         (vec![good()], vec![checked("a", &["x"])], true, "1 same"),
     ] {
         let comparison = baseline(before).compare(&baseline(after));
@@ -267,7 +267,7 @@ fn names_other_causes_of_changed_results() {
     );
 }
 
-/// Where we differ from the original on purpose: vector → why.
+/// The intended differences to the original KindLM, as pairs of a test vector and a reason.
 const DIFFERENCES: &[(&str, &str)] = &[(
     "de-entry-garbage",
     "an entry that cannot be read is reported when the file is loaded, not when the comparison trips over it",
@@ -295,7 +295,7 @@ fn agrees_with_the_original_on_every_vector() {
             op => panic!("unknown operation {op}"),
         };
         let mut theirs = vector["expect"].clone();
-        // The words are ours.
+        // The wording of messages may differ.
         theirs.as_object_mut().unwrap().shift_remove("message");
         if ours != theirs {
             differing.push(vector["id"].as_str().unwrap().to_owned());
@@ -357,7 +357,7 @@ fn compare(before: &Value, after: &Value) -> Value {
     })
 }
 
-/// Rates as the vectors write them: whole numbers without a fraction.
+/// Formats rates like the test vectors, with whole numbers without a fraction.
 fn number(rate: f64) -> Value {
     if rate.fract() == 0.0 { json!(u8::from(rate > 0.5)) } else { json!(rate) }
 }
@@ -392,7 +392,7 @@ fn build(input: &Value) -> Value {
     })
 }
 
-/// The part of aggregation that a baseline keeps.
+/// Aggregates runs, as far as a baseline needs it.
 fn aggregated(runs: &[Value]) -> CaseResult {
     let first = &runs[0];
     let mut result =

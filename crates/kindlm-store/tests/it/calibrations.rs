@@ -1,4 +1,4 @@
-//! What is known about judges is found again, and no file is taken for another.
+//! Calibrations are loaded for the right judge, and files of other judges are not mixed up.
 
 use kindlm_stats::{Confidence, Confusion};
 use kindlm_store::{Calibration, Calibrations, Judge, JudgeModel, StoreError};
@@ -45,7 +45,7 @@ fn each_kind_of_check_has_its_own_calibration() {
         let path = calibrations.set(&judge, calibration(check, both_pass)).unwrap();
         assert!(path.ends_with("calibrations/openai-gpt-4o.json"), "{}", path.display());
     }
-    // With other instructions it is another judge, and both are known.
+    // Other instructions make a different calibration, and both are stored.
     let other = Calibration { prompts: vec!["4567".to_owned()], ..calibration("judge", 4) };
     calibrations.set(&judge, other.clone()).unwrap();
     let known = calibrations.of(&judge).unwrap();

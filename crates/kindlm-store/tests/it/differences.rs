@@ -1,4 +1,4 @@
-//! What stands against going on with a run, and how it is said.
+//! Tests for the reasons against resuming a run, and for their wording.
 
 use kindlm_store::Digest;
 use kindlm_store::journal::{Header, PlannedCase};
@@ -17,7 +17,7 @@ fn header() -> Header<'static> {
     header
 }
 
-/// What a change of the header is called.
+/// Returns the text for a change of the header.
 fn said(change: impl Fn(&mut Header<'_>)) -> String {
     let mut now = header();
     change(&mut now);

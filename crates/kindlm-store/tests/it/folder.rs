@@ -1,4 +1,4 @@
-//! A folder gives what is below it, and nothing else.
+//! A folder gives access to its own files only.
 
 use std::fs;
 
@@ -80,7 +80,7 @@ fn follows_links_only_while_they_stay_inside() {
     assert!(matches!(files.glob("up/*.txt"), Err(FileError::Outside { .. })));
     assert!(matches!(files.read("loop"), Err(FileError::Other { .. })));
     assert_eq!(&*files.clone().allow_outside(true).read("out.txt").unwrap(), "secret");
-    // The folder itself may be reached through a link.
+    // The folder itself may be a symbolic link.
     symlink("suite", folder.path().join("alias")).unwrap();
     assert_eq!(&*Folder::open(folder.path().join("alias")).unwrap().read("a.json").unwrap(), "{}");
 }

@@ -1,4 +1,4 @@
-//! Journals: nothing that was appended is lost, and what is lost is said.
+//! A journal loses no appended execution, and reports damaged ones.
 
 use std::fs;
 use std::io::Write as _;
@@ -54,7 +54,7 @@ fn results(folder: &Path) -> Result<Vec<ExecutionResult>, JournalError> {
     Journal::open(folder)?.entries()?.map(|entry| entry.map(|it| it.result)).collect()
 }
 
-/// The executions of the sample report that were run.
+/// Returns the executed executions of the sample report.
 fn sample() -> Vec<ExecutionResult> {
     sample_report()
         .cases
@@ -132,7 +132,7 @@ fn the_last_entry_of_an_execution_counts() {
         ("a", 0, Outcome::Passed),
         ("b", 1, Outcome::Passed),
         ("b", 1, Outcome::Errored),
-        // No check of it applies: that would be no different the next time.
+        // No check applies to this execution, and running it again would not change that.
         ("c", 0, Outcome::Skipped),
     ] {
         writer.append(&result(case, repeat, outcome)).unwrap();
@@ -211,7 +211,7 @@ fn a_damaged_line_costs_its_execution_and_is_named() {
         (with("not JSON"), "does not end with a checksum", &["a", "c"]),
         (with(""), "does not end with a checksum", &["a", "c"]),
         (with("\0\0"), "does not end with a checksum", &["a", "c"]),
-        // One line break less: two executions in one line.
+        // Without a line break, two executions are on one line.
         (text.replacen(&format!("{}\n", lines[2]), lines[2], 1), "does not match", &["a"]),
     ] {
         fs::write(file(&folder), &spoiled).unwrap();
@@ -222,7 +222,7 @@ fn a_damaged_line_costs_its_execution_and_is_named() {
         assert!(damaged.contains("line 3 of `") && damaged.contains(says), "{damaged}");
         let done = ["a", "b", "c"].into_iter().filter(|it| index.is_done(it, "gpt", 0));
         assert_eq!(done.collect::<Vec<_>>(), left, "{spoiled}");
-        // Executions that are run again are appended; the rest stays.
+        // Executions that run again are appended; the others stay.
         let place = writer.append(&all[1]).unwrap().unwrap();
         assert_eq!(journal.read(place).unwrap(), all[1]);
         assert!(journal.index().unwrap().is_done("b", "gpt", 0));
@@ -318,7 +318,7 @@ fn one_process_appends_and_any_reads() {
     assert_eq!(journal.holder().unwrap(), Some(own), "and once more: {:?}", journal.holder());
     drop(writer);
     assert_eq!(journal.holder().unwrap(), None);
-    // Whoever was killed has left its number, and no lock.
+    // A killed process leaves its id, but not its lock.
     fs::write(folder.path().join("lock"), "1\n").unwrap();
     assert_eq!(journal.holder().unwrap(), None);
     let (writer, _) = JournalWriter::resume(&journal, Durability::Flush).unwrap();
@@ -441,11 +441,11 @@ proptest! {
         }
         writer.append_all(at_once).unwrap();
         let mut lines = v1::LineWriter::default();
-        // What a line is written from without a copy is what it would be written from with one.
+        // A line has the same text with or without copying the execution first.
         for it in &given {
             let copied = serde_json::to_string(&v1::Execution::from(it)).unwrap();
             prop_assert_eq!(serde_json::to_string(&v1::Line(it)).unwrap(), copied.as_str());
-            // Nor does it matter whether the one before was the same.
+            // The text does not depend on the previous line.
             for _ in 0..2 {
                 let mut line = Vec::new();
                 lines.write(it, &mut line).unwrap();

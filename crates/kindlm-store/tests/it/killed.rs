@@ -1,4 +1,4 @@
-//! Processes that are killed while they write: what they were told is kept is there.
+//! A process that is killed while it writes loses no execution that was reported as stored.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use kindlm_types::{Execution, ExecutionResult, Outcome, Usage};
 
 const FOLDER: &str = "KINDLM_TEST_FOLDER";
 
-/// Long enough that a line takes several pages, between which a kill may come.
+/// Returns a long result: its line takes several pages, so that a kill may come between them.
 fn result(repeat: u32) -> ExecutionResult {
     ExecutionResult {
         execution: Execution {
@@ -66,7 +66,7 @@ fn a_killed_process_loses_no_stored_answer() {
             .spawn()
             .unwrap();
         let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
-        // At another moment each time, the first before anything was kept.
+        // The kill comes at a different time each round; in the first, before anything was stored.
         let stop_after = (round * 7) % 23;
         let mut seen = 0;
         while seen < stop_after {
@@ -90,7 +90,7 @@ fn a_killed_process_loses_no_stored_answer() {
             (0..len).collect::<Vec<_>>(),
             "nothing is lost, nothing is there twice"
         );
-        // The last one may have been kept without a word.
+        // The last execution may be stored without a report.
         assert!(len == kept || len == kept + 1, "{kept} were kept, {len} are there");
         kept = len;
     }

@@ -1,4 +1,4 @@
-//! The store on a real disk, in folders that are made for it.
+//! Tests of the store on a real disk, in temporary folders.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod arbitrary;

@@ -1,4 +1,4 @@
-//! The response store: what is sent, what is kept, and what comes back.
+//! Tests of the response store: sent requests, stored answers and loaded answers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::arbitrary;
 
-/// Answers with what it is given, and counts how often it is asked.
+/// A backend with a fixed answer, which counts its requests.
 struct Fake {
     reply: Mutex<Result<Reply, ProviderError>>,
     vector: Vec<f64>,
@@ -95,7 +95,7 @@ fn prompt(user: &str) -> Prompt {
     }
 }
 
-/// Asks `openai`. Nothing here ever waits, so no runtime is needed.
+/// Asks `openai`. The fake backend never waits.
 fn ask(backend: &impl Backend, prompt: &Prompt) -> Result<Reply, ProviderError> {
     block_on(backend.complete("openai", prompt, Duration::from_mins(1)))
 }
@@ -115,13 +115,13 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The only file of a store.
+/// Returns the only file of a store.
 fn only(folder: &Path) -> PathBuf {
     let [file] = files(folder).try_into().unwrap();
     file
 }
 
-/// What differs from one prompt to another must have another name.
+/// Returns the file name for a changed prompt.
 fn digest_of(change: impl FnOnce(&mut Prompt)) -> String {
     let folder = tempfile::tempdir().unwrap();
     let mut prompt = prompt("Where is order 7?");
@@ -132,7 +132,7 @@ fn digest_of(change: impl FnOnce(&mut Prompt)) -> String {
 
 #[test]
 fn each_mode_sends_and_stores_as_documented() {
-    // Mode, whether the answer is there already → asked, says, file says.
+    // The mode and if an answer is stored; then the number of requests, the answer and the stored answer.
     for (mode, recorded, asked, says, file) in [
         (Mode::Live, false, 1, Some("new"), None),
         (Mode::Live, true, 1, Some("new"), Some("old")),
@@ -196,7 +196,7 @@ fn a_file_is_readable_and_always_the_same() {
     ask(&Fake::new(reply).store(folder.path(), Mode::Record), &asked).unwrap();
     let file = only(folder.path());
     assert_eq!(fs::read_to_string(&file).unwrap(), include_str!("recording.json"));
-    // The name is the promise that recordings of today are found tomorrow.
+    // The file name must stay the same in future versions, so that old recordings are found.
     let name = "9f6551631ef8f1cffbd6e48ad03ac10189583ad1f7899cafc655f14bcbd986f7";
     assert_eq!(
         file.strip_prefix(folder.path()).unwrap().to_str().unwrap(),
@@ -376,7 +376,7 @@ fn secrets_are_in_no_file_and_no_name() {
     let text = fs::read_to_string(only(folder.path())).unwrap();
     assert!(!text.contains("hunter2") && !text.contains("AbCdEf"), "{text}");
     assert!(text.contains("My key is [redacted], or sk-[redacted]"), "{text}");
-    // Another key on another machine finds the same recording.
+    // A different key on another machine finds the same recording.
     let other = ask(
         &store("other-s3cr3t", Mode::Replay),
         &prompt(&format!("My key is other-s3cr3t, or {KEY}")),
@@ -386,7 +386,7 @@ fn secrets_are_in_no_file_and_no_name() {
     assert!(!format!("{first:?}", first = first.responses()).contains("hunter2"));
 }
 
-/// Files of earlier versions have no `completeFor` for answers of these providers.
+/// Files of earlier versions have no `completeFor` for these providers.
 #[test]
 fn a_stored_answer_of_a_wrapped_agent_is_not_complete() {
     let folder = tempfile::tempdir().unwrap();
@@ -506,11 +506,11 @@ fn a_spoiled_recording_is_named_and_not_used() {
         }
     }
     assert_eq!(fake.asked(), 1);
-    // An answer may be edited by hand, and written however one likes.
+    // A user may edit an answer, and format the file freely.
     let edited: Value = serde_json::from_str(&good.replace("\"x\"", "\"edited\"")).unwrap();
     fs::write(&file, edited.to_string()).unwrap();
     assert_eq!(ask(&fake.store(folder.path(), Mode::Replay), &prompt("a")).unwrap().text, "edited");
-    // A machine that went down leaves an empty file of what it had just written.
+    // A machine crash leaves an empty file.
     fs::write(&file, "").unwrap();
     assert!(ask(&fake.store(folder.path(), Mode::Replay), &prompt("a")).is_err());
     assert_eq!(ask(&fake.store(folder.path(), Mode::Cache), &prompt("a")).unwrap().text, "x");
@@ -528,7 +528,7 @@ fn an_answer_that_cannot_be_stored_is_not_lost() {
         assert_eq!(ask(&store, &prompt("a")).unwrap().text, "paid for");
         let failure = store.responses().failure().unwrap().to_owned();
         assert!(failure.starts_with("cannot make the folder `"), "{failure}");
-        // Whoever records wants recordings, and does not want to pay for less.
+        // In the record mode, an answer that cannot be stored is not worth its price.
         let again = ask(&store, &prompt("b"));
         assert_eq!(again.is_ok(), second, "{mode}");
         if let Err(err) = again {
@@ -599,7 +599,7 @@ fn modes_are_words() {
     );
 }
 
-/// The same value with the keys of every object the other way round.
+/// Returns the same value with the keys of every object in reverse order.
 fn reversed(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(reversed).collect(),

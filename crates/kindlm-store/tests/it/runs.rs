@@ -1,4 +1,4 @@
-//! Runs are kept, found again, and never half there.
+//! Tests for storing and finding runs.
 
 use kindlm_store::{Runs, StoreError, write};
 
@@ -14,7 +14,7 @@ fn keeps_runs_in_the_order_in_which_they_are_saved() {
     assert_eq!(path, folder.path().join(".kindlm/runs/20261120-1/report.json"));
     assert_eq!(runs.list().unwrap(), ["20261120-2", "20261120-1"]);
     assert_eq!(runs.load("20261120-2").unwrap(), "two");
-    // Another report of the same run makes it no newer; going on with it does.
+    // A new report of a run does not make it newer, but resuming it does.
     runs.save("20261120-2", "three").unwrap();
     assert_eq!(runs.list().unwrap(), ["20261120-2", "20261120-1"]);
     runs.begin("20261120-2").unwrap();
@@ -25,7 +25,7 @@ fn keeps_runs_in_the_order_in_which_they_are_saved() {
 fn the_newest_run_is_the_one_begun_last_whatever_the_clock_says() {
     let folder = tempfile::tempdir().unwrap();
     let runs = Runs::new(folder.path());
-    // Begun by a KindLM that wrote no order, or copied here.
+    // These runs are not in the order file, for example because they were copied here.
     for id in ["20260101-b", "20260101-a"] {
         let path = runs.path(id).unwrap();
         write(&path, b"{}").unwrap();
@@ -38,7 +38,7 @@ fn the_newest_run_is_the_one_begun_last_whatever_the_clock_says() {
     let all = ["20260101-a", "20260101-b", "20311120-future", "19700101-past", "20261120-now"];
     assert_eq!(runs.list().unwrap(), all);
     assert_eq!(runs.all().unwrap(), all.map(|it| (it.to_owned(), true)));
-    // A line that was cut off spoils no other.
+    // An incomplete line does not damage other lines.
     let order = folder.path().join("runs/order");
     let text = std::fs::read_to_string(&order).unwrap() + "20311120-fut";
     std::fs::write(&order, text).unwrap();

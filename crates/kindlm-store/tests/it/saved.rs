@@ -1,4 +1,4 @@
-//! Reports in files are read case by case, and are what they are when they are read at once.
+//! Report files give the same cases when they are read one by one and at once.
 
 use std::io::Write as _;
 
@@ -20,7 +20,7 @@ fn a_report_read_case_by_case_is_the_same() {
     let compact = serde_json::to_string(&wire).unwrap();
     let pretty = serde_json::to_string_pretty(&wire).unwrap() + "\n";
     let spaced = pretty.replace(",\n", "\r\n \t,\n\n").replace("[\n", "[ \n\n");
-    // The cases may stand anywhere.
+    // The key `cases` may be at any position.
     let Value::Object(mut map) = serde_json::to_value(&wire).unwrap() else { unreachable!() };
     let cases = map.shift_remove("cases").unwrap();
     map.insert("cases".to_owned(), cases);
