@@ -1,4 +1,4 @@
-//! Filters of the engine that write as much as they are told to: here they refuse what no memory holds.
+//! Built-in filters whose output size depends on their arguments. They fail instead of using too much memory.
 
 use std::sync::LazyLock;
 
@@ -7,20 +7,20 @@ use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value as Jinja
 
 use crate::text::{LONGEST, replaced, text};
 
-/// The widest indent of JSON.
+/// The widest indentation of JSON, in characters.
 const WIDEST: usize = 100;
 
-/// The engine as it comes.
+/// The engine with its built-in filters, before ours replace them.
 pub(crate) static BUILT_IN: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut engine = Environment::new();
     engine.set_undefined_behavior(UndefinedBehavior::Chainable);
     engine
 });
 
-/// How much a filter would write, as far as its arguments say.
+/// Returns a lower bound of a filter's output size, from its arguments.
 type Length = fn(&[Jinja]) -> usize;
 
-/// The filters, with what each would write.
+/// The limited filters, with the size of their output.
 const FILTERS: [(&str, Length); 7] = [
     ("batch", |args| number(args.get(1))),
     ("format", |args| args.first().and_then(Jinja::as_str).map_or(0, |it| widest(it, args))),
@@ -53,24 +53,24 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
     }
 }
 
-/// A number that says how much; what is none is for the filter to refuse.
+/// Converts an argument to a size. Other values are 0, because the filter itself refuses them.
 fn number(value: Option<&Jinja>) -> usize {
     let Some(value) = value.filter(|it| it.kind() == ValueKind::Number) else { return 0 };
     match usize::try_from(value.clone()) {
         Ok(number) => number,
-        // One that does not fit is more than any that does.
+        // An integer that does not fit is larger than every limit.
         Err(_) if value.is_integer() && *value > Jinja::from(0) => usize::MAX,
         Err(_) => 0,
     }
 }
 
-/// The second argument, which may be written with its name.
+/// Returns the second argument, or the named argument if it is larger.
 fn width(args: &[Jinja], name: &str) -> usize {
     let named = args.iter().filter(|it| it.is_kwargs()).find_map(|it| it.get_attr(name).ok());
     number(args.get(1)).max(number(named.as_ref()))
 }
 
-/// The greatest width, or number of digits, in a text such as `%5.2f`. Where it says `*`, an argument has it.
+/// Returns the largest width or precision in a format such as `%5.2f`. For `*`, the arguments contain it.
 fn widest(format: &str, args: &[Jinja]) -> usize {
     let mut most = 0;
     for spec in format.split('%').skip(1) {

@@ -1,6 +1,6 @@
-//! The names that the engine brings, for those who look one up or want one that is near.
+//! The names that the engine provides, for errors about unknown names.
 
-/// The filters that the engine brings. It does not list them; a test asks for each.
+/// The engine's filters. The engine cannot list them, so a test checks each name.
 pub(crate) const FILTERS: [&str; 45] = [
     "abs",
     "attr",
@@ -49,10 +49,10 @@ pub(crate) const FILTERS: [&str; 45] = [
     "trim",
 ];
 
-/// More of them.
+/// Further filters of the engine.
 pub(crate) const MORE_FILTERS: [&str; 3] = ["unique", "upper", "zip"];
 
-/// The tests that the engine brings.
+/// The engine's tests.
 pub(crate) const TESTS: [&str; 33] = [
     "boolean",
     "defined",
@@ -89,5 +89,5 @@ pub(crate) const TESTS: [&str; 33] = [
     "test",
 ];
 
-/// More of them.
+/// Further tests of the engine.
 pub(crate) const MORE_TESTS: [&str; 3] = ["true", "undefined", "upper"];

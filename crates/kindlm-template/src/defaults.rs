@@ -1,4 +1,4 @@
-//! Writes into a template what stands for a variable that is not there.
+//! Adds defaults for missing variables to a template.
 
 use std::ops::Range;
 
@@ -6,26 +6,27 @@ use crate::read::parsed;
 use crate::syntax::as_jinja;
 use crate::walk::{Lookup, Walk};
 
-/// The template with a `default` wherever it looks up a variable, or a part of one, and does not ask whether it is there;
-/// unchanged where it does not.
+/// Adds a `default` filter to each use of a variable or key.
+///
+/// Uses that the template checks for existence stay unchanged.
 pub fn with_default(template: &str, name: &str, default: &str) -> String {
     let read = as_jinja(template);
     let Ok(tree) = parsed(&read) else { return template.to_owned() };
     let lookups = Walk::lookups(&read, &tree);
     let is_meant = |it: &&Lookup| it.name == name;
-    // Where something else has the same name, that is there.
+    // If some uses of the name are not set by the template itself, only those are missing.
     let has_own = !lookups.iter().filter(is_meant).any(|it| !it.is_own);
     let meant = lookups.iter().filter(is_meant).filter(|it| it.is_own == has_own);
     let mut places: Vec<Range<usize>> = meant.map(|it| whole(template, &lookups, it)).collect();
     places.sort_by_key(|it| it.start);
     places.dedup();
     let mut written = template.to_owned();
-    // From behind, so that what is in front stays where it is.
+    // Replace from the end, so that the earlier ranges stay valid.
     for place in places.into_iter().rev() {
         let Some(looked_up) = template.get(place.clone()) else { continue };
         let before = template.get(..place.start).unwrap_or_default();
         let behind = template.get(place.end..).unwrap_or_default().trim_start();
-        // Nothing binds more where it is printed, or given to a filter.
+        // A default needs no brackets if it is printed or passed to a filter.
         let is_alone = before.trim_end().trim_end_matches('-').ends_with("{{")
             && ["}}", "-}}", "|"].iter().any(|it| behind.starts_with(it));
         let [open, close] = if is_alone { ["", ""] } else { ["(", ")"] };
@@ -35,7 +36,7 @@ pub fn with_default(template: &str, name: &str, default: &str) -> String {
     written
 }
 
-/// All that is looked up at a place: what is looked up in what is missing is missing, too.
+/// Returns the range of the whole chain of a lookup. All parts after a missing part are missing too.
 fn whole(template: &str, lookups: &[Lookup], of: &Lookup) -> Range<usize> {
     let is_part = |it: &&Lookup| {
         let rest = it.name.strip_prefix(&of.name).unwrap_or_default();
@@ -45,7 +46,7 @@ fn whole(template: &str, lookups: &[Lookup], of: &Lookup) -> Range<usize> {
     let largest = lookups.iter().filter(is_part).max_by_key(|it| it.range.len());
     let Range { mut start, end } = largest.unwrap_or(of).range.clone();
     let looked_up = template.get(start..end).unwrap_or_default();
-    // What a bracket is around begins behind it.
+    // The engine's range may start behind opening brackets, so add these.
     let open = looked_up.matches(')').count().saturating_sub(looked_up.matches('(').count());
     for _ in 0..open {
         let before = template.get(..start).unwrap_or_default().trim_end();
@@ -86,7 +87,7 @@ mod tests {
                 "{% for x in l %}{{ x }}{% endfor %}{{ x | default('') }}{% set x = 1 %}{{ x }}",
             ),
             ("{% set u = o %}{{ u.x }}", "u.x", "{% set u = o %}{{ u.x | default('') }}"),
-            // It asks for it itself.
+            // The template checks for the existence itself.
             (
                 "{{ x is defined }}{% if x %}{% elseif y %}{% endif %}{{ x or 1 }} {{ x | d(1) }}{{ x }}",
                 "x",

@@ -1,4 +1,4 @@
-//! The engine: its settings, and what is added to what it brings.
+//! The template engine with its settings and additions.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::text::text;
 use crate::{bounded, filters, methods, steps};
 
-/// The steps that one template may take; a bound for loops in loops.
+/// The most engine steps of one template. It limits nested loops.
 pub(crate) const FUEL: u64 = 3_000_000;
 
 pub(crate) static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
@@ -22,14 +22,14 @@ pub(crate) static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     engine.set_fuel(Some(FUEL));
     engine.set_unknown_method_callback(|_, value, name, args| methods::call(value, name, args));
     bounded::add_to(&mut engine);
-    // A value that can be changed can contain itself, and then printing, comparing or dropping it never ends.
+    // A mutable object could contain itself. Printing, comparing or dropping it would never end.
     engine.remove_global("namespace");
     filters::add_to(&mut engine);
     steps::add_to(&mut engine);
     engine
 });
 
-/// Prints a value as `String(value)` of JavaScript does; an object as JSON, because `[object Object]` says nothing.
+/// Prints a value in the same way as JavaScript's `String(value)`. Objects are printed as JSON, which is more useful.
 fn print(
     out: &mut Output<'_>,
     state: &mut State<'_, '_>,
@@ -40,15 +40,15 @@ fn print(
     out.write_str(&text).map_err(minijinja::Error::from)
 }
 
-/// What a filter does: the value in front of it and its arguments, and what comes of them.
+/// A filter function. Its first argument is the filtered value; the others are the filter's arguments.
 pub type Filter = dyn Fn(&[Value]) -> Result<Value, String> + Send + Sync;
 
-/// Filters beside those that are built in.
+/// The built-in filters together with custom filters.
 #[derive(Clone, Debug)]
 pub struct Filters(pub(crate) Environment<'static>);
 
 impl Filters {
-    /// Filters by name. One with the name of a built-in filter takes its place.
+    /// Adds filters by name. A filter with a built-in name replaces the built-in one.
     pub fn new(filters: impl IntoIterator<Item = (String, Arc<Filter>)>) -> Self {
         let mut engine = ENGINE.clone();
         for (name, filter) in filters {

@@ -1,4 +1,4 @@
-//! What is wrong with a template.
+//! Errors in templates.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,16 +7,16 @@ use minijinja::{Error, ErrorKind};
 
 use crate::engine::FUEL;
 
-/// What is wrong with a template.
+/// An error in a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What is wrong.
+    /// The description of the error.
     pub message: String,
-    /// What to do about it.
+    /// The advice for solving it.
     pub help: Option<String>,
-    /// The part that is wrong, in bytes of the template.
+    /// The range of the error in the template, in bytes.
     pub range: Option<Range<usize>>,
-    /// Its line, from 1, where the template has several.
+    /// The line of the error, from 1, if the template has several lines.
     pub line: Option<usize>,
 }
 
@@ -35,11 +35,11 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// What the engine says of a statement that it does not know.
+/// The start of the engine's message for an unknown statement.
 const UNKNOWN_STATEMENT: &str = "unknown statement ";
 
 impl Fault {
-    /// An error of the engine.
+    /// Converts an error of the engine.
     pub(crate) fn of_error(template: &str, err: &Error) -> Self {
         let words = err.detail().map_or_else(|| err.kind().to_string(), str::to_owned);
         let line = err.line().filter(|_| template.contains('\n'));
@@ -54,7 +54,7 @@ impl Fault {
         Self { message, help, range: None, line }
     }
 
-    /// An error of the engine; names that it does not know are told with those that are near, as the walk found them.
+    /// Converts an error of the engine. For unknown names, it uses the suggestions that the walk has found.
     pub(crate) fn of_evaluation(template: &str, err: &Error, found: Option<Self>) -> Self {
         let unknown = [
             ErrorKind::UnknownFilter,
@@ -64,7 +64,7 @@ impl Fault {
         ];
         let told = Self::of_error(template, err);
         match found.filter(|_| unknown.contains(&err.kind())) {
-            // The caller may have added filters.
+            // Custom filters are unknown to the walk, so its error may concern another name.
             Some(fault) => {
                 let name = fault.range.clone().and_then(|it| template.get(it)).unwrap_or_default();
                 if told.message.contains(name) { fault } else { told }
@@ -74,7 +74,7 @@ impl Fault {
     }
 }
 
-/// What is said of a statement that is not there.
+/// Returns the message and help for an unknown statement.
 fn of_statement(name: &str) -> (String, Option<String>) {
     if name == "raw" {
         let help = "write `{% raw %}` before the literal text and `{% endraw %}` after it";

@@ -1,4 +1,4 @@
-//! Filters and tests of nunjucks that Jinja's engine does not bring.
+//! Filters and tests of nunjucks that the engine does not have.
 
 use kindlm_types::ecma;
 use minijinja::value::ValueKind;
@@ -6,11 +6,11 @@ use minijinja::{Environment, Error, Value as Jinja};
 
 use crate::text::{not_too_long, text};
 
-/// The filters that are added.
+/// The names of the added filters.
 pub(crate) const ADDED: [&str; 8] =
     ["center", "dump", "forceescape", "nl2br", "striptags", "truncate", "urlencode", "wordcount"];
 
-/// The tests that are added.
+/// The names of the added tests.
 pub(crate) const ADDED_TESTS: [&str; 3] = ["falsy", "null", "truthy"];
 
 pub(crate) fn add_to(engine: &mut Environment<'static>) {
@@ -51,17 +51,17 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
     engine.add_test("null", |value: Jinja| value.is_none());
 }
 
-/// Nothing can be divided by zero. The engine's own test panics there.
+/// True if a number is divisible by another one, and false for zero. The engine's own test panics for zero.
 fn divisible_by(value: Jinja, by: Jinja) -> bool {
     if let (Ok(value), Ok(by)) = (i128::try_from(value.clone()), i128::try_from(by.clone())) {
-        // The one that overflows leaves no rest.
+        // `checked_rem` only overflows for a divisor of -1, which divides every number.
         return by != 0 && value.checked_rem(by).unwrap_or(0) == 0;
     }
     let number = |it| f64::try_from(it).ok();
     number(value).zip(number(by)).is_some_and(|(value, by)| value % by == 0.0)
 }
 
-/// The length of what has one in JavaScript; else nothing.
+/// Returns the length of a text or list as in JavaScript. Other values have none.
 pub(crate) fn length(value: &Jinja) -> Jinja {
     match value.kind() {
         ValueKind::String => Jinja::from(value.as_str().unwrap_or_default().encode_utf16().count()),
@@ -70,19 +70,19 @@ pub(crate) fn length(value: &Jinja) -> Jinja {
     }
 }
 
-/// The beginning of a text, up to a whole word unless words may be cut.
+/// Returns the start of a text. It ends at a whole word, unless `cuts` is true.
 fn truncate(value: &str, length: usize, cuts: bool, end: Option<&str>) -> String {
     let Some((at, _)) = value.char_indices().nth(length) else { return value.to_owned() };
     let kept = &value[..at];
     let kept = match kept.rfind(' ') {
-        // A word that ends here is whole.
+        // A space follows, so the last word is complete.
         Some(space) if !cuts && !value[at..].starts_with(' ') => &kept[..space],
         _ => kept,
     };
     format!("{kept}{}", end.unwrap_or("..."))
 }
 
-/// A text without the tags of HTML in it, its white space made into single spaces.
+/// Removes HTML tags from a text, and reduces white space to single spaces.
 fn striptags(html: &str) -> String {
     let mut plain = String::with_capacity(html.len());
     let mut rest = html;

@@ -1,8 +1,12 @@
-//! Templates over the variables of a test: Jinja, in prompts, in values of checks, in requests.
+//! Jinja templates over the variables of a test, in prompts, checks and requests.
 //!
-//! promptfoo renders them with nunjucks, a Jinja for JavaScript. Settings are those under which the two agree: what
-//! is not defined is an empty text, nothing is escaped, values are printed as JavaScript prints them, texts and lists
-//! have a `.length` and the common methods. A text without `{{`, `{%` or `{#` is never touched.
+//! promptfoo renders such templates with nunjucks, a Jinja for JavaScript. The settings here make both agree:
+//!
+//! - Undefined variables are empty texts.
+//! - Values are not escaped, and are printed as in JavaScript.
+//! - Texts and lists have `.length` and the common methods of JavaScript.
+//!
+//! A text without `{{`, `{%` or `{#` stays unchanged.
 //!
 //! ```
 //! use kindlm_template::{Variables, read};
@@ -44,12 +48,12 @@ pub use variables::Variables;
 use kindlm_types::pointer;
 use serde_json::Value;
 
-/// True if a text is a template.
+/// True if a text contains template syntax.
 pub fn is_template(text: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
 }
 
-/// Looks at each template in a value, with its pointer.
+/// Calls `look` with the pointer and text of each template in a value.
 pub fn each_template(value: &Value, at: &str, look: &mut impl FnMut(&str, &str)) {
     match value {
         Value::String(text) if is_template(text) => look(at, text),
@@ -68,7 +72,7 @@ pub fn each_template(value: &Value, at: &str, look: &mut impl FnMut(&str, &str))
     }
 }
 
-/// A text as a template that renders to it, whatever marks of templates are in it.
+/// Makes a template that renders to exactly this text. The text may contain template syntax.
 pub fn literal(text: &str) -> String {
     if !is_template(text) {
         return text.to_owned();
@@ -77,7 +81,7 @@ pub fn literal(text: &str) -> String {
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
         template.push(c);
-        // An empty expression between the two keeps them from being a mark.
+        // Replace the brace by an expression, so that it does not start a delimiter.
         if c == '{' && matches!(rest.peek(), Some('{' | '%' | '#')) {
             template.pop();
             template.push_str("{{ '{' }}");
@@ -86,7 +90,7 @@ pub fn literal(text: &str) -> String {
     template
 }
 
-/// The environment variables that a template names, as `env.NAME`, in its order; one may be named several times.
+/// Returns the names after `env.` in a template, in order. Duplicates are possible.
 pub fn environment(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("env.").map(|(at, mark)| {
         let rest = &text[at + mark.len()..];

@@ -1,4 +1,4 @@
-//! The methods of JavaScript's texts, lists and numbers that templates use.
+//! JavaScript methods of texts, lists and numbers for templates.
 
 use kindlm_types::ecma;
 use minijinja::value::ValueKind;
@@ -6,7 +6,7 @@ use minijinja::{Error, ErrorKind, Value as Jinja};
 
 use crate::text::{not_too_long, refused, replaced, text};
 
-/// The methods that there are.
+/// The names of all methods.
 pub(crate) const METHODS: [&str; 22] = [
     "at",
     "charAt",
@@ -39,7 +39,7 @@ pub(crate) fn call(value: &Jinja, name: &str, args: &[Jinja]) -> Result<Jinja, E
         ValueKind::Seq | ValueKind::Iterable => of_list(value, name, args)?,
         ValueKind::Number => of_number(value, name, args)?,
         ValueKind::Bool if name == "toString" => Some(text(value).into()),
-        // What is not there is empty, also where a method of it is called.
+        // A method of a missing value returns a missing value, which renders as an empty text.
         ValueKind::Undefined | ValueKind::None => Some(Jinja::UNDEFINED),
         _ => None,
     };
@@ -86,7 +86,7 @@ fn of_text(own: &str, name: &str, args: &[Jinja]) -> Result<Option<Jinja>, Error
             let (from, to) = (bound(0, 0), bound(1, length));
             part(from.min(to), from.max(to))
         }
-        // Where there is none, `at` gives nothing and `charAt` an empty text; both are printed alike.
+        // Outside of the text, JavaScript's `at` returns undefined and `charAt` an empty text. Both render alike.
         "at" | "charAt" => {
             let at = args.first().and_then(number).unwrap_or(0);
             let at = if name == "at" { place(at, chars().len()) } else { usize::try_from(at).ok() };
@@ -118,7 +118,7 @@ fn of_text(own: &str, name: &str, args: &[Jinja]) -> Result<Option<Jinja>, Error
     }))
 }
 
-/// How often `repeat` writes a text.
+/// Returns the number of repetitions for `repeat`.
 fn times(own: &str, args: &[Jinja]) -> Result<usize, Error> {
     let times = args.first().and_then(number).unwrap_or(0);
     let times = usize::try_from(times)
@@ -127,7 +127,7 @@ fn times(own: &str, args: &[Jinja]) -> Result<usize, Error> {
     Ok(times)
 }
 
-/// What `padStart` and `padEnd` put beside a text.
+/// Returns the characters that `padStart` and `padEnd` add to a text.
 fn padding(own: &str, args: &[Jinja]) -> Result<String, Error> {
     let width = args.first().and_then(number).unwrap_or(0);
     let missing = usize::try_from(width).unwrap_or(0).saturating_sub(own.chars().count());
@@ -141,7 +141,7 @@ fn of_list(own: &Jinja, name: &str, args: &[Jinja]) -> Result<Option<Jinja>, Err
     let place_of = || {
         let first = args.first()?;
         let from = args.get(1).and_then(number).map_or(0, |it| bound(it, items.len()));
-        // `1` is `true` to the engine, and not to JavaScript.
+        // The engine treats `1` and `true` as equal, but JavaScript does not.
         let is_same = |item: &Jinja| item.kind() == first.kind() && item == first;
         Some(from + items.get(from..)?.iter().position(is_same)?)
     };
@@ -190,7 +190,7 @@ fn of_number(own: &Jinja, name: &str, args: &[Jinja]) -> Result<Option<Jinja>, E
     })
 }
 
-/// A place, or `-1`.
+/// Returns an index, or `-1` if there is none.
 fn position(at: Option<usize>) -> Jinja {
     at.map_or_else(|| Jinja::from(-1), Jinja::from)
 }
@@ -199,7 +199,7 @@ fn number(value: &Jinja) -> Option<i64> {
     i64::try_from(value.clone()).ok()
 }
 
-/// The bounds of `slice`.
+/// Returns the start and end for `slice`.
 fn bounds(args: &[Jinja], length: usize) -> (usize, usize) {
     let bound = |index: usize, or: usize| {
         args.get(index).and_then(number).map_or(or, |it| bound(it, length))
@@ -207,12 +207,12 @@ fn bounds(args: &[Jinja], length: usize) -> (usize, usize) {
     (bound(0, 0), bound(1, length))
 }
 
-/// A bound: counted from the end where it is negative.
+/// Converts a bound to an index. A negative bound counts from the end.
 fn bound(at: i64, length: usize) -> usize {
     if at < 0 { relative(at, length) } else { clamp(at, length) }
 }
 
-/// The place of one item, which may be counted from the end; nothing before the first.
+/// Returns the index of an item. A negative index counts from the end; `None` if it is before the first item.
 fn place(at: i64, length: usize) -> Option<usize> {
     if at < 0 {
         length.checked_sub(usize::try_from(at.unsigned_abs()).ok()?)
@@ -221,7 +221,8 @@ fn place(at: i64, length: usize) -> Option<usize> {
     }
 }
 
-/// The text from where the second argument says, with how many characters are in front of that.
+/// Returns the text from a start position, and the number of characters before it. The second argument is the start
+/// position.
 fn behind<'t>(own: &'t str, args: &[Jinja]) -> (usize, &'t str) {
     let from = args.get(1).and_then(number).map_or(0, |it| clamp(it, usize::MAX));
     match own.char_indices().nth(from) {
@@ -234,7 +235,7 @@ fn clamp(at: i64, most: usize) -> usize {
     usize::try_from(at).unwrap_or(0).min(most)
 }
 
-/// A place that is counted from the end.
+/// Returns the index of a position that counts from the end.
 fn relative(at: i64, length: usize) -> usize {
     length.saturating_sub(usize::try_from(at.unsigned_abs()).unwrap_or(usize::MAX))
 }

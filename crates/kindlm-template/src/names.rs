@@ -1,4 +1,4 @@
-//! Names of filters, tests, functions and methods that mean nothing, and what is probably meant.
+//! Errors for unknown filters, tests, functions and methods, with suggestions.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use minijinja::machinery::Span;
 use crate::fault::Fault;
 use crate::syntax::range;
 
-/// What is said of a name that is none of those that are known.
+/// Makes the error for an unknown name.
 pub(crate) fn unknown<'n>(
     template: &str,
     kind: &str,
@@ -36,7 +36,7 @@ pub(crate) fn unknown<'n>(
     Fault { message, help: Some(help), range, line }
 }
 
-/// Where a name is within the expression that it is a part of.
+/// Returns the range of a name within its expression.
 fn place(template: &str, name: &str, within: Range<usize>) -> Option<Range<usize>> {
     let text = template.get(within.clone())?;
     let is_word = |it: char| it.is_alphanumeric() || it == '_';

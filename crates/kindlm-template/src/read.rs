@@ -1,4 +1,4 @@
-//! What is known of a template before it is rendered, and what is wrong with it.
+//! Analysis of a template before it is rendered.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -10,27 +10,29 @@ use crate::fault::Fault;
 use crate::syntax::{as_jinja, check_depth, settings};
 use crate::walk::Walk;
 
-/// What was read of a template.
+/// The names that a template uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Read {
-    /// What it refers to and does not set itself; `env` is among it.
+    /// The names that the template uses and does not set itself, including `env`.
     pub undeclared: BTreeSet<String>,
-    /// The same without `env`, and without what it asks for before it uses it, as in `{% if x %}`, or has a `default` for.
+    /// The names that must have a value, without `env`.
+    ///
+    /// A name is not needed if the template checks it first, as in `{% if x %}`, or has a `default` for it.
     pub needed: BTreeSet<String>,
-    /// Environment variables that are a part of something bigger than an expression of their own (`{{ env.NAME }}`), by
-    /// where that is, in bytes.
+    /// Environment variables inside of larger expressions, with their ranges in bytes. An example is `{{ env.NAME |
+    /// upper }}`.
     pub entangled: Vec<(String, Range<usize>)>,
-    /// Those that are an expression of their own.
+    /// Environment variables that are a whole expression, such as `{{ env.NAME }}`. Ranges are in bytes.
     pub alone: Vec<(String, Range<usize>)>,
 }
 
-/// The template as the engine reads it.
+/// Parses a template with the settings of the engine.
 pub(crate) fn parsed(template: &str) -> Result<Stmt<'_>, Fault> {
     check_depth(template)?;
     parse(template, "", settings()).map_err(|err| Fault::of_error(template, &err))
 }
 
-/// Reads a template, or says what is wrong with it: what cannot be read, and the first name that means nothing.
+/// Analyses a template. The error describes invalid syntax, or the first unknown filter, test, function or method.
 pub fn read(template: &str) -> Result<Read, Fault> {
     let template = &*as_jinja(template);
     let tree = parsed(template)?;
@@ -185,11 +187,11 @@ mod tests {
             assert!(fault.message.contains("levels deep"), "{behind}: {} {at:?}", fault.message);
             let words = variables.render(&deep).unwrap_err();
             assert!(words.contains("levels deep"), "{behind}: {words}");
-            // What is allowed does not overflow the stack either.
+            // Templates up to the limit do not overflow the stack either.
             let _ = (read(&make(100)), variables.render(&make(100)));
             let _ = (read(&make(240)), variables.render(&make(240)));
         }
-        // Side by side is not deep.
+        // Many expressions in sequence are not deeply nested.
         for wide in [
             format!("{{{{ [{}1] | length }}}}", "1 + 1, ".repeat(5_000)),
             format!("{{% set x = {{{}}} %}}", "'a': b.c, ".repeat(5_000)),

@@ -1,4 +1,4 @@
-//! Which names a template gives a value itself, and where that holds.
+//! The names that a template defines itself, and their scopes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,37 +6,38 @@ use minijinja::machinery::ast::Expr;
 
 use crate::tree::targets;
 
-/// The variable that loops have.
+/// The variable that the engine defines in loops.
 pub(crate) const LOOP: &str = "loop";
 
-/// What a name is that the template gives a value itself.
+/// The kind of definition of a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Own {
-    /// What a loop gives to it, or a `with`.
+    /// A loop or `with` block defines the name.
     Given,
-    /// What it is set to.
+    /// `set` defines the name.
     Set,
 }
 
-/// What the template gives a value itself, where a walk is.
+/// The names that are defined at the current position of a walk.
 #[derive(Default)]
 pub(crate) struct Scope<'t> {
-    /// By the blocks that are open; what is outside of all of them is not among these.
+    /// The names of each open block. `outside` has the names outside of all blocks.
     blocks: Vec<BTreeMap<&'t str, Own>>,
     outside: BTreeMap<&'t str, Own>,
-    /// The loops that are open, by how many blocks were open before.
+    /// For each open loop, the number of blocks around it.
     loops: Vec<usize>,
-    /// What is set in a loop and was set outside of it: that is one variable, which the engine would take for several.
+    /// Names that are set before a loop and changed in it. nunjucks has one variable for them, but the engine would
+    /// have two.
     shared: BTreeSet<&'t str>,
 }
 
 impl<'t> Scope<'t> {
-    /// Outside of everything. These names are one variable, wherever they are set.
+    /// Creates the outermost scope. The `shared` names have one variable in all blocks.
     pub(crate) fn sharing(shared: BTreeSet<&'t str>) -> Self {
         Self { shared, ..Self::default() }
     }
 
-    /// What was found to be one variable.
+    /// Returns the names that have one variable in all blocks.
     pub(crate) fn shared(self) -> BTreeSet<&'t str> {
         self.shared
     }
@@ -68,12 +69,12 @@ impl<'t> Scope<'t> {
         self.own(name).is_some()
     }
 
-    /// True if a name is a variable that is set in a loop and outside of it.
+    /// True if a name is set both in a loop and outside of it.
     pub(crate) fn is_shared(&self, name: &str) -> bool {
         self.shared.contains(name) && self.own(name).is_some_and(|(_, own)| own == Own::Set)
     }
 
-    /// Notes what has a value from here on.
+    /// Defines the names of an assignment target in the current block.
     pub(crate) fn declare(&mut self, target: &Expr<'t>, own: Own) {
         let mut names = BTreeSet::new();
         targets(target, &mut names);
@@ -81,11 +82,11 @@ impl<'t> Scope<'t> {
         known.extend(names.into_iter().map(|it| (it, own)));
     }
 
-    /// Notes what is set. One variable that is set before a loop and in it is the same one there, as in nunjucks.
+    /// Records a `set`. As in nunjucks, it changes the variable that was set before the loop.
     pub(crate) fn set(&mut self, target: &Expr<'t>) {
         let Expr::Var(it) = target else { return self.declare(target, Own::Set) };
         match self.own(it.id) {
-            // It is that one which is set.
+            // The `set` changes the variable of the loop or `with` block.
             Some((_, Own::Given)) => {}
             Some((depth, Own::Set)) => {
                 if self.loops.last().is_some_and(|before| depth <= *before) {
@@ -97,7 +98,7 @@ impl<'t> Scope<'t> {
         }
     }
 
-    /// What a name is here, and in how many blocks that is.
+    /// Returns the kind of a name, and the number of open blocks at its definition.
     fn own(&self, name: &str) -> Option<(usize, Own)> {
         let blocks = self.blocks.iter().enumerate().rev().map(|(at, names)| (at + 1, names));
         let mut all = blocks.chain([(0, &self.outside)]);

@@ -1,6 +1,6 @@
-//! The steps of an evaluation that look at what goes through them: what of it is missing, and how much there is of it.
+//! Filters that observe the values during rendering. They find missing values and limit the size of results.
 //!
-//! They are filters that no template can name; a walk puts them in.
+//! Templates cannot use them, because their names are invalid. [`crate::walk`] inserts them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -13,59 +13,59 @@ use crate::bounded::BUILT_IN;
 use crate::filters::length;
 use crate::text::{not_too_long, text};
 
-/// A variable.
+/// The value of a variable.
 pub(crate) const VARIABLE: &str = "=variable";
-/// A part of a value: its key, and how the part and the value are written.
+/// The value of a key. Its arguments are the key, and the source text of the part and of the whole.
 pub(crate) const PART: &str = "=part";
-/// What something is done with.
+/// A value that is used in an operation.
 pub(crate) const USED: &str = "=used";
-/// What is gone through item by item.
+/// A value that a loop iterates over.
 pub(crate) const GONE_THROUGH: &str = "=gone_through";
-/// The same where each item has two parts: of an object, its keys and values.
+/// A value that a loop iterates over with two variables. An object yields its keys and values.
 pub(crate) const GONE_THROUGH_IN_PAIRS: &str = "=gone_through_in_pairs";
-/// What a variable is set to that is set in a loop and outside of it.
+/// The value that `set` gives to a shared variable: one that is set in a loop and outside of it.
 pub(crate) const SET: &str = "=set";
-/// What such a variable was set to.
+/// The value of a shared variable.
 pub(crate) const WAS_SET: &str = "=was_set";
-/// What is taken for a text.
+/// A value that a filter reads as text.
 pub(crate) const READ: &str = "=read";
-/// What becomes one text, item by item.
+/// A list that is joined to one text.
 pub(crate) const PUT_TOGETHER: &str = "=put_together";
-/// What is printed.
+/// A value that is printed.
 pub(crate) const PRINTED: &str = "=printed";
-/// What may be missing.
+/// A value that may be missing.
 pub(crate) const ASKED: &str = "=asked";
-/// What a filter or the template has made.
+/// The result of a filter, or a list or object in the template.
 pub(crate) const MADE: &str = "=made";
-/// What a function or a method has made.
+/// The result of a function or method.
 pub(crate) const CALLED: &str = "=called";
-/// `+`, `*` and `~`.
+/// The results of `+`, `*` and `~`.
 pub(crate) const ADDED: &str = "=added";
 pub(crate) const REPEATED: &str = "=repeated";
 pub(crate) const JOINED: &str = "=joined";
 
-/// The most that a template may make in all, and that one value may be; a character is 1.
+/// The largest total size of all results, and of one value, in bytes of text.
 const MOST: u64 = 50_000_000;
 const LARGEST: u64 = 10_000_000;
 
-/// What a value in a list or an object counts beside the texts in it.
+/// The size of a value in addition to its text, in bytes.
 const ITEM: u64 = 16;
 
-/// How deep lists and objects may be.
+/// The deepest nesting of lists and objects.
 const DEEPEST: usize = 200;
 
-/// Something that a template uses and that has no value.
+/// A variable or key without a value that a template uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// As the template has it: `user.nmae`.
+    /// The name as in the template, such as `user.nmae`.
     pub name: String,
-    /// What is there and is probably meant, written in the same way.
+    /// The existing name that is probably meant, in the same notation.
     pub near: Option<String>,
-    /// True if it is there, and `null`.
+    /// True if the value exists and is `null`.
     pub is_null: bool,
 }
 
-/// What is missing, on its way to where it is used.
+/// A missing value, until a template uses it.
 #[derive(Debug)]
 struct Gap(Missing);
 
@@ -87,23 +87,23 @@ fn gap(name: &str, near: Option<String>) -> Jinja {
     Jinja::from_object(Gap(Missing { name: name.to_owned(), near, is_null: false }))
 }
 
-/// What one evaluation has seen.
+/// The state of one rendering.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     made: u64,
     missing: Vec<Missing>,
-    /// What variables are set to that are set in loops and outside of them.
+    /// The values of the shared variables.
     set: HashMap<String, Jinja>,
 }
 
 impl Ledger {
-    /// What was missing, each once.
+    /// Returns the missing values of a rendering, without duplicates.
     pub(crate) fn of(state: &State<'_, '_>) -> Vec<Missing> {
         state.get_extension::<Self>().map(|it| it.missing.clone()).unwrap_or_default()
     }
 
     fn note(&mut self, missing: &Missing) {
-        // What comes of something that is missing is missing for that reason.
+        // A part of a missing value is missing for the same reason, so it is not reported.
         let comes_of = |it: &Missing| {
             let rest = missing.name.strip_prefix(it.name.as_str());
             rest.is_some_and(|it| !it.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
@@ -113,7 +113,7 @@ impl Ledger {
         }
     }
 
-    /// Counts what was made, or looked at.
+    /// Adds to the total size, which is limited.
     fn count(&mut self, size: u64) -> Result<(), Error> {
         self.made = self.made.saturating_add(size);
         if self.made > MOST {
@@ -214,7 +214,7 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
     });
 }
 
-/// What the engine does where a template says so.
+/// The engine's own operators, which the steps call.
 static ADD: LazyLock<Operator> = LazyLock::new(|| Operator::new("left + right"));
 static MULTIPLY: LazyLock<Operator> = LazyLock::new(|| Operator::new("left * right"));
 
@@ -237,18 +237,18 @@ fn note_null(state: &mut State<'_, '_>, value: &Jinja, name: &str) {
     }
 }
 
-/// What is `null` is an empty text, as where it is printed.
+/// Replaces `null` by an empty text, which is how `null` is printed.
 fn or_empty(value: Jinja) -> Jinja {
     if value.is_none() { "".into() } else { value }
 }
 
-/// A part of a value. Texts and lists have a length.
+/// Returns the value of a key, or the length of a text or list.
 fn part(value: Jinja, key: &Jinja, name: &str, whole: &str) -> Result<Jinja, Error> {
-    // The first part that is missing is the one to be told.
+    // Only the first missing part is reported.
     if value.downcast_object_ref::<Gap>().is_some() {
         return Ok(value);
     }
-    // What it is looked up in, or by, is missing, and that is told.
+    // The base or the key is missing, which is already reported.
     if value.is_undefined() || key.is_undefined() {
         return Ok(Jinja::UNDEFINED);
     }
@@ -273,7 +273,7 @@ fn part(value: Jinja, key: &Jinja, name: &str, whole: &str) -> Result<Jinja, Err
     Ok(gap(name, near.map(|it| format!("{whole}.{it}"))))
 }
 
-/// What something is done with: notes what is missing, in a list too.
+/// Records a missing value, or a list with missing items. Returns the value.
 fn used(
     state: &mut State<'_, '_>,
     value: Jinja,
@@ -301,14 +301,14 @@ fn used(
     Ok(value)
 }
 
-/// What was made, unless that is too much.
+/// Returns a result, or an error if it is too large.
 fn made(state: &mut State<'_, '_>, value: Jinja) -> Result<Jinja, Error> {
     let size = size(&value, LARGEST, 0)?;
     ledger(state).count(size)?;
     Ok(value)
 }
 
-/// The same for what the engine gives as a list that it makes only where it is gone through, once for each time.
+/// Returns a result, or an error if it is too large. A lazy list is evaluated once, not in each iteration.
 fn made_list(state: &mut State<'_, '_>, value: Jinja) -> Result<Jinja, Error> {
     let value = made(state, value)?;
     match value.kind() {
@@ -317,7 +317,7 @@ fn made_list(state: &mut State<'_, '_>, value: Jinja) -> Result<Jinja, Error> {
     }
 }
 
-/// How large a value is, if everything in it is counted wherever it stands.
+/// Returns the size of a value. A shared value counts at each of its places.
 fn size(value: &Jinja, most: u64, depth: usize) -> Result<u64, Error> {
     if depth > DEEPEST {
         return Err(refused("it makes a value that is nested more than 200 levels deep"));

@@ -1,4 +1,4 @@
-//! How templates are written, and how deep they may be.
+//! The syntax of templates and its limits.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,28 +9,30 @@ use minijinja::syntax::SyntaxConfig;
 
 use crate::fault::Fault;
 
-/// The most operators, filters and the like that may depend on each other, and the most `elif` of one `if`. Each is a
-/// call within a call to whoever reads, compiles or drops the template, and the engine bounds brackets and blocks only.
+/// The most levels of operators, filters and `elif` that depend on each other.
+///
+/// Each level is a recursive call when the template is parsed, compiled or dropped. The engine itself only limits
+/// brackets and blocks.
 const DEEPEST: usize = 250;
 
-/// Marks and white space as nunjucks has them: the last line break is text, too.
+/// Returns the delimiters and white space rules of nunjucks. The last line break is kept.
 pub(crate) fn settings() -> SyntaxConfig {
     static SETTINGS: LazyLock<SyntaxConfig> = LazyLock::new(|| {
         let built = SyntaxConfig::builder().keep_trailing_newline(true).build();
-        // It fails where marks are too much alike, and these are the usual ones.
+        // The builder only fails for ambiguous delimiters, and these are the standard ones.
         built.unwrap_or_default()
     });
     SETTINGS.clone()
 }
 
-/// Refuses a template that is so deep that reading it would overflow the stack.
+/// Returns an error if the template is nested too deeply. Parsing it would overflow the stack.
 pub(crate) fn check_depth(template: &str) -> Result<(), Fault> {
-    // A level is a character at least.
+    // Each level has at least one character.
     if template.len() <= DEEPEST {
         return Ok(());
     }
     let mut depth = Depth::default();
-    // What cannot be read is told by the engine, which reads it again.
+    // The engine parses the text later and reports invalid tokens.
     for (token, span) in tokenize(template, false, settings()).map_while(Result::ok) {
         depth.take(&token);
         if depth.levels() > DEEPEST {
@@ -46,14 +48,14 @@ pub(crate) fn check_depth(template: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// How deep what is read stands, at most.
+/// The nesting depth of the tokens so far.
 #[derive(Default)]
 struct Depth {
-    /// The `elif` of each `if` that is open.
+    /// The number of `elif` branches in each open `if`.
     branches: Vec<usize>,
-    /// What stands in the tag, and in each bracket that is open there, behind the last comma.
+    /// The levels since the last comma, in the open tag and in each open bracket.
     within: Vec<usize>,
-    /// True if the next name is that of a block.
+    /// True if the next identifier is the name of a block.
     begins_block: bool,
 }
 
@@ -104,12 +106,12 @@ impl Depth {
     }
 }
 
-/// Where a part of a template is, in bytes.
+/// Returns the range of a span in the template, in bytes.
 pub(crate) fn range(span: Span) -> Range<usize> {
     span.start_offset as usize..span.end_offset as usize
 }
 
-/// nunjucks has two words for `elif`; the template with the one that Jinja has, with everything where it was.
+/// Replaces nunjucks' `elseif` by Jinja's `elif`. Padding keeps all positions unchanged.
 pub(crate) fn as_jinja(template: &str) -> Cow<'_, str> {
     const OTHER: &str = "elseif";
     const JINJA: &str = "elif  ";

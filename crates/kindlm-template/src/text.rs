@@ -1,13 +1,13 @@
-//! Values as texts, and how long a text may be.
+//! Conversion of values to text, and the limit of their length.
 
 use kindlm_types::ecma;
 use minijinja::value::ValueKind;
 use minijinja::{Error, ErrorKind, Value as Jinja};
 
-/// The longest text that a method or filter makes.
+/// The longest text that a method or filter may make, in bytes.
 pub(crate) const LONGEST: usize = 1_000_000;
 
-/// A value as text.
+/// Converts a value to text in the same way as JavaScript.
 pub(crate) fn text(value: &Jinja) -> String {
     match value.kind() {
         ValueKind::Undefined | ValueKind::None => String::new(),
@@ -27,7 +27,7 @@ pub(crate) fn text(value: &Jinja) -> String {
     }
 }
 
-/// Refuses to make a text of this length.
+/// Returns an error if a text of this length is too long.
 pub(crate) fn not_too_long(length: usize) -> Result<(), Error> {
     if length <= LONGEST {
         return Ok(());
@@ -35,12 +35,12 @@ pub(crate) fn not_too_long(length: usize) -> Result<(), Error> {
     Err(refused("the text would be longer than 1,000,000 characters".to_owned()))
 }
 
-/// How much is put into a text in place of all that is replaced.
+/// Returns the number of bytes that replacing all matches inserts.
 pub(crate) fn replaced(own: &str, from: &str, to: &str) -> usize {
     own.matches(from).count().saturating_mul(to.len())
 }
 
-/// The error of a method or filter that refuses its arguments.
+/// Makes the error of a method or filter for invalid arguments.
 pub(crate) fn refused(message: String) -> Error {
     Error::new(ErrorKind::InvalidOperation, message)
 }

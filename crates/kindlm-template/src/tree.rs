@@ -1,4 +1,4 @@
-//! Parts of the tree of a template, looked into and made.
+//! Helper functions for the syntax tree of a template.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use minijinja::Value as Jinja;
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{self, CallArg, Expr, Spanned};
 
-/// The variable of `env.NAME`, if an expression is just that.
+/// Returns the environment variable's name, if an expression is exactly `env.NAME`.
 pub(crate) fn variable_of<'e>(expression: &'e Expr<'_>) -> Option<&'e str> {
     let Expr::GetAttr(it) = expression else { return None };
     matches!(&it.expr, Expr::Var(it) if it.id == "env").then_some(it.name)
@@ -20,7 +20,7 @@ pub(crate) fn constant<'t>(value: Jinja, span: Span) -> Expr<'t> {
     Expr::Const(Spanned::new(ast::Const { value }, span))
 }
 
-/// A step, which is a filter that no template can name.
+/// Makes a step: a filter that templates cannot use.
 pub(crate) fn step<'t>(
     name: &'static str,
     value: Expr<'t>,
@@ -31,7 +31,7 @@ pub(crate) fn step<'t>(
     Expr::Filter(Spanned::new(ast::Filter { name, expr: Some(value), args }, span))
 }
 
-/// What is assigned to, as it is.
+/// Copies the target of an assignment.
 pub(crate) fn target<'t>(it: &Expr<'t>) -> Expr<'t> {
     let all = |items: &[Expr<'t>]| items.iter().map(target).collect();
     match it {
@@ -44,12 +44,12 @@ pub(crate) fn target<'t>(it: &Expr<'t>) -> Expr<'t> {
             Expr::GetAttr(Spanned::new(made, it.span()))
         }
         Expr::Var(it) => variable(it),
-        // The engine assigns to nothing else.
+        // The engine does not assign to other expressions.
         other => constant(Jinja::UNDEFINED, other.span()),
     }
 }
 
-/// The names that are assigned to.
+/// Collects the names in the target of an assignment.
 pub(crate) fn targets<'t>(target: &Expr<'t>, names: &mut BTreeSet<&'t str>) {
     match target {
         Expr::Var(it) => drop(names.insert(it.id)),

@@ -1,4 +1,4 @@
-//! What templates may refer to.
+//! The variables of templates, and the rendering of templates.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::steps::{Ledger, Missing};
 use crate::syntax::as_jinja;
 use crate::walk::Walk;
 
-/// What templates may refer to.
+/// The variables and environment variables that templates may use.
 #[derive(Debug)]
 pub struct Variables {
     values: Jinja,
@@ -25,8 +25,10 @@ pub struct Variables {
 }
 
 impl Variables {
-    /// The variables of a test, and `env` unless one of them is called so. A variable of the environment that is `null`
-    /// there may be read and is not set; one that is not there may not be read.
+    /// Creates the variables of a test. `env` is added, unless a variable of the test has this name.
+    ///
+    /// Templates may only read the environment variables in `env`. A null value there means that the variable is not
+    /// set.
     pub fn new(vars: &Map<String, Value>, env: &Map<String, Value>) -> Self {
         let env = Arc::new(Env { permitted: env.clone(), refused: Mutex::default() });
         let own = vars.iter().map(|(name, value)| (name.clone(), Jinja::from(Serde(value))));
@@ -38,27 +40,29 @@ impl Variables {
         Self { values, env }
     }
 
-    /// The text with everything filled in, or why that cannot be done.
+    /// Renders a template, or returns an error message.
     pub fn render(&self, template: &str) -> Result<String, String> {
         Ok(self.render_by(&ENGINE, template)?.0)
     }
 
-    /// The same, with filters beside those that are built in.
+    /// Renders a template that may also use the given filters.
     pub fn render_with(&self, template: &str, filters: &Filters) -> Result<String, String> {
         Ok(self.render_by(&filters.0, template)?.0)
     }
 
-    /// What the template uses and has no value, each once: `user.nmae` where `user` has no such key. What it asks for, as in
-    /// `{% if x %}`, or has a `default` for, may be missing.
+    /// Returns the variables and keys without a value in a template, without duplicates.
+    ///
+    /// An example is `user.nmae` if `user` has no such key. A variable may be missing without a report if the template
+    /// checks it, as in `{% if x %}`, or has a `default` for it.
     ///
     /// # Errors
     ///
-    /// Why the template cannot be rendered.
+    /// Returns the reason if the template cannot be rendered.
     pub fn missing(&self, template: &str) -> Result<Vec<Missing>, String> {
         Ok(self.render_by(&ENGINE, template)?.1)
     }
 
-    /// The variables that a template needs and that are not there: one of them may be why it cannot be rendered.
+    /// Returns the missing variables that a template needs. They may explain why rendering fails.
     pub fn absent(&self, template: &str) -> Vec<String> {
         let needed = read(template).map(|it| it.needed).unwrap_or_default();
         let is_absent = |it: &String| self.values.get_attr(it).is_ok_and(|it| it.is_undefined());
@@ -71,7 +75,7 @@ impl Variables {
         template: &str,
     ) -> Result<(String, Vec<Missing>), String> {
         let rendered = self.evaluated(engine, template);
-        // Also where it failed: the next template has nothing to do with it.
+        // Clear the list even after an error, so that the next template does not report these names.
         let refused = std::mem::take(&mut *self.env.refused());
         match refused.first() {
             None => rendered.map_err(|fault| format!("the template cannot be rendered: {fault}")),
@@ -113,7 +117,7 @@ impl Env {
     }
 }
 
-/// Without the values, which may be secrets.
+/// Omits the values, because they may be secrets.
 impl fmt::Debug for Env {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Env").finish_non_exhaustive()
@@ -124,7 +128,7 @@ impl Object for Env {
     fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
         let name = key.as_str()?;
         match self.permitted.get(name) {
-            // It may be read, and is not set.
+            // The template may read the variable, but it is not set.
             Some(Value::Null) => Some(Jinja::UNDEFINED),
             Some(value) => Some(Jinja::from(Serde(value))),
             None => {
@@ -163,7 +167,7 @@ mod tests {
             ("{% if i > 2 %}big{% else %}small{% endif %}{# note #}", "big"),
             ("{% for x in l %}{{ loop.index }}{% endfor %}", "123"),
             ("{% set y = i + 1 %}{{ y }}", "4"),
-            // As in nunjucks: one that is set before a loop is the same one within it.
+            // As in nunjucks, `set` in a loop changes the variable that was set before the loop.
             (
                 "{% set q = 0 %}{% for x in [1, 2] %}{% set q = q + x %}{{ q }} {% endfor %}{{ q }}",
                 "1 3 3",
@@ -236,7 +240,7 @@ mod tests {
                 "{{ 'abc'.endsWith('b', 2) }} {{ [1].includes(true) }} {{ l.includes(3) }}",
                 "true false true",
             ),
-            // The last line break is text, too.
+            // The last line break belongs to the text.
             ("{{ n }}\n", "2.5\n"),
             (
                 "{{ 'ab'.repeat(2) }} {{ 'ab'.padStart(3, '-') }} {{ 'ab'.padEnd(1) }}",
@@ -447,7 +451,7 @@ mod tests {
             ("{% with a = y, b = a %}{{ b }}{% endwith %}{{ a }}", vec!["a"]),
             ("{{ no | upper }}", vec!["no"]),
             ("{{ list[y] }} {{ list[x] }}", vec!["list[y]", "x"]),
-            // It is missing where it is used, whatever it was called on the way.
+            // The report contains the name at the place of use, not the original name.
             ("{% set u = user %}{{ u.name }} {{ u.nmae }}", vec!["u.nmae"]),
             ("{% set u = x %}{% if u %}{{ u }}{% endif %}", vec![]),
             ("{% set u = x %}{{ u }}", vec!["x"]),

@@ -1,7 +1,7 @@
-//! One walk through a template: what it refers to, which names in it mean nothing, and how it is evaluated.
+//! Analyses a template in one walk: the names that it uses, and unknown filters, tests, functions and methods.
 //!
-//! What is evaluated is not the template as it was read. Where a value is looked up, made or used, a step of
-//! [`crate::steps`] stands: it knows what is missing, and how much was made.
+//! The walk also makes the tree that is rendered. That tree contains additional filters of [`crate::steps`], which find
+//! missing values and limit the size of results.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -21,16 +21,16 @@ use crate::steps;
 use crate::syntax::range;
 use crate::tree::{constant, step, target, variable, variable_of};
 
-/// Tests that ask whether something is there.
+/// Tests for the existence of a value.
 const ASKING: [&str; 6] = ["defined", "undefined", "none", "null", "truthy", "falsy"];
 
-/// Filters that say what holds if something is not there.
+/// Filters with a default for a missing value.
 const DEFAULTS: [&str; 2] = ["default", "d"];
 
-/// Filters that look at items which may not be there.
+/// Filters that examine items, which may be missing.
 const SELECTING: [&str; 2] = ["reject", "select"];
 
-/// Filters of the engine that take a text, and would take what is `null` for the word `None`.
+/// Filters of the engine for texts. The engine would read `null` as the word `None`.
 const TEXTUAL: [&str; 13] = [
     "capitalize",
     "e",
@@ -47,25 +47,25 @@ const TEXTUAL: [&str; 13] = [
     "urlencode",
 ];
 
-/// Where a variable, or a part of one, is looked up without being asked for.
+/// The use of a variable or key without a check for its existence.
 pub(crate) struct Lookup {
-    /// As the template has it.
+    /// The name as in the template.
     pub(crate) name: String,
-    /// In bytes of the template.
+    /// The range in the template, in bytes.
     pub(crate) range: Range<usize>,
-    /// True if the template sets it itself.
+    /// True if the template sets the variable itself.
     pub(crate) is_own: bool,
 }
 
-/// What a walk finds.
+/// The state and the results of a walk.
 pub(crate) struct Walk<'t> {
     template: &'t str,
     scope: Scope<'t>,
-    /// The variables that it has asked for, where the walk is.
+    /// The variables whose existence is already checked at the current position.
     asked: Vec<&'t str>,
-    /// What is looked up, if that is asked for.
+    /// The uses of variables, if these are collected.
     lookups: Option<Vec<Lookup>>,
-    /// The first name that means nothing.
+    /// The error for the first unknown name.
     pub(crate) fault: Option<Fault>,
     pub(crate) entangled: Vec<(String, Range<usize>)>,
     pub(crate) alone: Vec<(String, Range<usize>)>,
@@ -74,7 +74,7 @@ pub(crate) struct Walk<'t> {
 }
 
 impl<'t> Walk<'t> {
-    /// Walks through a template; returns what is evaluated with what was found.
+    /// Walks through a template. Returns the results, and the tree to render.
     pub(crate) fn through(template: &'t str, tree: &Stmt<'t>) -> (Self, Stmt<'t>) {
         let mut walk = Self::of(template);
         let made = walk.statement(tree);
@@ -82,13 +82,13 @@ impl<'t> Walk<'t> {
         if shared.is_empty() {
             return (walk, made);
         }
-        // Now it is known which they are, in front of the loop, too.
+        // Shared variables are only known now. A second walk also handles their uses before the loop.
         let mut walk = Self { scope: Scope::sharing(shared), ..Self::of(template) };
         let made = walk.statement(tree);
         (walk, made)
     }
 
-    /// What a template looks up.
+    /// Returns the uses of variables in a template.
     pub(crate) fn lookups(template: &'t str, tree: &Stmt<'t>) -> Vec<Lookup> {
         let mut walk = Self { lookups: Some(Vec::new()), ..Self::of(template) };
         walk.statement(tree);
@@ -129,7 +129,7 @@ impl<'t> Walk<'t> {
                 let expr = self.step(steps::PRINTED, expr, &it.expr);
                 Stmt::EmitExpr(Spanned::new(ast::EmitExpr { expr }, it.span()))
             }
-            // What is written again and again counts as what is made.
+            // Text in a loop is printed repeatedly, so it counts for the total size.
             Stmt::EmitRaw(it) if self.scope.is_in_loop() => {
                 let expr = constant(Jinja::from(it.raw), it.span());
                 Stmt::EmitExpr(Spanned::new(ast::EmitExpr { expr }, it.span()))
@@ -145,7 +145,7 @@ impl<'t> Walk<'t> {
                 Stmt::IfCond(Spanned::new(ast::IfCond { expr, true_body, false_body }, it.span()))
             }
             Stmt::WithBlock(it) => {
-                // Each may refer to those in front of it.
+                // Each assignment may use those before it.
                 self.scope.open();
                 let assignments = it.assignments.iter().map(|(to, value)| {
                     let value = self.value(value, false);
@@ -210,7 +210,7 @@ impl<'t> Walk<'t> {
         Stmt::ForLoop(Spanned::new(made, it.span()))
     }
 
-    /// What a variable is set to, or the filter that makes it, with what has to be done besides.
+    /// Records a `set`. For a shared variable, it adds the step that stores the value.
     fn set(&mut self, target: &Expr<'t>, value: Option<Expr<'t>>) -> Option<Expr<'t>> {
         self.scope.set(target);
         let name = match target {
@@ -222,7 +222,7 @@ impl<'t> Walk<'t> {
         Some(Expr::Filter(Spanned::new(filter, target.span())))
     }
 
-    /// Notes what is looked up.
+    /// Records the use of a variable, unless the template checks for its existence.
     fn look_up(&mut self, expression: &Expr<'t>, is_asked: bool) {
         if is_asked || self.lookups.is_none() {
             return;
@@ -236,7 +236,7 @@ impl<'t> Walk<'t> {
             };
         }
         let is_own = matches!(root, Expr::Var(it) if self.scope.is_own(it.id));
-        // The engine's spans of long chains begin in their middle.
+        // The engine's spans of long chains start in the middle of the chain.
         let range = range(root.span()).start..range(expression.span()).end;
         let name = self.written(expression);
         if let Some(lookups) = &mut self.lookups {
@@ -244,19 +244,19 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// What an expression gives, where something is done with it.
+    /// Translates an expression whose value is used.
     fn used(&mut self, expression: &Expr<'t>) -> Expr<'t> {
         let made = self.value(expression, false);
         self.step(steps::USED, made, expression)
     }
 
-    /// What an expression gives, where something depends on whether it is there.
+    /// Translates an expression whose value is checked for its existence.
     fn asked(&mut self, expression: &Expr<'t>) -> Expr<'t> {
         let made = self.value(expression, true);
         self.step(steps::ASKED, made, expression)
     }
 
-    /// A step with the value before it, and the words of the template for that.
+    /// Adds a step to a value, with the source text of the expression.
     fn step(&self, name: &'static str, value: Expr<'t>, written: &Expr<'t>) -> Expr<'t> {
         let span = written.span();
         if matches!(value, Expr::Const(_)) {
@@ -269,7 +269,7 @@ impl<'t> Walk<'t> {
         all.iter().map(|it| self.used(it)).collect()
     }
 
-    /// The variable of the environment that an expression is.
+    /// Returns the environment variable's name, if an expression is exactly `env.NAME`.
     fn environment<'e>(&self, expression: &'e Expr<'_>) -> Option<&'e str> {
         variable_of(expression).filter(|_| !self.scope.is_own("env"))
     }
@@ -292,7 +292,7 @@ impl<'t> Walk<'t> {
         variable(it)
     }
 
-    /// What an expression gives. What is missing may go on from here, to where it is used.
+    /// Translates an expression. A missing value is reported later, where it is used.
     fn value(&mut self, expression: &Expr<'t>, is_asked: bool) -> Expr<'t> {
         if let Some(name) = self.environment(expression) {
             self.entangled.push((name.to_owned(), range(expression.span())));
@@ -392,7 +392,7 @@ impl<'t> Walk<'t> {
         Expr::Filter(Spanned::new(ast::Filter { name: it.name, expr, args }, it.span()))
     }
 
-    /// A list or an object that is written out.
+    /// Translates a list or object in the template.
     fn collection(&mut self, expression: &Expr<'t>) -> Expr<'t> {
         let span = expression.span();
         match expression {
@@ -412,7 +412,7 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// An expression in words of the template.
+    /// Returns the source text of an expression.
     fn written(&self, it: &Expr<'t>) -> String {
         match it {
             Expr::Var(it) => it.id.to_owned(),
@@ -435,7 +435,7 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// A part of a value, by its key.
+    /// Adds the step that gets the value of a key.
     fn part(
         &self,
         base: Expr<'t>,
@@ -465,7 +465,7 @@ impl<'t> Walk<'t> {
                 return Expr::BinOp(Spanned::new(ast::BinOp { op: it.op, left, right }, span));
             }
         };
-        // The engine bounds what these make by memory only.
+        // The engine does not limit the results of these operators, except by memory.
         let (left, right) = (self.used(&it.left), self.used(&it.right));
         step(name, left, vec![right], span)
     }
@@ -478,7 +478,7 @@ impl<'t> Walk<'t> {
                 variable(it)
             }
             Expr::GetAttr(it) => {
-                // Loops have functions of their own.
+                // The loop variable has its own functions.
                 let expr = match &it.expr {
                     Expr::Var(it) if it.id == LOOP => variable(it),
                     other => {
@@ -504,7 +504,7 @@ impl<'t> Walk<'t> {
         made.collect()
     }
 
-    /// Notes a name that means nothing, if it is the first.
+    /// Records the error for an unknown name, if it is the first one.
     fn known<'n, Known: Iterator<Item = &'n str>>(
         &mut self,
         kind: &str,
