@@ -56,7 +56,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns the variables of each test that one test expands to.
+    /// Returns the variables of all tests that one test expands to.
     ///
     /// A list of texts expands to one test per text, in every combination. The last variable changes fastest.
     pub(super) fn combinations(&mut self, vars: &[(Key, Node)], expand: bool) -> Vec<Vars> {

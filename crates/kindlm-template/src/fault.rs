@@ -12,7 +12,7 @@ use crate::engine::FUEL;
 pub struct Fault {
     /// The description of the error.
     pub message: String,
-    /// The advice for solving it.
+    /// The advice for correcting the template.
     pub help: Option<String>,
     /// The range of the error in the template, in bytes.
     pub range: Option<Range<usize>>,

@@ -4,7 +4,7 @@ use kindlm_types::ecma;
 use minijinja::value::ValueKind;
 use minijinja::{Error, ErrorKind, Value as Jinja};
 
-/// The longest text that a method or filter may make, in bytes.
+/// The longest text that a method or filter may make, in bytes (for padding, in characters).
 pub(crate) const LONGEST: usize = 1_000_000;
 
 /// Converts a value to text in the same way as JavaScript.

@@ -107,7 +107,7 @@ pub(crate) struct TestEntry {
     /// evidence. Default: `defaults.workspace`.
     #[serde(default)]
     pub(crate) workspace: Option<WorkspaceBlock>,
-    /// The checks of the test.
+    /// The checks.
     #[schemars(schema_with = "expect_block")]
     #[expect(dead_code, reason = "compiled from the tree, where it has a place")]
     pub(crate) expect: Value,

@@ -1,4 +1,4 @@
-//! Tests from other files.
+//! Tests of datasets.
 
 use insta::assert_snapshot;
 use kindlm_assertions::Evidence;

@@ -1,4 +1,4 @@
-//! The subject and the checks of a test, resolved with their places.
+//! Resolves the parts of a test: its subject, checks, turns and workspace.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(super) struct Parts<'p> {
 }
 
 impl Builder<'_> {
-    /// Resolves the parts whose problems have a place of their own: the subject, the checks and the turns.
+    /// Resolves the subject, the checks and the turns of a test. Their problems are reported at their places.
     pub(super) fn parts<'p>(
         &mut self,
         piece: Piece<'_>,

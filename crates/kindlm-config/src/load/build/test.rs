@@ -48,7 +48,7 @@ impl Builder<'_> {
         let value = node.to_json();
         let mut problems = SHAPES.test.problems(&value);
         for problem in problems.iter_mut().filter(|it| it.pointer == "/assert") {
-            // promptfoo has `assert` at the top level of a test.
+            // In promptfoo, `assert` stands directly in the test, so this mistake is common.
             problem.help =
                 Some("checks stand below `expect`: `expect: { assert: [ … ] }`".to_owned());
         }

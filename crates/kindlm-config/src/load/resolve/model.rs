@@ -149,7 +149,7 @@ impl Resolved<'_> {
         if self.suite.providers.contains_key(provider) || piece.root.get("providers").is_none() {
             return;
         }
-        // An unknown provider that is listed is already reported at its key.
+        // A listed provider of an unknown type is already reported at its key.
         if piece.root.get("providers").is_some_and(|it| it.get(provider).is_some()) {
             return;
         }
