@@ -103,7 +103,7 @@ done
     impl Drop for State {
         fn drop(&mut self) {
             if let Self::Awake(child) = self {
-                // Dropping the child's stdin ends the guard.
+                // `wait` closes the child's stdin, which ends the guard.
                 let _ = child.wait();
             }
         }

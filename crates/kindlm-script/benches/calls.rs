@@ -1,4 +1,4 @@
-//! Microseconds per call, beside the same script in a persistent Node.js worker.
+//! Microseconds per call, compared with the same script in a persistent Node.js worker.
 #![expect(clippy::print_stdout, reason = "a bench prints its results")]
 #![expect(clippy::unwrap_used, reason = "a bench may fail loudly")]
 

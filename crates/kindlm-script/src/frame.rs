@@ -1,8 +1,7 @@
 //! The protocol between the host and a worker: frames on the worker's stdin and stdout.
 //!
-//! A frame is its length, then a JSON header, then byte strings; each part has its length before it (32 bits,
-//! little-endian). Sources, arguments and results travel as byte strings, so that they are neither escaped nor
-//! parsed on the way.
+//! A frame is its length, then a JSON header, then byte strings. Each part is prefixed with its length (32 bits,
+//! little-endian). Sources, arguments and results are sent as byte strings, to avoid escaping and parsing them.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -10,31 +9,31 @@ use std::io::{self, Read, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Longest frame, in bytes. A worker that sends more is broken or hostile.
+/// The maximum length of a frame, in bytes. A worker that sends more is broken or hostile.
 pub(crate) const MAX_FRAME: usize = 256 << 20;
 
-/// From the host to a worker.
+/// A message from the host to a worker.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 pub(crate) enum ToWorker {
-    /// The place of the worker; the first message.
+    /// The first message, with the paths for the worker.
     Hello {
-        /// The root folder, absolute.
+        /// The absolute path of the root folder.
         root: String,
-        /// The command that makes JavaScript out of TypeScript: it is given a path as its last argument, and the text on
-        /// its stdin. For interpreters, which do not read it themselves.
+        /// The command that converts TypeScript to JavaScript, for interpreters without TypeScript support. Its last
+        /// argument is a path; it reads the text from stdin.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         typescript: Vec<String>,
     },
-    /// Run something. Byte strings: the code (for a body), then the arguments as JSON.
+    /// A call to run. Byte strings: the code (for a body), then the arguments as JSON.
     Call(Call),
     /// The answer to [`FromWorker::Ask`]. Byte string: the requested data, if there is any.
     Reply {
-        /// Of the question.
+        /// The id of the question.
         id: u64,
-        /// Why there is no answer.
+        /// The refusal, if there is no answer.
         error: Option<Refusal>,
-        /// The data that belongs to the byte string.
+        /// The data in addition to the byte string.
         #[serde(default)]
         facts: serde_json::Value,
     },
@@ -43,22 +42,22 @@ pub(crate) enum ToWorker {
 /// A call of a script.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Call {
-    /// Of the call; the answer carries it.
+    /// The id of the call; the answer repeats it.
     pub(crate) id: u64,
     /// The code to run.
     pub(crate) what: What,
-    /// Only compile it: run nothing.
+    /// True to compile the code without running it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) compile_only: bool,
-    /// The time in milliseconds after which it is interrupted.
+    /// The time until the call is interrupted, in milliseconds.
     pub(crate) soft_ms: u64,
-    /// Which set of readable folders holds: resolved files are remembered for each.
+    /// The id of the set of readable folders. Resolved files are cached for each set.
     pub(crate) scope: u64,
     /// The variables of `process.env`.
     pub(crate) env: BTreeMap<String, String>,
-    /// True if `fetch` may be requested at all.
+    /// True if the script may use `fetch`.
     pub(crate) net: bool,
-    /// True if files may be requested at all.
+    /// True if the script may read files.
     pub(crate) read: bool,
 }
 
@@ -66,16 +65,16 @@ pub(crate) struct Call {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "w", rename_all = "snake_case")]
 pub(crate) enum What {
-    /// The body of an asynchronous function.
+    /// The body of an async function.
     Body {
-        /// Names of the parameters.
+        /// The names of the parameters.
         params: Vec<String>,
     },
-    /// A function of a file.
+    /// A function in a file.
     File {
-        /// Relative to the root folder.
+        /// The path, relative to the root folder.
         path: String,
-        /// Which function.
+        /// The name of the function; the default export if absent.
         function: Option<String>,
         /// The use of the file's export.
         #[serde(rename = "use", default)]
@@ -87,17 +86,17 @@ pub(crate) enum What {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Usage {
-    /// It is a function, which is called.
+    /// The export is a function, which is called.
     #[default]
     Call,
-    /// A function is called; anything else is the result.
+    /// A function is called; any other export is the result itself.
     Value,
-    /// A class is constructed with the first argument, and its `callApi` called with the others.
+    /// A class is constructed with the first argument; its `callApi` is called with the others.
     Provider,
 }
 
 impl Usage {
-    /// Its name on the wire.
+    /// Returns the name in the protocol.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Call => "call",
@@ -107,7 +106,7 @@ impl Usage {
     }
 }
 
-/// From a worker to the host.
+/// A message from a worker to the host.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 pub(crate) enum FromWorker {
@@ -115,20 +114,20 @@ pub(crate) enum FromWorker {
     Ready,
     /// The ending of a call. Byte string: the value as JSON, for [`Ending::Json`].
     Answer {
-        /// Of the call.
+        /// The id of the call.
         id: u64,
         /// The ending.
         ending: Ending,
-        /// The lines written to the console.
+        /// The lines on the console.
         console: Vec<String>,
-        /// The worker holds much memory and wants to be replaced.
+        /// True if the worker uses so much memory that it should be replaced.
         retire: bool,
     },
-    /// Something that only the host can do. Byte string: a request's body, for [`Ask::Fetch`].
+    /// A question to the host. Byte string: the body of an HTTP request, for [`Ask::Fetch`].
     Ask {
-        /// Of the question.
+        /// The id of the question.
         id: u64,
-        /// The request.
+        /// The question.
         ask: Ask,
     },
 }
@@ -137,21 +136,21 @@ pub(crate) enum FromWorker {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "e", rename_all = "snake_case")]
 pub(crate) enum Ending {
-    /// It returned nothing.
+    /// The script returned `undefined`.
     Undefined,
-    /// It returned a number, written as Rust writes it: `NaN` and `inf` are not JSON.
+    /// The script returned a number, in Rust's notation because `NaN` and `inf` are not JSON.
     Number { text: String },
-    /// It returned the value in the byte string.
+    /// The script returned the value in the byte string.
     Json,
-    /// It returned a value that is not data.
+    /// The script returned a value that is not data.
     Opaque { type_name: String, text: String },
-    /// It threw.
+    /// The script threw a value.
     Threw { message: Option<String>, stack: String, thrown: String },
-    /// It was stopped before its end.
+    /// The call was stopped early.
     Stopped { why: Stop, message: String },
 }
 
-/// Why a call was stopped before its end.
+/// The reason why a call was stopped early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Stop {
@@ -163,47 +162,47 @@ pub(crate) enum Stop {
     Internal,
 }
 
-/// A request from a worker to the host.
+/// A question from a worker to the host.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "a", rename_all = "snake_case")]
 pub(crate) enum Ask {
-    /// A module. Facts: [`Loaded`]; byte string: its source.
+    /// Loads a module. Facts: [`Loaded`]; byte string: its source.
     Load {
-        /// The file that asks, absolute; absent for the file of the call.
+        /// The absolute path of the importing file; `None` for the file of the call.
         from: Option<String>,
-        /// The specifier that is requested.
+        /// The module specifier.
         specifier: String,
     },
-    /// A look at the disk. Byte string: the file's content.
+    /// Reads from the disk. Byte string: the file's content.
     Look { op: Look, path: String },
-    /// A request. Facts: [`Fetched`]; byte string: the body.
+    /// Sends an HTTP request. Facts: [`Fetched`]; byte string: the body of the response.
     Fetch { url: String, method: String, headers: Vec<(String, String)> },
-    /// To be woken.
+    /// Waits for a duration.
     Sleep { ms: u64 },
 }
 
-/// A way in which a worker may look at the disk.
+/// A disk operation of a worker.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Look {
-    /// The content.
+    /// Reads the content of a file.
     Read,
-    /// The names in a folder, as a JSON list of `[name, is a folder]`.
+    /// Lists a folder, as a JSON list of `[name, is a folder]`.
     List,
-    /// `{exists, file, folder, size, modified_ms}`.
+    /// Returns `{exists, file, folder, size, modified_ms}`.
     Stat,
 }
 
-/// Which module was found.
+/// The module that was found.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Loaded {
-    /// Its absolute path, `/` between folders.
+    /// Its absolute path, with `/` as the separator.
     pub(crate) path: String,
-    /// The format that follows from its name and the nearest `package.json`.
+    /// The format, determined by its file name.
     pub(crate) format: Format,
 }
 
-/// The format in which a file is read.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Format {
@@ -211,13 +210,13 @@ pub(crate) enum Format {
     Commonjs,
     /// An ES module.
     Module,
-    /// Either: the code decides.
+    /// CommonJS or an ES module, determined by the code.
     Either,
-    /// Data.
+    /// JSON data.
     Json,
 }
 
-/// The response to a request.
+/// The response to an HTTP request.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Fetched {
     pub(crate) status: u16,
@@ -227,25 +226,25 @@ pub(crate) struct Fetched {
     pub(crate) headers: Vec<(String, String)>,
 }
 
-/// Why the host refuses a request.
+/// The refusal of a question by the host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Refusal {
-    /// A code as Node has them: `ENOENT`, `MODULE_NOT_FOUND`.
+    /// An error code in Node's style: `ENOENT`, `MODULE_NOT_FOUND`.
     pub(crate) code: String,
-    /// The refusal, the reason, and the advice.
+    /// The message, with the reason and advice.
     pub(crate) message: String,
 }
 
-/// A frame that was read.
+/// A decoded frame.
 #[derive(Debug)]
 pub(crate) struct Frame<H> {
     /// The header.
     pub(crate) header: H,
-    /// The byte strings that belong to it.
+    /// The byte strings.
     pub(crate) parts: Vec<Vec<u8>>,
 }
 
-/// Writes a frame as bytes.
+/// Encodes a frame.
 pub(crate) fn encode<H: Serialize>(header: &H, parts: &[&[u8]]) -> io::Result<Vec<u8>> {
     let body: usize = parts.iter().map(|part| part.len() + 4).sum();
     let mut bytes = Vec::with_capacity(512 + body);
@@ -272,7 +271,7 @@ fn length(of: usize) -> io::Result<[u8; 4]> {
     }
 }
 
-/// Reads the output of [`encode`], without the total length.
+/// Decodes the output of [`encode`], without the total length.
 pub(crate) fn decode<H: DeserializeOwned>(bytes: &[u8]) -> io::Result<Frame<H>> {
     let mut rest = bytes;
     let header = serde_json::from_slice(part(&mut rest)?)?;
@@ -309,7 +308,7 @@ pub(crate) fn read(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Writes bytes that [`encode`] made.
+/// Writes an encoded frame.
 pub(crate) fn write(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     to.write_all(bytes)?;
     to.flush()

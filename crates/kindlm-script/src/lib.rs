@@ -1,8 +1,8 @@
-//! JavaScript in a sandbox.
+//! A sandbox for JavaScript.
 //!
-//! Scripts run in [worker] processes: QuickJS with limits on time, memory and stack, without files,
-//! network or environment, and on Linux without the system calls for them. [`ScriptHost`] starts workers, gives
-//! them work, and kills those that do not answer.
+//! Scripts run in [worker] processes with QuickJS, under limits on time, memory and stack. They have no files,
+//! network or environment; on Linux, the system calls for them are blocked too. [`ScriptHost`] starts workers, sends
+//! them calls, and kills those that do not answer.
 
 mod frame;
 mod host;

@@ -1,21 +1,21 @@
-//! The limits of a script's resources.
+//! The resource limits of scripts.
 
 use std::time::Duration;
 
-/// Memory of the engine, in bytes.
+/// The memory of the engine, in bytes: 128 MiB.
 pub const MEMORY: usize = 128 << 20;
-/// Memory of a worker's process beside the engine's, in bytes: messages on their way, copies of texts.
+/// The memory of a worker process beside the engine's, in bytes: 512 MiB, for messages and copies of texts.
 pub const PROCESS: usize = 512 << 20;
-/// Stack of the engine, in bytes.
+/// The stack of the engine, in bytes: 1 MiB.
 pub const STACK: usize = 1 << 20;
-/// Longest result, as bytes of JSON.
+/// The maximum size of a result, in bytes of JSON: 16 MiB.
 pub const RESULT: usize = 16 << 20;
-/// Longest text of an error that a script throws, in bytes; the rest is cut.
+/// The maximum size of the text of a thrown error, in bytes: 64 KiB. Longer texts are cut.
 pub const THROWN: usize = 64 << 10;
-/// Largest file that is read, and largest body of a response, in bytes.
+/// The maximum size of a file, and of a response body, in bytes: 32 MiB.
 pub const CONTENT: usize = 32 << 20;
-/// Time of a call that does not say otherwise.
+/// The default timeout of a call: 5 seconds.
 pub const TIMEOUT: Duration = Duration::from_secs(5);
-/// Time after the end of a call's time until its process is killed. Until then the engine stops by itself, if it
-/// can; some operations of its library do not look up while they work.
+/// The time between the timeout of a call and the kill of its process: 250 ms. It allows the engine to stop by
+/// itself, which some long library operations prevent.
 pub const GRACE: Duration = Duration::from_millis(250);

@@ -1,4 +1,4 @@
-//! A worker and nothing else, for tests, benches and programs that do not want to be one themselves.
+//! A standalone worker, for tests, benches and programs that do not contain the worker themselves.
 
 fn main() -> std::process::ExitCode {
     kindlm_script::worker::main().into()

@@ -1,4 +1,4 @@
-//! Questions for the wire, and answers from it.
+//! Conversion between questions or answers and frames.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -12,7 +12,7 @@ use kindlm_types::script::{
 use super::{Shared, error};
 use crate::frame::{self, Call, Ending, Stop, ToWorker, Usage, What};
 
-/// A question as a frame.
+/// Encodes a question as a frame.
 pub(crate) fn call(
     shared: &Shared,
     id: u64,
@@ -104,7 +104,7 @@ pub(crate) fn read(
     Ok(ScriptAnswer { outcome, console })
 }
 
-/// The error of a script that took too long.
+/// Returns the error of a script that exceeded its timeout.
 pub(crate) fn late(timeout: Duration) -> ScriptError {
     let message = format!(
         "it ran longer than {} s and was stopped: look for a loop that does not end, or give it more time",
@@ -118,8 +118,7 @@ fn broken(what: &str, console: Vec<String>) -> ScriptError {
     ScriptError { kind: ScriptErrorKind::Internal, message, console }
 }
 
-/// Reads a result. JavaScript's texts may hold halves of surrogate pairs, which are no characters; they become
-/// U+FFFD.
+/// Parses a result. A JavaScript text may hold a lone surrogate, which is not a valid character; it becomes U+FFFD.
 fn json(bytes: &[u8]) -> serde_json::Result<serde_json::Value> {
     match serde_json::from_slice(bytes) {
         Err(err) if bytes.windows(3).any(|it| it == b"\\ud") => {

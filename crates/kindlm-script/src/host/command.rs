@@ -1,4 +1,4 @@
-//! The commands that start a worker of each runtime.
+//! The commands that start the workers of each runtime.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use tokio::process::Command;
 use super::HostOptions;
 use crate::worker::TYPESCRIPT;
 
-/// Variables that interpreters get as they are, as they and their packages hardly work without them.
+/// The environment variables that interpreters always get, because they and their packages need them.
 const BASIC: [&str; 15] = [
     "PATH",
     "HOME",
@@ -29,7 +29,7 @@ const BASIC: [&str; 15] = [
     "VIRTUAL_ENV",
 ];
 
-/// The interpreters of other languages.
+/// The paths of the interpreters.
 #[derive(Clone, Debug)]
 pub struct Interpreters {
     /// Node.js.
@@ -41,14 +41,14 @@ pub struct Interpreters {
 }
 
 impl Default for Interpreters {
-    /// The usual names, looked up in `PATH`.
+    /// Uses the common program names, looked up in `PATH`.
     fn default() -> Self {
         let python = if cfg!(windows) { "python" } else { "python3" };
         Self { node: "node".into(), python: python.into(), ruby: "ruby".into() }
     }
 }
 
-/// The command that starts a worker.
+/// Returns the command that starts a worker.
 pub(crate) fn command(runtime: ScriptRuntime, options: &HostOptions) -> Command {
     let interpreter = |program: &PathBuf, args: &[&str]| {
         let mut command = Command::new(program);
@@ -63,7 +63,7 @@ pub(crate) fn command(runtime: ScriptRuntime, options: &HostOptions) -> Command 
     let mut command = match runtime {
         ScriptRuntime::QuickJs => {
             let mut command = Command::new(&options.program);
-            // A script's local time is UTC everywhere.
+            // The local time of scripts is UTC on every machine.
             command.args(&options.args).env_clear().env("TZ", "UTC");
             command
         }
@@ -82,20 +82,20 @@ pub(crate) fn command(runtime: ScriptRuntime, options: &HostOptions) -> Command 
     };
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.kill_on_drop(true);
-    // Ctrl-C in a terminal goes to the whole group: a worker ends when the host does, not before.
+    // Ctrl-C in a terminal signals the whole group. A worker must only end after the host.
     #[cfg(unix)]
     command.process_group(0);
     command
 }
 
-/// The command that makes JavaScript out of TypeScript: the program of the workers, which ends when it has done so.
+/// Returns the command that converts TypeScript to JavaScript: the worker program with an argument.
 pub(crate) fn typescript(options: &HostOptions) -> Vec<String> {
     let program = options.program.to_string_lossy().into_owned();
     let args = options.args.iter().map(|it| it.to_string_lossy().into_owned());
     std::iter::once(program).chain(args).chain([TYPESCRIPT.to_owned()]).collect()
 }
 
-/// Why a command does not start, and the advice.
+/// Returns the message for a command that does not start, with advice.
 pub(crate) fn not_found(runtime: ScriptRuntime, command: &Command, err: &io::Error) -> String {
     let program = command.as_std().get_program().to_string_lossy();
     let install = match runtime {

@@ -1,4 +1,4 @@
-//! Sends the requests of scripts that are permitted to.
+//! HTTP requests of scripts, checked against their permissions.
 
 use std::time::Duration;
 
@@ -11,41 +11,41 @@ use super::Shared;
 use crate::frame::{Fetched, Refusal};
 use crate::limits;
 
-/// Most redirects that are followed.
+/// The maximum number of redirects.
 const REDIRECTS: usize = 10;
 
-/// Sends one HTTP request for a script.
+/// Sends HTTP requests for scripts.
 ///
-/// Implementations must not follow redirects (each one is checked against the script's permissions first), must
-/// not add credentials, and must end within the request's time.
+/// Implementations must not follow redirects, because each one is checked against the script's permissions first.
+/// They must not add credentials, and must respect the request's timeout.
 pub trait Fetch: Send + Sync {
-    /// Sends the request; an error is a sentence for the script's author.
+    /// Sends the request. An error is a sentence for the script's author.
     fn fetch(&self, request: FetchRequest) -> BoxFuture<'static, Result<FetchResponse, String>>;
 }
 
-/// A request of a script.
+/// An HTTP request of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchRequest {
-    /// The address; `http` or `https`.
+    /// The address, with `http` or `https`.
     pub url: String,
-    /// In upper case.
+    /// The method, in upper case.
     pub method: String,
-    /// In order.
+    /// The headers, in order.
     pub headers: Vec<(String, String)>,
-    /// The body that is sent; empty if there is none.
+    /// The request body; empty if there is none.
     pub body: Vec<u8>,
-    /// The timeout, the response's body included.
+    /// The timeout, including the body of the response.
     pub timeout: Duration,
-    /// Longest body of a response that is taken, in bytes.
+    /// The maximum size of the response body, in bytes.
     pub max_body: usize,
 }
 
-/// The response.
+/// The response to an HTTP request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FetchResponse {
     /// The status code.
     pub status: u16,
-    /// In order, names in lower case.
+    /// The headers in order, with names in lower case.
     pub headers: Vec<(String, String)>,
     /// The body, decompressed.
     pub body: Vec<u8>,
@@ -93,7 +93,8 @@ pub(crate) async fn send(
                     "fetch failed: redirected to '{location}', which is not a URL: {err}"
                 ))
             })?;
-            // As in the Fetch standard: a POST is not repeated, and credentials stay with their host.
+            // As in the Fetch standard, a redirected POST becomes a GET, and credentials are only sent to their own
+            // host.
             if response.status == 303 || (response.status <= 302 && method == "POST") {
                 "GET".clone_into(&mut method);
                 body.clear();
@@ -125,14 +126,14 @@ fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-/// Fails if a script must not send requests to this host.
+/// Fails if the script has no permission for this host.
 fn permitted(url: &Url, hosts: &[String]) -> Result<(), String> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("fetch failed: `{}:` is neither `http:` nor `https:`", url.scheme()));
     }
     let host = url.host_str().unwrap_or_default();
     let port = url.port_or_known_default();
-    // An invalid pattern was reported where it is written, and permits nothing.
+    // Invalid patterns were reported when the config was read, and permit nothing.
     let mut patterns = hosts.iter().filter_map(|it| HostPattern::parse(it).ok());
     if patterns.any(|it| it.matches(host, port)) {
         return Ok(());
@@ -143,7 +144,7 @@ fn permitted(url: &Url, hosts: &[String]) -> Result<(), String> {
     ))
 }
 
-/// The usual words for a status.
+/// Returns the standard reason phrase of a status.
 fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",

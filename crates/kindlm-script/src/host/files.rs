@@ -1,4 +1,4 @@
-//! Reads files for workers: modules of the suite, and files that a script may read.
+//! File access of workers: the modules of the suite, and files that a script may read.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use crate::frame::{Format, Loaded, Look, Refusal};
 use crate::limits;
 
-/// Endings that are tried, in order, where a specifier names no file.
+/// The file extensions that are tried, in order, if a specifier matches no file.
 const ENDINGS: [&str; 7] = [".js", ".cjs", ".mjs", ".json", ".ts", ".cts", ".mts"];
-/// TypeScript files are imported under the names that they will have as JavaScript.
+/// TypeScript imports use the JavaScript file names, so these extensions are mapped.
 const TYPESCRIPT: [(&str, &str); 3] = [(".js", ".ts"), (".mjs", ".mts"), (".cjs", ".cts")];
 
 /// The files of a suite.
@@ -26,7 +26,7 @@ pub(crate) struct Files {
 
 impl Files {
     pub(crate) fn new(root: &Path) -> Self {
-        // A root that does not exist holds no files: each load says so.
+        // If the root does not exist, each load reports it.
         let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
         Self { root, read: Mutex::default() }
     }
@@ -35,7 +35,7 @@ impl Files {
         text(&self.root)
     }
 
-    /// Finds and reads a module.
+    /// Resolves and reads a module.
     pub(crate) fn load(
         &self,
         permissions: &ScriptPermissions,
@@ -69,7 +69,7 @@ impl Files {
                 ),
             ));
         };
-        // A link may point anywhere.
+        // A symbolic link may point outside.
         let found = found.canonicalize().map_err(|err| disk(&found, &err))?;
         if !self.is_inside(&found, &folders) {
             return Err(outside());
@@ -81,7 +81,7 @@ impl Files {
         Ok((facts, content.to_vec()))
     }
 
-    /// Looks at the disk, where the script may.
+    /// Executes a disk operation, if the script has the permission.
     pub(crate) fn look(
         &self,
         permissions: &ScriptPermissions,
@@ -137,7 +137,7 @@ impl Files {
         }
     }
 
-    /// Folders that may be read, as they really are.
+    /// Returns the readable folders, with symbolic links resolved.
     fn folders(&self, permissions: &ScriptPermissions) -> Vec<PathBuf> {
         let real = |folder: &String| {
             let folder = normalize(&self.root.join(folder));
@@ -151,7 +151,7 @@ impl Files {
     }
 
     fn content(&self, path: &Path) -> Result<Arc<[u8]>, Refusal> {
-        // A map of what was read is whole whatever panicked while it was held.
+        // The map is valid even if a thread panicked while it held the lock.
         if let Some(known) = self.read.lock().unwrap_or_else(PoisonError::into_inner).get(path) {
             return Ok(Arc::clone(known));
         }
@@ -160,7 +160,7 @@ impl Files {
         Ok(Arc::clone(known.entry(path.to_owned()).or_insert(content)))
     }
 
-    /// A path as the user writes it.
+    /// Returns a path relative to the root, as users write it.
     fn short(&self, path: &str) -> String {
         let root = self.root_text();
         let inside = path.strip_prefix(&root).and_then(|path| path.strip_prefix('/'));
@@ -171,7 +171,7 @@ impl Files {
 fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
     const MOST: u64 = limits::CONTENT as u64;
     let about = path.metadata().map_err(|err| disk(path, &err))?;
-    // Reading a pipe or a device may never end, and no limit of time holds for it.
+    // Reading a pipe or a device may never end, and no timeout applies here.
     if !about.is_file() && !about.is_dir() {
         return Err(refuse("EINVAL", format!("EINVAL: `{}` is not a file", path.display())));
     }
@@ -189,7 +189,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
     }
     let file = std::fs::File::open(path).map_err(|err| disk(path, &err))?;
     let mut content = Vec::new();
-    // Some files are larger than they say, and some grow.
+    // Some files are larger than their metadata shows, and some grow.
     file.take(MOST + 1).read_to_end(&mut content).map_err(|err| disk(path, &err))?;
     if content.len() as u64 > MOST {
         return Err(too_large(content.len() as u64));
@@ -220,12 +220,12 @@ fn format(path: &Path) -> Format {
         Some("mjs" | "mts") => Format::Module,
         Some("cjs" | "cts") => Format::Commonjs,
         Some("json") => Format::Json,
-        // promptfoo takes either syntax whatever `package.json` says; so the code decides.
+        // promptfoo accepts both syntaxes, whatever `package.json` declares. So the code determines the format.
         _ => Format::Either,
     }
 }
 
-/// Resolves `.` and `..` by the text alone.
+/// Resolves `.` and `..` lexically.
 fn normalize(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {

@@ -3,11 +3,11 @@
 use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use tokio::sync::oneshot;
 
-/// A question, and where its answer goes.
+/// A question, with the channel for its answer.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) question: ScriptQuestion,
-    /// Only to compile it.
+    /// True to compile the script without running it.
     pub(crate) compile_only: bool,
     pub(crate) answer: oneshot::Sender<Result<ScriptAnswer, ScriptError>>,
 }

@@ -1,4 +1,4 @@
-//! The host: takes questions, and has workers answer them.
+//! The host: accepts questions, and runs them in workers.
 
 mod answer;
 mod command;
@@ -24,32 +24,32 @@ pub use fetch::{Fetch, FetchRequest, FetchResponse};
 use files::Files;
 use pool::Pool;
 
-/// Reads an environment variable that a script is permitted to see.
+/// A function that reads an environment variable.
 pub type ReadEnv = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// The settings of a [`ScriptHost`].
 pub struct HostOptions {
-    /// The program that runs [`worker::main`](crate::worker::main), usually the one that is running.
+    /// The program that runs [`worker::main`](crate::worker::main), usually the current one.
     pub program: PathBuf,
-    /// The arguments that make it run the worker.
+    /// The arguments that start the worker.
     pub args: Vec<OsString>,
-    /// The folder that files are relative to; scripts load only what lies in it.
+    /// The base folder of files. Scripts can only load files inside of it, unless permissions allow more.
     pub root: PathBuf,
     /// The programs that run scripts outside the sandbox.
     pub interpreters: Interpreters,
-    /// The largest number of workers of each runtime at once; at least 1.
+    /// The maximum number of workers for each runtime; at least 1.
     pub workers: usize,
-    /// The timeout of a script that has none of its own.
+    /// The default timeout of a script.
     pub timeout: Duration,
-    /// Reads environment variables: those that a script is permitted to see, and for interpreters `PATH` and the
-    /// like. Without `PATH`, interpreters are looked for in the system's own folders only.
+    /// Reads environment variables: those that a script may see, and for interpreters `PATH` and similar ones.
+    /// Without `PATH`, interpreters are only searched in the system's default folders.
     pub env: Arc<ReadEnv>,
-    /// Sends the requests of scripts that are permitted to.
+    /// Sends the HTTP requests of scripts with network permissions. `None` disables `fetch`.
     pub fetch: Option<Arc<dyn Fetch>>,
 }
 
 impl HostOptions {
-    /// Options with the default limits, without environment and network.
+    /// Creates options with default limits, without environment variables and network.
     pub fn new(
         program: impl Into<PathBuf>,
         args: impl IntoIterator<Item = impl Into<OsString>>,
@@ -83,8 +83,8 @@ impl fmt::Debug for HostOptions {
 
 /// Runs scripts in worker processes.
 ///
-/// Workers start when they are needed, and end with the host. Files are read once in the life of a host, so that
-/// all calls see the same version of them.
+/// Workers start on demand, and end with the host. The host reads each file once, so that all calls see the same
+/// version of it.
 #[derive(Debug)]
 pub struct ScriptHost {
     shared: Arc<Shared>,
@@ -99,7 +99,7 @@ pub(crate) struct Shared {
 }
 
 impl ScriptHost {
-    /// A host. Nothing is started yet.
+    /// Creates a host. Workers start with the first call.
     pub fn new(options: HostOptions) -> Self {
         let files = Files::new(&options.root);
         let workers = options.workers.max(1);
@@ -116,8 +116,8 @@ impl ScriptHost {
 
     /// Runs a script.
     ///
-    /// A script that throws has an answer; an error is the obstacle that stopped it. Must be called inside a Tokio
-    /// runtime with I/O and time enabled. A call whose future is dropped continues until its time is over.
+    /// A script that throws has an answer; an error means that it could not run to its end. Must be called inside a
+    /// Tokio runtime with I/O and time enabled. Dropping the future does not stop the call before its timeout.
     pub async fn run(&self, question: &ScriptQuestion) -> Result<ScriptAnswer, ScriptError> {
         let pool = &self.pools[match question.runtime {
             ScriptRuntime::QuickJs => 0,
@@ -128,9 +128,9 @@ impl ScriptHost {
         pool.run(question.clone(), false).await
     }
 
-    /// Compiles a script of the sandbox or of Python without running it, and without its imports.
+    /// Compiles a script of the sandbox or of Python, without running it and without its imports.
     ///
-    /// Scripts of other interpreters are taken as they are.
+    /// Scripts of other interpreters are not checked.
     pub async fn compile(&self, question: &ScriptQuestion) -> Result<(), ScriptError> {
         let pool = match question.runtime {
             ScriptRuntime::QuickJs => &self.pools[0],
@@ -140,7 +140,7 @@ impl ScriptHost {
         pool.run(question.clone(), true).await.map(|_| ())
     }
 
-    /// The settings of the host.
+    /// Returns the settings of the host.
     pub fn options(&self) -> &HostOptions {
         &self.shared.options
     }

@@ -1,4 +1,4 @@
-//! A pool of workers of one runtime, and the queue in front of it.
+//! A pool of workers of one runtime, with its queue.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use super::job::Job;
 use super::process::Worker;
 use super::{Shared, error};
 
-/// Most calls that a worker is given at once.
+/// The maximum number of calls that a worker gets at once.
 const BATCH: usize = 16;
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Pool {
 #[derive(Debug, Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    /// Tasks that exist, and how many of them wait for work.
+    /// The number of worker tasks, and of those that are idle.
     workers: usize,
     idle: usize,
     closed: bool,
@@ -39,11 +39,11 @@ impl Pool {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        // The queue is whole after every statement; a panic elsewhere does not spoil it.
+        // Every statement leaves the queue in a valid state, so a poisoned lock is safe to use.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends all workers when they have finished their jobs.
+    /// Ends all workers after their current jobs, and discards waiting jobs.
     pub(crate) fn close(&self) {
         let mut queue = self.queue();
         queue.closed = true;
@@ -74,7 +74,7 @@ impl Pool {
         answered.await.unwrap_or_else(|_| Err(error(ScriptErrorKind::Internal, lost)))
     }
 
-    /// The next jobs: a fair share of the waiting ones, so that a worker need not be woken for each.
+    /// Takes the next jobs: a fair share of the queue, which saves wake-ups.
     fn take(&self) -> Vec<Job> {
         let mut queue = self.queue();
         let share = queue.jobs.len().div_ceil(self.size).min(BATCH);
@@ -85,7 +85,7 @@ impl Pool {
         self.queue().idle += 1;
         let idle = Idle(self);
         loop {
-            // Registered before looking, so that nothing that arrives in between is missed.
+            // Registered before the check, so that no arrival in between is missed.
             let arrived = self.arrived.notified();
             let jobs = self.take();
             if !jobs.is_empty() {
@@ -99,7 +99,7 @@ impl Pool {
         }
     }
 
-    /// Returns the jobs that were not started.
+    /// Returns unstarted jobs to the queue.
     fn give_back(&self, jobs: Vec<Job>) {
         let mut queue = self.queue();
         for job in jobs.into_iter().rev() {
@@ -110,7 +110,7 @@ impl Pool {
     }
 }
 
-/// Counts a task as idle while it lives.
+/// Counts a task as idle until it is dropped.
 struct Idle<'a>(&'a Pool);
 
 impl Drop for Idle<'_> {
@@ -119,7 +119,7 @@ impl Drop for Idle<'_> {
     }
 }
 
-/// The task that owns a worker. Dropped, it no longer counts, whatever ended it.
+/// The task that owns a worker. Its drop always reduces the worker count.
 struct Task(Arc<Pool>);
 
 impl Drop for Task {
@@ -137,10 +137,10 @@ impl Task {
                 worker = match Worker::start(pool.runtime, &pool.shared).await {
                     Ok(worker) => Some(worker),
                     Err(err) => {
-                        // One job learns why; the next one tries again.
+                        // One job gets the error; the next one starts another attempt.
                         let rest = jobs.split_off(1);
                         for job in jobs {
-                            // The caller may have gone.
+                            // The receiver may have been dropped.
                             let _ = job.answer.send(Err(err.clone()));
                         }
                         if !rest.is_empty() {

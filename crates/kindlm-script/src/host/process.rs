@@ -1,4 +1,4 @@
-//! One worker process: starting it, talking to it, ending it.
+//! A worker process: its start, communication and end.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,16 +18,16 @@ use super::{Shared, answer, command, error};
 use crate::frame::{self, Ask, Frame, FromWorker, MAX_FRAME, Refusal, ToWorker};
 use crate::limits;
 
-/// The longest time for a worker to start; a loaded machine starts an interpreter slowly.
+/// The maximum time for the start of a worker. A busy machine starts interpreters slowly.
 const START: Duration = Duration::from_secs(30);
-/// Most bytes of calls that are sent ahead.
+/// The maximum size of calls that are sent ahead, in bytes.
 const AHEAD: usize = 32 << 10;
-/// While more bytes than this wait for the worker to read them, no further request is answered.
+/// The size of unread data, in bytes, above which no further question of the worker is answered.
 const UNREAD: usize = 2 * limits::CONTENT;
-/// The longest time that an ended process may keep its stderr open.
+/// The time that an ended process may keep its stderr open.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// A worker that runs.
+/// A running worker.
 #[derive(Debug)]
 pub(crate) struct Worker {
     shared: Arc<Shared>,
@@ -35,15 +35,15 @@ pub(crate) struct Worker {
     input: ChildStdin,
     output: FrameReader,
     unread: Unread,
-    /// It was killed, or wants to end.
+    /// True if the worker was killed or should be replaced.
     done: bool,
     next_call: u64,
 }
 
-/// An answer to a worker's request.
+/// The pending answer to a worker's question.
 type Asked = BoxFuture<'static, (u64, Result<(serde_json::Value, Vec<u8>), Refusal>)>;
 
-/// Why a call has no answer of the worker's.
+/// The reason why a call has no answer from the worker.
 enum Lost {
     Late,
     Memory,
@@ -95,24 +95,24 @@ impl Worker {
         if runtime != ScriptRuntime::QuickJs
             && let Some(mut stderr) = worker.child.stderr.take()
         {
-            // The output of processes started by a script would fill the pipe and stop them.
+            // Output of a script's child processes would otherwise fill the pipe and block them.
             tokio::spawn(async move { tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await });
         }
         Ok(worker)
     }
 
-    /// True if it can serve no more calls.
+    /// Returns true if the worker can serve no more calls.
     pub(crate) fn is_done(&self) -> bool {
         self.done
     }
 
-    /// Kills the process, if it runs, and waits until it is gone.
+    /// Kills the process, and waits until it has ended.
     pub(crate) async fn end(mut self) {
         let _ = self.child.start_kill();
         let _ = self.child.wait().await;
     }
 
-    /// Serves calls, in order; returns those that were not begun when the worker had to end.
+    /// Serves calls in order. Returns the calls that had not begun when the worker ended.
     pub(crate) async fn serve(&mut self, jobs: Vec<Job>) -> Vec<Job> {
         let mut waiting: VecDeque<Job> = jobs.into();
         let mut sent: VecDeque<(u64, Job)> = VecDeque::new();
@@ -145,7 +145,7 @@ impl Worker {
             let result = self.exchange(id, &job).await;
             let _ = job.answer.send(result);
             if self.done {
-                // The worker has not begun the calls that were sent ahead.
+                // The worker has not started the calls that were sent ahead.
                 let mut rest: Vec<Job> = sent.into_iter().map(|(_, job)| job).collect();
                 rest.extend(waiting);
                 return rest;
@@ -189,10 +189,10 @@ impl Worker {
         }
     }
 
-    /// Waits for the answer to a call, and answers the worker's requests meanwhile.
+    /// Waits for the answer to a call, and answers the worker's questions in the meantime.
     ///
-    /// Reading, writing and answering all happen under one deadline: a worker that reads nothing, or writes without
-    /// end, is late.
+    /// One deadline covers reading, writing and answering, so that a worker that reads nothing or writes endlessly
+    /// times out.
     async fn wait(
         &mut self,
         id: u64,
@@ -244,7 +244,7 @@ impl Worker {
         }
     }
 
-    /// Answers a worker's request: at once, or later.
+    /// Answers a worker's question, immediately or later.
     fn answer(
         &mut self,
         id: u64,
@@ -266,7 +266,7 @@ impl Worker {
                 Ok(None)
             }
             Ask::Sleep { ms } => {
-                // Woken at its deadline at the latest, the worker stops by itself.
+                // The wait ends at the deadline at the latest, where the worker stops by itself.
                 let until = Instant::now()
                     .checked_add(Duration::from_millis(ms))
                     .map_or(soft, |until| until.min(soft));
@@ -302,14 +302,14 @@ impl Worker {
         Ok(())
     }
 
-    /// Why the process ended in the middle of a call.
+    /// Returns the reason why the process ended during a call.
     async fn ended(&mut self) -> Lost {
         let why = self.last_words().await;
-        // The messages of Rust's allocator begin like this.
+        // Messages of Rust's allocator begin with this text.
         if why.contains("memory allocation of ") { Lost::Memory } else { Lost::Broken(why) }
     }
 
-    /// Why the process ended, as far as it is known.
+    /// Returns the exit status and stderr of the ended process.
     async fn last_words(&mut self) -> String {
         let _ = self.child.start_kill();
         let status = match self.child.wait().await {
@@ -320,7 +320,7 @@ impl Worker {
         if let Some(stderr) = self.child.stderr.take() {
             let mut stderr = stderr.take(4096);
             let read = stderr.read_to_string(&mut said);
-            // Bytes that are no text are not shown. A child of the process may hold the pipe open.
+            // Output that is not UTF-8 is omitted. A child of the process may hold the pipe open.
             let _ = tokio::time::timeout(LAST_WORDS, read).await;
         }
         let said = said.trim();
@@ -332,9 +332,9 @@ impl Worker {
 #[derive(Debug, Default)]
 struct Unread {
     frames: VecDeque<Vec<u8>>,
-    /// The number of bytes of the first frame that are written.
+    /// The number of written bytes of the first frame.
     written: usize,
-    /// Bytes of all frames, without those that are written.
+    /// The number of unwritten bytes in all frames.
     length: usize,
 }
 
@@ -348,7 +348,7 @@ impl Unread {
         self.length
     }
 
-    /// Writes as much as the pipe takes now; nothing is lost or written again when this is given up.
+    /// Writes as much as the pipe accepts. Cancelling neither loses nor repeats bytes.
     async fn write_some(&mut self, to: &mut ChildStdin) {
         let Some(frame) = self.frames.front() else { return };
         match to.write(&frame[self.written..]).await {
@@ -360,13 +360,13 @@ impl Unread {
                     self.written = 0;
                 }
             }
-            // The worker is gone; its earlier output shows why.
+            // The worker has ended; its output shows the reason.
             Err(_) => *self = Self::default(),
         }
     }
 }
 
-/// Reads frames; nothing is lost when a read is given up.
+/// Reads frames. Cancelling a read loses nothing.
 #[derive(Debug)]
 struct FrameReader {
     from: ChildStdout,

@@ -1,12 +1,12 @@
 //! The memory of the engine: one block that can be rolled back.
 //!
-//! Everything that QuickJS allocates lies in one block. After a call, the block's used part is copied back from
-//! a snapshot that was taken before any script ran, so that nothing a script did is left: no global, no changed
-//! prototype, no atom, no garbage. That is a stronger promise than a fresh context on a live runtime gives, and
-//! much cheaper: a copy of some hundred kilobytes instead of building and freeing all the globals.
+//! All allocations of QuickJS are in one block. After a call, the used part of the block is restored from a snapshot
+//! that was taken before any script ran. So nothing of a script remains: no global, no changed prototype, no atom, no
+//! garbage. That is a stronger guarantee than a fresh context on a live runtime, and much cheaper: it copies some
+//! hundred kilobytes instead of building and freeing all globals.
 //!
-//! The allocator is a bump pointer with a free list for each size. It never merges free blocks: its life is one
-//! call long.
+//! The allocator is a bump pointer with a free list for each size. It never merges free blocks, because they only
+//! live for one call.
 #![expect(
     unsafe_code,
     reason = "an allocator hands out raw memory; every pointer here lies inside one block that is never freed"
@@ -19,14 +19,14 @@ use std::rc::Rc;
 
 use rquickjs::allocator::Allocator;
 
-/// Bytes before each allocation: its size.
+/// The number of bytes before each allocation, which store its size.
 const HEADER: usize = 8;
-/// Free lists for small sizes, one for each multiple of 16.
+/// The number of free lists for small sizes, one for each multiple of 16.
 const SMALL: usize = 33;
-/// Free lists in all: four for each power of two above the small ones.
+/// The number of all free lists: four for each power of two above the small ones.
 const CLASSES: usize = SMALL + 4 * 24;
 
-/// The block, shared between the engine (which rolls back) and QuickJS (which allocates).
+/// The block, shared by the engine (for rollback) and QuickJS (for allocation).
 #[derive(Clone, Debug)]
 pub(crate) struct Arena(Rc<RefCell<Block>>);
 
@@ -37,16 +37,16 @@ struct Block {
     books: Books,
 }
 
-/// The state of the allocator, apart from the memory itself.
+/// The state of the allocator, without the memory itself.
 #[derive(Clone, Debug)]
 struct Books {
     /// The offset at which unused memory begins.
     top: usize,
-    /// For each class, the first free allocation, as its offset; 0 is none.
+    /// The offset of the first free allocation of each class; 0 if there is none.
     free: [usize; CLASSES],
 }
 
-/// The whole state of the engine at one moment.
+/// A snapshot of the whole state of the engine.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     books: Books,
@@ -54,7 +54,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Arena {
-    /// Reserves a block; memory is taken from the system only as it is used. `None` if there is not enough.
+    /// Reserves a block; the system provides memory only as it is used. `None` if there is not enough.
     pub(crate) fn new(size: usize) -> Option<Self> {
         let layout = Layout::from_size_align(size, 4096).ok()?;
         // SAFETY: the size is not zero; the block is never freed, so no pointer into it dangles.
@@ -64,24 +64,24 @@ impl Arena {
         Some(Self(Rc::new(RefCell::new(Block { base, size, books }))))
     }
 
-    /// Bytes in use, free ones below the top included.
+    /// Returns the number of used bytes, including free allocations below the top.
     pub(crate) fn used(&self) -> usize {
         self.0.borrow().books.top
     }
 
-    /// Keeps everything as it is now.
+    /// Takes a snapshot.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let block = self.0.borrow();
-        // SAFETY: `top` bytes lie inside the block, and each was written by the allocator or through it, or is
-        // padding, of which only the copy matters.
+        // SAFETY: `top` bytes lie inside the block. Each was written by the allocator or through it, or is padding,
+        // which only needs to be copied.
         let memory =
             unsafe { std::slice::from_raw_parts(block.base.as_ptr(), block.books.top) }.to_vec();
         Snapshot { books: block.books.clone(), memory }
     }
 
-    /// Makes everything as it was.
+    /// Restores a snapshot.
     ///
-    /// No value of the engine that was made after the snapshot may be held any more.
+    /// The caller must not hold any value of the engine that was created after the snapshot.
     pub(crate) fn roll_back(&self, to: &Snapshot) {
         let mut block = self.0.borrow_mut();
         // SAFETY: the snapshot is a copy of the beginning of this block.
@@ -92,7 +92,7 @@ impl Arena {
     }
 }
 
-/// The class of an allocation, and the size of all in that class; header included.
+/// Returns the class of an allocation and the size of that class; both sizes include the header.
 fn class(size: usize) -> Option<(usize, usize)> {
     if size <= 512 {
         let class = size.div_ceil(16).max(1);
@@ -108,7 +108,7 @@ fn class(size: usize) -> Option<(usize, usize)> {
 impl Block {
     fn at(&self, offset: usize) -> *mut u8 {
         debug_assert!(offset < self.size);
-        // SAFETY: every offset that the books hold lies inside the block.
+        // SAFETY: every recorded offset lies inside the block.
         unsafe { self.base.as_ptr().add(offset) }
     }
 
@@ -146,7 +146,7 @@ impl Block {
         // SAFETY: as above.
         let whole = unsafe { self.word(offset - HEADER).read() };
         if let Some((class, _)) = class(whole) {
-            // SAFETY: a class is at least two words large: the header and this one.
+            // SAFETY: a class has at least two words: the header and this one.
             unsafe { self.word(offset).write(self.books.free[class]) };
             self.books.free[class] = offset;
         }
@@ -160,7 +160,7 @@ impl Block {
         if size <= whole - HEADER {
             return ptr;
         }
-        // The last block can grow in place.
+        // The last allocation can grow in place.
         if offset - HEADER + whole == self.books.top
             && let Some((_, grown)) = size.checked_add(HEADER).and_then(class)
         {
@@ -168,13 +168,13 @@ impl Block {
                 return std::ptr::null_mut();
             }
             self.books.top = offset - HEADER + grown;
-            // SAFETY: the header of an allocation that is ours.
+            // SAFETY: this is the header of an allocation of this block.
             unsafe { self.word(offset - HEADER).write(grown) };
             return ptr;
         }
         let moved = self.alloc(size);
         if !moved.is_null() {
-            // SAFETY: two different allocations; both hold at least the old size.
+            // SAFETY: the two allocations are disjoint; both have at least the old size.
             unsafe { std::ptr::copy_nonoverlapping(ptr, moved, whole - HEADER) };
             self.free(ptr);
         }
@@ -182,8 +182,8 @@ impl Block {
     }
 }
 
-// SAFETY: allocations are disjoint, aligned to 8 bytes, and at least as large as was asked for (`class` rounds
-// up); `usable_size` reads what `alloc` wrote.
+// SAFETY: allocations are disjoint, aligned to 8 bytes, and at least as large as requested (`class` rounds up);
+// `usable_size` reads the size that `alloc` wrote.
 unsafe impl Allocator for Arena {
     fn alloc(&mut self, size: usize) -> *mut u8 {
         self.0.borrow_mut().alloc(size)
@@ -193,7 +193,8 @@ unsafe impl Allocator for Arena {
         let Some(size) = count.checked_mul(size) else { return std::ptr::null_mut() };
         let ptr = self.0.borrow_mut().alloc(size);
         if !ptr.is_null() {
-            // SAFETY: `ptr` has room for `size` bytes. It is not fresh memory: a call before may have used it.
+            // SAFETY: `ptr` has room for `size` bytes. Zeroing is needed, because an earlier call may have used the
+            // memory.
             unsafe { ptr.write_bytes(0, size) };
         }
         ptr
@@ -225,7 +226,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// A class holds what it is for, and its own size falls into it.
+        /// A class is large enough for its sizes, and its own size belongs to it.
         #[test]
         fn a_class_is_large_enough_and_stable(size in 9_usize..(1 << 28)) {
             let (index, whole) = class(size).unwrap();
@@ -234,14 +235,14 @@ mod tests {
             prop_assert_eq!(whole % 16, 0);
         }
 
-        /// Allocations do not overlap, keep what is written to them, and are gone after a rollback.
+        /// Allocations do not overlap, keep their content, and disappear after a rollback.
         #[test]
         fn allocations_are_disjoint_and_rolled_back(
             steps in prop::collection::vec((any::<bool>(), 1_usize..5000), 1..200),
         ) {
             let mut arena = Arena::new(8 << 20).unwrap();
             let kept = arena.alloc(100);
-            // SAFETY: 100 bytes were asked for.
+            // SAFETY: the allocation has 100 bytes.
             unsafe { kept.write_bytes(7, 100) };
             let before = arena.snapshot();
             let mut live: Vec<(*mut u8, usize, u8)> = Vec::new();
@@ -260,17 +261,17 @@ mod tests {
                     let mark = u8::try_from(number % 251).unwrap();
                     prop_assert!(!ptr.is_null());
                     prop_assert_eq!(ptr.addr() % 8, 0);
-                    // SAFETY: `size` bytes were asked for.
+                    // SAFETY: the allocation has `size` bytes.
                     unsafe { ptr.write_bytes(mark, size) };
                     live.push((ptr, size, mark));
                 }
                 for (ptr, size, mark) in &live {
-                    // SAFETY: these are live.
+                    // SAFETY: these allocations are live.
                     let bytes = unsafe { std::slice::from_raw_parts(*ptr, *size) };
                     prop_assert!(bytes.iter().all(|byte| byte == mark));
                 }
             }
-            // SAFETY: 100 bytes were asked for.
+            // SAFETY: the allocation has 100 bytes.
             unsafe { kept.write_bytes(9, 100) };
             arena.roll_back(&before);
             // SAFETY: as above.

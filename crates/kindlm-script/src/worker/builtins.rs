@@ -1,6 +1,6 @@
-//! The built-in modules: small ones of our own, in JavaScript, for the parts of Node that scripts use.
+//! The built-in modules: small JavaScript versions of the Node modules that scripts use.
 
-/// Name and source, sorted by name. Some have no name in Node; they hold globals.
+/// The names and sources, sorted by name. Some only hold globals and do not exist in Node.
 const BUILTINS: [(&str, &str); 17] = [
     ("assert", include_str!("../js/assert.js")),
     ("assert/strict", include_str!("../js/assert_strict.js")),
@@ -21,27 +21,27 @@ const BUILTINS: [(&str, &str); 17] = [
     ("web", include_str!("../js/web.js")),
 ];
 
-/// The name of a built-in module that scripts may ask for, without `node:`.
+/// Returns the name of a built-in module that scripts may import, without `node:`.
 pub(crate) fn public(specifier: &str) -> Option<&'static str> {
     find(specifier).filter(|name| !HIDDEN.contains(name))
 }
 
-/// The name of any built-in module, without `node:`.
+/// Returns the name of any built-in module, without `node:`.
 pub(crate) fn find(specifier: &str) -> Option<&'static str> {
     let name = specifier.strip_prefix("node:").unwrap_or(specifier);
     BUILTINS.iter().find(|(known, _)| *known == name).map(|(known, _)| *known)
 }
 
-/// The source of a built-in module.
+/// Returns the source of a built-in module.
 pub(crate) fn source(name: &str) -> &'static str {
     BUILTINS.iter().find(|(known, _)| *known == name).map_or("", |(_, source)| source)
 }
 
-/// The built-in modules that `require` and `import` find, for messages.
+/// Returns the names of the built-in modules that scripts may import, for messages.
 pub(crate) fn names() -> String {
     let names = BUILTINS.iter().map(|(name, _)| *name);
     names.filter(|name| !HIDDEN.contains(name)).collect::<Vec<_>>().join(", ")
 }
 
-/// Built-in modules that only hold globals.
+/// The built-in modules that only hold globals.
 const HIDDEN: [&str; 3] = ["clone", "encoding", "web"];

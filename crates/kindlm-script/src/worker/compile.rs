@@ -1,10 +1,10 @@
-//! Turns source text into bytecode, in an engine in which no script ever runs.
+//! Compiles source text to bytecode, in an engine that never runs scripts.
 //!
 //! Bytecode depends on the source alone: no call can change how the code of another call is compiled. A call loads
-//! the bytecode that it needs into the state that every call begins with, and runs it there.
+//! its bytecode into the initial state of the engine, and runs it there.
 //!
-//! Inline code and CommonJS files are bodies of functions. [`Compiler::function`] makes sure that the code does not
-//! close the function around it.
+//! Inline code and CommonJS files are function bodies. [`Compiler::function`] ensures that the code does not close
+//! the function around it.
 #![expect(
     unsafe_code,
     reason = "the binding has no functions for the bytecode of scripts; what is loaded here was written here"
@@ -22,21 +22,21 @@ use rquickjs::{Context, Ctx, Error, Exception, Function, Module, Runtime, Value,
 
 use crate::limits;
 
-/// Compiled source.
+/// The bytecode of compiled source.
 pub(crate) type Bytecode = Rc<[u8]>;
 
-/// Why source does not compile.
+/// A compile error.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
-    /// The class of the error.
+    /// The class name of the error.
     name: String,
     message: String,
-    /// `at`, the file, line and column; empty if that is not known.
+    /// The location as `at` with file, line and column; empty if it is unknown.
     at: String,
 }
 
 impl Problem {
-    /// The error that the engine has thrown.
+    /// Returns the error that the engine has thrown.
     fn caught(ctx: &Ctx<'_>, err: &Error) -> Self {
         let internal =
             |message: String| Self { name: "InternalError".to_owned(), message, at: String::new() };
@@ -45,7 +45,7 @@ impl Problem {
         }
         let thrown = ctx.catch();
         let Some(exception) = thrown.as_exception() else {
-            // Without memory for an error object, the engine throws `null`.
+            // If no memory is left for an error object, the engine throws `null`.
             return internal("out of memory".to_owned());
         };
         let stack = exception.stack().unwrap_or_default();
@@ -56,7 +56,7 @@ impl Problem {
         }
     }
 
-    /// Throws it in the engine that runs the script which asked for the file.
+    /// Throws the error in the engine that runs the importing script.
     pub(crate) fn throw(&self, ctx: &Ctx<'_>) -> Error {
         let err = match self.name.as_str() {
             "SyntaxError" => Exception::throw_syntax(ctx, &self.message),
@@ -68,13 +68,13 @@ impl Problem {
             && !self.at.is_empty()
         {
             let frames = exception.stack().unwrap_or_default();
-            // The error without its place is still the right error.
+            // If this fails, the error is still useful without its location.
             let _ = exception.set("stack", format!("    {}\n{frames}", self.at));
         }
         if thrown.is_null() { err } else { ctx.throw(thrown) }
     }
 
-    /// The engine ran out of memory.
+    /// Returns true if the engine ran out of memory.
     pub(crate) fn is_memory(&self) -> bool {
         self.name == "InternalError" && self.message.starts_with("out of memory")
     }
@@ -87,21 +87,21 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The result of compiling a body with text around it.
+/// The parts of the function around a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head<'a> {
-    /// `async ` or nothing.
+    /// The text before `function`: `async ` or empty.
     pub(crate) prefix: &'a str,
-    /// Names of the parameters, comma-separated.
+    /// The names of the parameters, comma-separated.
     pub(crate) params: &'a str,
-    /// The name in stack traces.
+    /// The file name in stack traces.
     pub(crate) file: &'a str,
 }
 
-/// An engine that compiles and runs nothing.
+/// An engine that only compiles.
 pub(crate) struct Compiler {
     runtime: Runtime,
-    /// Compiles functions. Each module has a context of its own, as a context keeps its modules.
+    /// The context for functions. Each module gets its own context, because a context keeps its modules.
     context: Context,
 }
 
@@ -121,12 +121,12 @@ impl Compiler {
         Ok(Self { runtime, context })
     }
 
-    /// Compiles the body of a function; run, the bytecode returns the function.
+    /// Compiles the body of a function. The bytecode returns the function.
     ///
-    /// The text `}, evil(), function(){` would end the function around it. So the body is compiled twice more, each
-    /// time with a declaration behind it: `let` and an unguessable name. It may not declare the name of a parameter
-    /// once more, and it may declare any other name. Both hold only where the function's own block ends, so the end
-    /// of the text is the end of the body.
+    /// The text `}, evil(), function(){` would end the function around it. To detect this, the body is compiled twice
+    /// more, each time with a `let` declaration of an unguessable name at its end. The name of a parameter must fail
+    /// there, and any other name must succeed. Both only hold in the function's own block, so the body ends where the
+    /// text ends.
     pub(crate) fn function(&self, head: Head<'_>, body: &str) -> Result<Bytecode, Problem> {
         let Head { prefix, params, file } = head;
         let bytecode = self.script(&format!("({prefix}function({params}){{{body}\n}})"), file)?;
@@ -147,7 +147,7 @@ impl Compiler {
         Ok(bytecode)
     }
 
-    /// Compiles a script that is no module. Nothing of it runs.
+    /// Compiles a script that is not a module, without running it.
     pub(crate) fn script(&self, text: &str, file: &str) -> Result<Bytecode, Problem> {
         self.context.with(|ctx| {
             let compiled =
@@ -156,7 +156,7 @@ impl Compiler {
         })
     }
 
-    /// Compiles an ES module without looking at its imports.
+    /// Compiles an ES module, without resolving its imports.
     pub(crate) fn module(&self, text: &str, path: &str) -> Result<Bytecode, Problem> {
         let broken = |err: Error| Problem {
             name: "InternalError".to_owned(),
@@ -171,12 +171,12 @@ impl Compiler {
     }
 }
 
-/// A context with the parts that the parser needs.
+/// Creates a context with the features that the parser needs.
 fn context(runtime: &Runtime) -> rquickjs::Result<Context> {
     Context::custom::<(intrinsic::Eval, intrinsic::RegExpCompiler)>(runtime)
 }
 
-/// A name that no text contains by intention: 128 random bits.
+/// Returns a name that no text contains by chance: 128 random bits.
 fn unguessable() -> Result<String, Problem> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|err| Problem {
@@ -187,7 +187,7 @@ fn unguessable() -> Result<String, Problem> {
     Ok(format!("k{:032x}", u128::from_le_bytes(bytes)))
 }
 
-/// The replacement of every import: an empty module.
+/// The loader that replaces every import by an empty module.
 struct Stub;
 
 impl Resolver for Stub {
@@ -213,14 +213,14 @@ impl Loader for Stub {
     }
 }
 
-/// Compiles without running, as sloppy code: Node does so with everything that is not an ES module.
+/// Compiles sloppy-mode code without running it. Node uses sloppy mode for everything except ES modules.
 fn compile_script<'js>(ctx: &Ctx<'js>, text: &str, file: &str) -> rquickjs::Result<Value<'js>> {
     let source = CString::new(text)?;
     let name = CString::new(file)?;
     let flags = qjs::JS_EVAL_TYPE_GLOBAL | qjs::JS_EVAL_FLAG_COMPILE_ONLY;
     #[expect(clippy::cast_possible_wrap, reason = "flags are small")]
     let flags = flags as i32;
-    // SAFETY: both texts end with NUL and outlive the call; the value that comes back is owned.
+    // SAFETY: both texts end with NUL and outlive the call; the returned value is owned.
     unsafe {
         let raw = ctx.as_raw().as_ptr();
         let length = text.len().try_into().map_err(|_| Error::Unknown)?;
@@ -229,7 +229,7 @@ fn compile_script<'js>(ctx: &Ctx<'js>, text: &str, file: &str) -> rquickjs::Resu
     }
 }
 
-/// The bytecode of the compiled code.
+/// Returns the bytecode of compiled code.
 fn write(ctx: &Ctx<'_>, compiled: &Value<'_>) -> rquickjs::Result<Bytecode> {
     let mut length = MaybeUninit::uninit();
     // SAFETY: the value is a compiled script of this context; the buffer is copied before it is freed.
@@ -247,12 +247,12 @@ fn write(ctx: &Ctx<'_>, compiled: &Value<'_>) -> rquickjs::Result<Bytecode> {
     }
 }
 
-/// Runs the bytecode of [`Compiler::function`]: the function.
+/// Runs the bytecode of [`Compiler::function`], and returns the function.
 pub(crate) fn function<'js>(ctx: &Ctx<'js>, bytecode: &[u8]) -> rquickjs::Result<Function<'js>> {
     #[expect(clippy::cast_possible_wrap, reason = "flags are small")]
     let flags = qjs::JS_READ_OBJ_BYTECODE as i32;
-    // SAFETY: the bytecode was written by the same engine in this process, and is not changed. `JS_EvalFunction`
-    // takes the value that it is given.
+    // SAFETY: the same engine wrote the bytecode in this process, and it is unchanged. `JS_EvalFunction` takes
+    // ownership of its argument.
     let value = unsafe {
         let raw = ctx.as_raw().as_ptr();
         let length = bytecode.len().try_into().map_err(|_| Error::Unknown)?;
@@ -265,22 +265,22 @@ pub(crate) fn function<'js>(ctx: &Ctx<'js>, bytecode: &[u8]) -> rquickjs::Result
     Function::from_value(value)
 }
 
-/// Declares the module of [`Compiler::module`], under the path that it was compiled with.
+/// Declares the module of [`Compiler::module`], under the path with which it was compiled.
 pub(crate) fn module<'js>(
     ctx: &Ctx<'js>,
     bytecode: &[u8],
 ) -> rquickjs::Result<Module<'js, Declared>> {
-    // SAFETY: the bytecode was written by the same engine in this process, and is not changed.
+    // SAFETY: the same engine wrote the bytecode in this process, and it is unchanged.
     unsafe { Module::load(ctx.clone(), bytecode) }
 }
 
-/// Takes ownership of a value of the engine, or of the exception that it represents.
+/// Takes ownership of a value of the engine; returns an error if it represents an exception.
 ///
 /// # Safety
 ///
-/// The value belongs to this context, and nothing else frees it.
+/// The value must belong to this context, and nothing else may free it.
 unsafe fn owned<'js>(ctx: &Ctx<'js>, value: qjs::JSValue) -> rquickjs::Result<Value<'js>> {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         if qjs::JS_IsException(value) {
             return Err(Error::Exception);

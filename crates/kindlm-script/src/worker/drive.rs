@@ -1,4 +1,4 @@
-//! Runs one call to its end: promises, timers, requests; then says how it ended.
+//! Runs one call to its end, including promises, timers and requests, and reports the ending.
 
 use std::rc::Rc;
 
@@ -10,19 +10,19 @@ use super::shared::Shared;
 use crate::frame::{Ask, Call, Ending, Stop, Usage, What};
 use crate::limits;
 
-/// A call that cannot go on.
+/// The reason why a call cannot continue.
 #[derive(Debug)]
 pub(crate) struct Halt {
     pub(crate) why: Stop,
     pub(crate) message: String,
 }
 
-/// The ending of a call that is stopped early.
+/// Returns the ending of a call that is stopped early.
 pub(crate) fn stop(halt: Halt) -> (Ending, Vec<u8>) {
     (Ending::Stopped { why: halt.why, message: halt.message }, Vec::new())
 }
 
-/// Compiles the code that a call would run.
+/// Compiles the code of a call without running it.
 pub(crate) fn compile_only(shared: &Shared, call: &Call) -> (Ending, Vec<u8>) {
     let What::File { path, .. } = &call.what else { return (Ending::Undefined, Vec::new()) };
     let compiled = entry(shared, path).and_then(|absolute| {
@@ -35,7 +35,7 @@ pub(crate) fn compile_only(shared: &Shared, call: &Call) -> (Ending, Vec<u8>) {
     compiled.map_or_else(stop, |_| (Ending::Undefined, Vec::new()))
 }
 
-/// The absolute path of the file that a call names.
+/// Returns the absolute path of a call's file.
 fn entry(shared: &Shared, path: &str) -> Result<String, Halt> {
     let specifier =
         if path.starts_with(['/', '.']) { path.to_owned() } else { format!("./{path}") };
@@ -53,7 +53,7 @@ pub(crate) fn run(
 ) -> (Ending, Vec<u8>) {
     let driver = Driver { ctx, shared, call };
     let ended = driver.start(body, args).and_then(|value| driver.settle(value));
-    // The values of a call are not freed one by one: the rollback takes them all.
+    // The values of a call are not freed one by one, because the rollback frees all of them.
     let ending = match ended {
         Ok(value) => driver.encode(value),
         Err(err) => Err(err),
@@ -68,9 +68,9 @@ pub(crate) fn run(
 
 /// The reason why a call ends early.
 enum Trouble {
-    /// The engine reports this; an exception may be pending.
+    /// An error of the engine; an exception may be pending.
     Js(Error),
-    /// The same, before the script's function was there to be called.
+    /// An error of the engine before the script's function could be called.
     Loading(Error),
     Halt(Halt),
 }
@@ -111,7 +111,7 @@ impl<'js> Driver<'_, 'js> {
         for arg in args {
             list.push_arg(self.argument(arg)?)?;
         }
-        // A parameter beyond the arguments is a global's name: promptfoo gives inline code `process`.
+        // A parameter without an argument is the name of a global: promptfoo gives `process` to inline code.
         for name in params.iter().skip(args.len()) {
             let global: Value<'js> = self.shared.hook(ctx, "global")?.call((name.as_str(),))?;
             list.push_arg(global)?;
@@ -123,9 +123,9 @@ impl<'js> Driver<'_, 'js> {
 
     fn argument(&self, json: &[u8]) -> Result<Value<'js>, Trouble> {
         let value = self.ctx.json_parse(json)?;
-        // Freed by the rollback, not one by one.
+        // The rollback frees this value.
         std::mem::forget(value.clone());
-        // A context begins like this, or contains a function.
+        // A context begins this way, or contains a function.
         let marker = b"\"$returns\"";
         let is_context = json.starts_with(b"{\"prompt\":")
             || json.first() == Some(&b'{') && json.windows(marker.len()).any(|it| it == marker);
@@ -135,7 +135,7 @@ impl<'js> Driver<'_, 'js> {
         Ok(value)
     }
 
-    /// The function that a file exports.
+    /// Returns the function that a file exports.
     fn exported(
         &self,
         path: &str,
@@ -154,7 +154,7 @@ impl<'js> Driver<'_, 'js> {
         Ok(Function::from_value(picked)?)
     }
 
-    /// Waits for a promise, and serves timers and requests meanwhile.
+    /// Waits for a promise, and serves timers and requests in the meantime.
     fn settle(&self, value: Value<'js>) -> Result<Value<'js>, Trouble> {
         let Some(promise) = self.promise(&value)? else { return Ok(value) };
         std::mem::forget(value);
@@ -171,7 +171,7 @@ impl<'js> Driver<'_, 'js> {
         }
     }
 
-    /// A promise, or anything else that has a `then`.
+    /// Returns a promise, or converts an object with a `then` method to one.
     fn promise(&self, value: &Value<'js>) -> Result<Option<Promise<'js>>, Error> {
         if let Some(promise) = value.as_promise() {
             return Ok(Some(promise.clone()));
@@ -184,7 +184,7 @@ impl<'js> Driver<'_, 'js> {
         Ok(Some(promise))
     }
 
-    /// Nothing can run now: until a timer is due or an answer comes.
+    /// Waits for the next timer or answer, because no code can run before it.
     fn wait(&self) -> Result<(), Trouble> {
         let due: f64 = self.shared.hook(self.ctx, "wait")?.call(())?;
         if due == 0.0 {
@@ -220,7 +220,7 @@ impl<'js> Driver<'_, 'js> {
         if Some(reply.id) == sleep {
             return Ok(());
         }
-        // A sleep of an earlier wait, or a request.
+        // The reply belongs to the sleep of an earlier wait, or to an HTTP request.
         let (error, facts, body) = match reply.result {
             Ok((facts, body)) => (None, facts, body),
             Err(refusal) => (Some(refusal.message), serde_json::Value::Null, Vec::new()),
@@ -238,9 +238,9 @@ impl<'js> Driver<'_, 'js> {
         Ok(())
     }
 
-    /// The reason why the call was ended from outside, even if the script caught it.
+    /// Returns the reason why the call was stopped, even if the script caught the exception.
     fn stopped(&self) -> Option<Halt> {
-        // Looks at the clock too: a loop of short jobs never reaches the engine's own check.
+        // This also checks the clock, because a loop of short jobs never reaches the engine's own check.
         self.shared.state.must_stop();
         let call = self.shared.state.call.borrow();
         if let Some(code) = call.exited {
@@ -251,7 +251,7 @@ impl<'js> Driver<'_, 'js> {
         call.interrupted.then(|| Halt { why: Stop::Timeout, message: String::new() })
     }
 
-    /// Encodes the value that a script returned, for the wire.
+    /// Encodes the return value of a script for the protocol.
     fn encode(&self, value: Value<'js>) -> Result<(Ending, Vec<u8>), Trouble> {
         let is_object = value.is_object();
         let json = match value.type_of() {
@@ -285,7 +285,7 @@ impl<'js> Driver<'_, 'js> {
                     limits::RESULT >> 20
                 ),
             })),
-            // `new Boolean(true)` and what `toJSON` makes are objects still, and no verdicts.
+            // `new Boolean(true)` and objects with such a `toJSON` are still objects, so they are not verdicts.
             Some(json) if is_object && !json.starts_with(['{', '[', '"', 'n']) => {
                 Ok((Ending::Opaque { type_name: "object".to_owned(), text: json }, Vec::new()))
             }
@@ -297,7 +297,7 @@ impl<'js> Driver<'_, 'js> {
         std::mem::forget(value.clone());
         let Some(text) = self.ctx.json_stringify(value.clone())? else { return Ok(None) };
         let text = text.to_string()?;
-        // NaN and infinities come out as `null`; only then is it worth looking for them.
+        // NaN and infinities are serialized as `null`, so the search for them is only needed then.
         if value.is_object() && text.contains("null") {
             let numbers = self.shared.hook(self.ctx, "numbers")?;
             let text = self.ctx.json_stringify_replacer(value, numbers)?;
@@ -306,20 +306,20 @@ impl<'js> Driver<'_, 'js> {
         Ok(Some(text))
     }
 
-    /// An uncaught exception.
+    /// Returns the ending for an uncaught exception.
     fn thrown(&self, err: &Error, loading: bool) -> (Ending, Vec<u8>) {
         if let Some(halt) = self.stopped() {
             return stop(halt);
         }
         let thrown = self.pending(err);
-        // When no memory is left for an error object, `null` is thrown; but scripts throw `null` too.
+        // Without memory for an error object, the engine throws `null`. Scripts may throw `null` too.
         if thrown.is_null() && self.shared.arena.used() > limits::MEMORY / 4 {
             return stop(memory());
         }
         let describe = self.shared.hook(self.ctx, "describe");
         let parts: Result<Vec<String>, Error> =
             describe.and_then(|describe| describe.call((thrown.clone(),)));
-        // A getter of the error may have looped.
+        // A getter of the error may have run into a limit.
         if let Some(halt) = self.stopped() {
             return stop(halt);
         }
@@ -333,7 +333,7 @@ impl<'js> Driver<'_, 'js> {
                 Vec::new(),
             );
         };
-        // In a regular expression, the engine adds where.
+        // In a regular expression, the engine appends the location.
         if name == "InternalError" && message.starts_with("out of memory") {
             return stop(memory());
         }
@@ -362,7 +362,7 @@ impl<'js> Driver<'_, 'js> {
         if matches!(err, Error::Exception) {
             return self.ctx.catch();
         }
-        // An error of the binding itself: made into an exception, so that there is one way on.
+        // An error of the binding is converted to an exception, so that both are handled in the same way.
         match Exception::from_message(self.ctx.clone(), &err.to_string()) {
             Ok(exception) => exception.into_value(),
             Err(_) => self.ctx.catch(),
@@ -370,7 +370,7 @@ impl<'js> Driver<'_, 'js> {
     }
 }
 
-/// A text of an error, cut where it is longer than a report can use.
+/// Returns the text of an error, cut to the length limit.
 fn shortened(mut text: String) -> String {
     if text.len() > limits::THROWN {
         text.truncate(text.floor_char_boundary(limits::THROWN));
@@ -386,7 +386,7 @@ fn memory() -> Halt {
     }
 }
 
-/// Code that does not compile.
+/// Returns the reason for code that does not compile.
 #[expect(clippy::needless_pass_by_value, reason = "what a call of `map_err` gives")]
 pub(crate) fn not_compiled(problem: Problem) -> Halt {
     if problem.is_memory() {
@@ -395,7 +395,7 @@ pub(crate) fn not_compiled(problem: Problem) -> Halt {
     Halt { why: Stop::Load, message: problem.to_string() }
 }
 
-/// An error of the engine, in words.
+/// Returns the message of an error of the engine.
 pub(crate) fn explain(ctx: &Ctx<'_>, err: &Error) -> String {
     if !matches!(err, Error::Exception) {
         return err.to_string();

@@ -1,4 +1,4 @@
-//! The engine: QuickJS in memory that is rolled back after each call, to a state in which no script has run.
+//! The engine: QuickJS, with memory that is rolled back after each call to the state before any script.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,11 +17,11 @@ use super::{builtins, modules, native};
 use crate::frame::{Call, Ending, Stop, What};
 use crate::limits;
 
-/// Address space of the engine's memory: twice the limit, as free blocks are not merged.
+/// The address space of the engine's memory: twice the limit, because free blocks are not merged.
 const ARENA: usize = 2 * limits::MEMORY;
-/// The most bytecode of inline code that is cached, in bytes.
+/// The maximum size of cached bytecode of inline code, in bytes.
 const KEPT: usize = 32 << 20;
-/// From this much memory on, a worker is replaced after the call, so that it is given back.
+/// The memory use, in bytes, above which a worker is replaced after the call, to release its memory.
 const BLOATED: usize = 48 << 20;
 
 const HOOKS: [&str; 12] = [
@@ -39,13 +39,14 @@ const HOOKS: [&str; 12] = [
     "load",
 ];
 
-/// A JavaScript engine that forgets.
+/// A JavaScript engine that is reset after each call.
 pub(crate) struct Engine {
     shared: Rc<Shared>,
     arena: Arena,
-    /// Never dropped: freeing what a rollback has restored would free twice. The process ends with it.
+    /// Never dropped, because freeing memory that a rollback has restored would free it twice. The process ends with
+    /// it.
     context: ManuallyDrop<Context>,
-    /// The state that every call begins with. No script has run in it.
+    /// The initial state of every call. No script has run in it.
     base: Snapshot,
 }
 
@@ -56,7 +57,7 @@ impl Engine {
         let runtime = Runtime::new_with_alloc(arena.clone()).map_err(broken)?;
         runtime.set_memory_limit(limits::MEMORY);
         runtime.set_max_stack_size(limits::STACK);
-        // All of a call's memory is given back at its end; collecting cycles before is rarely worth it.
+        // The rollback frees all memory of a call, so collecting cycles earlier is rarely useful.
         runtime.set_gc_threshold(limits::MEMORY / 4);
         let watch = Rc::clone(&state);
         runtime.set_interrupt_handler(Some(Box::new(move || watch.must_stop())));
@@ -79,12 +80,12 @@ impl Engine {
         Ok(Self { shared, arena, context: ManuallyDrop::new(context), base })
     }
 
-    /// The engine holds so much memory that the process should be replaced.
+    /// Returns true if the engine uses so much memory that the process should be replaced.
     pub(crate) fn is_bloated(&self) -> bool {
         self.arena.used() > BLOATED
     }
 
-    /// Serves one call. [`Engine::reset`] must come before the next.
+    /// Runs one call. [`Engine::reset`] must follow before the next.
     pub(crate) fn call(&mut self, call: &Call, parts: &[Vec<u8>]) -> (Ending, Vec<u8>) {
         self.shared.state.begin(call);
         let shared = &self.shared;
@@ -102,19 +103,19 @@ impl Engine {
         self.context.with(|ctx| drive::run(&ctx, shared, call, code.as_deref(), args))
     }
 
-    /// Forgets everything that the last call did.
+    /// Resets everything that the last call changed.
     pub(crate) fn reset(&mut self) {
         self.arena.roll_back(&self.base);
     }
 }
 
-/// A mistake of the host.
+/// Returns the reason for an error of the host.
 fn internal(message: impl Into<String>) -> Halt {
     Halt { why: Stop::Internal, message: message.into() }
 }
 
 impl Shared {
-    /// The bytecode of inline code.
+    /// Returns the bytecode of inline code.
     fn body(&self, params: &[String], code: &[u8]) -> Result<Bytecode, Halt> {
         let Ok(code) = str::from_utf8(code) else {
             return Err(internal("the code is not UTF-8"));
@@ -128,7 +129,8 @@ impl Shared {
             .map_err(drive::not_compiled)
     }
 
-    /// The bytecode of a built-in module: a function of `module`, `exports`, `require` and the Rust functions.
+    /// Returns the bytecode of a built-in module: a function of `module`, `exports`, `require` and the Rust
+    /// functions.
     pub(crate) fn builtin(&self, name: &'static str) -> Result<Bytecode, Problem> {
         let head = Head {
             prefix: "",
@@ -163,7 +165,7 @@ fn is_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$')
 }
 
-/// Evaluates the text of a function of ours.
+/// Evaluates the text of an internal function.
 fn function<'js>(ctx: &Ctx<'js>, text: &str, name: &str) -> rquickjs::Result<Function<'js>> {
     let mut options = EvalOptions::default();
     options.strict = false;
@@ -171,11 +173,12 @@ fn function<'js>(ctx: &Ctx<'js>, text: &str, name: &str) -> rquickjs::Result<Fun
     Function::from_value(ctx.eval_with_options::<Value<'js>, _>(text, options)?)
 }
 
-/// Makes the globals.
+/// Creates the globals.
 fn prelude(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> rquickjs::Result<Hooks> {
     let make = function(ctx, include_str!("../js/prelude.js"), "kindlm:prelude")?;
     let native = native::object(ctx, shared)?;
-    // Rust functions are never freed, whatever a script deletes: their Rust half would not be rolled back.
+    // Rust functions are never freed, even if a script deletes them, because a rollback would not restore their Rust
+    // part.
     for function in native.values::<Value<'_>>() {
         std::mem::forget(Persistent::save(ctx, function?));
     }

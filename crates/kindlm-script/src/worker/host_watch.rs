@@ -1,4 +1,4 @@
-//! Detects that the host is gone, whatever the script is doing.
+//! Detects the end of the host, even while a script runs.
 
 use std::io;
 
@@ -8,13 +8,13 @@ pub(crate) struct Watch {
     work: io::PipeReader,
 }
 
-/// Held while there is work.
+/// A token that is held while there is work.
 pub(crate) struct AtWork {
     #[cfg(unix)]
     _pipe: io::PipeWriter,
 }
 
-/// One who waits, and what the other holds.
+/// Creates a watch and its work token.
 pub(crate) fn pair() -> io::Result<(Watch, AtWork)> {
     #[cfg(unix)]
     {
@@ -26,17 +26,17 @@ pub(crate) fn pair() -> io::Result<(Watch, AtWork)> {
 }
 
 impl Watch {
-    /// Waits until the host has gone, or the work has ended; returns true if it was the host.
+    /// Waits until the host or the work has ended; returns true if it was the host.
     ///
-    /// The host holds the other end of stdin; when its process ends, however it ends, the system hangs up. On systems
-    /// other than Unix there is no such wait: there the next read reports it.
+    /// The host holds the other end of stdin. When its process ends for any reason, the system closes it. On systems
+    /// other than Unix there is no such wait; there the next read fails.
     #[cfg(unix)]
     pub(crate) fn is_host_gone(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, poll};
 
         let stdin = io::stdin();
         loop {
-            // Without a requested event, `poll` reports only that the host has hung up.
+            // With no requested events, `poll` only reports that the host has closed the pipe.
             let mut waited = [
                 PollFd::new(&stdin, PollFlags::empty()),
                 PollFd::new(&self.work, PollFlags::empty()),

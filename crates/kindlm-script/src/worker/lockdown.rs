@@ -1,9 +1,9 @@
-//! Gives up every power that a worker does not need, before it runs the first script.
+//! Drops the privileges that a worker does not need, before the first script runs.
 
-/// Limits of the process, and a list of the only system calls that it may make.
+/// Sets process limits, and restricts the system calls to a list.
 ///
-/// On Linux any other call fails; on other systems the limits hold, and isolation rests on the engine, which has
-/// no function that opens a file or a connection.
+/// On Linux, every other system call fails. On other systems only the limits apply, and isolation depends on the
+/// engine, which has no function that opens a file or a connection.
 pub(crate) fn lock_down() -> Result<(), String> {
     limits()?;
     system_calls()
@@ -17,13 +17,13 @@ fn limits() -> Result<(), String> {
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
             .map_err(|err| format!("limit {resource:?}: {err}"))
     };
-    // No files are written, no processes started, no memory dumped.
+    // The worker must not write files, start processes or dump memory.
     limit(Resource::Core, 0)?;
     limit(Resource::Fsize, 0)?;
     #[cfg(target_os = "linux")]
     {
         limit(Resource::Nproc, 0)?;
-        // Memory that is already mapped counts, including the reserved memory of the engine and of an allocator.
+        // Already mapped memory counts, including the reserved memory of the engine and of the allocator.
         for (resource, field) in [(Resource::As, "VmSize:"), (Resource::Data, "VmData:")] {
             if let Some(mapped) = mapped(field) {
                 limit(resource, mapped + crate::limits::PROCESS as u64)?;
@@ -33,7 +33,7 @@ fn limits() -> Result<(), String> {
     Ok(())
 }
 
-/// Bytes of this process's memory, of one kind; `None` where the system does not say.
+/// Returns this process's memory of one kind, in bytes; `None` if the system does not report it.
 #[cfg(target_os = "linux")]
 fn mapped(field: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -59,15 +59,15 @@ fn system_calls() -> Result<(), String> {
         let program: BpfProgram = SeccompFilter::new(rules, others, matched, arch)?.try_into()?;
         seccompiler::apply_filter_all_threads(&program)
     };
-    // The strictest filter wins. The list of what is allowed comes last, as it forbids to apply filters.
+    // The strictest filter applies. The allow list comes last, because it forbids adding filters.
     let refuse = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     apply(FATAL, SeccompAction::KillProcess, SeccompAction::Allow)
         .and_then(|()| apply(ALLOWED, SeccompAction::Allow, refuse))
         .map_err(|err| format!("seccomp: {err}"))
 }
 
-/// The system calls with which a process ends itself by a signal: `abort`, or the handler of a fault. It must end,
-/// not try for ever.
+/// The system calls with which a process signals itself: `abort`, or a fault handler. They must kill the process,
+/// because an error could make it retry forever.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 const FATAL: &[i64] = &[
     libc::SYS_kill,
@@ -78,8 +78,8 @@ const FATAL: &[i64] = &[
     libc::SYS_rt_tgsigqueueinfo,
 ];
 
-/// The system calls of a worker: it reads and writes its two pipes, takes and gives back memory, looks at the clock,
-/// waits for its own threads, and ends.
+/// The system calls of a worker: it uses its two pipes, allocates memory, reads the clock, waits for its own threads,
+/// and exits.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 const ALLOWED: &[i64] = &[
     libc::SYS_read,
@@ -100,7 +100,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_sigaltstack,
     libc::SYS_getrandom,
     libc::SYS_sched_yield,
-    // To see that the host is gone.
+    // Needed to detect the end of the host.
     libc::SYS_ppoll,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_poll,
@@ -112,9 +112,9 @@ fn system_calls() -> Result<(), String> {
     Ok(())
 }
 
-/// Closes the files that the caller of this program left open beside stdin, stdout and stderr.
+/// Closes the files that the parent process left open, except stdin, stdout and stderr.
 ///
-/// Must be called before the program has opened anything itself.
+/// Must be called before this program opens any file.
 pub(crate) fn close_inherited() {
     #[cfg(target_os = "linux")]
     {
@@ -122,9 +122,10 @@ pub(crate) fn close_inherited() {
             unsafe_code,
             reason = "this program has opened nothing yet, so nobody in it owns what is closed"
         )]
-        // SAFETY: as the caller says; the call takes numbers only.
+        // SAFETY: guaranteed by the caller; the system call only takes numbers.
         let closed = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
-        // Kernels before 5.9 do not have it: there the descriptors stay, and no system call opens more.
+        // Kernels before 5.9 do not support this. There the files stay open, and the allow list prevents opening
+        // others.
         let _ = closed;
     }
 }

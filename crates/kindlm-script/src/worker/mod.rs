@@ -1,4 +1,4 @@
-//! The worker: a process that runs scripts and has no other powers.
+//! The worker: a process that runs scripts, without other privileges.
 
 mod arena;
 mod builtins;
@@ -20,15 +20,16 @@ use crate::frame::FromWorker;
 use engine::Engine;
 use state::State;
 
-/// Stack of the thread that runs scripts, in bytes; the engine stops long before its end.
+/// The stack of the script thread, in bytes. The engine's limit is much smaller.
 const STACK: usize = 16 << 20;
 
-/// The argument that makes a worker's program read TypeScript instead: from stdin, with its path as the next argument.
+/// The argument that makes the worker program convert TypeScript from stdin. The next argument is its path.
 pub(crate) const TYPESCRIPT: &str = "typescript";
 
 /// Runs a worker until its stdin ends. The host starts the program with arguments that lead here.
 ///
-/// Nothing else may have been printed to stdout, and no file be open that is needed later. Returns the exit code that the process should end with.
+/// The program must not have printed to stdout before, and must need no open files later. Returns the exit code for
+/// the process.
 pub fn main() -> u8 {
     lockdown::close_inherited();
     let mut args = std::env::args().skip_while(|it| it != TYPESCRIPT).skip(1);
@@ -49,7 +50,7 @@ pub fn main() -> u8 {
         Ok(served) => served,
         Err(err) => return complain(&err.to_string()),
     };
-    // A script that never looks up must not outlive the host: ending this thread ends the process.
+    // A script that never yields must not outlive the host: the return of this thread ends the process.
     if watch.is_host_gone() {
         return 0;
     }
@@ -60,7 +61,7 @@ pub fn main() -> u8 {
     }
 }
 
-/// Writes the JavaScript of the TypeScript on stdin to stdout.
+/// Converts TypeScript from stdin, and writes the JavaScript to stdout.
 fn to_javascript(path: &str) -> u8 {
     use std::io::{Read as _, Write as _};
 
@@ -75,17 +76,17 @@ fn to_javascript(path: &str) -> u8 {
     match written {
         Ok(()) => 0,
         Err(message) => {
-            // Nothing is left to do if even that fails.
+            // A failure to report the error is ignored.
             let _ = writeln!(std::io::stderr(), "{message}");
             70
         }
     }
 }
 
-/// Says on stderr, which the host reads, why the worker ends.
+/// Writes the reason for the worker's end to stderr, which the host reads.
 fn complain(message: &str) -> u8 {
     use std::io::Write as _;
-    // Nothing is left to do if even that fails.
+    // A failure to report the error is ignored.
     let _ = writeln!(std::io::stderr(), "script worker: {message}");
     70
 }

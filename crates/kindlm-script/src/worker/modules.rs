@@ -1,4 +1,4 @@
-//! Finds and loads modules: files that the host reads, and built-in ones.
+//! Resolves and loads modules: files that the host reads, and built-in ones.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use super::state::{State, Unit};
 use super::{builtins, compile};
 use crate::frame::Refusal;
 
-/// The absolute path of a file, or `node:` and the name of a built-in module.
+/// Returns the absolute path of a file, or `node:` and the name of a built-in module.
 pub(crate) fn resolve(state: &State, from: &str, specifier: &str) -> Result<String, Refusal> {
     let refuse = |message| Refusal { code: "MODULE_NOT_FOUND".to_owned(), message };
     if let Some(name) = builtins::public(specifier) {
@@ -42,7 +42,7 @@ fn is_drive(specifier: &str) -> bool {
     matches!(specifier.as_bytes(), [drive, b':', b'/' | b'\\', ..] if drive.is_ascii_alphabetic())
 }
 
-/// Modules of Node that scripts ask for and that would need powers.
+/// Node's modules that scripts may try to import, but that would need privileges.
 const NODE: [&str; 20] = [
     "async_hooks",
     "child_process",
@@ -72,7 +72,7 @@ pub(crate) fn unit(ctx: &Ctx<'_>, shared: &Shared, path: &str) -> rquickjs::Resu
     source.unit(&shared.compiler).map_err(|problem| problem.throw(ctx))
 }
 
-/// The namespace of an ES module that `require` asks for: possible unless it waits for something.
+/// Returns the namespace of an ES module for `require`. Fails if the module has to wait for a promise.
 pub(crate) fn import_now<'js>(ctx: &Ctx<'js>, path: &str) -> rquickjs::Result<Value<'js>> {
     let promise = Module::import(ctx, path)?;
     loop {
@@ -89,7 +89,7 @@ pub(crate) fn import_now<'js>(ctx: &Ctx<'js>, path: &str) -> rquickjs::Result<Va
     }
 }
 
-/// The contents of `import.meta`.
+/// Sets the properties of `import.meta`.
 fn describe(module: &Module<'_, Declared>, path: &str) -> rquickjs::Result<()> {
     let meta = module.meta()?;
     meta.set("url", format!("file://{path}"))?;
@@ -97,7 +97,7 @@ fn describe(module: &Module<'_, Declared>, path: &str) -> rquickjs::Result<()> {
     meta.set("dirname", path.rsplit_once('/').map_or("", |(folder, _)| folder))
 }
 
-/// Loads the modules that `import` requests.
+/// The loader of modules for `import`.
 #[derive(Clone)]
 pub(crate) struct Files(pub(crate) Rc<Shared>);
 
@@ -134,7 +134,8 @@ impl Loader for Files {
     }
 }
 
-/// An ES module in front of one that is none: its default export is all of it, and each property an export.
+/// Returns an ES module for a module of another kind. The whole value is its default export; each property is an
+/// export.
 fn foreign<'js>(
     ctx: &Ctx<'js>,
     shared: &Shared,

@@ -1,4 +1,4 @@
-//! Computations that built-in modules leave to Rust: encodings, hashes, URLs.
+//! The Rust computations of built-in modules: encodings, hashes, URLs.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use rquickjs::{ArrayBuffer, Ctx, Exception, Function, Object};
@@ -7,7 +7,7 @@ use url::{Url, form_urlencoded, quirks};
 
 use crate::limits;
 
-/// The contents of a buffer.
+/// Returns the contents of a buffer.
 pub(crate) fn bytes_of(buffer: &ArrayBuffer<'_>) -> Vec<u8> {
     #[expect(
         unsafe_code,
@@ -102,7 +102,7 @@ fn urls<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> rquickjs::Result<()> {
     Ok(())
 }
 
-/// The parts of a URL under their names in JavaScript.
+/// Returns the parts of a URL, with their JavaScript names.
 fn parts<'js>(ctx: &Ctx<'js>, url: &Url) -> rquickjs::Result<Object<'js>> {
     let parts = Object::new(ctx.clone())?;
     parts.set("href", quirks::href(url))?;
@@ -119,7 +119,7 @@ fn parts<'js>(ctx: &Ctx<'js>, url: &Url) -> rquickjs::Result<Object<'js>> {
     Ok(parts)
 }
 
-/// A URL with another part; `None` if the standard ignores such a change.
+/// Returns a URL with a changed part; `None` if the URL standard ignores the change.
 fn change(mut url: Url, part: &str, value: &str) -> Option<Url> {
     let changed = match part {
         "href" => quirks::set_href(&mut url, value).is_ok(),
@@ -146,7 +146,7 @@ fn change(mut url: Url, part: &str, value: &str) -> Option<Url> {
     changed.then_some(url)
 }
 
-/// A digest, or with a key an HMAC. `None` for names that are not known.
+/// Returns a digest, or an HMAC if there is a key. `None` for unknown algorithms.
 fn digest(name: &str, key: Option<&[u8]>, data: &[u8]) -> Option<Vec<u8>> {
     macro_rules! either {
         ($hash:ty) => {

@@ -1,4 +1,4 @@
-//! The state that all Rust code behind the engine shares.
+//! The state that all Rust functions of the engine share.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use super::compile::{Bytecode, Compiler};
 use super::state::State;
 use crate::frame::Refusal;
 
-/// Functions of the prelude.
+/// The functions of the prelude.
 #[derive(Debug)]
 pub(crate) struct Hooks(pub(super) HashMap<&'static str, Persistent<Function<'static>>>);
 
@@ -28,7 +28,7 @@ impl Hooks {
     }
 }
 
-/// The state that all Rust code behind the engine shares.
+/// The state that all Rust functions of the engine share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) state: Rc<State>,
@@ -38,12 +38,12 @@ pub(crate) struct Shared {
     pub(super) compiled: RefCell<HashMap<Kept, Bytecode>>,
 }
 
-/// Code that is no file, and is compiled once.
+/// The key of cached code that is not a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kept {
     /// A built-in module.
     Builtin(&'static str),
-    /// A body: its parameters, and its code.
+    /// A function body: its parameters, and its code.
     Body(String, Box<str>),
 }
 
@@ -58,7 +58,7 @@ impl Shared {
     }
 }
 
-/// Throws an error with a code, as Node's errors have one.
+/// Throws an error with a code, like Node's errors.
 pub(crate) fn throw(ctx: &Ctx<'_>, refusal: &Refusal) -> Error {
     let thrown = Exception::from_message(ctx.clone(), &refusal.message).and_then(|exception| {
         exception.set("code", refusal.code.as_str())?;

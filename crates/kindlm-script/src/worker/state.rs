@@ -1,4 +1,4 @@
-//! The state of a worker outside the engine's memory: its pipes, the modules that it has loaded, the call it serves.
+//! The state of a worker outside the engine's memory: its pipes, loaded modules and current call.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use super::compile::{Bytecode, Compiler, Head, Problem};
 use crate::frame::{self, Ask, Call, Format, Frame, FromWorker, Loaded, Refusal, ToWorker};
 
-/// Most lines, and most bytes, that a call may write to the console; the rest is counted.
+/// The maximum number of lines, and of bytes, that a call may write to the console. Further lines are only counted.
 const CONSOLE_LINES: usize = 200;
 const CONSOLE_BYTES: usize = 64 << 10;
 
-/// Shared by everything in a worker; one thread.
+/// The state that all parts of a worker share; single-threaded.
 #[derive(Debug)]
 pub(crate) struct State {
     link: RefCell<Link>,
@@ -28,59 +28,59 @@ pub(crate) struct State {
 struct Link {
     input: BufReader<Stdin>,
     output: Stdout,
-    /// Calls that arrived while an answer was waited for.
+    /// The calls that arrived while the worker waited for a reply.
     calls: VecDeque<Frame<ToWorker>>,
-    /// Answers that were not picked up yet.
+    /// The replies that were not used yet.
     replies: VecDeque<Reply>,
 }
 
-/// An answer of the host.
+/// A reply of the host.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) id: u64,
     pub(crate) result: Result<(serde_json::Value, Vec<u8>), Refusal>,
 }
 
-/// The call that is served.
+/// The current call.
 #[derive(Debug, Default)]
 pub(crate) struct Current {
     scope: u64,
-    /// The first question of this call; replies to earlier ones came too late.
+    /// The id of the first question of this call. Replies to earlier questions are ignored.
     first_ask: u64,
     pub(crate) net: bool,
     pub(crate) read: bool,
-    /// When it is interrupted.
+    /// The time at which the call is interrupted.
     pub(crate) deadline: Option<Instant>,
-    /// It was interrupted at its deadline.
+    /// True if the call was interrupted at its deadline.
     pub(crate) interrupted: bool,
-    /// It called `process.exit` with this code.
+    /// The code of `process.exit`, if the script called it.
     pub(crate) exited: Option<i32>,
-    /// Requests that are under way.
+    /// The number of pending requests.
     pub(crate) pending: usize,
     console: Vec<String>,
     console_bytes: usize,
     console_dropped: usize,
 }
 
-/// Modules that were loaded, for as long as the worker lives.
+/// The loaded modules, cached for the life of the worker.
 #[derive(Debug, Default)]
 pub(crate) struct Modules {
-    /// The root folder, absolute.
+    /// The absolute path of the root folder.
     pub(crate) root: String,
-    /// By the set of permissions under which they were loaded: the permissions of one call do not apply to another.
+    /// The modules by permission set, because the permissions of one call do not apply to another.
     scopes: HashMap<u64, Scope>,
 }
 
-/// Modules that calls with one set of permissions have loaded.
+/// The modules that calls with one permission set have loaded.
 #[derive(Debug, Default)]
 struct Scope {
-    /// Resolved specifiers, by asking folder and specifier.
+    /// The resolved paths, by importing folder and specifier.
     resolved: HashMap<(String, String), String>,
-    /// By absolute path.
+    /// The sources, by absolute path.
     known: HashMap<String, Rc<Source>>,
 }
 
-/// A file's source.
+/// The source of a file.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) path: String,
@@ -92,17 +92,17 @@ pub(crate) struct Source {
 /// A compiled file.
 #[derive(Clone, Debug)]
 pub(crate) enum Unit {
-    /// Data.
+    /// JSON data.
     Json,
-    /// A function of what Node gives a CommonJS file.
+    /// A CommonJS file: a function with Node's module parameters.
     Commonjs(Bytecode),
     /// An ES module.
     Module(Bytecode),
 }
 
 impl Source {
-    /// Compiles the file once. If its name does not determine its format, its code does, as in Node: a file that does
-    /// not parse as CommonJS, but looks like an ES module, is one.
+    /// Compiles the file once. If its name does not determine its format, its code does, as in Node: a file that
+    /// fails to parse as CommonJS, but looks like an ES module, is one.
     pub(crate) fn unit(&self, compiler: &Compiler) -> Result<Unit, Problem> {
         let compile = || match self.format {
             Format::Json => Ok(Unit::Json),
@@ -121,7 +121,7 @@ impl Source {
     fn commonjs(&self, compiler: &Compiler) -> Result<Unit, Problem> {
         let params = "exports,require,module,__filename,__dirname";
         let head = Head { prefix: "", params, file: &self.path };
-        // A first line that names the program which runs the file is not JavaScript.
+        // A shebang line is not JavaScript, so it becomes a comment.
         let shebang = if self.text.starts_with("#!") { "//" } else { "" };
         compiler.function(head, &format!("{shebang}{}", self.text)).map(Unit::Commonjs)
     }
@@ -156,12 +156,12 @@ impl State {
         }
     }
 
-    /// Milliseconds since the worker began.
+    /// Returns the milliseconds since the start of the worker.
     pub(crate) fn now(&self) -> f64 {
         self.start.elapsed().as_secs_f64() * 1000.0
     }
 
-    /// A number in `[0, 1)`, from a state that no rollback touches (xorshift64*, Vigna 2016).
+    /// Returns a random number in `[0, 1)`, from a state outside of the rollback (xorshift64*, Vigna 2016).
     pub(crate) fn random(&self) -> f64 {
         let mut state = self.random.get();
         state ^= state >> 12;
@@ -187,9 +187,9 @@ impl State {
         link.replies.clear();
     }
 
-    /// True if the engine must stop now; remembers that it did.
+    /// Returns true if the engine must stop now, and records an interruption.
     pub(crate) fn must_stop(&self) -> bool {
-        // The engine asks in the middle of anything; a borrow that is taken means that Rust code is at work.
+        // The engine may call this at any time. A taken borrow means that Rust code is running.
         let Ok(mut call) = self.call.try_borrow_mut() else { return false };
         if call.exited.is_some() {
             return true;
@@ -200,7 +200,7 @@ impl State {
         call.interrupted
     }
 
-    /// Writes a line to the console, as far as there is room.
+    /// Writes a line to the console, within the limits.
     pub(crate) fn log(&self, line: &str) {
         let mut call = self.call.borrow_mut();
         let room = CONSOLE_BYTES.saturating_sub(call.console_bytes);
@@ -218,7 +218,7 @@ impl State {
         }
     }
 
-    /// The lines written to the console.
+    /// Returns the lines on the console.
     pub(crate) fn take_console(&self) -> Vec<String> {
         let mut call = self.call.borrow_mut();
         let mut console = std::mem::take(&mut call.console);
@@ -228,7 +228,7 @@ impl State {
         console
     }
 
-    /// The next call; `None` when the host is gone.
+    /// Returns the next call; `None` if the host has ended.
     pub(crate) fn next_call(&self) -> io::Result<Option<(Call, Vec<Vec<u8>>)>> {
         let mut link = self.link.borrow_mut();
         loop {
@@ -242,7 +242,7 @@ impl State {
             match frame.header {
                 ToWorker::Call(call) => return Ok(Some((call, frame.parts))),
                 ToWorker::Hello { root, .. } => self.modules.borrow_mut().root = root,
-                // To a question of an earlier call that did not wait for it.
+                // A late reply to a question of an earlier call.
                 ToWorker::Reply { .. } => {}
             }
         }
@@ -254,14 +254,14 @@ impl State {
         frame::write(&mut self.link.borrow_mut().output, &bytes)
     }
 
-    /// Asks the host, and does not wait.
+    /// Sends a question to the host, without waiting.
     pub(crate) fn ask(&self, ask: Ask, part: &[u8]) -> io::Result<u64> {
         let id = self.next_ask.replace(self.next_ask.get() + 1);
         self.send(&FromWorker::Ask { id, ask }, part)?;
         Ok(id)
     }
 
-    /// The next answer, whatever it is to. `Err` when the host is gone.
+    /// Returns the next reply to any question. Fails if the host has ended.
     pub(crate) fn next_reply(&self) -> io::Result<Reply> {
         let mut link = self.link.borrow_mut();
         if let Some(reply) = link.replies.pop_front() {
@@ -270,7 +270,7 @@ impl State {
         link.read_reply(self.call.borrow().first_ask)
     }
 
-    /// Asks the host, and waits for the answer.
+    /// Sends a question to the host, and waits for the reply.
     pub(crate) fn ask_and_wait(&self, ask: Ask) -> Result<(serde_json::Value, Vec<u8>), Refusal> {
         let gone = |err: io::Error| Refusal {
             code: "EPIPE".to_owned(),
@@ -288,7 +288,7 @@ impl State {
         }
     }
 
-    /// The file that `specifier` denotes for a file in `folder`.
+    /// Returns the path of the file for a `specifier` in the file `from`.
     pub(crate) fn load(&self, from: &str, specifier: &str) -> Result<String, Refusal> {
         let scope = self.call.borrow().scope;
         let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -319,7 +319,7 @@ impl State {
         Ok(path)
     }
 
-    /// A file that this call, or one with the same permissions, has loaded.
+    /// Returns a file that this call, or one with the same permissions, has loaded.
     pub(crate) fn source(&self, path: &str) -> rquickjs::Result<Rc<Source>> {
         let scope = self.call.borrow().scope;
         let modules = self.modules.borrow();
@@ -329,7 +329,7 @@ impl State {
 }
 
 impl Link {
-    /// The next reply to a question from `first` on.
+    /// Returns the next reply to a question with an id from `first` on.
     fn read_reply(&mut self, first: u64) -> io::Result<Reply> {
         loop {
             let Some(bytes) = frame::read(&mut self.input)? else {

@@ -1,6 +1,6 @@
-//! Removes the types of TypeScript.
+//! Converts TypeScript to JavaScript.
 
-/// The JavaScript of a file; files that are not TypeScript come back as they are.
+/// Returns the JavaScript of a TypeScript file; other files are returned unchanged.
 pub(crate) fn strip(path: &str, text: String) -> Result<String, String> {
     if [".ts", ".mts", ".cts"].iter().any(|ending| path.ends_with(ending)) {
         return javascript(path, &text);
@@ -16,7 +16,7 @@ fn javascript(path: &str, _text: &str) -> Result<String, String> {
     ))
 }
 
-/// Types go; enumerations, namespaces and parameter properties become code, as `tsc` makes them.
+/// Removes types, and converts enums, namespaces and parameter properties to code, as `tsc` does.
 #[cfg(feature = "typescript")]
 fn javascript(path: &str, text: &str) -> Result<String, String> {
     use std::path::Path;
@@ -29,7 +29,7 @@ fn javascript(path: &str, text: &str) -> Result<String, String> {
     use oxc_transformer::{TransformOptions, Transformer};
 
     let failed = |errors: &[String]| Err(format!("`{path}`: {}", errors.join("; ")));
-    // A file that neither imports nor exports is a script, as in Node.
+    // A file without imports and exports is a script, as in Node.
     let is_module =
         std::path::Path::new(path).extension().is_some_and(|it| it.eq_ignore_ascii_case("mts"));
     let source_type = SourceType::ts().with_unambiguous(!is_module);
@@ -66,6 +66,6 @@ fn javascript(path: &str, text: &str) -> Result<String, String> {
         return failed(&errors);
     }
     let code = Codegen::new().build(&program).code;
-    // The remainder of a file that imported nothing but types; it would make CommonJS an ES module.
+    // The code generator adds this line if only types were imported. It would turn CommonJS into an ES module.
     Ok(code.strip_suffix("export {};\n").map(ToOwned::to_owned).unwrap_or(code))
 }

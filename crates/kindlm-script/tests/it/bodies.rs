@@ -1,4 +1,4 @@
-//! Inline code: what it returns, what it throws, what it sees.
+//! Tests of inline code: results, exceptions, and visible variables.
 
 use kindlm_types::script::{ScriptOutcome, ScriptPermissions};
 
@@ -171,7 +171,7 @@ async fn only_permitted_variables_are_seen() {
     assert_eq!(shown(&host.run(&body(code)).await), "[null,null,0]");
 }
 
-/// Reading it would never end, and no limit of time holds for the host.
+/// Reading a device would never end, and the host's reads have no timeout.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_device_is_no_file() {

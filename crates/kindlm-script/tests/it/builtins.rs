@@ -1,10 +1,10 @@
-//! Built-in modules and globals do what Node's do. Where Node is installed, it is asked the same.
+//! Tests that built-in modules and globals behave as in Node. If Node is installed, it runs the same cases.
 
 use std::process::Command;
 
 use crate::support::{body, folder, host, shown};
 
-/// Code that returns something; and what Node returns for it.
+/// Expressions, with Node's results.
 const CASES: &[(&str, &str)] = &[
     ("path.join('/a', '../b', './c.txt')", r#""/b/c.txt""#),
     (

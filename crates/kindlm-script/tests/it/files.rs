@@ -1,11 +1,11 @@
-//! Files: CommonJS, ES modules, JSON, and which of their functions is meant.
+//! Tests of files: CommonJS, ES modules, JSON, and the selection of their functions.
 
 use kindlm_testing::installed;
 use kindlm_types::script::{ExportUse, ScriptQuestion, ScriptRuntime, ScriptSource};
 
 use crate::support::{body, file, folder, host, shown};
 
-/// A file and the function that is wanted, the files of the folder, and what comes of it.
+/// A file and its function, the files of the folder, and the expected result.
 type Case =
     (&'static str, Option<&'static str>, &'static [(&'static str, &'static str)], &'static str);
 
@@ -213,7 +213,7 @@ async fn the_exported_function_is_found() {
     for &(name, function, files, expected) in CASES {
         let folder = folder(files);
         let host = host(folder.path());
-        // The second and third time, what was compiled the first time is used.
+        // The second and third run use the cached bytecode.
         for time in 1..=3 {
             let shown = shown(&host.run(&file(name, function)).await);
             let open = expected.starts_with("Load: ");
@@ -223,8 +223,7 @@ async fn the_exported_function_is_found() {
     }
 }
 
-/// A file, the name of an export, what is done with it, and what comes of it; the arguments are `"hello world"` and a
-/// context.
+/// A file, the name of an export, its use, and the expected result. The arguments are `"hello world"` and a context.
 const EXPORTS: &[(&str, Option<&str>, ExportUse, &str)] = &[
     ("module.exports = [1, { a: 2 }]", None, ExportUse::Value, r#"[1,{"a":2}]"#),
     ("module.exports = (text) => [text.length]", None, ExportUse::Value, "[11]"),

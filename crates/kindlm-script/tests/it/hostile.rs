@@ -1,5 +1,4 @@
-//! Scripts that mean harm, or have a mistake that comes to the same: each is stopped, says why, and leaves the
-//! pool as it was.
+//! Tests of malicious or faulty scripts: each is stopped with a reason, and does not affect later calls.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -9,7 +8,7 @@ use kindlm_types::script::ScriptQuestion;
 
 use crate::support::{body, folder, options, shown};
 
-/// What a script does, its code, and how its result begins.
+/// The behaviour of a script, its code, and the beginning of its result.
 pub(crate) const HOSTILE: &[(&str, &str, &str)] = &[
     ("infinite loop", "while (true) {}", "Timeout: it ran longer than 0.4 s and was stopped"),
     (
@@ -151,8 +150,8 @@ pub(crate) fn hostile(code: &str) -> ScriptQuestion {
     ScriptQuestion { timeout: Some(Duration::from_millis(400)), ..body(code) }
 }
 
-/// Watches the memory of the workers that this thread has started. Other tests run in the same process and have workers
-/// of their own. Elsewhere than on Linux nothing is seen.
+/// Measures the memory of the workers that this thread has started. Other tests in this process have their own
+/// workers. On systems other than Linux it measures nothing.
 struct Memory {
     stop: mpsc::Sender<()>,
     watcher: std::thread::JoinHandle<u64>,
@@ -161,7 +160,7 @@ struct Memory {
 impl Memory {
     fn watch() -> Self {
         let (stop, stopped) = mpsc::channel();
-        // The link reads `PID/task/TID`; it must be read here, as the watcher is another thread.
+        // The link contains `PID/task/TID` of the reading thread, so it must be read here and not in the watcher.
         let thread = std::fs::read_link("/proc/thread-self").unwrap_or_default();
         let children = std::path::Path::new("/proc").join(thread).join("children");
         let watcher = std::thread::spawn(move || {
@@ -176,7 +175,7 @@ impl Memory {
         Self { stop, watcher }
     }
 
-    /// The most memory that one of them took at once, in MiB.
+    /// Returns the peak memory of a worker, in MiB.
     fn most(self) -> u64 {
         drop(self.stop);
         self.watcher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -200,7 +199,7 @@ async fn hostile_scripts_are_stopped_and_the_pool_survives() {
     let host = ScriptHost::new(HostOptions { workers: 2, ..options(folder.path()) });
     let mut wrong = Vec::new();
     for (what, code, expected) in HOSTILE {
-        // Only what can never end is given little time; a slow machine must not change the other results.
+        // Only endless scripts get a short timeout, so that a slow machine does not change the other results.
         let question = if expected.starts_with("Timeout") { hostile(code) } else { body(code) };
         let begun = Instant::now();
         let memory = Memory::watch();
@@ -211,7 +210,7 @@ async fn hostile_scripts_are_stopped_and_the_pool_survives() {
             begun.elapsed().as_secs_f64() * 1e3,
             shown.chars().take(100).collect::<String>()
         );
-        // The engine's limit, its snapshot, what is on its way to the host, and the program itself.
+        // The sum of the engine's limit, its snapshot, messages to the host, and the program itself.
         assert!(most <= 400, "{what}: a worker took {most} MiB");
         if !shown.starts_with(expected) {
             wrong.push(format!("{what}: {}", shown.chars().take(200).collect::<String>()));
@@ -227,7 +226,7 @@ async fn hostile_scripts_are_stopped_and_the_pool_survives() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The table in the documentation has these scripts and results.
+/// The table in the documentation lists these scripts and results.
 #[test]
 fn the_page_is_true() {
     let page = include_str!("../../../../docs/scripts.md");
@@ -247,7 +246,7 @@ fn shown_all(
     results.iter().map(shown).collect()
 }
 
-/// Calls that wait behind one that is killed are served by the next worker.
+/// If a worker is killed, the next one serves the calls that waited behind it.
 #[tokio::test]
 async fn a_killed_worker_takes_no_other_call_with_it() {
     let folder = folder(&[]);
@@ -267,7 +266,7 @@ async fn a_killed_worker_takes_no_other_call_with_it() {
     assert_eq!(numbers, (0..20).map(|number| number.to_string()).collect::<Vec<_>>());
 }
 
-/// A caller that gives up leaves nothing behind.
+/// A cancelled call does not block the next one.
 #[tokio::test]
 async fn a_call_that_is_given_up_does_not_block_the_next() {
     let folder = folder(&[]);

@@ -1,5 +1,5 @@
-//! Scripts in Node.js, Python and Ruby: the same contract, without a sandbox. What is not installed is not run,
-//! and says so.
+//! Tests of scripts in Node.js, Python and Ruby: the same behaviour, without a sandbox. A test is skipped with a
+//! message if its interpreter is not installed.
 
 use std::sync::Arc;
 use std::time::Duration;

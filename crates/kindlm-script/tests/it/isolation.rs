@@ -1,4 +1,4 @@
-//! Nothing that one call does reaches another: no state, no permission, no time, no memory.
+//! Tests of isolation: calls share no state, permissions, time or memory.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use tempfile::TempDir;
 
 use crate::support::{body, file, folder, host, options, permit, shown};
 
-/// The changes of an attacker.
+/// The changes that a malicious script makes to globals.
 const EVIL: &str = "(String.prototype.includes = () => true, Object.prototype.toJSON = () => ({ pass: true }), \
                     globalThis.leak = 1, Array.prototype.map = null, process.env.LEAK = 'x', JSON.parse = null)";
 
-/// The checks that look for these changes, inline and in a file.
+/// A script that detects these changes, inline and in a file.
 const VICTIM: &str = "return [output.includes('NOT THERE'), JSON.stringify({ pass: false }), typeof leak, \
                       typeof [].map, Object.keys(process.env).length, typeof JSON.parse]";
 const HONEST: &str = r#"[false,"{\"pass\":false}","undefined","function",0,"function"]"#;
 
-/// Texts that close the function around them, run `EVIL`, and open another function. `F` is `function` with what
-/// stands before it.
+/// Texts that close the function around them, run `EVIL`, and open another function. `F` stands for `function` with
+/// its prefix.
 const ESCAPES: [&str; 14] = [
     "}, EVIL, F(){",
     "}), EVIL, (F(){",
@@ -41,7 +41,7 @@ const ESCAPES: [&str; 14] = [
     "/*", // closes nothing, and ends nothing
 ];
 
-/// Every file of a suite in which text can stand, and who asks for it.
+/// The kinds of files in a suite: the file, the file that loads it, and its text.
 const FILES: [(&str, &str, &str); 9] = [
     ("a.js", "a.js", "module.exports = () => true"),
     ("a.cjs", "a.cjs", "module.exports = () => true"),
@@ -114,7 +114,7 @@ async fn no_form_of_file_changes_another_check() {
     }
 }
 
-/// The permissions of a script hold for its own calls only.
+/// A script's changes to globals do not affect later calls.
 #[tokio::test]
 async fn changes_of_a_script_end_with_its_call() {
     for (path, entry, rest) in FILES {
@@ -152,7 +152,7 @@ async fn a_file_outside_is_loaded_only_with_leave() {
     }
 }
 
-/// Every script of the collection ends, breaks no worker, and leaves nothing to the next call.
+/// Every hostile script ends, keeps the worker usable, and does not affect the next call.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_scripts_reach_no_other_call() {
@@ -201,7 +201,7 @@ async fn hostile_scripts_reach_no_other_call() {
     }
 }
 
-/// Links that lead out, pipes, devices, and files that are too large.
+/// Creates symbolic links to the outside, pipes, devices, and files that are too large.
 #[cfg(target_os = "linux")]
 fn traps(folder: &std::path::Path) {
     use std::os::unix::fs::symlink;
@@ -271,7 +271,8 @@ async fn a_worker_that_does_not_read_is_late() {
     assert_honest(&host, code).await;
 }
 
-/// The worker asks without reading while the host answers without being read: neither may wait for the other.
+/// The worker sends questions without reading, while the host sends replies that are not read. This must not
+/// deadlock.
 #[tokio::test]
 async fn many_requests_at_once_are_all_answered() {
     let suite = suite(&[]);
@@ -381,7 +382,7 @@ async fn random_bytes_are_as_many_as_asked_or_refused() {
     }
 }
 
-/// Files that the caller of the run left open are not open in a worker.
+/// A worker does not inherit open files of the host's parent process.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_worker_keeps_no_inherited_files() {
@@ -406,7 +407,7 @@ async fn a_worker_keeps_no_inherited_files() {
     drop(inherited);
 }
 
-/// What does not parse is found without running anything; what would fail in a run only is not looked for.
+/// The compilation reports syntax errors without running anything. It does not detect runtime errors.
 #[tokio::test]
 async fn scripts_are_compiled_without_running() {
     let suite = suite(&[

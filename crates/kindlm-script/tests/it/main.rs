@@ -1,4 +1,4 @@
-//! Scripts run as their authors wrote them, and cannot do what they may not.
+//! Tests of scripts: correct results, and the limits of their permissions.
 
 mod bodies;
 mod builtins;

@@ -1,4 +1,4 @@
-//! A host whose workers are a program of the tests.
+//! A host for tests, whose workers are a separate program.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::path::Path;
@@ -12,7 +12,7 @@ use kindlm_types::script::{
 };
 use tempfile::TempDir;
 
-/// The program that is a worker and nothing else.
+/// The standalone worker program.
 const WORKER: &str = env!("CARGO_BIN_EXE_kindlm-script-worker");
 
 pub(crate) fn options(root: &Path) -> HostOptions {
@@ -23,7 +23,7 @@ pub(crate) fn host(root: &Path) -> ScriptHost {
     ScriptHost::new(HostOptions { workers: 1, ..options(root) })
 }
 
-/// A folder with files.
+/// Creates a folder with files.
 pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -34,7 +34,7 @@ pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// An inline script with `output` and `context`.
+/// Returns an inline script with `output` and `context`.
 pub(crate) fn body(code: &str) -> ScriptQuestion {
     ScriptQuestion {
         runtime: ScriptRuntime::QuickJs,
@@ -58,8 +58,8 @@ pub(crate) fn permit(question: ScriptQuestion, permissions: ScriptPermissions) -
     ScriptQuestion { permissions: Arc::new(permissions), ..question }
 }
 
-/// How a script ended, in one line.
-/// Objects that say themselves what they are as JSON, and what comes of them: no verdict but that of an object.
+/// Scripts that return objects with a `toJSON` method or wrapped values, and the results. They must not become
+/// verdicts.
 pub(crate) const MADE_JSON: [(&str, &str); 8] = [
     ("return new Boolean(true)", "object true"),
     ("return { toJSON: () => true }", "object true"),
