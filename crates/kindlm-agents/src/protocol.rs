@@ -215,7 +215,7 @@ fn not_a_key(event: &Map<String, Value>) -> Option<&'static str> {
 /// The declarations that carry evidence.
 const EVIDENCE: [&str; 2] = ["event", "evidence"];
 
-/// Returns true if a line contains the key of the protocol, or ends with it.
+/// Returns true if a line contains the protocol key with a colon behind it, or ends with the key.
 fn has_key(line: &str) -> bool {
     line.match_indices(KEY).any(|(at, _)| {
         let rest = line[at + KEY.len()..].trim_start();

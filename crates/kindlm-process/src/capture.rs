@@ -255,7 +255,7 @@ async fn feed(pipe: Option<ChildStdin>, input: Option<Vec<u8>>) {
     }
 }
 
-/// The size limit was exceeded.
+/// The error for output above the size limit.
 struct Overflow;
 
 #[derive(Clone, Copy, PartialEq)]

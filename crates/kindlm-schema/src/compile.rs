@@ -17,8 +17,10 @@ const BACKTRACK_LIMIT: usize = 1_000_000;
 /// Without `$schema` it is read as draft 7, the default of Ajv, which the original used. So schemas written for Ajv
 /// keep their meaning (`dependencies`, list-valued `items`, `definitions`).
 ///
-/// Two rules follow Ajv instead of drafts 4 to 7, so that no check of the user is ignored: keywords beside a `$ref`
-/// are checked too, and `nullable: true` allows null.
+/// Two rules follow Ajv instead of drafts 4 to 7, so that no check of the user is ignored:
+///
+/// - keywords beside a `$ref` are checked, too;
+/// - `nullable: true` allows null.
 ///
 /// `format` is asserted in every draft. Unknown formats and keywords are ignored here and reported by
 /// [`lint`](crate::lint). References are resolved only within the schema; nothing is fetched or opened.

@@ -14,8 +14,9 @@ pub fn generator() -> SchemaGenerator {
         .into_generator()
 }
 
-/// Returns a generated schema with its definitions, limited to what the configuration accepts: optional keys may be
-/// absent but not null, and integers are within the range of their type.
+/// Returns a generated schema with its definitions, limited to what the configuration accepts.
+///
+/// Optional keys may be absent but not null. Integers are within the range of their type.
 #[must_use]
 pub fn finish(schema: Schema, mut generator: SchemaGenerator) -> Value {
     let mut schema = schema.to_value();

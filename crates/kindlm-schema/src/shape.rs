@@ -17,8 +17,11 @@ const DEPTH: usize = 16;
 
 /// A compiled schema for a part of the configuration.
 ///
-/// It finds all problems at once, in the order of the document: unknown and missing keys, wrong types, values that
-/// are not allowed, and values out of range.
+/// It finds all problems at once, in the order of the document:
+///
+/// - unknown and missing keys,
+/// - wrong types,
+/// - values that are not allowed or out of range.
 ///
 /// ```
 /// use kindlm_schema::Shape;

@@ -1,8 +1,8 @@
 //! The rules for following redirects.
 //!
 //! Requests carry a key and a private conversation. So a redirect is followed only to the same scheme, host and port,
-//! and only if it does not change the request: 307 and 308 repeat it, while 301, 302 and 303 would turn a `POST` into
-//! a `GET`.
+//! and only if it does not change the request. The statuses 307 and 308 repeat it, while 301, 302 and 303 would turn a
+//! `POST` into a `GET`.
 
 use reqwest::header::LOCATION;
 use reqwest::{StatusCode, Url};

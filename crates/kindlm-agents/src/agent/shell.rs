@@ -13,7 +13,7 @@ pub(super) fn input(command: &Value) -> Value {
     Value::Object(input)
 }
 
-/// Adds the same keys to an input with further keys.
+/// Unwraps the `command` of an input in place, and keeps its other keys.
 pub(super) fn unwrap_input(input: &mut Value) {
     if let Value::Object(map) = input
         && let Some(command) = map.get("command").cloned()

@@ -105,7 +105,7 @@ pub(super) const ITEM: Keys = Keys {
     other: &["approval_request", "moderation", "result", "state"],
 };
 
-/// The keys of a block of Anthropic's API.
+/// The keys of a content block of Anthropic's API.
 pub(super) const BLOCK: Keys = Keys {
     read: &[
         "type",

@@ -100,8 +100,8 @@ impl Arguments {
     }
 }
 
-/// Returns the output of a tool that the client ran, and true if it failed: by the status of the item, or by the exit
-/// code of a command.
+/// Returns the output of a tool that the client ran, and true if it failed. The status of the item or the exit code of
+/// a command shows the failure.
 pub(super) fn output(item: &Value, failed: bool) -> (Option<Value>, bool) {
     let output = match told(item, "output") {
         Some(Value::String(text)) => Some(result(text.clone())),

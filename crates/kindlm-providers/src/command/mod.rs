@@ -56,10 +56,10 @@ pub enum Input {
     /// The whole request as one JSON object on stdin.
     #[default]
     Stdin,
-    /// Three arguments after the command line: the prompt as text (a chat as JSON), `{}`, and an object with the
-    /// variables of the test under `vars`.
+    /// Three arguments after the command line, as in promptfoo's `exec` providers: prompt, options, context.
     ///
-    /// These are the arguments of promptfoo's `exec` providers: prompt, options, context.
+    /// The prompt is text (a chat is JSON), the options are `{}`, and the context holds the variables of the test under
+    /// `vars`.
     Argument,
 }
 

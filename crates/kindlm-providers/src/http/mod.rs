@@ -71,7 +71,7 @@ struct Config {
     /// The template language of the body: placeholders (`plain`, the default) or Jinja (`jinja`).
     #[serde(default)]
     template: Language,
-    /// A script that reads the answer, instead of all paths: an expression of `json`, `text` and `context`, a
+    /// A script that reads the answer, instead of all paths. It is an expression of `json`, `text` and `context`, a
     /// function of them, or `file://` and a file.
     #[serde(default)]
     #[schemars(length(min = 1))]

@@ -137,7 +137,7 @@ impl Task {
                 worker = match Worker::start(pool.runtime, &pool.shared).await {
                     Ok(worker) => Some(worker),
                     Err(err) => {
-                        // One job gets the error; the next one starts another attempt.
+                        // Only one job gets the error; the remaining jobs start another attempt.
                         let rest = jobs.split_off(1);
                         for job in jobs {
                             // The receiver may have been dropped.

@@ -20,7 +20,7 @@ use crate::limits;
 
 /// The maximum time for the start of a worker. A busy machine starts interpreters slowly.
 const START: Duration = Duration::from_secs(30);
-/// The maximum size of calls that are sent ahead, in bytes.
+/// The maximum size of calls that are sent before earlier ones are answered, in bytes.
 const AHEAD: usize = 32 << 10;
 /// The size of unread data, in bytes, above which no further question of the worker is answered.
 const UNREAD: usize = 2 * limits::CONTENT;

@@ -2,8 +2,8 @@
 //!
 //! All allocations of QuickJS are in one block. After a call, the used part of the block is restored from a snapshot
 //! that was taken before any script ran. So nothing of a script remains: no global, no changed prototype, no atom, no
-//! garbage. That is a stronger guarantee than a fresh context on a live runtime, and much cheaper: it copies some
-//! hundred kilobytes instead of building and freeing all globals.
+//! garbage. That is a stronger guarantee than a fresh context on a live runtime. It is also much cheaper, because it
+//! copies some hundred kilobytes instead of building and freeing all globals.
 //!
 //! The allocator is a bump pointer with a free list for each size. It never merges free blocks, because they only
 //! live for one call.

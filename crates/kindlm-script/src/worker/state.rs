@@ -101,8 +101,8 @@ pub(crate) enum Unit {
 }
 
 impl Source {
-    /// Compiles the file once. If its name does not determine its format, its code does, as in Node: a file that
-    /// fails to parse as CommonJS, but looks like an ES module, is one.
+    /// Compiles the file once. If its name does not determine its format, its code does, as in Node. A file is an ES
+    /// module if it fails to parse as CommonJS but looks like a module.
     pub(crate) fn unit(&self, compiler: &Compiler) -> Result<Unit, Problem> {
         let compile = || match self.format {
             Format::Json => Ok(Unit::Json),

@@ -2,8 +2,10 @@
 //!
 //! Each provider and model has a rate limiter ([`Lane`]). Requests enter it in the order of their calls. It limits
 //! their concurrency to the provider's capacity, and their rate to its [`Limits`]. A refusal for too many requests
-//! lowers the concurrency; answers raise it again. If the provider refuses the key or the account has no credit left,
-//! the circuit opens for all its models: later requests fail with the same error.
+//! lowers the concurrency; answers raise it again.
+//!
+//! If the provider refuses the key or the account has no credit left, the circuit opens for all its models. Later
+//! requests then fail with the same error.
 
 #[cfg(feature = "http")]
 mod bucket;
