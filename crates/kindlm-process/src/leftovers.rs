@@ -6,8 +6,8 @@
 #[cfg(target_os = "linux")]
 use std::{ffi::OsStr, fs::File, io::Read as _, path::Path};
 
-/// The maximum size of a process's arguments and environment, in bytes, with a stack limit of 8 MiB (the Linux
-/// default, see execve(2)). Of a larger environment only the beginning is read. Unused buffer takes no memory.
+/// The maximum size of a process's arguments and environment, in bytes. It applies to a stack limit of 8 MiB, the
+/// default of Linux (execve(2)). Of a larger environment only the beginning is read. Unused buffer takes no memory.
 #[cfg(target_os = "linux")]
 const SPACE: usize = 2 * 1024 * 1024;
 

@@ -173,7 +173,7 @@ pub fn is_model_api(known: &Providers, name: &str, config: &Value) -> bool {
     })
 }
 
-/// Returns the test variables in a provider's requests, each with the problem to report if no test defines it.
+/// Returns the test variables in a provider's requests. Each has the problem to report if no test defines it.
 pub fn named_vars(
     known: &Providers,
     name: &str,

@@ -34,7 +34,7 @@ pub(crate) fn branches<'a>(error: &'a ValidationError<'_>) -> Option<&'a Branche
     }
 }
 
-/// Selects by the allowed values, then by type, by the value of a distinguishing key, and by the fewest errors.
+/// Selects an alternative: by the allowed values, the type, a distinguishing key, and then the fewest errors.
 pub(crate) fn choose<'a>(error: &'a ValidationError<'_>, branches: &'a Branches) -> Choice<'a> {
     let path = error.instance_path().as_str();
     let found = error.instance().as_ref();

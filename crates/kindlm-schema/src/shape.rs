@@ -181,7 +181,7 @@ impl Shape {
         problem
     }
 
-    /// Returns the required keys of an expected object as help, because they help more than its description.
+    /// Returns the required keys of an expected object as help. They help more than its description.
     fn object_help(&self, error: &ValidationError<'_>) -> Option<String> {
         let Kind::Type { kind } = error.kind() else { return None };
         let is_scalar = !error.instance().is_object() && !error.instance().is_array();

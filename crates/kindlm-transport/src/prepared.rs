@@ -1,4 +1,4 @@
-//! The shared parts of requests to one address, computed for the first request and cached for the rest.
+//! The shared parts of requests to one address, cached after the first request.
 
 use std::collections::HashMap;
 use std::fmt;

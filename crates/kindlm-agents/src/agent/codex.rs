@@ -384,7 +384,7 @@ fn messages(events: &[Event]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the kinds of the thread's own successful calls, limited to calls that Codex always reports in lines.
+/// Returns the kinds of the thread's own successful calls, without calls that Codex may omit in lines.
 fn completed(recorded: &Recorded) -> impl Iterator<Item = &str> {
     let done = recorded.events.iter().filter_map(|it| match it {
         Event::ActionResult { call_id, status: ActionStatus::Completed, .. } => Some(call_id),

@@ -49,7 +49,7 @@ fn describe(command: &Value, input: &mut Map<String, Value>) {
     }
 }
 
-/// Returns the script of a command line that only starts a shell with it, through any number of nested shells.
+/// Returns the script of a command line that only starts a shell with it. Shells may be nested.
 fn unwrapped(line: &str) -> Option<String> {
     /// A limit beyond any reasonable nesting.
     const DEEPEST: usize = 16;

@@ -1,5 +1,4 @@
-//! Tests with handwritten output in the documented formats of agents, with odd lines, and with lines of other
-//! versions.
+//! Tests with handwritten agent output: documented formats, odd lines, and lines of other versions.
 
 use kindlm_types::{ActionStatus, Channel, Coverage, Event, Facts, FinishReason};
 use proptest::prelude::*;

@@ -16,7 +16,7 @@ const MAX_BYTES: u64 = 64 << 20;
 /// The number of days that are searched, from the newest. A thread may begin before midnight.
 const DAYS: usize = 2;
 
-/// Loads the files of a thread and of the agents that it spawned, or returns the reason why there are none.
+/// Loads the files of a thread and of its spawned agents, or returns the reason why there are none.
 pub(super) fn read(home: &Path, thread: &str) -> Result<Files, String> {
     let newest = newest_days(&home.join("sessions"));
     let mut others = Vec::new();

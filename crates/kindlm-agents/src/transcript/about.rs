@@ -58,7 +58,7 @@ pub(super) fn finish_reason(value: &Value, at: &str) -> Result<Option<FinishReas
     Ok(own.map(FinishReason::of_vendor))
 }
 
-/// Records a gap if a request of the Responses API continues an earlier conversation, which is not in the log.
+/// Records a gap if the request continues an earlier conversation. The Responses API stores it, but the log does not.
 fn earlier(value: &Value, transcript: &mut Transcript) {
     if value.get("messages").is_some() {
         return;
@@ -158,7 +158,7 @@ fn usage(value: &Value) -> Result<Option<Usage>, Problem> {
     }
 }
 
-/// Returns the tools of the request, in the format of OpenAI or Anthropic, without the vendor's built-in tools.
+/// Returns the tools of the request, in either vendor's format. Built-in tools of the vendor are left out.
 fn tools(value: &Value) -> Result<Vec<ToolSpec>, Problem> {
     let list = match value.get("tools") {
         None | Some(Value::Null) => return Ok(Vec::new()),

@@ -173,8 +173,8 @@ fn messages(prompt: &Prompt) -> Vec<Value> {
     out
 }
 
-/// Marks the beginning that the prompt shares with other requests for the prompt cache, if it is long enough.
-/// Anthropic caches everything before the mark.
+/// Marks the shared beginning of the prompt for the prompt cache, if it is long enough. Anthropic caches everything
+/// before the mark.
 fn mark_shared(prompt: &Prompt, messages: &mut [Value]) {
     let system = system(prompt).map_or(0, |it| it.chars().count());
     let last = prompt.messages.last().filter(|it| it.role == Role::User);

@@ -495,7 +495,7 @@ fn printed(value: &Value) -> String {
     }
 }
 
-/// Replaces the message of an error by the whole body, because the place of the message in an unknown API is unknown.
+/// Replaces the error's message by the whole body. An unknown API may have its message anywhere.
 fn whole(mut err: ProviderError, response: &HttpResponse) -> ProviderError {
     if err.kind != ProviderErrorKind::MalformedResponse
         && let Ok(value) = serde_json::from_slice::<Value>(&response.body)

@@ -24,7 +24,7 @@ struct Open {
     lanes: HashMap<String, Arc<Lane>>,
     shut: Option<Arc<ProviderError>>,
     has_answered: bool,
-    /// The number of consecutive calls that could not reach the provider, and the time of the first failure.
+    /// The number of consecutive calls that could not reach the provider, and the first failure's time.
     unreached: Option<(u32, Instant)>,
 }
 

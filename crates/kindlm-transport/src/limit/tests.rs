@@ -364,7 +364,7 @@ async fn waiting_is_sleeping() {
     assert!(polls.get() < 400, "{} polls", polls.get());
 }
 
-/// Simulates a provider that accepts `most` requests at once, each for 20 ms, and refuses others after 1 ms.
+/// Simulates a provider that accepts `most` requests at once. It answers after 20 ms, and refuses after 1 ms.
 async fn provider(taken: &Cell<u32>, most: u32) -> Result<(), ProviderError> {
     if taken.get() >= most {
         sleep(ms(1)).await;
@@ -465,7 +465,7 @@ async fn a_stop_ends_waits_but_no_request_and_nothing_that_need_not_wait() {
     assert_eq!(done.unwrap(), ((), 1), "there was nothing to wait for");
 }
 
-/// Simulates a provider that refuses requests until a time, with a retry hint, and then answers after 10 ms.
+/// Simulates a provider that refuses requests until a time, with a retry hint. Then it answers after 10 ms.
 async fn closed_until(until: Instant, sent: &Cell<u32>) -> Result<(), ProviderError> {
     sent.set(sent.get() + 1);
     sleep(ms(1)).await;

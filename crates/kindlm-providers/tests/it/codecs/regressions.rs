@@ -465,7 +465,7 @@ fn calls_of_an_agent_are_read_or_refused() {
     }
 }
 
-/// Half of a surrogate pair in a good answer was reported as "not JSON", with the advice to check the address.
+/// Half of a surrogate pair in a good answer was reported as "not JSON". The advice was to check the address.
 #[test]
 fn an_answer_that_is_not_json_says_why() {
     let answer = r#"{"choices":[{"finish_reason":"stop","message":{"content":"he\ud800llo"}}]}"#;

@@ -183,7 +183,7 @@ async fn a_script_may_refuse_one_request_and_answer_the_next() {
     assert_eq!(client.complete("scripted", &prompt("hi"), LONG).await.unwrap().text, "fine");
 }
 
-/// After repeated equal failures the circuit opens, and further calls fail with its cause without being sent.
+/// After repeated equal failures the circuit opens. Further calls fail with its cause, without being sent.
 #[tokio::test]
 async fn a_provider_that_never_answers_is_not_asked_for_ever() {
     for (status, kind, calls, attempts) in [
