@@ -1,4 +1,4 @@
-//! Measures of how alike two texts are, and the thresholds that they are held against.
+//! Shared parts of the measures of similarity: reference texts and thresholds.
 
 use kindlm_types::{Problem, ecma};
 use schemars::JsonSchema;
@@ -8,18 +8,18 @@ use crate::Own;
 use crate::core::check::TOLERANCE;
 use crate::core::grade::Grade;
 
-/// The texts that an output is compared with; the best comparison counts.
+/// The reference texts for an output. The best match counts.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum References {
-    /// One text.
+    /// A single text.
     One(String),
-    /// Several texts, each as good as the others.
+    /// Several texts of equal rank.
     Several(Vec<String>),
 }
 
 impl References {
-    /// The texts, of which there must be one.
+    /// Returns the texts; an empty list is a problem.
     pub(crate) fn texts(self) -> Result<Vec<String>, Vec<Problem>> {
         let texts = match self {
             Self::One(text) => vec![text],
@@ -34,32 +34,32 @@ impl References {
     }
 }
 
-/// What a measure must reach, or with `not-` must not reach.
+/// The threshold of a measure. With `not-`, the measure must stay below it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Limit {
-    /// The least measure that counts as alike.
+    /// The lowest measure that counts as similar.
     pub(crate) threshold: f64,
-    /// True if the texts must not be alike.
+    /// True if the texts must not be similar.
     pub(crate) negate: bool,
 }
 
 impl Limit {
-    /// The threshold of the entry, or this one.
+    /// Creates a limit from the threshold of the entry, or from this default.
     pub(crate) fn new(own: Own, default: f64) -> Self {
         Self { threshold: own.threshold.unwrap_or(default), negate: own.negate }
     }
 
-    /// True if the texts are alike.
+    /// Returns true if the texts are similar.
     pub(crate) fn is_met(self, measure: f64) -> bool {
         measure >= self.threshold - TOLERANCE
     }
 
-    /// The score of a measure between 0 and 1: with `not-`, what is missing to 1.
+    /// Returns the score of a measure from 0 to 1; with `not-`, 1 minus the measure.
     pub(crate) fn turned(self, measure: f64) -> f64 {
         if self.negate { 1.0 - measure } else { measure }
     }
 
-    /// The grade of a measure, with its name in the reason.
+    /// Returns the grade of a measure. `name` is the name of the measure in the reason.
     pub(crate) fn grade(self, name: &str, measure: f64) -> Grade {
         let met = self.is_met(measure);
         let graded = Grade::of(met != self.negate, || {

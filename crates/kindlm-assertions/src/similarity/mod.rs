@@ -1,4 +1,4 @@
-//! The distance between the output and another text.
+//! The assertions about the similarity of the output to another text.
 
 mod bleu;
 mod drift;

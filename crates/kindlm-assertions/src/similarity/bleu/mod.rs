@@ -1,4 +1,4 @@
-//! `bleu`: how much of the output's wording is found in reference texts.
+//! `bleu`: the share of the output's wording that occurs in reference texts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,11 +35,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What to compare the output with.
+/// The texts to compare the output with.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The reference text, or several of which each is as good.
+    /// The reference text, or several references of equal rank.
     value: References,
 }
 
@@ -74,17 +74,19 @@ impl Assertion for Bleu {
     }
 }
 
-/// The longest runs of words that are compared.
+/// The highest length of an n-gram.
 const LONGEST: usize = 4;
 
-/// Stands for a precision of 0, so that the geometric mean does not forget the others.
+/// The replacement for a precision of 0, which would make the whole geometric mean 0.
 const NOTHING: f64 = 1e-7;
 
-/// BLEU of one sentence: Papineni, Roukos, Ward and Zhu, "BLEU: a Method for Automatic Evaluation of Machine
-/// Translation", ACL 2002, sections 2.1 to 2.3, with uniform weights.
+/// Returns the BLEU score of one sentence, from 0 to 1.
 ///
-/// The geometric mean of the clipped precisions of runs of 1 to 4 words, times the brevity penalty. Runs that
-/// are longer than the output are left out of the mean. Between 0 and 1; no words at all give 0.
+/// Source: Papineni, Roukos, Ward and Zhu, "BLEU: a Method for Automatic Evaluation of Machine Translation", ACL 2002,
+/// sections 2.1 to 2.3, with uniform weights.
+///
+/// The score is the geometric mean of the clipped precisions of n-grams of 1 to 4 words, times the brevity penalty.
+/// N-grams that are longer than the output do not count. A text without words gives 0.
 fn bleu(words: &[String], references: &[Vec<String>]) -> f64 {
     let orders = LONGEST.min(words.len());
     if orders == 0 {
@@ -106,7 +108,7 @@ fn bleu(words: &[String], references: &[Vec<String>]) -> f64 {
     brevity(words.len(), references) * mean
 }
 
-/// The penalty of an output that is shorter than the reference whose length is nearest to its own.
+/// Returns the brevity penalty, by the reference whose length is nearest to the output's.
 fn brevity(length: usize, references: &[Vec<String>]) -> f64 {
     let nearest = references.iter().map(Vec::len).min_by_key(|it| (it.abs_diff(length), *it));
     match nearest {
@@ -126,14 +128,14 @@ mod tests {
 
     #[test]
     fn has_the_values_of_the_formula() {
-        // 1-grams 5/6, 2-grams 3/5, 3-grams 1/4, 4-grams 0 of 3; as long as the reference.
+        // 1-grams 5/6, 2-grams 3/5, 3-grams 1/4, 4-grams 0 of 3; the texts have the same length.
         let expected = (5.0 / 6.0 * 3.0 / 5.0 / 4.0 * NOTHING).powf(0.25);
         let found = measure("the cat sat on the mat", &["the cat is on the mat"]);
         assert!((found - expected).abs() < 1e-12, "{found}");
-        // Two of three words in a reference of six: brevity alone is e^(1 - 6/3).
+        // All three words occur in a reference of six, so only the brevity penalty e^(1 - 6/3) counts.
         let found = measure("a b c", &["a b c d e f"]);
         assert!((found - (-1.0_f64).exp()).abs() < 1e-12, "{found}");
-        // The nearest length counts, and of two as near the shorter.
+        // The reference with the nearest length counts; at equal distance, the shorter one.
         assert!((measure("a b c", &["a b c d", "a b"]) - 1.0).abs() < 1e-12);
     }
 

@@ -1,4 +1,4 @@
-//! The distance between two texts as the distance between their embeddings.
+//! The distance between two texts, as the distance between their embeddings.
 
 use kindlm_types::ask::EmbeddingQuestion;
 use kindlm_types::{Answer, AskError, AssertionResult, FailureCode, Question};
@@ -7,11 +7,11 @@ use crate::Evidence;
 use crate::core::judging::JUDGE_EVAL_ERROR;
 use crate::core::nearness::Metric;
 
-/// Why there is no distance.
+/// The reason why there is no distance.
 pub(super) enum Obstacle<'a> {
     /// A text could not be embedded.
     Unanswered(Option<&'a AskError>),
-    /// The two vectors cannot be compared; why, in words.
+    /// The two vectors cannot be compared, for this reason.
     Incomparable(String),
 }
 
@@ -19,7 +19,9 @@ pub(super) fn question(model: Option<&String>, text: &str) -> Question {
     Question::Embedding(EmbeddingQuestion { model: model.cloned(), text: text.to_owned() })
 }
 
-/// The drift of the output from the baseline: 0 for the same direction, 1 for no common one or the opposite.
+/// Returns the drift of the output from the baseline, from 0 to 1.
+///
+/// It is 0 for vectors of the same direction, and 1 for perpendicular or opposite ones.
 pub(super) fn drift<'a>(
     evidence: &Evidence<'a>,
     model: Option<&String>,

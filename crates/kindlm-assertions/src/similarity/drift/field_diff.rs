@@ -7,23 +7,23 @@ use serde_json::Value;
 
 use crate::shared::compare::equal;
 
-/// How far each field has moved.
+/// The drift of each field.
 #[derive(Debug)]
 pub(super) struct Comparison {
     pub(super) fields: Vec<FieldDrift>,
 }
 
-/// How far one field has moved.
+/// The drift of one field.
 #[derive(Debug)]
 pub(super) struct FieldDrift {
-    /// The path as it was written.
+    /// The path as written.
     pub(super) name: String,
-    /// From 0, equal, to 1.
+    /// The drift from 0 (equal) to 1.
     pub(super) drift: f64,
 }
 
 impl Comparison {
-    /// The mean over the fields; documents without any field are equal.
+    /// Returns the mean drift of the fields; 0 for documents without fields.
     pub(super) fn drift(&self) -> f64 {
         if self.fields.is_empty() {
             return 0.0;
@@ -33,17 +33,17 @@ impl Comparison {
         self.fields.iter().map(|it| it.drift).sum::<f64>() / count
     }
 
-    /// The fields that differ at all.
+    /// Returns the names of the fields with a drift above 0.
     pub(super) fn mismatched(&self) -> Vec<&str> {
         self.fields.iter().filter(|it| it.drift > 0.0).map(|it| it.name.as_str()).collect()
     }
 }
 
-/// Compares the fields at these paths, or all top-level fields if there are none.
+/// Compares the fields at these paths; without paths, all top-level fields.
 ///
 /// # Errors
 ///
-/// The paths that lead nowhere in either document: most likely they are misspelt.
+/// Returns the paths that exist in neither document, because they are probably misspelled.
 pub(super) fn compare<'f>(
     output: &Value,
     baseline: &Value,
@@ -83,7 +83,9 @@ fn compare_top_level(output: &Value, baseline: &Value) -> Comparison {
     Comparison { fields }
 }
 
-/// The value at a path of names and indices joined by dots; `length` of an array is the number of its items.
+/// Returns the value at a path of names and indices, which are separated by dots.
+///
+/// `length` of an array is the number of its items.
 fn lookup<'a>(document: &'a Value, path: &str) -> Option<Cow<'a, Value>> {
     let mut value = document;
     let mut parts = path.split('.').peekable();
@@ -108,8 +110,9 @@ fn drift(new: Option<&Value>, old: Option<&Value>) -> f64 {
     }
 }
 
-/// The Levenshtein distance over the length of the longer text, in Unicode scalar values; two empty texts
-/// are equal.
+/// Returns the Levenshtein distance divided by the length of the longer text.
+///
+/// Lengths are in Unicode scalar values. Two empty texts are equal.
 fn text_drift(new: &str, old: &str) -> f64 {
     if new == old { 0.0 } else { levenshtein::normalized_distance(new.chars(), old.chars()) }
 }

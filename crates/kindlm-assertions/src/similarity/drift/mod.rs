@@ -1,4 +1,4 @@
-//! `drift`: how far the output has moved from the baseline's.
+//! `drift`: the distance of the output from the output of the baseline.
 
 mod embedding;
 mod field_diff;
@@ -57,25 +57,26 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Judged(build),
 };
 
-/// How to compare the output with the baseline's, and how far it may have moved.
+/// The method of comparison with the baseline, and the highest drift that passes.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The greatest drift that passes: 0 is equal, 1 is entirely different.
+    /// The highest drift that passes: 0 means equal, 1 means entirely different.
     #[serde(default = "default_max_score")]
     #[schemars(range(min = 0, max = 1))]
     max_score: f64,
     /// The method of comparison.
     #[serde(default)]
     method: Method,
-    /// For `field-diff`: the fields of the JSON output to compare, as paths such as `order.items.0.id`; all
-    /// top-level fields if none are given.
+    /// The fields of the JSON output to compare, for `field-diff`.
+    ///
+    /// They are paths such as `order.items.0.id`. Without paths, all top-level fields are compared.
     #[serde(default)]
     fields: Vec<String>,
-    /// True if a missing baseline is an error; without it the check is skipped.
+    /// True if a missing baseline is an error. By default, the check is then skipped.
     #[serde(default)]
     require_baseline: bool,
-    /// The id of the model that judges or embeds; the suite's default if it is not given.
+    /// The id of the model that judges or embeds; the suite's default model if it is not given.
     #[serde(default)]
     #[schemars(length(min = 1))]
     model: Option<String>,
@@ -85,16 +86,16 @@ struct Config {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Method {
-    /// A judge model compares their meaning.
+    /// A judge model compares the meaning of the outputs.
     #[default]
     Judge,
-    /// The distance between their embeddings.
+    /// The distance between the embeddings of the outputs.
     Embedding,
     /// The share of JSON fields that differ.
     FieldDiff,
 }
 
-/// In which order a judge reads the two outputs.
+/// The order in which a judge reads the two outputs.
 #[derive(Clone, Copy, Debug)]
 enum Order {
     BaselineFirst,
@@ -183,7 +184,7 @@ impl Assertion for Drift {
     }
 }
 
-/// The baseline's output; one that is empty is none.
+/// Returns the output of the baseline; an empty one counts as missing.
 fn baseline<'a>(evidence: &Evidence<'a>) -> Option<&'a str> {
     evidence.baseline.filter(|it| !it.is_empty())
 }
@@ -203,7 +204,7 @@ impl Drift {
         AssertionResult::skipped(ID, label, "no baseline")
     }
 
-    /// The result for a drift from 0 to 1; `details` is added to the message of a failure.
+    /// Returns the result for a drift from 0 to 1. `details` is added to the message of a failure.
     fn measured(&self, method: &str, drift: f64, details: &str) -> AssertionResult {
         let max_score = self.0.max_score;
         let verdict = if drift <= max_score + TOLERANCE {
@@ -244,7 +245,9 @@ impl Drift {
         }
     }
 
-    /// A judge may prefer what it reads first, so it is asked in both orders, and the mean of the two counts.
+    /// Returns the result of a judge that is asked in both orders; the mean of both scores counts.
+    ///
+    /// Both orders are needed because a judge may prefer the output that it reads first.
     fn by_judge(&self, evidence: &Evidence<'_>, baseline: &str) -> AssertionResult {
         let [forth, back] = Order::BOTH.map(|order| self.inquiry(evidence, baseline, order));
         let forth = forth.verdict(evidence.answers, read);
@@ -268,7 +271,7 @@ impl Drift {
         } else {
             String::new()
         };
-        // The reasoning is that of the order that found more drift: it names what has changed.
+        // Use the reasoning of the higher drift, because it names the changes.
         let reasoning = if second > first { back.reasoning } else { forth.reasoning };
         let result = self
             .measured("judge", first.midpoint(second), &split)

@@ -1,4 +1,4 @@
-//! `gleu`: how many runs of words the output shares with reference texts.
+//! `gleu`: the share of n-grams that the output has in common with reference texts.
 
 use std::sync::Arc;
 
@@ -34,11 +34,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What to compare the output with.
+/// The texts to compare the output with.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The reference text, or several of which the best match counts.
+    /// The reference text, or several references, of which the best match counts.
     value: References,
 }
 
@@ -72,12 +72,13 @@ impl Assertion for Gleu {
     }
 }
 
-/// The longest runs of words that are compared.
+/// The highest length of an n-gram.
 const LONGEST: usize = 4;
 
-/// GLEU: Wu and others, "Google's Neural Machine Translation System", arXiv 1609.08144, section 4.3.
+/// Returns the GLEU score, which is symmetric and from 0 to 1.
 ///
-/// The lesser of precision and recall over all runs of 1 to 4 words. Symmetric, and between 0 and 1.
+/// Source: Wu and others, "Google's Neural Machine Translation System", arXiv 1609.08144, section 4.3. The score is the
+/// lower one of precision and recall over all n-grams of 1 to 4 words.
 fn gleu(words: &[String], reference: &[String]) -> f64 {
     let (mut shared, mut here, mut there) = (0, 0, 0);
     for length in 1..=LONGEST {
@@ -102,7 +103,7 @@ mod tests {
     #[test]
     fn has_the_values_of_the_formula() {
         for (text, reference, shared, runs) in [
-            // 5 + 3 + 1 + 0 of 6 + 5 + 4 + 3 runs.
+            // 5 + 3 + 1 + 0 of 6 + 5 + 4 + 3 n-grams.
             ("The cat sat on the mat.", "the cat is on the mat", 9, 18),
             ("a b", "a b c d", 3, 10),
             ("the the the the", "the cat", 1, 10),

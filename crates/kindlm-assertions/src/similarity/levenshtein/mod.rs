@@ -1,4 +1,4 @@
-//! `levenshtein`: how many letters must be changed to turn the output into a text.
+//! `levenshtein`: the number of letters to change to turn the output into a text.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "levenshtein";
 
-/// The distance that is allowed unless the entry says otherwise.
+/// The default of the highest distance that passes.
 const DEFAULT: f64 = 5.0;
 
 /// Compares the output with a text by their edit distance.
@@ -34,17 +34,17 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What to compare the output with.
+/// The text to compare the output with.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The text that the output is compared with.
+    /// The text to compare the output with.
     value: String,
 }
 
 #[derive(Debug)]
 struct Levenshtein {
-    /// In UTF-16 units, which is what JavaScript counts.
+    /// The text in UTF-16 units, because JavaScript counts them.
     value: Vec<u16>,
     threshold: f64,
     label: String,

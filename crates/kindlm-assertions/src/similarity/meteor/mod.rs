@@ -1,4 +1,4 @@
-//! `meteor`: how well the words of the output can be aligned with those of reference texts.
+//! `meteor`: the quality of the alignment of the output's words with those of reference texts.
 
 mod porter;
 
@@ -38,11 +38,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What to compare the output with.
+/// The texts to compare the output with.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The reference text, or several of which the best match counts.
+    /// The reference text, or several references, of which the best match counts.
     value: References,
 }
 
@@ -91,16 +91,18 @@ impl Meteor {
 /// The weight of precision against recall.
 const ALPHA: f64 = 0.9;
 
-/// How steeply the penalty grows with the number of pieces.
+/// The exponent of the penalty for the number of chunks.
 const BETA: i32 = 3;
 
-/// The greatest penalty.
+/// The highest penalty.
 const GAMMA: f64 = 0.5;
 
-/// METEOR: Banerjee and Lavie, ACL 2005; with the parameters and the penalty of Lavie and Agarwal, "METEOR: An
+/// Returns the METEOR score, from 0 to 1; 0 if no word matches.
+///
+/// Source: Banerjee and Lavie, ACL 2005. The parameters and the penalty come from Lavie and Agarwal, "METEOR: An
 /// Automatic Metric for MT Evaluation with High Levels of Correlation with Human Judgments", WMT 2007.
 ///
-/// Words match if they are equal or have the same stem. Between 0 and 1; 0 where nothing matches.
+/// Words match if they are equal or have the same stem.
 fn meteor(words: &[String], reference: &[String]) -> f64 {
     let pairs = align(words, reference);
     if pairs.is_empty() {
@@ -114,13 +116,14 @@ fn meteor(words: &[String], reference: &[String]) -> f64 {
     (1.0 - penalty) * mean
 }
 
-/// True if the second of two aligned pairs follows the first in both texts.
+/// Returns true if the second of two aligned pairs follows the first in both texts.
 fn follows(pair: &[(usize, usize)]) -> bool {
     matches!(pair, [(a, b), (c, d)] if a + 1 == *c && b + 1 == *d)
 }
 
-/// Pairs of places in the two texts: first of equal words, then of words with equal stems. Each word is used
-/// once, the last ones first. Sorted by the place in the first text.
+/// Aligns the words of two texts: first equal words, then words with equal stems.
+///
+/// Each word is used once, and the last words are aligned first. The pairs of indices are sorted by the first text.
 fn align(words: &[String], reference: &[String]) -> Vec<(usize, usize)> {
     let mut aligned = Aligned {
         pairs: Vec::new(),
@@ -134,7 +137,7 @@ fn align(words: &[String], reference: &[String]) -> Vec<(usize, usize)> {
     aligned.pairs
 }
 
-/// What is aligned, and the places in both texts that are not, in order.
+/// The aligned pairs, and the indices in both texts that are not aligned yet, in order.
 struct Aligned {
     pairs: Vec<(usize, usize)>,
     left: Vec<usize>,
@@ -180,11 +183,11 @@ mod tests {
     fn has_the_values_of_the_formula() {
         for (text, reference, expected) in [
             ("the cat sat on the mat", "the cat sat on the mat", 1.0 - 0.5 / 216.0),
-            // One of four words matches one of two, in one piece.
+            // One of four words matches one of two, in a single chunk.
             ("the the the the", "the cat", 0.125 / (0.9 * 0.25 + 0.1 * 0.5) * 0.5),
             // Stems: `cats` and `cat`, `running` and `runs`; `quickly` keeps its `li`.
             ("Cats running quickly", "the cat runs quick", 0.512_820_512_820_512_9 * 0.9375),
-            // The same words in another order are in pieces.
+            // The same words in another order form several chunks.
             ("c b a", "a b c", 0.5),
             ("a", "b", 0.0),
             ("", "", 0.0),

@@ -1,10 +1,10 @@
 //! The stem of an English word.
 //!
-//! M. F. Porter, "An algorithm for suffix stripping", Program 14 (3), 1980, with the two changes of his later
-//! program (`bli` for `abli`, and `logi`). Stemming crates hold his revised "English" algorithm, which makes other
-//! stems: `quick` out of `quickly`, for example, where this one makes `quickli`.
+//! M. F. Porter, "An algorithm for suffix stripping", Program 14 (3), 1980, with the two changes of his later program
+//! (`bli` for `abli`, and `logi`). Stemming crates implement his revised "English" algorithm, which gives other stems.
+//! For example, it turns `quickly` into `quick`, and this one turns it into `quickli`.
 
-/// Endings of step 2, and what they become after a stem with a measure above 0.
+/// The suffixes of step 2, with their replacements after a stem with a measure above 0.
 const DERIVED: [(&str, &str); 21] = [
     ("ational", "ate"),
     ("tional", "tion"),
@@ -29,7 +29,7 @@ const DERIVED: [(&str, &str); 21] = [
     ("logi", "log"),
 ];
 
-/// Endings of step 3, likewise.
+/// The suffixes of step 3, with the same rule as in step 2.
 const NESTED: [(&str, &str); 7] = [
     ("icate", "ic"),
     ("ative", ""),
@@ -40,13 +40,17 @@ const NESTED: [(&str, &str); 7] = [
     ("ness", ""),
 ];
 
-/// Endings of step 4, which fall after a stem with a measure above 1; `ion` only after `s` or `t`.
+/// The suffixes of step 4, which are removed after a stem with a measure above 1.
+///
+/// `ion` is removed only after `s` or `t`.
 const BARE: [&str; 19] = [
     "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou",
     "ism", "ate", "iti", "ous", "ive", "ize",
 ];
 
-/// The stem of a word in lower case. Words with other letters than `a` to `z` stay as they are.
+/// Returns the stem of a word in lower case.
+///
+/// Words with letters other than `a` to `z` do not change.
 pub(super) fn stem(word: &str) -> String {
     if word.len() < 3 || !word.bytes().all(|it| it.is_ascii_lowercase()) {
         return word.to_owned();
@@ -61,7 +65,7 @@ pub(super) fn stem(word: &str) -> String {
     last(bare(word))
 }
 
-/// Step 1a.
+/// Applies step 1a: plurals.
 fn plural(word: &str) -> String {
     if let Some(stem) = word.strip_suffix("sses") {
         format!("{stem}ss")
@@ -74,7 +78,7 @@ fn plural(word: &str) -> String {
     }
 }
 
-/// Step 1b.
+/// Applies step 1b: past tense and `-ing`.
 fn past(word: &str) -> String {
     if let Some(stem) = word.strip_suffix("eed") {
         let ending = if measure(stem) > 0 { "ee" } else { "eed" };
@@ -91,7 +95,7 @@ fn past(word: &str) -> String {
     if measure(stem) == 1 && ends_short(stem) { format!("{stem}e") } else { stem.to_owned() }
 }
 
-/// Steps 2 and 3: the longest ending of the list decides.
+/// Applies step 2 or 3; only the longest matching suffix of the list counts.
 fn replace(word: String, endings: &[(&str, &str)]) -> String {
     let longest =
         endings.iter().filter(|(ending, _)| word.ends_with(ending)).max_by_key(|it| it.0.len());
@@ -100,7 +104,7 @@ fn replace(word: String, endings: &[(&str, &str)]) -> String {
     if measure(stem) > 0 { format!("{stem}{replacement}") } else { word }
 }
 
-/// Step 4.
+/// Applies step 4: removes suffixes.
 fn bare(word: String) -> String {
     let longest = BARE.iter().filter(|ending| word.ends_with(*ending)).max_by_key(|it| it.len());
     let Some(ending) = longest else { return word };
@@ -109,7 +113,7 @@ fn bare(word: String) -> String {
     if falls { stem.to_owned() } else { word }
 }
 
-/// Step 5.
+/// Applies step 5: a final `e`, and a double `l`.
 fn last(mut word: String) -> String {
     if let Some(stem) = word.strip_suffix('e')
         && (measure(stem) > 1 || measure(stem) == 1 && !ends_short(stem))
@@ -122,7 +126,7 @@ fn last(mut word: String) -> String {
     word
 }
 
-/// For each letter, whether it is a vowel; `y` is one after a consonant.
+/// Returns for each letter whether it is a vowel; `y` is a vowel after a consonant.
 fn vowels(word: &str) -> Vec<bool> {
     let mut vowels: Vec<bool> = Vec::with_capacity(word.len());
     for letter in word.bytes() {
@@ -136,18 +140,18 @@ fn has_vowel(word: &str) -> bool {
     vowels(word).contains(&true)
 }
 
-/// How often a consonant follows a vowel.
+/// Returns the measure of a word: the number of times that a consonant follows a vowel.
 fn measure(word: &str) -> usize {
     vowels(word).windows(2).filter(|pair| *pair == [true, false]).count()
 }
 
-/// True if the word ends in two equal consonants.
+/// Returns true if the word ends in two equal consonants.
 fn ends_doubled(word: &str) -> bool {
     let equal = matches!(word.as_bytes(), [.., a, b] if a == b);
     equal && vowels(word).last() == Some(&false)
 }
 
-/// True if the word ends in consonant, vowel, consonant, the last of them not `w`, `x` or `y`.
+/// Returns true if the word ends in consonant, vowel, consonant, with the last not `w`, `x` or `y`.
 fn ends_short(word: &str) -> bool {
     vowels(word).ends_with(&[false, true, false]) && !word.ends_with(['w', 'x', 'y'])
 }
@@ -156,7 +160,7 @@ fn ends_short(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Examples of the paper, and of the vocabulary that comes with Porter's program.
+    /// Compares stems with examples of the paper and of Porter's vocabulary.
     #[test]
     fn strips_suffixes_as_the_paper_says() {
         for (word, expected) in [

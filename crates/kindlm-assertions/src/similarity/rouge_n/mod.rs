@@ -1,4 +1,4 @@
-//! `rouge-n`: how many words the output shares with a reference text.
+//! `rouge-n`: the share of words that the output has in common with a reference text.
 
 mod treebank;
 
@@ -39,7 +39,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What to compare the output with.
+/// The text to compare the output with.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
@@ -76,7 +76,7 @@ impl Assertion for RougeN {
 }
 
 impl RougeN {
-    /// Like the other measures, but it says the score when it passes, too.
+    /// Returns the grade, with the score in its reason even if it passes.
     fn grade(&self, score: f64) -> Grade {
         let met = self.limit.is_met(score);
         let relation = if met { "greater than or equal to" } else { "less than" };
@@ -86,10 +86,11 @@ impl RougeN {
     }
 }
 
-/// ROUGE-1 as F measure: Lin, "ROUGE: A Package for Automatic Evaluation of Summaries", ACL 2004, section 2.
+/// Returns the ROUGE-1 score as F measure, which is symmetric and from 0 to 1.
 ///
-/// The harmonic mean of precision and recall of single tokens, each counted as often as both texts have it.
-/// Symmetric, and between 0 and 1; 0 where the texts have no token in common.
+/// Source: Lin, "ROUGE: A Package for Automatic Evaluation of Summaries", ACL 2004, section 2. The score is the
+/// harmonic mean of precision and recall of single tokens, each counted as often as both texts contain it. Without
+/// common tokens, it is 0.
 fn rouge(tokens: &[String], reference: &[String]) -> f64 {
     let shared = common(&runs(tokens, 1).0, &runs(reference, 1).0);
     share(2 * shared, tokens.len() + reference.len())

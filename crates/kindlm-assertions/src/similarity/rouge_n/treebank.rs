@@ -1,9 +1,9 @@
-//! Tokens in the manner of the Penn Treebank: punctuation and contractions are tokens of their own.
+//! Tokens in the style of the Penn Treebank: punctuation and contractions are separate tokens.
 
-/// Endings that are split from the word before them.
+/// The suffixes that are split from the word before them.
 const ENDINGS: [&str; 7] = ["'ll", "'re", "'ve", "n't", "'s", "'m", "'d"];
 
-/// Words that stand for two, and where the second begins.
+/// The words that stand for two, with the index where the second one begins.
 const JOINED: [(&str, usize); 10] = [
     ("cannot", 3),
     ("d'ye", 1),
@@ -17,11 +17,11 @@ const JOINED: [(&str, usize); 10] = [
     ("wanna", 3),
 ];
 
-/// The tokens of a text, in lower case.
+/// Returns the tokens of a text, in lower case.
 ///
-/// The rules of Robert MacIntyre's `tokenizer.sed` for the Penn Treebank (1995), without those that tell
-/// opening quotes from closing ones: commas, quotes and full stops count as punctuation only at the end of a
-/// word, and a full stop only at the end of a line.
+/// The rules are those of Robert MacIntyre's `tokenizer.sed` for the Penn Treebank (1995), without the distinction of
+/// opening and closing quotes. Commas and quotes count as punctuation only at the end of a word, and a full stop only
+/// at the end of a line.
 pub(super) fn tokens(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     for line in text.to_lowercase().split('\n') {
@@ -40,12 +40,12 @@ pub(super) fn tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-/// True if a character can be in the middle of a word.
+/// Returns true if a character can be inside a word.
 fn belongs(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_.'-/,&".contains(c)
 }
 
-/// Splits off everything that is no part of a word.
+/// Splits off every character that cannot be inside a word.
 fn pieces(word: &str, tokens: &mut Vec<String>) {
     let mut start = 0;
     for (at, c) in word.char_indices().filter(|&(_, c)| !belongs(c)) {
@@ -79,7 +79,7 @@ fn piece(piece: &str, tokens: &mut Vec<String>) {
     tokens.extend(marks.into_iter().rev());
 }
 
-/// Where the second part of a contraction begins.
+/// Returns the index where the second part of a contraction begins.
 fn second_part(word: &str) -> Option<usize> {
     let joined = JOINED.iter().find(|(joined, _)| *joined == word).map(|&(_, at)| at);
     let ending = |it: &&str| -> Option<usize> {

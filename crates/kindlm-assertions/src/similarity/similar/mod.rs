@@ -1,4 +1,4 @@
-//! `similar`: how near the output is to a text in meaning.
+//! `similar`: the similarity of the output's meaning to that of a text.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `similar:cosine`: how near the output is to a text in meaning.
+//! `similar:cosine`: the similarity of the output's meaning to that of a text.
 
 use std::sync::Arc;
 

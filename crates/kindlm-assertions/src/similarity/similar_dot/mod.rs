@@ -1,4 +1,4 @@
-//! `similar:dot`: how near the output is to a text, by the dot product.
+//! `similar:dot`: the similarity of the output to a text, by the dot product of embeddings.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `similar:euclidean`: how far the output is from a text.
+//! `similar:euclidean`: the Euclidean distance between the embeddings of the output and a text.
 
 use std::sync::Arc;
 

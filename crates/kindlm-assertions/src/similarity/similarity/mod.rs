@@ -1,4 +1,4 @@
-//! `similarity`: how alike the value and a text are, letter by letter.
+//! `similarity`: the similarity of the value and a text, letter by letter.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::shared::edit_distance::{Distance, distance};
 use crate::similarity::likeness::Limit;
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
-/// The similarity that is wanted unless the entry says otherwise.
+/// The default threshold.
 const DEFAULT: f64 = 0.6;
 
 const ID: &str = "similarity";
@@ -42,11 +42,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What to compare the value with.
+/// The text to compare the value with.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The text. A value that is no text is taken as JSON.
+    /// The text. A value other than a text is compared as JSON.
     value: String,
 }
 
