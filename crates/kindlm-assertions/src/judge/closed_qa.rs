@@ -1,4 +1,4 @@
-//! What the checks of one yes-or-no criterion share.
+//! The shared parts of the checks of one yes-or-no criterion.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -32,14 +32,15 @@ pub(crate) struct Config {
     /// The score of each answer: `yes-or-no`, or a score for each of Y and N.
     #[serde(default)]
     scores: Option<Scores>,
-    /// Replaces the prompt: a text or the messages of a chat, with `{{ input }}`, `{{ criteria }}` and
-    /// `{{ completion }}`.
+    /// Replaces the prompt: a text or the messages of a chat.
+    ///
+    /// Its variables are `{{ input }}`, `{{ criteria }}` and `{{ completion }}`.
     #[serde(default)]
     rubric_prompt: Option<RubricPrompt>,
 }
 
 const SYSTEM: &str = concat!(include_str!("model_graded_closedqa/prompt.md"), data_rule!());
-/// What the check tells a prompt that replaces its own.
+/// The variables that the check provides to a replacement prompt.
 const GIVES: [&str; 3] = ["input", "criteria", "completion"];
 const MAX_TOKENS: u32 = 1024;
 
@@ -52,7 +53,7 @@ pub(crate) struct ClosedQa {
 }
 
 impl ClosedQa {
-    /// Makes the check out of its configuration.
+    /// Builds the check from its configuration.
     pub(crate) fn build(id: &'static str, config: &Value, own: Own, setup: &Setup<'_>) -> Built {
         let config: Config = read(config)?;
         let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;

@@ -1,4 +1,4 @@
-//! What the checks of facts share: five ways in which an answer may relate to a reference.
+//! The shared parts of the checks of facts: the five relations of an answer to a reference.
 
 use kindlm_types::ecma;
 use schemars::JsonSchema;
@@ -15,7 +15,7 @@ use crate::core::judging::{
 };
 use crate::{Built, Evidence, Own, Setup};
 
-/// How an answer may relate to a reference.
+/// The relations of an answer to a reference.
 #[rustfmt::skip]
 const KINDS: &[Kind] = &[
     Kind { letter: "A", meaning: "The answer says a part of what the reference says, and nothing against it." },
@@ -28,16 +28,16 @@ const KINDS: &[Kind] = &[
 const PROMPTFOO: Preset = Preset { name: "promptfoo", scores: &[1.0, 1.0, 1.0, 0.0, 1.0] };
 const AUTOEVALS: Preset = Preset { name: "autoevals", scores: &[0.4, 0.6, 1.0, 0.0, 1.0] };
 
-/// Which table of scores is the default.
+/// The default table of scores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Flavour {
-    /// Everything but a contradiction is worth 1.
+    /// Every relation but a contradiction scores 1.
     Promptfoo,
-    /// A part, and more than the reference, are worth less than the same.
+    /// A subset and a superset of the reference score less than an equal answer.
     Autoevals,
 }
 
-/// The reference that the output is compared with.
+/// The reference to compare the output with.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "FactualityConfig")]
@@ -45,17 +45,18 @@ pub(crate) struct Config {
     /// The reference: an answer that is known to be right.
     #[schemars(length(min = 1))]
     value: String,
-    /// The score of each finding: `promptfoo`, `autoevals`, or a score for each of A to E.
+    /// The score of each relation: `promptfoo`, `autoevals`, or a score for each of A to E.
     #[serde(default)]
     scores: Option<Scores>,
-    /// Replaces the prompt: a text or the messages of a chat, with `{{ input }}`, `{{ ideal }}` and
-    /// `{{ completion }}`.
+    /// Replaces the prompt: a text or the messages of a chat.
+    ///
+    /// Its variables are `{{ input }}`, `{{ ideal }}` and `{{ completion }}`.
     #[serde(default)]
     rubric_prompt: Option<RubricPrompt>,
 }
 
 const SYSTEM: &str = concat!(include_str!("factuality/prompt.md"), data_rule!());
-/// What the check tells a prompt that replaces its own.
+/// The variables that the check provides to a replacement prompt.
 const GIVES: [&str; 3] = ["input", "ideal", "completion"];
 const MAX_TOKENS: u32 = 1024;
 
@@ -68,7 +69,7 @@ pub(crate) struct Factuality {
 }
 
 impl Factuality {
-    /// Makes the check out of its configuration.
+    /// Builds the check from its configuration.
     pub(crate) fn build(
         id: &'static str,
         flavour: Flavour,
@@ -140,7 +141,9 @@ impl Grader for Factuality {
     }
 }
 
-/// Whether a score is enough: at least the threshold, or anything but nothing where there is none.
+/// Returns true if a score reaches the threshold, with the reason.
+///
+/// Without a threshold, any score above 0 is enough.
 pub(crate) fn worth(score: f64, threshold: Option<f64>, reason: String) -> (bool, String) {
     match threshold {
         None => (score > 0.0, reason),

@@ -1,4 +1,4 @@
-//! The verdict of a model that reads the output.
+//! The assertions that ask a judge model about the output.
 
 mod answer_relevance;
 mod classifier;

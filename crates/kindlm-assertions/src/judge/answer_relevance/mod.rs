@@ -1,4 +1,4 @@
-//! `answer-relevance`: whether the output answers what was asked, by the questions that it would answer.
+//! `answer-relevance`: the output answers the question, judged by the questions that it would answer.
 
 use std::sync::Arc;
 
@@ -50,12 +50,12 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Graded(build),
 };
 
-/// How the output is held against what was asked.
+/// The embedding model and the prompt of the check.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schemars(rename = "AnswerRelevanceConfig")]
 struct Config {
-    /// The id of the model that embeds; the suite's default if it is not given.
+    /// The id of the embedding model; the suite's default model if it is not given.
     #[schemars(length(min = 1))]
     embedding_model: Option<String>,
     /// Replaces the prompt: a text or the messages of a chat, with `{{ answer }}`.
@@ -63,12 +63,12 @@ struct Config {
 }
 
 const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
-/// What the check tells a prompt that replaces its own.
+/// The variables that the check provides to a replacement prompt.
 const GIVES: [&str; 1] = ["answer"];
 const MAX_TOKENS: u32 = 256;
-/// How many questions are made up.
+/// The number of generated questions.
 const COUNT: u32 = 3;
-/// The least mean similarity that passes where the check does not say.
+/// The default of the lowest mean similarity that passes.
 const THRESHOLD: f64 = 0.5;
 
 #[derive(Debug)]
@@ -88,11 +88,11 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     Ok(Arc::new(AnswerRelevance { frame, embedding_model: config.embedding_model }))
 }
 
-/// The questions that were made up with their similarities, and the judge that made them up.
+/// The generated questions with their similarities, and the judge that generated them.
 type Found<'a> = (Vec<(String, f64)>, Respondent<'a>);
 
 impl AnswerRelevance {
-    /// Asks for one of the questions that the output answers.
+    /// Builds the request for one of the questions that the output answers.
     fn inquiry(&self, evidence: &Evidence<'_>, number: u32) -> Result<Inquiry, Unasked> {
         let output = &evidence.execution.output;
         let vars = [("answer", json!(output))];
@@ -102,7 +102,7 @@ impl AnswerRelevance {
             let user = format!("{}\n\nGive question {} of {COUNT}.", own.user, number + 1);
             OwnWords { user, ..own }
         })?;
-        // A prompt of the user's own is the same text each time.
+        // A user prompt is the same text each time, so the sample number distinguishes the requests.
         Ok(Inquiry { sample: number, ..inquiry })
     }
 
@@ -129,7 +129,7 @@ impl AnswerRelevance {
         }
     }
 
-    /// The questions that were made up with their similarities, and the judge that made them up.
+    /// Returns the generated questions with their similarities, and the judge.
     fn found<'a>(&self, evidence: &Evidence<'a>) -> Result<Found<'a>, Box<AssertionResult>> {
         let unasked = |it: Unasked| match it {
             Unasked::Never(result) => result,
@@ -180,7 +180,7 @@ impl Assertion for AnswerRelevance {
             questions.extend(inquiry.questions(evidence.answers, read_question));
             made.extend(inquiry.verdict(evidence.answers, read_question).ok().map(|it| it.0));
         }
-        // Nothing is compared before there is something to compare with.
+        // The comparison needs all generated questions.
         if made.len() == COUNT as usize {
             questions.push(self.embedding(&query));
             questions.extend(made.iter().map(|it| self.embedding(it)));
@@ -194,7 +194,7 @@ impl Assertion for AnswerRelevance {
             Err(result) => return vec![*result],
         };
         let mean = found.iter().map(|it| it.1).sum::<f64>() / f64::from(COUNT);
-        // The digits beyond are noise of the arithmetic: the mean of 1, 1 and 0.4 is 0.8.
+        // Further digits are rounding noise: the mean of 1, 1 and 0.4 must be 0.8.
         let score = (mean * 1e12).round() / 1e12;
         let generated = found
             .iter()
@@ -210,7 +210,7 @@ impl Assertion for AnswerRelevance {
     }
 }
 
-/// The question in a reply: in JSON, or the reply itself.
+/// Reads the question in a reply: in JSON, or the whole reply.
 fn read_question(reply: &str) -> Result<String, Flaw> {
     let objects = objects(reply)?;
     let question = match only(&objects, "question")? {
@@ -219,7 +219,7 @@ fn read_question(reply: &str) -> Result<String, Flaw> {
             return Err(format!("`question` is {}, not a text", ecma::stringify(other)).into());
         }
         None if !objects.is_empty() => return Err("`question` is missing".into()),
-        // A reply that is a value of JSON by itself, such as `null`, asks nothing.
+        // A reply that is another JSON value, such as `null`, contains no question.
         None => match serde_json::from_str(reply) {
             Ok(Value::String(question)) => question.trim().to_owned(),
             Ok(other) => {
@@ -228,7 +228,7 @@ fn read_question(reply: &str) -> Result<String, Flaw> {
             Err(_) => reply.trim().to_owned(),
         },
     };
-    // Words, not marks: what has none cannot be compared with anything.
+    // A text without letters and digits cannot be compared.
     if question.contains(char::is_alphanumeric) { Ok(question) } else { Err("it is empty".into()) }
 }
 

@@ -1,4 +1,4 @@
-//! `classifier`: a judge says how well labels fit the output.
+//! `classifier`: a judge scores how well labels fit the output.
 
 use kindlm_types::{Class, Problem, Severity, ecma, suggest};
 use schemars::JsonSchema;
@@ -40,15 +40,15 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Graded(build),
 };
 
-/// The labels, and the one that must fit.
+/// The labels, and the label that must fit.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "ClassifierConfig")]
 struct Config {
-    /// The labels that the output may have, as a judge needs to know them all.
+    /// All labels that the output may have, because the judge must choose among them.
     #[schemars(length(min = 2))]
     labels: Vec<String>,
-    /// The label that must fit; the one that fits best if it is not given.
+    /// The label that must fit; by default, any label may fit best.
     #[serde(default)]
     value: Option<String>,
     /// Replaces the prompt: a text or the messages of a chat, with `{{ labels }}` and `{{ output }}`.
@@ -57,10 +57,10 @@ struct Config {
 }
 
 const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
-/// What the check tells a prompt that replaces its own.
+/// The variables that the check provides to a replacement prompt.
 const GIVES: [&str; 2] = ["labels", "output"];
 const MAX_TOKENS: u32 = 1024;
-/// The least score that passes where the check does not say.
+/// The default of the lowest score that passes.
 const THRESHOLD: f64 = 1.0;
 
 #[derive(Debug)]
@@ -134,7 +134,7 @@ impl Grader for Classifier {
     }
 }
 
-/// The score of each label in a reply: each exactly once, from 0 to 1.
+/// Reads the score of each label in a reply: each label exactly once, from 0 to 1.
 fn read_scores(reply: &str, labels: &[String]) -> Result<Vec<(String, f64)>, Flaw> {
     let objects = objects(reply)?;
     if objects.is_empty() {

@@ -1,4 +1,4 @@
-//! `context-faithfulness`: whether what the output says is supported by the retrieved context.
+//! `context-faithfulness`: the retrieved context supports the statements of the output.
 
 mod reply;
 
@@ -46,29 +46,31 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Graded(build),
 };
 
-/// Where the context comes from.
+/// The source of the context, and the prompts of the check.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schemars(rename = "ContextFaithfulnessConfig")]
 struct Config {
-    /// A script that takes the context out of the output; the variable `context` if it is not given.
+    /// A script that extracts the context from the output; by default, the variable `context` is used.
     context_transform: Option<String>,
-    /// Replaces the two prompts: the first asks for the statements, with `{{ question }}` and `{{ answer }}`, the second
-    /// for a verdict on each, with `{{ context }}` and `{{ statements }}`.
+    /// Replaces the two prompts.
+    ///
+    /// The first asks for the statements, with `{{ question }}` and `{{ answer }}`. The second asks for a verdict on
+    /// each, with `{{ context }}` and `{{ statements }}`.
     rubric_prompt: Option<[RubricPrompt; 2]>,
 }
 
 const STATEMENTS: &str = concat!(include_str!("statements.md"), data_rule!());
 const VERDICTS: &str = concat!(include_str!("verdicts.md"), data_rule!());
-/// What the check tells a prompt that replaces this one.
+/// The variables that the check provides to a replacement of the first prompt.
 const STATEMENTS_GIVE: [&str; 2] = ["question", "answer"];
-/// What the check tells a prompt that replaces this one.
+/// The variables that the check provides to a replacement of the second prompt.
 const VERDICTS_GIVE: [&str; 2] = ["context", "statements"];
 const MAX_TOKENS: u32 = 4096;
 
 #[derive(Debug)]
 struct Faithfulness {
-    /// Its prompt is the one that asks for the verdicts.
+    /// The frame. Its prompt asks for the verdicts.
     frame: Frame,
     statements: GradingPrompt,
     context: ContextSource,
@@ -97,7 +99,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
 impl Faithfulness {
     fn ask_statements(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
         let query = question_of(&self.frame, evidence.execution)?;
-        // Without a context nothing need be asked at all.
+        // Without a context, the judge is not asked at all.
         context_of(&self.frame, &self.context, evidence)?;
         let output = &evidence.execution.output;
         let vars = [("question", json!(query)), ("answer", json!(output))];

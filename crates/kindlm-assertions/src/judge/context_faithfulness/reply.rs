@@ -1,15 +1,17 @@
-//! Reading the statements of an answer, and the verdicts on them.
+//! The parser of the statements of an answer, and of the verdicts on them.
 
 use serde_json::Value;
 
 use crate::core::judging::{Flaw, objects, only, unmarked};
 
-/// How prose begins the list of all verdicts.
+/// The start of the list of all verdicts in prose.
 const IN_ORDER: &str = "final verdict for each statement in order:";
-/// How prose gives the verdict on one statement.
+/// The start of the verdict on one statement in prose.
 const VERDICT: &str = "verdict:";
 
-/// The statements in a reply: in JSON, or a line for each. A list in JSON may be empty.
+/// Reads the statements in a reply: in JSON, or one per line.
+///
+/// A JSON list may be empty.
 pub(super) fn read_statements(reply: &str) -> Result<Vec<String>, Flaw> {
     if let Some(statements) = only(&objects(reply)?, "statements")? {
         let items = statements.as_array().ok_or("`statements` is not a list")?;
@@ -21,7 +23,7 @@ pub(super) fn read_statements(reply: &str) -> Result<Vec<String>, Flaw> {
     if lines.is_empty() { Err("it is empty".into()) } else { Ok(lines) }
 }
 
-/// Whether each statement is supported, as the reply says: one verdict for each of `count`.
+/// Reads for each of `count` statements whether the context supports it.
 pub(super) fn read_verdicts(reply: &str, count: usize) -> Result<Vec<bool>, Flaw> {
     let objects = objects(reply)?;
     let verdicts = match only(&objects, "verdicts")? {
@@ -56,7 +58,9 @@ fn in_prose(reply: &str) -> Result<Vec<bool>, Flaw> {
     lower.split(VERDICT).skip(1).map(one).collect()
 }
 
-/// True if a line begins with both verdicts: `yes and no`, `no/yes`. Behind the first word there may be reasons.
+/// Returns true if a line starts with both verdicts: `yes and no`, `no/yes`.
+///
+/// Reasons may follow.
 fn is_both(line: &str) -> bool {
     let words: Vec<&str> = words(line).collect();
     let are_both = |a: &str, b: &str| matches!((a, b), ("yes", "no") | ("no", "yes"));

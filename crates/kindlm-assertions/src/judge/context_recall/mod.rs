@@ -1,4 +1,4 @@
-//! `context-recall`: how much of a known answer the retrieved context supports.
+//! `context-recall`: the share of a known answer that the retrieved context supports.
 
 use kindlm_types::{Class, Severity};
 use schemars::JsonSchema;
@@ -49,7 +49,7 @@ struct Config {
     /// An answer that is known to be right.
     #[schemars(length(min = 1))]
     value: String,
-    /// A script that takes the context out of the output; the variable `context` if it is not given.
+    /// A script that extracts the context from the output; by default, the variable `context` is used.
     #[serde(default)]
     context_transform: Option<String>,
     /// Replaces the prompt: a text or the messages of a chat, with `{{ context }}` and `{{ groundTruth }}`.
@@ -58,7 +58,7 @@ struct Config {
 }
 
 const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
-/// What the check tells a prompt that replaces its own.
+/// The variables that the check provides to a replacement prompt.
 const GIVES: [&str; 2] = ["context", "groundTruth"];
 const MAX_TOKENS: u32 = 2048;
 
@@ -69,7 +69,7 @@ struct ContextRecall {
     context: ContextSource,
 }
 
-/// A statement, and whether the context supports it.
+/// A statement with its verdict; `attributed` is true if the context supports it.
 #[derive(Debug, PartialEq)]
 struct Statement {
     text: String,
@@ -121,7 +121,7 @@ impl Grader for ContextRecall {
     }
 }
 
-/// The statements in a reply: in JSON, or lines that end with `[Attributed]` or `[Not Attributed]`.
+/// Reads the statements in a reply: JSON, or lines that end in `[Attributed]` or `[Not Attributed]`.
 fn read_statements(reply: &str) -> Result<Vec<Statement>, Flaw> {
     let objects = objects(reply)?;
     let statements: Vec<Statement> = match only(&objects, "statements")? {
@@ -140,7 +140,9 @@ fn statement(item: &Value) -> Result<Statement, Flaw> {
     }
 }
 
-/// The statements of lines, each with its label. A line of the list without one is an unclassified statement.
+/// Reads the statements in lines with labels.
+///
+/// A list line without a label is an unclassified statement, which is an error.
 fn in_lines(reply: &str) -> Result<Vec<Statement>, Flaw> {
     let mut found = Vec::new();
     for line in reply.lines() {
@@ -155,8 +157,10 @@ fn in_lines(reply: &str) -> Result<Vec<Statement>, Flaw> {
     Ok(found)
 }
 
-/// The statement of a line, if the line has a label: the last brackets that are one. One that is negated, or none of the
-/// two, says neither. Other brackets belong to the statement.
+/// Returns the statement of a line with a label; `None` if the line has no label.
+///
+/// The last brackets with a label count. A variant such as `[Partly Attributed]` is an error. Other brackets belong to
+/// the statement.
 fn tagged(line: &str) -> Result<Option<Statement>, Flaw> {
     let lower = line.to_ascii_lowercase();
     let mut found: Option<(usize, bool)> = None;

@@ -1,4 +1,4 @@
-//! `context-relevance`: how much of the retrieved context is needed for what was asked.
+//! `context-relevance`: the share of the retrieved context that the question needs.
 
 mod units;
 
@@ -46,22 +46,22 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Graded(build),
 };
 
-/// Where the context comes from.
+/// The source of the context, and the prompt of the check.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schemars(rename = "ContextRelevanceConfig")]
 struct Config {
-    /// A script that takes the context out of the output; the variable `context` if it is not given.
+    /// A script that extracts the context from the output; by default, the variable `context` is used.
     context_transform: Option<String>,
     /// Replaces the prompt: a text or the messages of a chat, with `{{ context }}` and `{{ query }}`.
     rubric_prompt: Option<RubricPrompt>,
 }
 
 const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
-/// What the check tells a prompt that replaces its own.
+/// The variables that the check provides to a replacement prompt.
 const GIVES: [&str; 2] = ["context", "query"];
 const MAX_TOKENS: u32 = 4096;
-/// What a judge writes where the context does not help.
+/// The words of a judge if the context does not help.
 const INSUFFICIENT: &str = "insufficient information";
 
 #[derive(Debug)]
@@ -70,14 +70,14 @@ struct ContextRelevance {
     context: ContextSource,
 }
 
-/// What is needed of a context.
+/// The relevant part of a context.
 #[derive(Debug)]
 struct Needed {
-    /// What the judge picked out.
+    /// The quotes that the judge chose.
     picked: Vec<String>,
-    /// The parts of the context.
+    /// The sentences of the context.
     units: Vec<String>,
-    /// How many of the parts are needed.
+    /// The number of relevant sentences.
     relevant: usize,
 }
 
@@ -135,7 +135,7 @@ impl Grader for ContextRelevance {
     }
 }
 
-/// What a judge picked out of the context: in JSON, or a line for each.
+/// Reads the quotes that a judge chose from the context: in JSON, or one per line.
 fn picked(reply: &str) -> Result<Vec<String>, Flaw> {
     let objects = objects(reply)?;
     if let Some(sentences) = only(&objects, "sentences")? {
@@ -148,7 +148,7 @@ fn picked(reply: &str) -> Result<Vec<String>, Flaw> {
     }
     let lines = reply.lines().map(|it| unmarked(it).to_owned());
     let lines: Vec<String> = lines.filter(|it| !it.is_empty()).collect();
-    // What follows those words alone says why.
+    // The lines after these words alone are reasons, not quotes.
     if lines.first().is_some_and(|it| is_insufficient(it)) {
         return Ok(Vec::new());
     }
@@ -160,7 +160,7 @@ fn picked(reply: &str) -> Result<Vec<String>, Flaw> {
     }
 }
 
-/// True if a line is those words and nothing else.
+/// Returns true if a line consists of these words only.
 fn is_insufficient(line: &str) -> bool {
     line.trim_matches(|it: char| !it.is_alphanumeric()).eq_ignore_ascii_case(INSUFFICIENT)
 }

@@ -1,11 +1,11 @@
-//! The parts of a context, and which of them a judge has quoted.
+//! The sentences of a context, and the count of those that a judge has quoted.
 
-/// The sentences of a text, line by line.
+/// Splits a text into sentences, line by line.
 pub(super) fn split(text: &str) -> Vec<String> {
     text.lines().flat_map(sentences).map(str::to_owned).collect()
 }
 
-/// The sentences of a line: each ends with a mark that white space follows.
+/// Splits a line into sentences; each ends with a mark and white space after it.
 fn sentences(line: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -23,13 +23,13 @@ fn sentences(line: &str) -> Vec<&str> {
     found.into_iter().map(str::trim).filter(|it| !it.is_empty()).collect()
 }
 
-/// How many of the parts are in what was quoted.
+/// Returns the number of sentences that the quotes contain.
 pub(super) fn quoted(units: &[String], quotes: &[String]) -> usize {
     let quotes: Vec<String> =
         quotes.iter().map(|it| plain(it)).filter(|it| !it.is_empty()).collect();
     let is_quoted = |unit: &&String| {
         let unit = plain(unit);
-        // A quote may hold several parts; one that holds the greater half of a part means that part.
+        // A quote may contain several sentences. A quote of more than half a sentence counts as that sentence.
         quotes
             .iter()
             .any(|it| it.contains(&unit) || (unit.contains(it) && it.len() * 2 > unit.len()))
@@ -37,7 +37,7 @@ pub(super) fn quoted(units: &[String], quotes: &[String]) -> usize {
     units.iter().filter(is_quoted).count()
 }
 
-/// Without case, and with single spaces.
+/// Returns the text in lower case, with single spaces.
 fn plain(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
 }

@@ -1,4 +1,4 @@
-//! `conversation-relevance`: whether each answer of a conversation fits what was said before.
+//! `conversation-relevance`: each answer of a conversation fits the messages before it.
 
 use kindlm_types::{AssertionResult, Class, Execution, Question, Score, Severity, Verdict, ecma};
 use schemars::JsonSchema;
@@ -40,12 +40,12 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Graded(build),
 };
 
-/// How much of a conversation is looked at.
+/// The part of a conversation that is judged at a time.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schemars(rename = "ConversationRelevanceConfig")]
 struct Config {
-    /// The number of turns in a window, of which the last one is judged; 5 if absent.
+    /// The number of turns in a window, of which the last one is judged; 5 by default.
     #[schemars(range(min = 1, max = 100))]
     window_size: Option<usize>,
     /// Replaces the prompt: a text or the messages of a chat, with `{{ messages }}`.
@@ -53,12 +53,12 @@ struct Config {
 }
 
 const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
-/// What the check tells a prompt that replaces its own.
+/// The variables that the check provides to a replacement prompt.
 const GIVES: [&str; 1] = ["messages"];
 const MAX_TOKENS: u32 = 512;
-/// How many turns are looked at together where the check does not say.
+/// The default number of turns in a window.
 const WINDOW: usize = 5;
-/// The least share of answers that must fit where the check does not say.
+/// The default of the lowest share of answers that must fit.
 const THRESHOLD: f64 = 0.5;
 
 const KINDS: &[Kind] = &[
@@ -72,7 +72,7 @@ struct ConversationRelevance {
     window: usize,
 }
 
-/// What one side said, and what the other answered.
+/// A message of the user with the answer of the model.
 #[derive(Debug, PartialEq)]
 struct Exchange {
     input: String,
@@ -87,7 +87,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     Ok(std::sync::Arc::new(ConversationRelevance { frame, window }))
 }
 
-/// The conversation: the variable `_conversation`, else the turns, else the one exchange that there is.
+/// Returns the conversation: the variable `_conversation`, else the turns, else a single exchange.
 fn conversation(execution: &Execution) -> Vec<Exchange> {
     let text = |it: &Value, key: &str| match it.get(key) {
         Some(value) => crate::core::grade::text(value).into_owned(),
@@ -108,7 +108,7 @@ fn conversation(execution: &Execution) -> Vec<Exchange> {
 }
 
 impl ConversationRelevance {
-    /// One question for each answer of the conversation.
+    /// Returns one question for each answer of the conversation.
     fn inquiries(&self, evidence: &Evidence<'_>) -> Result<Vec<Inquiry>, Unasked> {
         let all = conversation(evidence.execution);
         let windows = (1..=all.len()).map(|end| &all[end.saturating_sub(self.window)..end]);

@@ -1,4 +1,4 @@
-//! `factuality`: the facts of the output against those of a reference, with promptfoo's scores.
+//! `factuality`: compares the facts of the output with a reference, with promptfoo's scores.
 
 use kindlm_types::{Class, Severity};
 use schemars::JsonSchema;

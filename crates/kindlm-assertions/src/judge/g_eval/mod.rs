@@ -1,4 +1,4 @@
-//! `g-eval`: a judge works out steps for a criterion, follows them, and gives a score.
+//! `g-eval`: a judge derives steps from a criterion, follows them, and scores the output.
 
 use kindlm_types::{AssertionResult, Class, Question, Score, Severity, Verdict, ecma};
 use schemars::JsonSchema;
@@ -57,9 +57,9 @@ struct Config {
 #[serde(untagged)]
 #[schemars(rename = "GEvalCriteria")]
 enum Criteria {
-    /// This one.
+    /// A single criterion.
     One(#[schemars(length(min = 1))] String),
-    /// The mean of these.
+    /// Several criteria, whose scores are averaged.
     Several(#[schemars(length(min = 1))] Vec<String>),
 }
 
@@ -70,25 +70,27 @@ enum Criteria {
 struct Prompts {
     /// Asks for the steps, with `{{ criteria }}`.
     steps: Option<RubricPrompt>,
-    /// Asks for the score, with `{{ criteria }}`, `{{ steps }}`, `{{ maxScore }}`, `{{ input }}` and `{{ output }}`.
+    /// Asks for the score.
+    ///
+    /// Its variables are `{{ criteria }}`, `{{ steps }}`, `{{ maxScore }}`, `{{ input }}` and `{{ output }}`.
     evaluate: Option<RubricPrompt>,
 }
 
 const STEPS: &str = include_str!("steps.md");
 const EVALUATE: &str = concat!(include_str!("evaluate.md"), data_rule!());
-/// What the check tells a prompt that replaces this one.
+/// The variables that the check provides to a replacement of the prompt for steps.
 const STEPS_GIVES: [&str; 1] = ["criteria"];
-/// What the check tells a prompt that replaces this one.
+/// The variables that the check provides to a replacement of the prompt for the score.
 const GIVES: [&str; 5] = ["criteria", "steps", "maxScore", "input", "output"];
 const MAX_TOKENS: u32 = 1024;
-/// The judge scores from 0 to this.
+/// The highest score that the judge may give; the lowest is 0.
 const MAX_SCORE: f64 = 10.0;
-/// The least score that passes where the check does not say.
+/// The default of the lowest score that passes.
 const THRESHOLD: f64 = 0.7;
 
 #[derive(Debug)]
 struct GEval {
-    /// Its prompt is the one that asks for the score.
+    /// The frame. Its prompt asks for the score.
     frame: Frame,
     steps: GradingPrompt,
     criteria: Vec<String>,
@@ -110,14 +112,14 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     Ok(std::sync::Arc::new(GEval { frame, steps, criteria }))
 }
 
-/// A judge's score with its reason.
+/// The score of a judge with its reason.
 struct Scored {
     score: f64,
     reason: String,
 }
 
 impl GEval {
-    /// Asks for the steps by which a criterion is judged: the same question for every output.
+    /// Builds the request for the steps of a criterion, which is the same for every output.
     fn ask_steps(&self, evidence: &Evidence<'_>, criterion: &str) -> Result<Inquiry, Unasked> {
         let vars = [("criteria", json!(criterion))];
         self.frame.inquiry_by(&self.steps, evidence, &vars, MAX_TOKENS, || OwnWords {
@@ -161,7 +163,7 @@ impl GEval {
         questions
     }
 
-    /// The score for one criterion with the judge that gave it, or the result of a check that has none.
+    /// Returns the score for one criterion and its judge, or an errored result.
     fn score<'a>(
         &self,
         evidence: &Evidence<'a>,
@@ -219,7 +221,7 @@ impl Assertion for GEval {
     }
 }
 
-/// The steps in a reply: every one a text that says something.
+/// Reads the steps in a reply. Each must be a text that is not empty.
 fn read_steps(reply: &str) -> Result<Vec<String>, Flaw> {
     let objects = objects(reply)?;
     if objects.is_empty() {

@@ -1,4 +1,4 @@
-//! `judge`: a model scores the output against a criterion.
+//! `judge`: a model scores the output by a criterion.
 
 use std::sync::Arc;
 
@@ -43,14 +43,14 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Judged(build),
 };
 
-/// A criterion that a judge model scores the output against.
+/// A criterion by which a judge model scores the output.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The criteria, in words; a template over the variables of the test.
+    /// The criteria, in words. They may be a template with the variables of the test.
     #[schemars(length(min = 1))]
     criteria: String,
-    /// The least score that passes.
+    /// The lowest score that passes, from 0 to 1; 0.7 by default.
     #[serde(default = "default_min_score")]
     #[schemars(range(min = 0, max = 1))]
     min_score: f64,
@@ -58,7 +58,7 @@ struct Config {
     #[serde(default)]
     #[schemars(length(min = 1))]
     model: Option<String>,
-    /// The meaning of each score, in words; a template, too.
+    /// The meaning of each score, in words. It may be a template.
     #[serde(default)]
     rubric: Option<String>,
 }
@@ -106,7 +106,7 @@ impl Judge {
         if let Some(rubric) = &self.config.rubric {
             criterion = format!("{criterion}\n\nRubric:\n{rubric}");
         }
-        // The output comes first: several criteria for one output then begin alike, and prompt caches hit.
+        // The output comes first, so that several criteria for one output share a prefix and prompt caches hit.
         let data = fenced("output", &evidence.execution.output);
         Inquiry {
             model: self.config.model.clone(),
@@ -177,14 +177,14 @@ impl Assertion for Judge {
 }
 
 impl Judge {
-    /// Names what the output is judged by.
+    /// Returns the digest of the criteria and the rubric.
     fn criterion(&self) -> String {
         digest(&[&self.config.criteria, self.config.rubric.as_deref().unwrap_or_default()])
     }
 
     fn hold_against_threshold(&self, score: Score) -> Verdict {
         let (score, min_score) = (score.get(), self.config.min_score);
-        // To the last digit, as the original.
+        // Compared without a tolerance, as in the original.
         if score >= min_score {
             return Verdict::Pass;
         }

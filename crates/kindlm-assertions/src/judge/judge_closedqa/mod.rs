@@ -1,4 +1,4 @@
-//! `judge:closedQA`: whether the output meets a criterion, as a score to watch.
+//! `judge:closedQA`: a judge scores whether the output meets a criterion, as a soft check.
 
 use kindlm_types::{Class, Severity};
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! `judge:factuality`: the facts of the output against those of a reference, with graded scores.
+//! `judge:factuality`: compares the facts of the output with a reference, with graded scores.
 
 use kindlm_types::{Class, Severity};
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! `judge:summarizes`: how well the output summarises a source document.
+//! `judge:summarizes`: a judge scores the output as a summary of a source document.
 
 use kindlm_types::{Class, Severity};
 use schemars::JsonSchema;
@@ -41,7 +41,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Graded(build),
 };
 
-/// How a summary may relate to its source.
+/// The relations of a summary to its source.
 const KINDS: &[Kind] = &[
     Kind { letter: "A", meaning: "The summary is faithful, and nothing of importance is missing." },
     Kind {
@@ -56,7 +56,7 @@ const KINDS: &[Kind] = &[
 const FAITHFUL: Preset = Preset { name: "faithful", scores: &[1.0, 0.6, 0.4, 0.0, 0.0] };
 const STRICT: Preset = Preset { name: "strict", scores: &[1.0, 0.0, 0.0, 0.0, 0.0] };
 
-/// The document that the output summarises.
+/// The document that the output summarizes.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "SummarizesConfig")]
@@ -64,7 +64,7 @@ struct Config {
     /// The source document.
     #[schemars(length(min = 1))]
     value: String,
-    /// The score of each finding: `faithful`, `strict`, or a score for each of A to E.
+    /// The score of each relation: `faithful`, `strict`, or a score for each of A to E.
     #[serde(default)]
     scores: Option<Scores>,
     /// Replaces the prompt: a text or the messages of a chat, with `{{ source }}` and `{{ output }}`.
@@ -73,7 +73,7 @@ struct Config {
 }
 
 const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
-/// What the check tells a prompt that replaces its own.
+/// The variables that the check provides to a replacement prompt.
 const GIVES: [&str; 2] = ["source", "output"];
 const MAX_TOKENS: u32 = 1024;
 

@@ -1,4 +1,4 @@
-//! `llm-rubric`: a judge says whether the output meets a rubric.
+//! `llm-rubric`: a judge decides whether the output meets a rubric.
 
 use kindlm_types::{Class, Severity};
 use schemars::JsonSchema;
@@ -40,7 +40,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Graded(build),
 };
 
-/// What the output is judged by.
+/// The rubric that the output is judged by.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "LlmRubricConfig")]
@@ -53,7 +53,7 @@ struct Config {
 }
 
 const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
-/// What the check tells a prompt that replaces its own.
+/// The variables that the check provides to a replacement prompt.
 const GIVES: [&str; 2] = ["output", "rubric"];
 const MAX_TOKENS: u32 = 1024;
 

@@ -1,4 +1,4 @@
-//! `max-score`: the output whose other checks have the highest score, over all models of a test.
+//! `max-score`: the other checks give this output the highest score among all models of a test.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,30 +50,30 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// How scores are compared.
+/// The rule for the comparison of scores.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "MaxScoreConfig")]
 struct Config {
-    /// How the scores of an output's checks become one, and how high it must be.
+    /// The rule that combines the scores of an output's checks, and the required score.
     #[serde(default)]
     value: Option<How>,
 }
 
-/// The rule that joins the scores of an output's checks.
+/// The rule that combines the scores of an output's checks.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schemars(rename = "MaxScoreHow")]
 struct How {
     /// `average` or `sum` of the weighted scores.
     method: Method,
-    /// A weight for each type of check; the weight of the check itself where its type is not named.
+    /// A weight for each type of check. Other types keep the weight of the check itself.
     weights: BTreeMap<String, f64>,
-    /// The least score that the best output must have; the same as `threshold` beside `type`.
+    /// The lowest score that the best output must have; the same as `threshold` beside `type`.
     threshold: Option<f64>,
 }
 
-/// The rule that joins weighted scores.
+/// The rule that combines weighted scores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "MaxScoreMethod")]
@@ -130,7 +130,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
 }
 
 impl MaxScore {
-    /// The sum or mean of the checks of an output; the error says why there is none.
+    /// Returns the combined score of an output's checks. The error is the reason why there is none.
     fn score(&self, candidate: &Candidate<'_>) -> Result<f64, String> {
         let (mut sum, mut weights) = (0.0, 0.0);
         for result in candidate.results {
@@ -153,7 +153,7 @@ impl MaxScore {
     fn result(&self, contest: &Contest<'_>, scores: &[f64]) -> AssertionResult {
         let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let same = |it: f64| (it - most).abs() <= TOLERANCE;
-        // The first of several that are equally good, so that there is one, and always the same one.
+        // Of several equally good outputs the first wins, so that the winner is unique and always the same.
         let winner = scores.iter().position(|it| same(*it));
         let ties = scores.iter().filter(|it| same(**it)).count();
         let own = scores.get(contest.own).copied().unwrap_or(f64::NEG_INFINITY);

@@ -1,4 +1,4 @@
-//! `pi`: a scoring service gives the output a score.
+//! `pi`: a scoring service scores the output.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,22 +50,21 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What a scoring service is asked, and where it is.
+/// The questions for a scoring service, and its address.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "PiConfig")]
 struct Config {
     /// The questions by which the output is scored.
     value: Questions,
-    /// The address of the service; `http` or `https`.
+    /// The URL of the service; `http` or `https`.
     #[serde(default = "default_url")]
     url: String,
-    /// The environment variable that holds the key, which `scripts.env` must permit; sent as `x-api-key`.
+    /// The environment variable with the API key, which `scripts.env` must permit. It is sent as `x-api-key`.
     #[serde(default = "default_key")]
     #[schemars(length(min = 1))]
     api_key_env: String,
-    /// Which hosts may be reached and which variables read, and how long the service may take, where that is not what
-    /// the suite says.
+    /// The permitted hosts and variables, and the time limit, if they differ from those of the suite.
     #[serde(default)]
     scripts: Option<Block>,
 }
@@ -77,7 +76,7 @@ struct Config {
 enum Questions {
     /// One question.
     One(#[schemars(length(min = 1))] String),
-    /// Several, whose scores the service takes together.
+    /// Several questions, whose scores the service combines.
     Several(#[schemars(length(min = 1), inner(length(min = 1)))] Vec<String>),
 }
 
@@ -86,11 +85,11 @@ enum Questions {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "PiScripts")]
 struct Block {
-    /// Hosts that may be reached.
+    /// The hosts that may be reached.
     #[schemars(inner(length(min = 1)))]
     #[serde(default)]
     net: Option<Vec<String>>,
-    /// Environment variables that may be read.
+    /// The environment variables that may be read.
     #[schemars(inner(length(min = 1)))]
     #[serde(default)]
     env: Option<Vec<String>>,

@@ -1,4 +1,4 @@
-//! `prompt-assertion`: rules that a prompt sets, all judged in one call.
+//! `prompt-assertion`: the rules of a prompt, all judged in one call.
 
 mod question;
 mod reply;
@@ -33,7 +33,7 @@ use when::{Applies, When};
 const FAILED: FailureCode = FailureCode::new("PROMPT_ASSERTION_FAILED");
 const PARSE_ERROR: FailureCode = FailureCode::new("JUDGE_PARSE_ERROR");
 
-/// The most rules that one question is about: models give so many verdicts within the limit of their answers.
+/// The highest number of rules per question. The answer limit of models is enough for so many verdicts.
 const MOST_RULES: usize = 100;
 
 /// Has a model judge a set of rules in one call.
@@ -63,11 +63,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Graded(build),
 };
 
-/// Rules that the output must keep.
+/// The rules that the output must follow.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The rules, each with an id of its own.
+    /// The rules, each with a unique id.
     #[schemars(length(min = 1))]
     assertions: Vec<Rule>,
     /// The id of the model that judges; the suite's `defaults.judge.model` if it is not given.
@@ -78,7 +78,7 @@ struct Config {
 
 #[derive(Debug)]
 struct PromptAssertion {
-    /// Each with when it applies.
+    /// The rules with their conditions.
     rules: Vec<(Rule, When)>,
     model: Option<String>,
     negate: bool,
@@ -125,12 +125,12 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertio
 }
 
 impl PromptAssertion {
-    /// What is known about each rule, in their order.
+    /// Returns for each rule whether it applies, in order.
     fn applies(&self, evidence: &Evidence<'_>) -> Vec<(&Rule, Applies)> {
         self.rules.iter().map(|(rule, when)| (rule, when.applies(evidence))).collect()
     }
 
-    /// The rules as the judge is told them, or why that cannot be done.
+    /// Returns the rules with their templates rendered, or the reason why that fails.
     fn told<'r>(
         &self,
         rules: &[&'r Rule],
@@ -147,7 +147,7 @@ impl PromptAssertion {
         rules.iter().map(told).collect()
     }
 
-    /// The questions about these rules, with the rules of each: one for a set of usual size.
+    /// Returns the questions, each with its rules: a single question for up to [`MOST_RULES`] rules.
     fn inquiries<'s, 'r>(
         &'s self,
         rules: &'r [Cow<'r, Rule>],
@@ -158,7 +158,7 @@ impl PromptAssertion {
         rules.chunks(each).map(|part| (part, inquiry(self.model.as_ref(), part, execution)))
     }
 
-    /// The results of the rules that apply, in their order.
+    /// Returns the results of the rules that apply, in order.
     fn judged(&self, rules: &[&Rule], evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let rules = match self.told(rules, evidence.execution) {
             Ok(rules) => rules,
@@ -169,7 +169,7 @@ impl PromptAssertion {
     }
 }
 
-/// The results of rules that one question is about.
+/// Returns the results of the rules of one question.
 fn judged(rules: &[Cow<'_, Rule>], inquiry: &Inquiry, answers: &Answers) -> Vec<AssertionResult> {
     let lost = |rule: &Rule, obstacle: &Obstacle<'_>| obstacle.result(ID, &rule.id, PARSE_ERROR);
     let mut reply = match answer(answers, &inquiry.first()) {
@@ -202,21 +202,21 @@ fn judged(rules: &[Cow<'_, Rule>], inquiry: &Inquiry, answers: &Answers) -> Vec<
     rules.iter().map(result).collect()
 }
 
-/// The verdicts of a reply, by rule.
+/// Reads the verdicts of a reply, by rule.
 fn read(rules: &[Cow<'_, Rule>], inquiry: &Inquiry, reply: &Reading<'_>) -> Judgements {
     let own = inquiry.own_words(reply);
     let ids = rules.iter().map(|rule| rule.id.as_str());
     Judgements::read(own.as_deref().map_err(String::as_str), ids)
 }
 
-/// The question about the rules that the reply has left open; none if it left none.
+/// Returns the question about the rules without a readable verdict; `None` if there are none.
 fn again(inquiry: &Inquiry, judgements: &Judgements, reply: &Reading<'_>) -> Option<Question> {
     let (open, why) = judgements.open()?;
     let only = format!(", only for these ids: {}", ecma::stringify(&open.into()));
     Some(inquiry.again(reply, &why, &only))
 }
 
-/// The rules that apply.
+/// Returns the rules that apply.
 fn applicable<'r>(applies: &[(&'r Rule, Applies)]) -> Vec<&'r Rule> {
     applies.iter().filter(|(_, it)| matches!(it, Applies::Yes)).map(|(rule, _)| *rule).collect()
 }
@@ -241,7 +241,7 @@ impl Assertion for PromptAssertion {
         });
         let scripts: Vec<Question> = scripts.collect();
         let rules = applicable(&applies);
-        // All rules are judged in one call, so it waits until it is known which they are.
+        // All rules are judged in one call, so it waits until every `when` script has answered.
         if !scripts.is_empty() || rules.is_empty() {
             return scripts;
         }
@@ -288,12 +288,12 @@ impl Assertion for PromptAssertion {
     }
 }
 
-/// The result for a rule that is not judged.
+/// Returns the errored result for a rule about which the judge cannot be asked.
 fn unasked(rule: &Rule, why: &str) -> AssertionResult {
     AssertionResult::errored(ID, &rule.id, JUDGE_EVAL_ERROR.code, cannot_be_put(why))
 }
 
-/// The result for one of the rules.
+/// Returns the result for one of the rules.
 fn known(
     rule: &Rule,
     judgement: Result<&Judgement, &Flaw>,

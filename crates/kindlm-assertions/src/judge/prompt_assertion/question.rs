@@ -1,4 +1,4 @@
-//! The one question to the judge about all rules that apply.
+//! The single question to the judge about all rules that apply.
 
 use std::borrow::Cow;
 
@@ -24,10 +24,12 @@ pub(super) const SYSTEM: &str = concat!(
     r#"{"mark": "the mark of the BEGIN line", "results": [{"id": "the rule's id", "pass": true or false, "reasoning": "one sentence that says why"}]}"#
 );
 
-/// Tokens for the frame of the answer, and for each rule in it.
+/// The number of answer tokens for the frame of the answer, and for each rule.
 const TOKENS: (u32, u32) = (256, 128);
 
-/// Asks about these rules. The rules come before the case: they are the same for all cases, so that prompt caches hit.
+/// Builds the question about these rules.
+///
+/// The rules come before the input and output of the case, so that all cases share a prefix and prompt caches hit.
 pub(super) fn inquiry(
     model: Option<&String>,
     rules: &[Cow<'_, Rule>],
@@ -45,7 +47,8 @@ pub(super) fn inquiry(
         system: SYSTEM.into(),
         user: format!("{told}{}", data.text),
         mark: Some(data.mark),
-        // The same for all rules: a schema that names the ids would be another text before the instructions.
+        // The schema does not contain the ids, because a different schema would change the prefix that prompt caches
+        // need.
         format: Some(ResponseFormat { name: "verdicts".to_owned(), schema: reply_schema() }),
         max_tokens: TOKENS.0.saturating_add(TOKENS.1.saturating_mul(count)),
         sample: 0,
@@ -54,7 +57,7 @@ pub(super) fn inquiry(
     }
 }
 
-/// What the agent was given: the one message, or the whole conversation without the system's part.
+/// Returns the agent's input: a single message, or the conversation without system messages.
 fn agent_input(messages: &[Message]) -> String {
     let said: Vec<&Message> = messages.iter().filter(|it| it.role != Role::System).collect();
     match said[..] {

@@ -1,28 +1,30 @@
-//! Reading a judge's verdicts on a set of rules: every id exactly once.
+//! The parser of a judge's verdicts on a set of rules, with each id exactly once.
 
 use serde_json::{Map, Value};
 
 use crate::core::judging::{Flaw, objects, text_of};
 
-/// A verdict on one rule.
+/// The verdict on one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Judgement {
     pub(super) pass: bool,
     pub(super) reasoning: String,
 }
 
-/// What a reply says about a set of rules.
+/// The verdicts in a reply on a set of rules.
 #[derive(Debug)]
 pub(super) struct Judgements {
-    /// For each rule its verdict, or why there is none, in the order of the rules.
+    /// The verdict on each rule, or the reason why there is none, in the order of the rules.
     rules: Vec<(String, Result<Judgement, Flaw>)>,
-    /// Ids that are none of the rules', in the order of the reply.
+    /// The ids in the reply that no rule has, in order.
     unknown: Vec<String>,
 }
 
 impl Judgements {
-    /// Reads a reply about the rules with these ids, or why none of it is the judge's. Never fails: what cannot be read is
-    /// a rule without verdict.
+    /// Reads the verdicts of a reply on the rules with these ids.
+    ///
+    /// `reply` is an error if no part of the reply is the judge's. A verdict that cannot be read is a flaw of its rule,
+    /// so this never fails.
     pub(super) fn read<'a>(reply: Result<&str, &str>, ids: impl Iterator<Item = &'a str>) -> Self {
         let objects = reply.map_err(Flaw::from).and_then(objects);
         let found = objects.as_deref().unwrap_or_default();
@@ -55,8 +57,9 @@ impl Judgements {
         Self { rules, unknown }
     }
 
-    /// The rules that the judge is asked about again, and what was wrong with the reply, as a fragment; `None` if no
-    /// second reply can change anything.
+    /// Returns the rules to ask the judge about again, and the flaws of the reply as a fragment.
+    ///
+    /// Returns `None` if a second reply cannot change anything.
     pub(super) fn open(&self) -> Option<(Vec<&str>, String)> {
         let is_open = |it: &&(String, _)| matches!(it.1, Err(Flaw::Unreadable(_)));
         let open: Vec<&(String, Result<Judgement, Flaw>)> =
@@ -75,20 +78,21 @@ impl Judgements {
         Some((open.iter().map(|(id, _)| id.as_str()).collect(), flaws.join("; ")))
     }
 
-    /// The verdict on a rule, or why there is none.
+    /// Returns the verdict on a rule, or the reason why there is none.
     pub(super) fn of(&self, id: &str) -> Result<&Judgement, &Flaw> {
         const UNKNOWN: &Flaw = &Flaw::Unreadable(String::new());
         let rule = self.rules.iter().find(|(it, _)| it == id);
         rule.map_or(Err(UNKNOWN), |(_, verdict)| verdict.as_ref())
     }
 
-    /// Ids that are none of the rules'.
+    /// Returns the ids that no rule has.
     pub(super) fn unknown(&self) -> &[String] {
         &self.unknown
     }
 
-    /// These verdicts with those of a second reply. A verdict of the first reply stays; one of the second reply that
-    /// differs from it contradicts it.
+    /// Adds the verdicts of a second reply.
+    ///
+    /// A verdict of the first reply stays. A different verdict of the second reply contradicts it.
     pub(super) fn completed_by(mut self, second: Self) -> Self {
         for ((id, verdict), (_, again)) in self.rules.iter_mut().zip(second.rules) {
             match (&verdict, &again) {
@@ -109,10 +113,10 @@ fn pass(judgement: &Result<Judgement, String>) -> Option<bool> {
     judgement.as_ref().ok().map(|it| it.pass)
 }
 
-/// The verdicts in a reply: the items of every `results`, and objects that stand by themselves.
+/// Returns the verdicts in a reply: the items of every `results`, and objects outside them.
 ///
-/// Not of the first `results` alone: a judge may quote what the output says about the verdict before it gives its own, and
-/// then the quotation must not be taken for it. Two verdicts on one id are none.
+/// All `results` count, not only the first. A judge may quote the output before it answers, so the first could be a
+/// quotation. Two different verdicts on one id are a contradiction.
 fn entries(found: &[Map<String, Value>]) -> Vec<&Map<String, Value>> {
     let of = |it| -> Vec<&Map<String, Value>> {
         let object: &Map<String, Value> = it;

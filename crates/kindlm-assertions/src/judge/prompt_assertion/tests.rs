@@ -1,4 +1,4 @@
-//! Which replies give verdicts, which are asked about again, and what is left without one.
+//! Tests of replies: their verdicts, repeated questions, and rules without a verdict.
 
 use kindlm_types::{
     Answer, Answers, AskError, Execution, Message, NoFiles, ProviderError, ProviderErrorKind, Role,
@@ -23,7 +23,7 @@ fn assertion() -> Arc<dyn Assertion> {
     build(&config, Own::default(), &setup()).unwrap()
 }
 
-/// Puts the questions in rounds; the replies are used in order.
+/// Asks the questions in rounds, and answers them with the replies in order.
 fn judge(replies: &[&str]) -> (Vec<AssertionResult>, usize) {
     let assertion = assertion();
     let execution = Execution {
@@ -54,7 +54,7 @@ fn judge(replies: &[&str]) -> (Vec<AssertionResult>, usize) {
     }
 }
 
-/// A reply with the mark of the question in place of `MARK`.
+/// Returns the reply with `MARK` replaced by the mark of the question.
 fn marked(reply: &str, question: &Question) -> String {
     let Question::Judge(question) = question else { panic!("{question:?}") };
     reply.replace("MARK", kindlm_types::ask::mark_in(&question.user).unwrap())
@@ -103,11 +103,11 @@ fn only_open_rules_are_asked_again_and_no_verdict_is_overturned() {
         (none(), none(), ["a errored", "b errored"], 2),
         (format!("[{ONE}]"), format!("[{ONE}]"), ["a passed", "b errored"], 2),
         (format!("[{ONE}]"), format!("[{TWO}]"), ["a passed", "b failed"], 2),
-        // A verdict of the first reply stays; a second one that differs contradicts it.
+        // A verdict of the first reply stays; a different second verdict contradicts it.
         (format!("[{other}]"), format!("[{yes}]"), ["a failed", "b passed"], 2),
         (format!("[{other}]"), format!("[{ONE},{yes}]"), ["a errored", "b passed"], 2),
         (format!("[{ONE}]"), format!("[{other},{no}]"), ["a errored", "b failed"], 2),
-        // One reply that says both is not asked about again.
+        // The judge is not asked again about a rule with contradictory verdicts in one reply.
         (format!("[{ONE},{other},{TWO}]"), good.clone(), ["a errored", "b failed"], 1),
         (format!("[{ONE},{TWO},{vague}]"), good.clone(), ["a passed", "b errored"], 1),
         // Verdicts on other ids change nothing.
@@ -347,7 +347,7 @@ fn templates_that_cannot_be_read_or_rendered_are_told() {
     let rules = |text: &str| json!({"assertions": [{"id": "a", "instruction": "x", "criteria": ["y", text]}]});
     let problems = build(&rules("{{ who"), Own::default(), &setup()).unwrap_err();
     assert_eq!(problems[0].pointer, "/assertions/0/criteria/1");
-    // What is not permitted is found out when it is rendered.
+    // A variable that is not permitted is detected when the template is rendered.
     let assertion = build(&rules("{{ env.HOME }}"), Own::default(), &setup()).unwrap();
     let (execution, answers) = (Execution::default(), Answers::default());
     let evidence =

@@ -1,4 +1,4 @@
-//! Whether a rule applies: what its `when` says about an execution.
+//! The evaluation of a rule's `when` condition on an execution.
 
 use std::collections::BTreeMap;
 
@@ -10,36 +10,36 @@ use super::rule::WhenEntry;
 use crate::core::scripting::Transform;
 use crate::{Evidence, Setup};
 
-/// When a rule applies, ready to be asked.
+/// A compiled condition under which a rule applies.
 #[derive(Debug)]
 pub(super) enum When {
     Always,
-    /// Each variable has one of these values.
+    /// Each variable must have one of these values.
     Vars(BTreeMap<String, Value>),
     Script {
-        /// As it is written, for reasons.
+        /// The script as written, for reasons.
         text: String,
         script: Box<Transform>,
     },
 }
 
-/// What is known about whether a rule applies.
+/// The result of a condition.
 #[derive(Debug)]
 pub(super) enum Applies {
     Yes,
-    /// Why not.
+    /// The rule does not apply, for this reason.
     No(String),
     /// A script must run first.
     Ask(Box<Question>),
-    /// The script did not say; why, and under which code.
+    /// The script gave no valid answer; a failure code and the reason.
     Unknown(FailureCode, String),
 }
 
-/// How much of a script is shown in a reason, in characters.
+/// The length of a script in a reason, in characters.
 const SHOWN: usize = 60;
 
 impl When {
-    /// Problems point from the entry.
+    /// Compiles a condition. Pointers of problems start at the entry.
     pub(super) fn new(entry: Option<WhenEntry>, setup: &Setup<'_>) -> Result<Self, Problem> {
         match entry {
             None => Ok(Self::Always),
@@ -78,7 +78,9 @@ fn by_vars(vars: &BTreeMap<String, Value>, execution: &Execution) -> Applies {
     Applies::Yes
 }
 
-/// Equal, or the same text: a table knows texts only, where YAML has numbers and truth values.
+/// Returns true if two values are equal, or have the same text.
+///
+/// The values of a table are texts, although YAML has numbers and booleans.
 fn is_same(wanted: &Value, found: &Value) -> bool {
     let text = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),

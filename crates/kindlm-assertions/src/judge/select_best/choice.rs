@@ -1,4 +1,4 @@
-//! Reading which output a judge has chosen.
+//! The parser of a judge's choice among several outputs.
 
 use std::borrow::Cow;
 
@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 
 use crate::core::judging::{Flaw, objects, text_of};
 
-/// What a judge says in one order.
+/// The choice of a judge for one order of the outputs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Choice {
-    /// The output, by its place in the test and not in the order.
+    /// The index of the chosen output in the test, not in the order that was shown.
     pub(super) best: usize,
-    /// In the judge's words; empty if it gave none.
+    /// The reason in the judge's words; empty if it gave none.
     pub(super) reason: String,
 }
 
-/// The JSON Schema of a reply about so many outputs.
+/// Returns the JSON Schema of a reply about this number of outputs.
 pub(super) fn schema(count: usize) -> Value {
     let numbers: Vec<usize> = (0..count).collect();
     json!({
@@ -30,8 +30,9 @@ pub(super) fn schema(count: usize) -> Value {
     })
 }
 
-/// Reads the number in a reply about outputs that were shown in this order: in JSON under `best`, else the only number
-/// in the text. The error says what is wrong, as a fragment.
+/// Reads the chosen number in a reply about outputs that were shown in this order.
+///
+/// It is in JSON under `best`, else it is the only number in the text. The error is a fragment about the reply.
 pub(super) fn read(reply: &str, order: &[usize]) -> Result<Choice, Flaw> {
     let mut chosen: Option<(usize, String)> = None;
     let objects = objects(reply)?;
@@ -53,7 +54,7 @@ pub(super) fn read(reply: &str, order: &[usize]) -> Result<Choice, Flaw> {
     }
     let (place, reason) = match chosen {
         Some(chosen) => chosen,
-        // Whatever numbers there are in it are something else's.
+        // Other numbers in the reply do not mean a choice.
         None if !objects.is_empty() => return Err("`best` is missing".into()),
         None => (in_text(reply, order.len())?, String::new()),
     };
@@ -73,14 +74,16 @@ fn none_of(what: &str, count: usize) -> String {
     format!("it chooses {what}, which is none of 0 to {}", count.saturating_sub(1))
 }
 
-/// Words with one of which a sentence chooses, if it does not end with the number: else a number is any number, as that of
-/// an error.
+/// The words that mark a sentence as a choice.
+///
+/// A sentence without such a word must end with the number; otherwise, the number may belong to something else, such as
+/// an error message.
 const CHOOSING: [&str; 12] = [
     "answer", "best", "better", "choice", "choose", "chosen", "number", "output", "prefer",
     "select", "selected", "winner",
 ];
 
-/// The number that a text without JSON names; several different ones choose nothing.
+/// Reads the number in a reply without JSON; several different numbers give no choice.
 fn in_text(reply: &str, count: usize) -> Result<usize, Flaw> {
     let mut chosen: Option<&str> = None;
     let (mut chooses, mut is_last) = (false, false);
@@ -107,12 +110,13 @@ fn in_text(reply: &str, count: usize) -> Result<usize, Flaw> {
     number.ok_or_else(|| none_of(word, count).into())
 }
 
-/// A text with blanks where sentences stand in quotation marks: all else is where it was. A word in quotation marks is
-/// the judge's own.
+/// Replaces sentences in quotation marks by blanks; all other text keeps its position.
+///
+/// A single word in quotation marks stays, because it is the judge's own.
 fn without_sentences_in_quotes(text: &str) -> String {
     let line = |line: &str| {
         let marks = |it| matches!(it, '"' | '\u{201c}' | '\u{201d}' | '`');
-        // Marks that are not in pairs enclose nothing certain.
+        // An odd number of marks cannot be paired, so nothing is a certain quotation.
         if line.matches(marks).count() % 2 == 1 {
             return line.to_owned();
         }

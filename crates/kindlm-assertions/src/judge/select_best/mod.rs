@@ -1,4 +1,4 @@
-//! `select-best`: a judge says which output of a test is best, over all its models.
+//! `select-best`: a judge chooses the best output of a test among all its models.
 
 mod choice;
 
@@ -48,15 +48,17 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Graded(build),
 };
 
-/// What the best output is best in.
+/// The criterion for the best output.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "SelectBestConfig")]
 struct Config {
     /// The criterion: a text, or any other value, which the judge sees as JSON.
     value: Value,
-    /// In which orders the judge is shown the outputs: `one` asks once, `both` forth and back, `rotations` once for each
-    /// output that can stand first.
+    /// The orders in which the judge reads the outputs; by default `both`.
+    ///
+    /// `one` asks once. `both` asks in the original and the reverse order. `rotations` asks once for each output, which
+    /// then comes first.
     #[serde(default)]
     orders: Orders,
     /// Replaces the prompt: a text or the messages of a chat, with `{{ criteria }}` and `{{ outputs }}`.
@@ -64,17 +66,17 @@ struct Config {
     rubric_prompt: Option<RubricPrompt>,
 }
 
-/// In which orders a judge reads the outputs.
+/// The orders in which a judge reads the outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "SelectBestOrders")]
 enum Orders {
-    /// As they stand in the file: the judge may prefer what it reads first.
+    /// The order of the file only. The judge may prefer the output that it reads first.
     One,
-    /// Forth and back.
+    /// The order of the file, and its reverse.
     #[default]
     Both,
-    /// As many as there are outputs: each stands once at every place.
+    /// As many orders as there are outputs, so that each output stands once at every position.
     Rotations,
 }
 
@@ -92,7 +94,7 @@ impl Orders {
 }
 
 const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
-/// What the check tells a prompt that replaces its own.
+/// The variables that the check provides to a replacement prompt.
 const GIVES: [&str; 2] = ["criteria", "outputs"];
 const MAX_TOKENS: u32 = 1024;
 
@@ -117,10 +119,10 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     Ok(Arc::new(SelectBest { frame, criterion, orders: config.orders }))
 }
 
-/// The different outputs of a contest, as a judge is shown them, and who gave each.
+/// The different outputs of a comparison, as the judge sees them.
 struct Field {
     outputs: Vec<String>,
-    /// Of each candidate, its place among the outputs.
+    /// The index in `outputs` for each candidate.
     of: Vec<usize>,
 }
 
@@ -138,7 +140,7 @@ impl Field {
         Self { outputs, of }
     }
 
-    /// Who gave an output.
+    /// Returns the names of the candidates that gave an output.
     fn names(&self, contest: &Contest<'_>, output: usize) -> String {
         let all = self.of.iter().zip(contest.candidates).filter(|(of, _)| **of == output);
         all.map(|(_, it)| format!("`{}`", it.name)).collect::<Vec<_>>().join(" and ")
@@ -146,7 +148,7 @@ impl Field {
 }
 
 impl SelectBest {
-    /// The question for each order, with the order; none if all outputs are equal.
+    /// Returns the question for each order, with the order; none if all outputs are equal.
     fn inquiries(
         &self,
         evidence: &Evidence<'_>,
@@ -183,7 +185,7 @@ impl SelectBest {
         })
     }
 
-    /// The result for the execution that is judged: what was chosen in each order.
+    /// Returns the result for the judged execution from the choices in all orders.
     fn decided(
         &self,
         contest: &Contest<'_>,
