@@ -1,4 +1,4 @@
-//! A rule of your own: a script, a service, a set of checks.
+//! The assertions by the user's own rules: scripts, services, sets of checks.
 
 mod assert_set;
 mod javascript;

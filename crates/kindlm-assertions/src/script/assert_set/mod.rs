@@ -60,13 +60,15 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The checks of the set: entries of the list form, sets included.
+    /// The checks of the set: entries in list form, including other sets.
     #[schemars(length(min = 1))]
     #[serde(default)]
     #[expect(dead_code, reason = "the checks are made of it before")]
     assert: Vec<Map<String, Value>>,
-    /// A function that decides in the place of the checks: `file://score.js`. It is given the named scores and, as
-    /// `{ componentResults, threshold }`, what the checks found; it returns `{ pass, score, reason }`.
+    /// A function that decides instead of the checks: `file://score.js`.
+    ///
+    /// It gets the named scores, and `{ componentResults, threshold }` with the results of the checks. It returns `{
+    /// pass, score, reason }`.
     #[serde(default)]
     #[schemars(length(min = 1))]
     scoring: Option<String>,
@@ -83,7 +85,7 @@ struct Set {
 fn build(config: &Value, checks: Vec<Check>, own: Own, setup: &Setup<'_>) -> Built {
     let config =
         Config::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
-    // A share of nothing is neither reached nor missed.
+    // If all weights are 0, there is no mean score to compare with the threshold.
     if let Some(threshold) = own.threshold.filter(|_| config.scoring.is_none())
         && !checks.is_empty()
         && !checks.iter().any(Check::weighs)
@@ -117,7 +119,7 @@ impl Assertion for Set {
             compares: !all(|it| !it.compares()),
             needs_workspace: !all(|it| !it.needs_workspace()),
             gathers: self.checks.iter().flat_map(Check::gathers).collect(),
-            // Each part hides its own.
+            // Each check of the set hides its own value.
             hides_value: false,
             no_effect: Vec::new(),
             instructions: None,
@@ -131,7 +133,7 @@ impl Assertion for Set {
         let mut questions: Vec<Question> =
             self.checks.iter().flat_map(|it| it.questions(evidence)).collect();
         if let Some(scoring) = &self.scoring {
-            // It is told what the checks found, so it is asked when they have found it.
+            // The function needs the results of the checks, so it is asked after all other questions are answered.
             let is_open = |it: &Question| evidence.answers.get(it).is_none();
             if !questions.iter().any(is_open) {
                 questions.push(scoring.question(&self.parts(evidence), self.threshold));
@@ -152,7 +154,7 @@ impl Set {
 
     fn result(&self, parts: Vec<AssertionResult>, evidence: &Evidence<'_>) -> AssertionResult {
         let score = weighted_score(&parts);
-        // What threw has said nothing that could be turned round.
+        // The exception of a script has no opposite verdict.
         let threw = parts.iter().find_map(thrown).filter(|_| self.negate);
         let mut result = match (Outcome::of(&parts), &self.scoring) {
             (Outcome::Errored, _) => errored(&parts),
@@ -161,7 +163,7 @@ impl Set {
             _ if parts.iter().all(|it| matches!(it.verdict, Verdict::Skipped { .. })) => {
                 AssertionResult::skipped(ID, LABEL, "no check of the set applies")
             }
-            // A share of nothing is neither reached nor missed.
+            // Without a weighted score, there is nothing to compare with the threshold.
             _ if self.threshold.is_some() && score.is_none() => {
                 AssertionResult::skipped(ID, LABEL, "no check of the set that weighs applies")
             }
@@ -178,7 +180,7 @@ impl Set {
         result
     }
 
-    /// The verdict about parts that could all be judged.
+    /// Returns the result for checks that all have a verdict.
     fn judged(&self, parts: &[AssertionResult], score: f64) -> AssertionResult {
         let failures: Vec<&str> = parts.iter().filter_map(failure).collect();
         let (held, code, reason) = match self.threshold {
@@ -209,7 +211,7 @@ impl Set {
     }
 }
 
-/// The reason of a set of which nothing failed that must hold.
+/// Returns the reason of a set without failed gates.
 fn held(parts: &[AssertionResult]) -> String {
     let missed = parts.iter().filter(|it| matches!(it.verdict, Verdict::Fail { .. }));
     let missed: Vec<&str> = missed.map(|it| it.label.as_str()).collect();
@@ -219,7 +221,7 @@ fn held(parts: &[AssertionResult]) -> String {
     format!("All assertions that must hold passed; missed: {}", missed.join(", "))
 }
 
-/// What speaks against the set, if this part does: soft ones only count with their scores.
+/// Returns the failure message of a check that fails the set. Soft checks only count with their scores.
 fn failure(part: &AssertionResult) -> Option<&str> {
     match &part.verdict {
         Verdict::Fail { message, .. } if part.severity == Severity::Gate => Some(message),
@@ -227,7 +229,7 @@ fn failure(part: &AssertionResult) -> Option<&str> {
     }
 }
 
-/// The part, or the part of a part, whose script threw.
+/// Returns the result whose script threw; nested sets are searched too.
 fn thrown(part: &AssertionResult) -> Option<&AssertionResult> {
     match &part.verdict {
         Verdict::Fail { code, .. } if *code == FailureCode::SCRIPT_THREW => Some(part),
@@ -235,7 +237,9 @@ fn thrown(part: &AssertionResult) -> Option<&AssertionResult> {
     }
 }
 
-/// What could not be judged may be what decides, so there is no verdict; what failed for certain is told as well.
+/// Returns the errored result of a set with an errored check, which could have decided.
+///
+/// The message includes the checks that certainly failed.
 fn errored(parts: &[AssertionResult]) -> AssertionResult {
     not_judged(parts, parts.iter().find(|it| matches!(it.verdict, Verdict::Errored { .. })))
 }

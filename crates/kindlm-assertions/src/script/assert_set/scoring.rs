@@ -1,4 +1,4 @@
-//! `scoring`: a function of the set's named scores decides, in the place of its checks.
+//! `scoring`: a function that decides by the named scores of the set, instead of its checks.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::core::grade::Grade;
 use crate::core::scripting::{JAVASCRIPT, ScriptSettings, compiled, script_file};
 use crate::{Evidence, Setup};
 
-/// What the function is called in a Python file that is named without one.
+/// The default name of the function in a Python file.
 const PYTHON: &str = "get_score";
 
-/// The function.
+/// The scoring function.
 #[derive(Debug)]
 pub(super) struct Scoring {
     runtime: ScriptRuntime,
@@ -27,7 +27,9 @@ pub(super) struct Scoring {
 }
 
 impl Scoring {
-    /// Reads `file://score.js`, `file://score.js:function` or the same with `.py`. Problems point from the text.
+    /// Parses `file://score.js`, `file://score.js:function`, or the same with `.py`.
+    ///
+    /// Pointers of problems start at the text.
     pub(super) fn new(text: &str, setup: &Setup<'_>) -> Result<Self, Problem> {
         let endings: Vec<&str> = JAVASCRIPT.iter().copied().chain([".py"]).collect();
         let file = script_file(text, &endings, setup).ok_or_else(|| {
@@ -43,7 +45,7 @@ impl Scoring {
         Ok(Self { runtime, source, settings })
     }
 
-    /// What is asked once all checks of the set have their answers.
+    /// Returns the question to ask when all checks of the set have their answers.
     pub(super) fn question(&self, parts: &[AssertionResult], threshold: Option<f64>) -> Question {
         let scores: Map<String, Value> =
             named_scores(parts).into_iter().map(|it| (it.name, json!(it.score.get()))).collect();
@@ -62,7 +64,7 @@ impl Scoring {
         })
     }
 
-    /// The result of the set, but for its parts.
+    /// Returns the result of the set, without the results of its checks.
     pub(super) fn result(
         &self,
         parts: &[AssertionResult],
@@ -96,7 +98,7 @@ fn cannot(err: &AskError) -> String {
     format!("the scoring function did not come to an end: {err}")
 }
 
-/// One check of the set, as promptfoo tells its scoring functions.
+/// Returns a check of the set, in the format of promptfoo's scoring functions.
 fn component(part: &AssertionResult) -> Value {
     let reason = part.reasoning.clone().unwrap_or_default();
     json!({
@@ -107,7 +109,7 @@ fn component(part: &AssertionResult) -> Value {
     })
 }
 
-/// What the function says.
+/// Returns the verdict that the function returned.
 fn verdict(answer: &ScriptAnswer) -> Result<Grade, String> {
     let value = match &answer.outcome {
         ScriptOutcome::Returned(ScriptValue::Json(value)) => value,

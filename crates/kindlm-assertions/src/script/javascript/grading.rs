@@ -1,4 +1,6 @@
-//! What a script's answer means: a boolean, a number, or an object with a verdict, a score and a reason.
+//! The verdict in a script's return value.
+//!
+//! It is a boolean, a number, or an object with a verdict, a score and a reason.
 
 use kindlm_types::script::ScriptSource;
 use kindlm_types::script::{ScriptOutcome, ScriptValue};
@@ -10,12 +12,12 @@ use crate::core::grade::{Grade, PASSED};
 use crate::core::scripting::grading::{SCRIPT_THREW, is_grading, number_of, plain, with_rest};
 
 impl JavaScript {
-    /// What the script's end means.
+    /// Returns the result for the outcome of the script.
     pub(super) fn grade(&self, outcome: &ScriptOutcome) -> AssertionResult {
         let value = match outcome {
             ScriptOutcome::Returned(value) => value,
             ScriptOutcome::Threw { message, stack, thrown } => {
-                // promptfoo reads `message` of whatever was thrown.
+                // promptfoo reads `message` of every thrown value.
                 let nothing = matches!(thrown.as_str(), "null" | "undefined") && message.is_none();
                 let message = match message {
                     Some(message) => message.clone(),
@@ -39,12 +41,12 @@ impl JavaScript {
         }
     }
 
-    /// The reason of a script that said no.
+    /// Returns the reason of a script that returned a failing value.
     fn returned(&self, what: bool) -> String {
         format!("Custom function returned {what}\n{}", self.code)
     }
 
-    /// A number passes from the threshold on; without one, above 0.
+    /// Returns the result for a number. It passes from the threshold on; without one, above 0.
     fn number(&self, number: f64) -> AssertionResult {
         let held = self.own.threshold.map_or(number > 0.0, |threshold| number >= threshold);
         let pass = held != self.own.negate;
@@ -66,7 +68,9 @@ impl JavaScript {
         with_rest(ID, result, object)
     }
 
-    /// What threw, cannot be read, or is no verdict. `not-` does not turn it round: nothing was said.
+    /// Returns the failure of a script that threw, could not be loaded, or gave no valid verdict.
+    ///
+    /// `not-` does not invert it, because the script gave no verdict.
     pub(super) fn threw(
         &self,
         message: &str,
@@ -88,7 +92,7 @@ impl JavaScript {
         }
     }
 
-    /// What is none of the things that a script may return.
+    /// Returns the failure for a value that a script must not return.
     fn invalid(&self, value: &ScriptValue) -> AssertionResult {
         let (kind, json) = match value {
             ScriptValue::Undefined => ("undefined", "undefined".to_owned()),

@@ -51,13 +51,15 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Script(build),
 };
 
-/// A script that says whether the output is right.
+/// A script that decides whether the output is right.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Script {
-    /// An expression, the body of a function of `output` and `context`, or `file://check.js` or `file://check.js:function`.
+    /// The script: code, `file://check.js` or `file://check.js:function`.
+    ///
+    /// Code is an expression, or the body of a function of `output` and `context`.
     value: String,
-    /// Anything that the script finds in `context.config`.
+    /// Any value, which the script gets as `context.config`.
     #[serde(default)]
     config: Option<Value>,
     /// The runtime of the script and its permissions, if they differ from those of the suite.
@@ -67,7 +69,7 @@ struct Script {
 
 #[derive(Debug)]
 struct JavaScript {
-    /// As written, with variables filled in; part of reasons.
+    /// The code with its variables filled in, which is part of reasons.
     code: String,
     label: String,
     source: ScriptSource,
@@ -103,9 +105,9 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertio
     }))
 }
 
-/// The script that a text is.
+/// Returns the script of a text.
 fn inline(code: &str) -> ScriptSource {
-    // The third has no argument: it stands for the global of its name, as promptfoo has it.
+    // `process` gets no argument: the parameter shadows the global of this name, as in promptfoo.
     let params = ["output", "context", "process"].map(str::to_owned).to_vec();
     ScriptSource::Body { params, code: body(code).into() }
 }
@@ -140,7 +142,7 @@ impl Assertion for JavaScript {
             Some(Ok(Answer::Script(answer))) => {
                 (self.grade(&answer.outcome), answer.console.as_slice())
             }
-            // What cannot be read is the script's fault, as what it throws is.
+            // A script that cannot be loaded fails the check, as an exception does.
             Some(Err(AskError::Script(err))) if err.kind == ScriptErrorKind::Load => {
                 (self.threw(&err.message, "", None), err.console.as_slice())
             }

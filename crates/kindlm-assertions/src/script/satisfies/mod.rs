@@ -1,4 +1,4 @@
-//! `satisfies`: a script says that the value is right.
+//! `satisfies`: a script decides whether the value is right.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Script(build),
 };
 
-/// The script that says whether the value is right.
+/// The script that decides whether the value is right.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {

@@ -48,14 +48,14 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// A service that says whether the output is right.
+/// A service that decides whether the output is right.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "WebhookConfig")]
 struct Config {
-    /// The address that gets the output with `POST`; `http` or `https`.
+    /// The URL that receives the output with `POST`; `http` or `https`.
     value: String,
-    /// Which hosts may be reached, and how long the service may take, where that is not what the suite says.
+    /// The permitted hosts, and the time limit, if they differ from those of the suite.
     #[serde(default)]
     scripts: Option<Block>,
 }
@@ -65,7 +65,7 @@ struct Config {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "WebhookScripts")]
 struct Block {
-    /// Hosts that may be reached, such as `example.com`, `*.example.com` or `localhost:8080`.
+    /// The hosts that may be reached, such as `example.com`, `*.example.com` or `localhost:8080`.
     #[schemars(inner(length(min = 1)))]
     #[serde(default)]
     net: Option<Vec<String>>,

@@ -1,4 +1,4 @@
-//! What the service's answer means: a JSON object with `pass`, and `score` and `reason` if it likes.
+//! The parser of the service's answer: a JSON object with `pass`, and optionally `score` and `reason`.
 
 use kindlm_types::AssertionResult;
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use crate::core::scripting::grading::with_rest;
 use crate::core::service;
 
 impl Webhook {
-    /// The verdict of an answer.
+    /// Returns the result for an answer.
     pub(super) fn grade(&self, body: &str) -> AssertionResult {
         match read(body) {
             Ok(reply) => self.graded(&reply),
@@ -39,15 +39,15 @@ impl Webhook {
     }
 }
 
-/// A reply that can be made use of.
+/// A valid reply.
 struct Reply {
     held: bool,
-    /// From 0 to 1, if it gives one.
+    /// The score from 0 to 1, if the reply has one.
     score: Option<f64>,
     object: Map<String, Value>,
 }
 
-/// What a reply says; the error says what is wrong with it, after the name of the service.
+/// Parses a reply. The error continues a sentence after the service's name.
 fn read(body: &str) -> Result<Reply, String> {
     let object = match serde_json::from_str(body) {
         Ok(Value::Object(reply)) => reply,
@@ -60,7 +60,7 @@ fn read(body: &str) -> Result<Reply, String> {
         None | Some(Value::Null) => None,
         Some(score) => Some(service::score(score)?),
     };
-    // They are metrics of the report; one that is no score must not get there, nor be left out of it.
+    // Named scores become metrics of the report, so an invalid score makes the whole reply invalid.
     if let Some(Value::Object(named)) = object.get("namedScores") {
         for (name, score) in named {
             service::score(score).map_err(|it| format!("{it}: `{name}` of its `namedScores`"))?;
