@@ -107,7 +107,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertio
 
 /// Returns the script of a text.
 fn inline(code: &str) -> ScriptSource {
-    // `process` gets no argument: the parameter shadows the global of this name, as in promptfoo.
+    // A parameter without an argument gets the global of its name: promptfoo provides `process` to inline code.
     let params = ["output", "context", "process"].map(str::to_owned).to_vec();
     ScriptSource::Body { params, code: body(code).into() }
 }
