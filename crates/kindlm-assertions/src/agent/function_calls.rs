@@ -1,4 +1,4 @@
-//! Whether the calls that a model made fit the tools that it was offered.
+//! Validation of a model's calls against the tools that it was offered.
 
 use kindlm_schema::Schema;
 use kindlm_types::{AssertionResult, Execution, ToolSpec, ecma};
@@ -10,7 +10,7 @@ use crate::core::grade::{Grade, PASSED};
 use crate::core::recorded::structured;
 use crate::core::untold::untold_calls;
 
-/// A call as far as it is known: the name, and the arguments or the text that should be them.
+/// A call with its name, and its arguments or the text that could not be parsed as arguments.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Call {
     name: String,
@@ -27,14 +27,14 @@ impl Call {
         Self { name: name.to_owned(), arguments }
     }
 
-    /// An object with a name and with arguments under one of these keys.
+    /// Reads a call from an object with a name, and with arguments under one of these keys.
     fn of(value: &Value, keys: &[&str]) -> Option<Self> {
         let name = value.get("name")?.as_str()?;
         let arguments = keys.iter().find_map(|it| value.get(*it))?;
         Some(Self::new(name, arguments))
     }
 
-    /// Why the call does not fit the tools, in promptfoo's words; `None` if it does.
+    /// Returns the reason why the call does not fit the tools, in promptfoo's words; `None` if it fits.
     fn fault(&self, tools: &[ToolSpec]) -> Result<Option<String>, String> {
         let name = &self.name;
         let arguments = match &self.arguments {
@@ -58,17 +58,17 @@ impl Call {
     }
 }
 
-/// Where calls may be that KindLM has not seen itself.
+/// The calls in the output, for executions without recorded calls.
 pub(crate) struct InOutput<'a> {
-    /// The part of the output that should be calls.
+    /// The part of the output that should contain calls.
     pub(crate) value: &'a Value,
-    /// What is read from it.
+    /// The parsed calls; `None` if there are none.
     pub(crate) calls: Option<Vec<Call>>,
-    /// What is to be said where that is nothing.
+    /// The message if there are no calls.
     pub(crate) nothing: &'a str,
 }
 
-/// The result of a check of the calls that KindLM has seen or, without any, of those in the output.
+/// Checks the recorded calls, or the calls in the output if none were recorded.
 pub(crate) fn result(
     id: &str,
     label: &str,
@@ -81,7 +81,7 @@ pub(crate) fn result(
     let seen = seen(execution);
     let are_seen = !seen.is_empty();
     let calls = if are_seen { Some(seen) } else { output.calls };
-    // An answer that is made of calls tells them all.
+    // An output that consists of calls contains all of them.
     let may_be_more = untold_calls(execution).filter(|_| are_seen || calls.is_none());
     let fault = match calls {
         Some(calls) => match misfit(execution, &calls) {
@@ -103,7 +103,7 @@ pub(crate) fn result(
     Grade::with(pass, reason).result(id, label)
 }
 
-/// The calls that KindLM itself has seen.
+/// Returns the calls that KindLM recorded itself.
 fn seen(execution: &Execution) -> Vec<Call> {
     let calls = execution.tool_calls.iter().map(|it| Call {
         name: it.name.clone(),
@@ -116,7 +116,9 @@ fn seen(execution: &Execution) -> Vec<Call> {
     calls.collect()
 }
 
-/// The calls in the list that OpenAI's API gives: with `function.name`, and `function.arguments` as text.
+/// Returns the calls of a list in OpenAI's format.
+///
+/// Each item has `function.name`, and `function.arguments` as text.
 pub(crate) fn listed(value: &Value) -> Option<Vec<Call>> {
     let items = value.as_array().filter(|it| !it.is_empty())?;
     let call = |it: &Value| {
@@ -127,7 +129,7 @@ pub(crate) fn listed(value: &Value) -> Option<Vec<Call>> {
     items.iter().map(call).collect()
 }
 
-/// The call or the calls in a value, in the forms of the APIs of OpenAI, Google and Anthropic.
+/// Returns the calls in a value, in the formats of OpenAI, Google and Anthropic.
 pub(crate) fn any(value: &Value) -> Option<Vec<Call>> {
     if let Value::Array(items) = value {
         let calls: Vec<Call> = items.iter().filter_map(any).flatten().collect();
@@ -141,12 +143,14 @@ pub(crate) fn any(value: &Value) -> Option<Vec<Call>> {
     Call::of(inner, &["arguments", "args", "input"]).map(|it| vec![it])
 }
 
-/// What the output is as a value: a text as a text.
+/// Returns the output as a JSON value.
 pub(crate) fn output(execution: &Execution) -> Value {
     structured(execution).cloned().unwrap_or_else(|| json!(execution.output))
 }
 
-/// What is wrong with the first call that does not fit its tool; the error says why that is not known.
+/// Returns the problem of the first call that does not fit its tool.
+///
+/// The error is the reason why this is not known.
 fn misfit(execution: &Execution, calls: &[Call]) -> Result<Option<String>, String> {
     if execution.tools.is_empty() {
         let message = "It is not known which tools the model was offered: give the test `tools`, or the record `tools`";

@@ -1,4 +1,4 @@
-//! Names that are wanted of tools, skills and steps: exactly, or by a pattern.
+//! Patterns for the names of tools, skills and steps.
 
 use kindlm_types::Problem;
 use schemars::JsonSchema;
@@ -7,27 +7,27 @@ use serde::Deserialize;
 use crate::agent::trajectory::{Step, StepType};
 use crate::core::range::Range;
 
-/// A step that is wanted: a name or pattern, or more about it.
+/// A step to search for: a name or pattern, or an object with more conditions.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "TrajectoryStep")]
 pub(crate) enum Wanted {
-    /// Its name or a pattern for it: `*` is any text, `?` one character; case does not matter.
+    /// The name of the step, or a pattern: `*` is any text, `?` is one character. Case does not matter.
     Name(#[schemars(length(min = 1))] String),
-    /// More about it.
+    /// An object with more conditions.
     Matcher(Matcher),
 }
 
-/// A step that is wanted.
+/// The conditions for a step.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "TrajectoryMatcher")]
 pub(crate) struct Matcher {
-    /// Its name, which may be a pattern as well.
+    /// The name of the step, which may also be a pattern.
     pub(crate) name: Option<String>,
-    /// A pattern for its name: `*` is any text, `?` one character; case does not matter.
+    /// A pattern for the name: `*` is any text, `?` is one character. Case does not matter.
     pub(crate) pattern: Option<String>,
-    /// Its type; `tool` if absent.
+    /// The type of the step; `tool` by default.
     #[serde(rename = "type")]
     pub(crate) types: Option<Types>,
 }
@@ -37,9 +37,9 @@ pub(crate) struct Matcher {
 #[serde(untagged)]
 #[schemars(rename = "TrajectoryStepTypes")]
 pub(crate) enum Types {
-    /// This one.
+    /// A single type.
     One(StepType),
-    /// One of these.
+    /// Several types, of which one must match.
     Several(Vec<StepType>),
 }
 
@@ -52,7 +52,7 @@ impl Types {
     }
 }
 
-/// A pattern for the names of steps, and which types they may have.
+/// A pattern for the names of steps, with the allowed types.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     pub(crate) pattern: String,
@@ -60,12 +60,12 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// A tool of this name or pattern.
+    /// Creates a pattern for tools with this name or pattern.
     pub(crate) fn tool(pattern: &str) -> Self {
         Self { pattern: pattern.to_owned(), types: vec![StepType::Tool] }
     }
 
-    /// What is wanted, `tool` by default; `at` is where it stands.
+    /// Builds a pattern from the conditions, for tools by default. `at` is their place.
     pub(crate) fn new(matcher: &Matcher, at: &str) -> Result<Self, Vec<Problem>> {
         let types = matcher.types.as_ref().map_or(&[StepType::Tool][..], Types::as_slice).to_vec();
         let given = [&matcher.pattern, &matcher.name];
@@ -87,18 +87,18 @@ impl Pattern {
     }
 }
 
-/// The problem of not saying what is wanted.
+/// Returns the problem of a step without a name and a pattern.
 pub(crate) fn nameless(at: &str) -> Problem {
     Problem::new(at, "neither `name` nor `pattern` says what is wanted")
         .with_help("`name` is a name, `pattern` may have `*` and `?`")
 }
 
-/// The patterns in a row.
+/// Returns the patterns, separated by commas.
 pub(crate) fn patterns<'a>(wanted: impl IntoIterator<Item = &'a Pattern>) -> String {
     wanted.into_iter().map(|it| it.pattern.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// How often something is wanted, in words: `at least 1`, `1-3`. Without a minimum it is `min`.
+/// Returns the range in words, such as `at least 1` or `1-3`. `min` is the default minimum.
 pub(crate) fn times(range: Range, min: u64) -> String {
     let min = range.min.unwrap_or(min);
     match range.max {

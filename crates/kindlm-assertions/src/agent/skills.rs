@@ -3,37 +3,37 @@
 use kindlm_types::{Action, ActionState, ActionStatus, Event, Facts};
 use serde_json::Value;
 
-/// The tools by which agents load skills; upper and lower case do not matter.
+/// The tools by which agents load skills, ignoring case.
 const TOOLS: [&str; 2] = ["skill", "load_skill"];
-/// The arguments that name the skill, in the order in which they are believed.
+/// The arguments that can name the skill, by precedence.
 const NAMES: [&str; 3] = ["skill", "name", "command"];
 
-/// A skill that an agent loaded, or tried to.
+/// A skill that an agent loaded, or tried to load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Load<'e> {
     pub(crate) skill: &'e str,
-    /// How far it came. What was told as loaded is, unless the call that loaded it went wrong.
+    /// The state of the load. It is completed if it was recorded as such, unless the loading call failed.
     pub(crate) state: ActionState,
 }
 
-/// The skill that a call of a tool is for, if it is one of the tools for skills.
+/// Returns the skill that a tool call loads, if the tool loads skills.
 pub(crate) fn of_call<'e>(tool: &str, arguments: &'e Value) -> Option<&'e str> {
     let is_tool = TOOLS.iter().any(|it| it.eq_ignore_ascii_case(tool));
     let name = NAMES.iter().find_map(|key| arguments.get(*key)?.as_str());
     name.filter(|_| is_tool).map(plain)
 }
 
-/// A skill's name without the slash that it is called with.
+/// Returns the name of a skill without the slash of a command.
 pub(crate) fn plain(name: &str) -> &str {
     name.trim().trim_start_matches('/')
 }
 
-/// True if a call went wrong, or was not allowed.
+/// Returns true if a call failed or was rejected.
 pub(crate) fn has_failed(state: ActionState) -> bool {
     matches!(state, ActionState::Ended(ActionStatus::Failed | ActionStatus::Rejected))
 }
 
-/// The skills that were loaded: those that agents tell as such, and those that they load through a tool.
+/// Returns the loaded skills: those with an event, and those of calls of skill tools.
 pub(crate) fn loads(events: &[Event]) -> Vec<Load<'_>> {
     const LOADED: ActionState = ActionState::Ended(ActionStatus::Completed);
     let actions = Facts::of(events).actions;

@@ -1,4 +1,4 @@
-//! The steps of an agent, in order: made of the spans of its trace, or of its tool calls where there is no trace.
+//! The steps of an agent, in order, from the spans of its trace; without a trace, from its tool calls.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -13,26 +13,26 @@ use crate::core::recorded::{knows_tool_calls, missing};
 use crate::core::untold::untold_calls;
 use crate::shared::glob;
 
-/// Why a check of steps cannot be made where none are told.
+/// The reason why a check of steps cannot be decided if no steps are recorded.
 const NO_STEPS: &str = "The execution has neither a trace nor tool calls: give `trace` or `tool_calls` \
     in the record";
 
-/// The kind of step.
+/// The type of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "TrajectoryStepType")]
 pub(crate) enum StepType {
-    /// A command was run.
+    /// The agent ran a command.
     Command,
     /// The agent wrote a message.
     Message,
-    /// The agent thought.
+    /// The agent reasoned.
     Reasoning,
-    /// Something was searched for.
+    /// The agent searched for something.
     Search,
-    /// Anything else.
+    /// Any other span.
     Span,
-    /// A tool was called.
+    /// The agent called a tool.
     Tool,
 }
 
@@ -52,57 +52,59 @@ impl StepType {
 /// One step of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Step {
-    /// The kind of step.
+    /// The type of the step.
     pub(crate) kind: StepType,
-    /// The tool, the command, the query, or the span's own name.
+    /// The name: the tool, the command, the query, or the span's own name.
     pub(crate) name: String,
-    /// The other names under which it is found.
+    /// The other names that a pattern can match.
     aliases: Vec<String>,
     /// The arguments of a tool or a command, as far as they are known.
     pub(crate) args: Option<Value>,
 }
 
 impl Step {
-    /// `tool:search`.
+    /// Returns the label of the step, such as `tool:search`.
     pub(crate) fn label(&self) -> String {
         format!("{}:{}", self.kind.name(), self.name)
     }
 
-    /// True if one of its names matches a pattern.
+    /// Returns true if one of the step's names matches a pattern.
     pub(crate) fn is_called(&self, pattern: &str) -> bool {
         glob::matches(&self.name, pattern)
             || self.aliases.iter().any(|it| glob::matches(it, pattern))
     }
 }
 
-/// The labels of steps, in a row.
+/// Returns the labels of steps, separated by commas; `(none)` if there are none.
 pub(crate) fn labels<'a>(steps: impl IntoIterator<Item = &'a Step>) -> String {
     let labels: Vec<String> = steps.into_iter().map(Step::label).collect();
     if labels.is_empty() { "(none)".to_owned() } else { labels.join(", ") }
 }
 
-/// The steps of an execution that are known, in the order in which they began.
+/// The known steps of an execution, in the order of their start.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Steps {
     pub(crate) seen: Vec<Step>,
-    /// Why there may be calls of tools beside them; `None` if there are none.
+    /// The reason why there may be further tool calls; `None` if there are none.
     pub(crate) unseen: Option<String>,
 }
 
 impl Steps {
-    /// How many steps of some kind there are at most, where so many were seen.
+    /// Returns the highest possible number of steps of a kind, given the number of seen ones.
     pub(crate) fn most(&self, seen: usize) -> Option<usize> {
         self.unseen.is_none().then_some(seen)
     }
 
-    /// The result of a check that cannot be decided by what was seen.
+    /// Returns the errored result of a check that the known steps do not decide.
     pub(crate) fn undecided(&self, id: &str, label: &str) -> Vec<AssertionResult> {
         let why = self.unseen.as_deref().unwrap_or_default();
         missing(id, label, &format!("Not all steps of the agent are known: {why}"))
     }
 }
 
-/// The steps of an execution; why a check of them cannot be made, where nothing is known about them or not all spans are.
+/// Returns the steps of an execution. The error is the reason why they are unknown.
+///
+/// They are unknown if nothing is recorded about them, or if the evidence has gaps.
 pub(crate) fn steps(execution: &Execution) -> Result<Steps, String> {
     if let Some(gap) = execution.gaps.first() {
         return Err(format!("Not all steps of the agent are known: {gap}"));
@@ -120,14 +122,14 @@ pub(crate) fn steps(execution: &Execution) -> Result<Steps, String> {
         a.start_time.total_cmp(&b.start_time).then_with(|| end(a).total_cmp(&end(b)))
     });
     let seen: Vec<Step> = spans.into_iter().map(step).collect();
-    // The calls have not been read out of this trace yet; a source that records one call records all.
+    // The calls of this trace are not extracted yet. A source that records one call records all of them.
     let is_raw = execution.tool_calls.is_empty();
     let shows_tools = seen.iter().any(|it| matches!(it.kind, StepType::Tool | StepType::Command));
     let unseen = untold_calls(execution).filter(|_| !(is_raw && shows_tools));
     Ok(Steps { seen, unseen })
 }
 
-/// The steps that are calls of tools.
+/// Returns the steps that are tool calls.
 pub(crate) fn tool_steps(execution: &Execution) -> Result<Steps, String> {
     let mut steps = steps(execution)?;
     steps.seen.retain(|it| it.kind == StepType::Tool);
@@ -143,7 +145,7 @@ fn called(call: &ToolCall) -> Step {
     Step { kind: StepType::Tool, name: call.name.clone(), aliases: Vec::new(), args: Some(args) }
 }
 
-/// Attributes that name a tool, in the order in which they are believed.
+/// The attributes that can name a tool, by precedence.
 const TOOL_NAMES: [&str; 11] = [
     "tool.name",
     "tool_name",
@@ -158,7 +160,7 @@ const TOOL_NAMES: [&str; 11] = [
     "codex.mcp.tool",
 ];
 
-/// Attributes that hold the arguments of a tool, in the order in which they are believed.
+/// The attributes that can hold the arguments of a tool, by precedence.
 const TOOL_ARGUMENTS: [&str; 28] = [
     "tool.args",
     "tool.arguments",
@@ -190,10 +192,10 @@ const TOOL_ARGUMENTS: [&str; 28] = [
     "input",
 ];
 
-/// Tools that run commands.
+/// The tools that run commands.
 const SHELLS: [&str; 3] = ["exec_command", "local_shell", "shell"];
 
-/// Expressions for the names of attributes and spans that instrumentations use.
+/// Regular expressions for the names of attributes and spans that instrumentations use.
 struct Words {
     tool_name: Regex,
     tool: Regex,
@@ -225,7 +227,7 @@ static WORDS: LazyLock<Result<Words, regex::Error>> = LazyLock::new(|| {
     })
 });
 
-/// The step that a span is.
+/// Converts a span to a step.
 fn step(span: &Span) -> Step {
     let plain = |kind, alias: &str| Step {
         kind,
@@ -272,7 +274,7 @@ fn step(span: &Span) -> Step {
     }
 }
 
-/// A text that says something, without the white space around it.
+/// Returns a text without surrounding white space; `None` if it is empty.
 fn word(value: &Value) -> Option<&str> {
     value.as_str().map(str::trim).filter(|it| !it.is_empty())
 }
@@ -288,7 +290,7 @@ fn tool_name<'a>(
 ) -> Option<&'a str> {
     let by_key = || {
         attributes.iter().find_map(|(key, value)| {
-            // The list of tools that a model may call is not the call of one.
+            // The list of tools that a model may call is not a tool call.
             let name = word(value).filter(|it| !is_structured(it))?;
             let is_name = words.tool_name.is_match(key)
                 || words.tool.is_match(key) && !words.no_tool.is_match(key);
@@ -316,7 +318,7 @@ fn tool_args(attributes: &Map<String, Value>, words: &Words) -> Option<Value> {
     })
 }
 
-/// Arguments, which may be JSON in a text.
+/// Returns the arguments, which may be JSON in a text.
 fn argument(value: &Value) -> Option<Value> {
     match value {
         Value::Null => None,
@@ -339,7 +341,7 @@ fn is_shell(tool: &str, args: Option<&Value>) -> bool {
     SHELLS.contains(&tool.as_str()) || tool == "execute" && has_command()
 }
 
-/// The command line of a step, from an attribute, from the arguments of a shell, or from the span's name.
+/// Returns the command line of a step, from an attribute, a shell's arguments, or the span's name.
 fn command(
     span: &Span,
     attributes: &Map<String, Value>,
@@ -371,7 +373,7 @@ fn command(
     span.name.strip_prefix("exec ").map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned)
 }
 
-/// What was searched for.
+/// Returns the query of a search.
 fn query<'a>(
     span: &'a Span,
     attributes: &'a Map<String, Value>,
@@ -393,7 +395,7 @@ fn query<'a>(
     told.or_else(plain).or_else(named).map(Cow::Borrowed)
 }
 
-/// Arguments as they are shown.
+/// Formats arguments for a report.
 pub(crate) fn shown(args: &Value) -> String {
     ecma::stringify(args)
 }

@@ -42,18 +42,18 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// Which calls must have been made.
+/// The calls that must have been made.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The other agent's name.
+    /// The name of the other agent.
     #[schemars(length(min = 1))]
     value: String,
-    /// The address at which it must run, or a pattern.
+    /// The URL at which the other agent must run, or a pattern for it.
     remote_url: Option<Phrase>,
     /// The status that the calls must have.
     status: Option<State>,
-    /// The number of times; at least once if absent.
+    /// The required number of calls; at least one by default.
     count: Option<Counted>,
 }
 
@@ -76,8 +76,9 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl CalledSubagent {
-    /// Whether a call is one that is meant; `None` where that hangs on what nobody told: who was called if only the
-    /// answer was told, where the other agent runs, how the call ended.
+    /// Returns true if the call matches, and `None` if unrecorded facts would decide.
+    ///
+    /// Such facts are the name of the agent, its URL, and the result of the call.
     fn is_meant(&self, call: &SubagentCall<'_>) -> Result<Option<bool>, SearchError> {
         let named = call.name.map(|it| it == self.name);
         let there = match (&self.remote_url, call.remote_url) {

@@ -1,4 +1,4 @@
-//! `called-tool`: a tool was called, with a certain input, so often.
+//! `called-tool`: the agent called a tool with a certain input, a required number of times.
 
 use std::sync::Arc;
 
@@ -46,25 +46,27 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// Which calls must have been made.
+/// The calls that must have been made.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
     /// The tool's own name, or a kind such as `shell`.
     #[schemars(length(min = 1))]
     value: String,
-    /// What the arguments must look like: objects may have more keys, lists not more items, `{$regex: …}` is a pattern,
-    /// `{$script: …}` decides.
+    /// The pattern for the arguments.
+    ///
+    /// Objects may have more keys, but lists may not have more items. `{$regex: …}` matches by a regular expression,
+    /// and `{$script: …}` decides by a script.
     input: Option<Value>,
-    /// The pattern of the answer, in the same way.
+    /// The pattern for the result, with the same rules as `input`.
     output: Option<Value>,
     /// The status that the calls must have.
     status: Option<State>,
-    /// Only calls that a call of this tool follows.
+    /// The tool of a later call: the call must come before a call of that tool.
     before: Option<Tool>,
-    /// Only calls that follow a call of this tool.
+    /// The tool of an earlier call: the call must come after a call of that tool.
     after: Option<Tool>,
-    /// The number of times; at least once if absent.
+    /// The required number of calls; at least one by default.
     count: Option<Counted>,
 }
 

@@ -1,4 +1,4 @@
-//! `event`: something of a kind happened, so often.
+//! `event`: events of a type happened a required number of times.
 
 use std::sync::Arc;
 
@@ -39,13 +39,13 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What must have happened.
+/// The events that must have happened.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
     /// The type of the events.
     value: EventType,
-    /// The number of times; at least once if absent.
+    /// The required number of events; at least one by default.
     count: Option<Counted>,
 }
 

@@ -1,4 +1,4 @@
-//! `event-order`: things happened in this order, with any others between.
+//! `event-order`: events happened in this order, possibly with others between them.
 
 use std::sync::Arc;
 
@@ -39,11 +39,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// The order in which things must have happened.
+/// The order in which events must have happened.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The types of the events in their order.
+    /// The types of the events, in order.
     #[schemars(length(min = 1))]
     value: Vec<EventType>,
 }
@@ -62,7 +62,7 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
     Ok(Arc::new(EventOrder { wanted, label, own }))
 }
 
-/// How many of the events that are wanted happened, in their order, by the earliest of each.
+/// Returns the number of expected events that happened in order, each at its earliest occurrence.
 fn in_order(wanted: &[EventType], events: &[Event]) -> usize {
     events.iter().fold(0, |found, event| {
         let is_next = wanted.get(found).is_some_and(|it| it.as_str() == event.type_name());
@@ -79,7 +79,7 @@ impl Assertion for EventOrder {
         let execution = evidence.execution;
         let events = execution.events();
         let found = in_order(&self.wanted, &events);
-        // What was not told may have happened at any place, so it is the order of the others that may be wrong.
+        // Events of incomplete channels may have happened at any place, so only the order of the others can be wrong.
         let is_told = |it: &EventType| execution.tells_all(it.channel());
         let (told, untold): (Vec<_>, Vec<_>) = self.wanted.iter().copied().partition(is_told);
         let holds = if found == self.wanted.len() {
@@ -89,7 +89,7 @@ impl Assertion for EventOrder {
         } else {
             None
         };
-        // If that order is right, something was not told: else all would have been found.
+        // If the others are in order, an event of an incomplete channel is missing.
         let gap = Gap::untold(execution, untold.first().unwrap_or(&EventType::Message).channel());
         let reason =
             match (self.wanted.get(found), found.checked_sub(1).and_then(|it| self.wanted.get(it)))

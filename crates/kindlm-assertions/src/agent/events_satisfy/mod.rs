@@ -1,4 +1,4 @@
-//! `events-satisfy`: a script says that what happened is right.
+//! `events-satisfy`: a script decides whether the events are right.
 
 use std::sync::Arc;
 
@@ -49,14 +49,14 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Script(build),
 };
 
-/// The script that says whether what happened is right.
+/// The script that decides whether the events are right.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
     /// An expression of `events` and `context`, a function of the two, the body of one, or `file://check.js`.
     #[schemars(length(min = 1))]
     value: String,
-    /// The kinds of evidence that the script looks at, which the source must tell in full; all of them if absent.
+    /// The kinds of evidence that the script reads. The source must record them completely. All kinds by default.
     #[schemars(length(min = 1))]
     needs: Option<Vec<Channel>>,
     /// The runtime of the script and its permissions, if they differ from those of the suite.
@@ -82,7 +82,7 @@ fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
 }
 
 impl EventsSatisfy {
-    /// The first kind of evidence that the script needs and the source does not tell in full.
+    /// Returns the first kind of evidence that the script needs and the source does not record completely.
     fn untold(&self, evidence: &Evidence<'_>) -> Option<Channel> {
         self.needs.iter().copied().find(|it| !evidence.execution.tells_all(*it))
     }
@@ -100,7 +100,7 @@ impl EventsSatisfy {
     }
 }
 
-/// The events as scripts see them.
+/// Returns the events as scripts see them.
 fn events(evidence: &Evidence<'_>) -> Value {
     serde_json::to_value(evidence.execution.events()).unwrap_or_default()
 }
@@ -111,7 +111,7 @@ impl Assertion for EventsSatisfy {
     }
 
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
-        // Of what is not told in full nothing is asked.
+        // The script does not run on incomplete evidence.
         let known = self.untold(evidence).is_none();
         known.then(|| self.predicate.question(&events(evidence), evidence)).into_iter().collect()
     }

@@ -1,4 +1,4 @@
-//! `finish-reason`: why the model stopped.
+//! `finish-reason`: the reason why the model stopped.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -38,11 +38,13 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// Why the model must have stopped.
+/// The expected stop reason.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or another word of the provider. Case does not matter.
+    /// The stop reason; case does not matter.
+    ///
+    /// It is `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or another word of the provider.
     #[schemars(length(min = 1))]
     value: String,
 }
@@ -58,7 +60,7 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
     Ok(Arc::new(FinishReason { value: config.value, negate: own.negate }))
 }
 
-/// The reason is not recorded, so neither the check nor its opposite holds.
+/// The message for a missing stop reason. Neither the check nor its opposite holds then.
 const UNTOLD: &str = "Nobody tells why the model stopped: a provider with a `finish_reason` does, a record with `finish_reason`";
 
 fn reason_of(execution: &Execution) -> Option<Cow<'_, str>> {

@@ -1,4 +1,4 @@
-//! `is-valid-function-call`: whether the functions that were called exist and got what they ask for.
+//! `is-valid-function-call`: the called functions exist, and their arguments fit.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// The check has no options of its own.
+/// The options of `is-valid-function-call`; there are none.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "IsValidFunctionCallConfig")]

@@ -1,4 +1,4 @@
-//! `is-valid-openai-function-call`: whether the function that was called, in the form of OpenAI, exists and got what it asks for.
+//! `is-valid-openai-function-call`: the function called in OpenAI's format exists, and its arguments fit.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// The check has no options of its own.
+/// The options of `is-valid-openai-function-call`; there are none.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "IsValidOpenaiFunctionCallConfig")]

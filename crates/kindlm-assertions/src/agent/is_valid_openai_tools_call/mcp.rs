@@ -1,16 +1,18 @@
-//! What promptfoo's providers say of a tool of an MCP server that was called: a text that begins so.
+//! The output texts of promptfoo's providers about calls of MCP tools, by their beginnings.
 
 const SUCCEEDED: &str = "MCP Tool Result (";
 const FAILED: &str = "MCP Tool Error (";
 
-/// What came of the call.
+/// The outcome of the call.
 #[derive(Debug, PartialEq)]
 pub(super) struct Told {
     pub(super) succeeded: bool,
     pub(super) reason: String,
 }
 
-/// What a text says of a call of an MCP tool; `None` if it says nothing. A failure counts before a success.
+/// Parses the outcome of an MCP call; `None` if the text has none.
+///
+/// A failure takes precedence over a success.
 pub(super) fn told(output: &str) -> Option<Told> {
     let after = |mark: &str| {
         let (_, rest) = output.split_once(mark)?;

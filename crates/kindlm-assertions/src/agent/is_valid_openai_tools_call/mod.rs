@@ -1,4 +1,4 @@
-//! `is-valid-openai-tools-call`: whether the tools that were called, in the form of OpenAI, exist and got what they ask for.
+//! `is-valid-openai-tools-call`: the tools called in OpenAI's format exist, and their arguments fit.
 
 mod mcp;
 
@@ -43,7 +43,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// The check has no options of its own.
+/// The options of `is-valid-openai-tools-call`; there are none.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "IsValidOpenaiToolsCallConfig")]

@@ -40,11 +40,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// Which skill must have been loaded.
+/// The skill that must have been loaded.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The skill's name.
+    /// The name of the skill.
     #[schemars(length(min = 1))]
     value: String,
 }

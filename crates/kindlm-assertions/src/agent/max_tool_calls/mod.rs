@@ -1,4 +1,4 @@
-//! `max-tool-calls`: tools were called at most so often.
+//! `max-tool-calls`: the agent called tools at most a given number of times.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// How many calls there may be.
+/// The limit for tool calls.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {

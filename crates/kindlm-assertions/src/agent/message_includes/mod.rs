@@ -1,4 +1,4 @@
-//! `message-includes`: the agent said something, in any of its messages.
+//! `message-includes`: one of the agent's messages contains a text.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 const SILENT: &str =
     "The command told nothing that an agent said or did, so it is not known whether there was one";
 
-/// What must have been said.
+/// The text that a message must contain.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
@@ -70,7 +70,7 @@ impl Assertion for MessageIncludes {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let events = evidence.execution.events();
         let Facts { said, answers, .. } = Facts::of(&events);
-        // A program that has left no trace may have asked no model at all.
+        // A program without any recorded act may not have asked a model at all.
         if answers == 0 && evidence.execution.exit_code.is_some() {
             return missing(ID, &self.label, SILENT);
         }

@@ -1,4 +1,4 @@
-//! `no-failed-actions`: nothing that the agent did went wrong.
+//! `no-failed-actions`: no action of the agent failed.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// Nothing to be said.
+/// The options of `no-failed-actions`; there are none.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {}

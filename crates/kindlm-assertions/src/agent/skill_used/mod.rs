@@ -1,4 +1,4 @@
-//! `skill-used`: which skills an agent used.
+//! `skill-used`: the agent used certain skills.
 
 use std::sync::Arc;
 
@@ -45,11 +45,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
 
 const LABEL: &str = "Skills used";
 
-/// Which skills must be used.
+/// The skills that must be used.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The skills that must all be used, or one and how often.
+    /// The skills that must all be used, or one skill with the number of uses.
     value: Skills,
 }
 
@@ -57,11 +57,11 @@ struct Config {
 #[serde(untagged)]
 #[schemars(rename = "Skills")]
 enum Skills {
-    /// One skill, by its name.
+    /// The name of one skill.
     One(#[schemars(length(min = 1))] String),
-    /// Several, all of which must be used.
+    /// Several skills, all of which must be used.
     All(#[schemars(length(min = 1))] Vec<String>),
-    /// One, and how often.
+    /// One skill with the number of uses.
     Counted(Counted),
 }
 
@@ -69,17 +69,17 @@ enum Skills {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "SkillCount")]
 struct Counted {
-    /// The skill's name.
+    /// The name of the skill.
     name: Option<String>,
-    /// A pattern for the skill's name: `*` is any text, `?` one character; case does not matter.
+    /// A pattern for the skill's name: `*` is any text, `?` is one character. Case does not matter.
     pattern: Option<String>,
-    /// The least number of uses that passes; 1 if there is no `max` either.
+    /// The lowest number of uses that passes; 1 if there is no `max` either.
     min: Option<u64>,
     /// The highest number of uses that passes.
     max: Option<u64>,
 }
 
-/// What is looked for.
+/// A skill to search for.
 #[derive(Debug)]
 struct Wanted {
     name: Option<String>,
@@ -142,7 +142,7 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
 #[derive(Debug)]
 struct Skill {
     name: String,
-    /// Where it comes from and where it is, as far as that is known.
+    /// The source and the path of the skill, as far as they are known.
     details: Vec<String>,
 }
 
@@ -155,7 +155,7 @@ impl Skill {
         }
     }
 
-    /// What the source tells of a use that did not fail.
+    /// Reads a recorded use; `None` if it failed.
     fn told(call: &Value) -> Option<Self> {
         if call.get("is_error") == Some(&Value::Bool(true)) {
             return None;
@@ -165,7 +165,7 @@ impl Skill {
         Some(Self { name: text("name")?, details: details.filter(|it| !it.is_empty()).collect() })
     }
 
-    /// The skill that a call of a tool for skills has loaded.
+    /// Returns the skill that a call of a skill tool has loaded.
     fn loaded(call: &ToolCall) -> Option<Self> {
         let name = skills::of_call(&call.name, &call.arguments)?.to_owned();
         Some(Self { name, details: Vec::new() })
@@ -174,9 +174,9 @@ impl Skill {
 
 /// The skills that were used.
 struct Used {
-    /// As far as they are told, in order.
+    /// The recorded skills, in order.
     skills: Vec<Skill>,
-    /// Why there may be more, if there may.
+    /// The reason why there may be further skills; `None` if there are none.
     more: Option<String>,
 }
 
@@ -208,7 +208,7 @@ impl Used {
 }
 
 impl Expected {
-    /// True if a verdict remains what it is, however many more skills were used.
+    /// Returns true if further unrecorded skills could not change the verdict.
     fn is_certain(&self, pass: bool, negate: bool, skills: &[Skill]) -> bool {
         match self {
             _ if negate => !pass,
@@ -265,7 +265,7 @@ fn counted(wanted: &Wanted, range: Range, skills: &[Skill], negate: bool) -> Gra
         };
         return Grade::with(count == 0, reason);
     }
-    // A `max` alone also allows that the skill is not used.
+    // `max` without `min` also allows that the skill is not used.
     let least = u64::from(range.max.is_none());
     let holds = Range { min: range.min.or(Some(least)), ..range }.holds(count);
     let expected = times(range, least);

@@ -1,4 +1,4 @@
-//! `succeeded`: the agent came to an end of its own.
+//! `succeeded`: the agent finished without an error or a limit.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// Nothing to be said.
+/// The options of `succeeded`; there are none.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {}
@@ -64,9 +64,9 @@ impl Assertion for Succeeded {
         let events = execution.events();
         let facts = Facts::of(&events);
         let obstacle = obstacle(execution, &facts);
-        // An agent that has left no trace has not done anything, well or badly.
+        // An agent without any recorded act has neither succeeded nor failed.
         let alive = !events.is_empty() || execution.exit_code.is_some() || execution.requests > 0;
-        // What did not come may have been the obstacle.
+        // The missing evidence may contain an error.
         if let (None, Some(gap)) = (&obstacle, execution.gaps.first()) {
             let message =
                 format!("No obstacle was reported, but the evidence is incomplete: {gap}");
@@ -100,7 +100,7 @@ impl Assertion for Succeeded {
     }
 }
 
-/// What speaks against a good end.
+/// Returns the reason why the agent did not succeed; `None` if there is none.
 fn obstacle(execution: &Execution, facts: &Facts<'_>) -> Option<String> {
     if let Some(request) = facts.input_requests.last().filter(|_| facts.parked) {
         let prompt = request.prompt.as_deref().or(request.action.as_deref());

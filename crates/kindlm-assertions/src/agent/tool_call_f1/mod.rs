@@ -1,4 +1,4 @@
-//! `tool-call-f1`: how well the tools that were called agree with those that should have been.
+//! `tool-call-f1`: the agreement of the called tools with the expected tools, as an F1 score.
 
 mod names;
 
@@ -47,11 +47,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
 
 const LABEL: &str = "Tool call F1";
 
-/// Which tools should be called.
+/// The tools that should be called.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The names of the tools, as a list or separated by commas.
+    /// The names of the tools, as a list or comma-separated.
     value: Names,
 }
 
@@ -59,9 +59,9 @@ struct Config {
 #[serde(untagged)]
 #[schemars(rename = "ToolNames")]
 enum Names {
-    /// Separated by commas.
+    /// Comma-separated names.
     Text(String),
-    /// A list.
+    /// A list of names.
     List(Vec<Value>),
 }
 
@@ -88,10 +88,10 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
     Ok(Arc::new(ToolCallF1 { expected, threshold, negate: own.negate }))
 }
 
-/// The tools that were called, each once; the error says why there may have been others.
+/// Returns the names of the called tools. The error is the reason why there may be others.
 fn called(execution: &Execution) -> Result<BTreeSet<String>, String> {
     let seen: BTreeSet<String> = execution.tool_calls.iter().map(|it| it.name.clone()).collect();
-    // An answer that is made of calls tells them all.
+    // An output that consists of calls contains all of them.
     let said = match structured(execution) {
         _ if !seen.is_empty() => BTreeSet::new(),
         Some(value) => names::in_value(value),
@@ -104,7 +104,7 @@ fn called(execution: &Execution) -> Result<BTreeSet<String>, String> {
     }
 }
 
-/// Harmonic mean of precision and recall (van Rijsbergen, "Information Retrieval", 1979).
+/// The harmonic mean of precision and recall (van Rijsbergen, "Information Retrieval", 1979).
 struct F1 {
     precision: f64,
     recall: f64,
@@ -127,7 +127,7 @@ fn listed(names: &BTreeSet<String>) -> String {
     if names.is_empty() {
         return "(none)".to_owned();
     }
-    // As JavaScript sorts: by UTF-16 code units.
+    // JavaScript sorts by UTF-16 code units.
     let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
     names.sort_by(|a, b| a.encode_utf16().cmp(b.encode_utf16()));
     names.join(", ")

@@ -1,15 +1,16 @@
-//! The names of called tools in what a model gave, in the forms of the vendors' APIs.
+//! The names of called tools in a model's output, in the formats of the providers' APIs.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Deserializer, Value};
 
-/// The names in a text: the whole text is JSON, or lines of it begin a JSON value that ends a line. What stands in a
-/// fence of Markdown, or within a line, is talk about calls rather than calls.
+/// Returns the names in a text that is JSON, or that has JSON values on lines of their own.
+///
+/// JSON in a Markdown fence or inside a line is only talk about calls, so it does not count.
 pub(super) fn in_text(text: &str) -> BTreeSet<String> {
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         return match &value {
-            // JSON in JSON: promptfoo reads it once more.
+            // promptfoo parses JSON in a JSON text once more.
             Value::String(text) => in_text(text),
             value => in_value(value),
         };
@@ -45,14 +46,14 @@ pub(super) fn in_text(text: &str) -> BTreeSet<String> {
     names
 }
 
-/// The JSON value with which a text begins, and its length in bytes.
+/// Parses the JSON value at the start of a text, and returns it with its length in bytes.
 fn value_at(text: &str) -> Option<(Value, usize)> {
     let mut values = Deserializer::from_str(text).into_iter::<Value>();
     let value = values.next()?.ok()?;
     Some((value, values.byte_offset()))
 }
 
-/// The names in a value.
+/// Returns the names in a value.
 pub(super) fn in_value(value: &Value) -> BTreeSet<String> {
     let name = |it: &Value| it.get("name").and_then(Value::as_str).map(str::to_owned);
     let list = |it: &Value, key: &str| it.get(key).and_then(Value::as_array).cloned();
@@ -75,7 +76,7 @@ pub(super) fn in_value(value: &Value) -> BTreeSet<String> {
     }
 }
 
-/// The name in one item of a list: `functionCall` of Gemini, `function` of OpenAI, or right in the item.
+/// Returns the name in an item of a list: in Gemini's `functionCall`, OpenAI's `function`, or the item itself.
 fn in_item(item: &Value) -> Option<String> {
     let is_use = item["type"] == "tool_use" && item["name"].is_string();
     let nested = ["functionCall", "function"].iter().find(|key| item[**key].is_object());

@@ -1,4 +1,4 @@
-//! How the arguments of calls differ from what is expected of them.
+//! The differences between the arguments of calls and the expected arguments.
 
 use kindlm_schema::{Schema, Violation};
 use kindlm_types::{ToolCall, ecma};
@@ -6,10 +6,12 @@ use serde_json::{Map, Value};
 
 use crate::shared::compare;
 
-/// How many departures of a call's arguments from a schema are named.
+/// The highest number of schema violations that are named per call.
 const NAMED: usize = 20;
 
-/// The call with the fewest differences, and these; `None` if some call has none. Of equals the first.
+/// Returns the call with the fewest differences; `None` if some call has none.
+///
+/// Of several such calls, the first is returned.
 pub(super) fn closest<'a>(
     calls: &[&'a ToolCall],
     differences: impl Fn(&ToolCall) -> Vec<String>,
@@ -20,7 +22,7 @@ pub(super) fn closest<'a>(
         if found.is_empty() {
             return None;
         }
-        // What could not even be read is never the closest.
+        // A call with unparsable arguments is never the closest one.
         let rank =
             |call: &ToolCall, found: &[String]| (call.malformed_arguments.is_some(), found.len());
         if best.as_ref().is_none_or(|(other, least)| rank(call, &found) < rank(other, least)) {
@@ -30,7 +32,7 @@ pub(super) fn closest<'a>(
     best
 }
 
-/// One line for every expected argument that the call does not have.
+/// Returns one line for every expected argument that the call does not have.
 pub(super) fn mismatches(call: &ToolCall, expected: &Map<String, Value>) -> Vec<String> {
     if let Some(raw) = &call.malformed_arguments {
         return vec![unreadable(raw)];
@@ -46,7 +48,7 @@ pub(super) fn mismatches(call: &ToolCall, expected: &Map<String, Value>) -> Vec<
         .collect()
 }
 
-/// One line for every departure of the call's arguments from the schema.
+/// Returns one line for every violation of the schema by the call's arguments.
 pub(super) fn violations(call: &ToolCall, schema: &Schema) -> Vec<String> {
     match &call.malformed_arguments {
         Some(raw) => vec![unreadable(raw)],
@@ -59,7 +61,7 @@ pub(super) fn violations(call: &ToolCall, schema: &Schema) -> Vec<String> {
     }
 }
 
-/// The arguments for the metadata: as sent where they are not JSON.
+/// Returns the arguments for the metadata, as the original text if they are not valid JSON.
 pub(super) fn as_sent(call: &ToolCall) -> Value {
     call.malformed_arguments.clone().map_or_else(|| call.arguments.clone(), Value::from)
 }

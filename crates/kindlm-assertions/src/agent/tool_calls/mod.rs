@@ -1,4 +1,4 @@
-//! `tool-calls`: which tools were called, with which arguments, in which order.
+//! `tool-calls`: the called tools, their arguments and their order.
 
 mod arguments;
 
@@ -26,7 +26,7 @@ const ARGS_SCHEMA_INVALID: FailureCode = FailureCode::new("TOOL_CALL_ARGS_SCHEMA
 const ORDER_WRONG: FailureCode = FailureCode::new("TOOL_CALL_ORDER_WRONG");
 const RESPONSE_MISMATCH: FailureCode = FailureCode::new("TOOL_RESPONSE_MISMATCH");
 
-/// How much of the tools' answers a message shows, in characters.
+/// The length of the tools' results in a message, in characters.
 const SHOWN: usize = 200;
 
 /// Checks which tools were called, and how.
@@ -68,17 +68,17 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Plain(build),
 };
 
-/// What is expected of the calls of one tool.
+/// The expected calls of one tool.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The tool's name.
+    /// The name of the tool.
     #[schemars(length(min = 1))]
     tool: String,
-    /// True if the tool must not be called at all; the other keys then say nothing.
+    /// True if the tool must not be called. The other keys then have no effect.
     #[serde(default)]
     should_not_call: bool,
-    /// Arguments that some call of the tool must have; objects may have more keys, lists must be equal.
+    /// The arguments that a call of the tool must have. Objects may have more keys; lists must be equal.
     args_match: Option<Map<String, Value>>,
     /// A file with the JSON Schema of the arguments, relative to the config file.
     #[schemars(length(min = 1))]
@@ -87,7 +87,7 @@ struct Config {
     args_schema_resolved: Option<Value>,
     /// The position of the tool's first call among all calls, from 0.
     order: Option<u32>,
-    /// A text that some answer of the tool must contain.
+    /// The text that a result of the tool must contain.
     response_contains: Option<String>,
 }
 
@@ -123,7 +123,7 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
     }))
 }
 
-/// The regular expressions among the arguments, where texts are compared.
+/// Returns a problem for each regular expression in the expected arguments, because they are plain texts.
 fn literals(args: Option<&Map<String, Value>>) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut open: Vec<(String, &Value)> = args
@@ -133,7 +133,7 @@ fn literals(args: Option<&Map<String, Value>>) -> Vec<Problem> {
         .collect();
     while let Some((at, value)) = open.pop() {
         match value {
-            // `/tmp/` may be meant: there is no other way to write it here.
+            // `/tmp/` may be intended, because there is no other way to write it here.
             Value::String(text) if text.contains(|it| "^$.*+?()[]{}|\\".contains(it)) => {
                 let help = "`argsMatch` knows no patterns; the check `called-tool` does: `input: { … : { $regex: … } }`";
                 problems.extend(refused_literal(text, &at, true).map(|it| it.with_help(help)));
@@ -154,17 +154,17 @@ fn literals(args: Option<&Map<String, Value>>) -> Vec<Problem> {
     problems
 }
 
-/// The calls of the tool: those with arguments that are known, and what there is or may be beside them.
+/// The calls of the tool with known arguments, and the facts about others.
 struct Calls<'a> {
     told: &'a [&'a ToolCall],
-    /// True if there are others of which the arguments are not known.
+    /// True if there are further calls with unknown arguments.
     has_untold: bool,
-    /// Why there may be others than those that were seen.
+    /// The reason why further calls may be unrecorded.
     unseen: Option<&'a str>,
 }
 
 impl Calls<'_> {
-    /// True if these are all, with their arguments.
+    /// Returns true if all calls are recorded with their arguments.
     fn are_all(&self) -> bool {
         self.unseen.is_none() && !self.has_untold
     }
@@ -210,7 +210,7 @@ impl ToolCalls {
         incomplete(format!("{label}: {tool}"), &seen, why)
     }
 
-    /// The result where no call of which the arguments are known has the right ones, and there may be others.
+    /// Returns the result if no known call matches but an unknown one may match.
     fn undecided(&self, label: String, calls: &Calls<'_>) -> AssertionResult {
         if let Some(why) = calls.unseen.filter(|_| !calls.has_untold) {
             let seen = format!("No call of \"{}\" that was seen has such arguments", self.tool);
@@ -238,7 +238,7 @@ impl ToolCalls {
     fn never_called(&self, all: &[ToolCall]) -> AssertionResult {
         let tool = &self.tool;
         let names: Vec<&str> = all.iter().map(|call| call.name.as_str()).collect();
-        // No names at all, or a single empty one: the original prints both in this way.
+        // For no names and for a single empty name, the original prints the same text.
         let called =
             Some(names.join(", ")).filter(|it| !it.is_empty()).unwrap_or("(none)".to_owned());
         let message = format!("Expected tool \"{tool}\" was never called. Called: {called}");
@@ -282,7 +282,7 @@ impl ToolCalls {
         let tool = &self.tool;
         let label = format!("Tool order: {tool} at position {position}");
         let found = all.iter().position(|call| call.name == *tool);
-        // Calls that were not seen may come before it.
+        // An unrecorded call may come before it.
         if let (Some(found), Some(why)) = (found, unseen) {
             return incomplete(label, &format!("\"{tool}\" was seen at position {found}"), why);
         }
@@ -327,7 +327,7 @@ impl ToolCalls {
     }
 }
 
-/// What was seen does not decide, and there may be more.
+/// Returns the errored result if the recorded calls do not decide and there may be further ones.
 fn incomplete(label: String, seen: &str, why: &str) -> AssertionResult {
     AssertionResult::errored(ID, label, EVIDENCE_MISSING, format!("{seen}, but {why}"))
 }

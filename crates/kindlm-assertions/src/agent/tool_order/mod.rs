@@ -1,4 +1,4 @@
-//! `tool-order`: tools were called in this order, with any others between.
+//! `tool-order`: the agent called tools in this order, possibly with others between them.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The tools in their order: names, or calls that look like this.
+    /// The tools in order: names, or patterns for calls.
     #[schemars(length(min = 1))]
     value: Vec<Tool>,
 }
@@ -71,8 +71,9 @@ fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
 }
 
 impl ToolOrder {
-    /// How many of the calls that are wanted were made, in their order, by the earliest of each. Where `open`, calls of
-    /// which not everything is known count, too.
+    /// Returns the number of expected calls that were made in order, each at its earliest match.
+    ///
+    /// With `open`, a call that may match because of missing facts counts too.
     fn found(&self, calls: &Calls<'_>, open: bool) -> Result<usize, Undecided> {
         let mut found = 0;
         for at in 0..calls.actions.len() {

@@ -1,4 +1,4 @@
-//! `tool-trajectory`: the calls of tools are these, as a whole.
+//! `tool-trajectory`: the tool calls as a whole match a list of expected calls.
 
 use std::sync::Arc;
 
@@ -46,13 +46,13 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// The calls that are expected.
+/// The expected calls.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The calls: names, or calls that look like this.
+    /// The calls: names, or patterns for calls.
     value: Vec<Tool>,
-    /// The rule that compares the calls with them.
+    /// The rule that compares the calls with the expected ones; `strict` by default.
     #[serde(default)]
     mode: Mode,
 }
@@ -67,9 +67,9 @@ enum Mode {
     Strict,
     /// The same calls in any order, and no others.
     Unordered,
-    /// No calls but these; not all need be made.
+    /// No calls but these. Some of them may be missing.
     Subset,
-    /// All of these; others may be made, too.
+    /// All of these calls. Others may be made too.
     Superset,
 }
 
@@ -100,10 +100,10 @@ fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
     Ok(Arc::new(ToolTrajectory { wanted: wanted.collect::<Result<_, _>>()?, mode, label, own }))
 }
 
-/// For each expected call the one that was made for it: the most that can be matched one to one.
+/// Returns a maximum matching: for each expected call, the actual call that matches it.
 ///
-/// A maximum matching of the two sides by augmenting paths (Kuhn, 1955): a greedy one would let a vague
-/// expectation take the only call that a precise one could have.
+/// It uses augmenting paths (Kuhn, 1955). A greedy matching would let a vague expectation take the only call that a
+/// precise one can match.
 fn matched(fits: &[Vec<usize>], calls: usize) -> Vec<Option<usize>> {
     fn augment(
         wanted: usize,
@@ -140,17 +140,19 @@ fn matched(fits: &[Vec<usize>], calls: usize) -> Vec<Option<usize>> {
     matched
 }
 
-/// What a matching leaves over on both sides.
+/// The unmatched calls on both sides.
 struct Left {
-    /// Expectations for which no call was made.
+    /// The expectations without a matching call.
     missing: Vec<usize>,
-    /// Unexpected calls.
+    /// The unexpected calls.
     extra: Vec<usize>,
 }
 
 impl ToolTrajectory {
-    /// What is left over when as many calls as possible are matched; in `strict` mode each only with the expectation at
-    /// its own position. Where `open`, calls of which not everything is known fit, too.
+    /// Returns the unmatched calls of a maximum matching.
+    ///
+    /// In `strict` mode, a call can match only the expectation at its own position. With `open`, a call that may match
+    /// because of missing facts counts too.
     fn left(&self, calls: &Calls<'_>, open: bool) -> Result<Left, Undecided> {
         let count = calls.actions.len();
         let mut fits = Vec::with_capacity(self.wanted.len());
@@ -171,8 +173,7 @@ impl ToolTrajectory {
         Ok(Left { missing: missing.collect(), extra: extra.collect() })
     }
 
-    /// Whether so much may be left over; `None` where calls that were not told may be those that are missing, or
-    /// others too many.
+    /// Returns true if the mode allows the unmatched calls; `None` if unrecorded calls would decide.
     fn holds(&self, left: &Left, complete: bool) -> Option<bool> {
         let (missing, extra) = (left.missing.is_empty(), left.extra.is_empty());
         match self.mode {

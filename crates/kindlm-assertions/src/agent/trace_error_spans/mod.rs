@@ -1,4 +1,4 @@
-//! `trace-error-spans`: how many spans of an agent's trace failed.
+//! `trace-error-spans`: the number of failed spans in the agent's trace.
 
 use std::sync::{Arc, LazyLock};
 
@@ -42,39 +42,39 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// How many failed spans a reason names.
+/// The highest number of failed spans that a reason names.
 const SHOWN: usize = 3;
 
-/// The number of spans that may fail.
+/// The limit for failed spans.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The highest number of failed spans that passes, or more about it; none if absent.
+    /// The highest number of failed spans that passes, or an object with more conditions; 0 by default.
     #[serde(default)]
     value: Option<Limit>,
 }
 
-/// The number of spans that may fail.
+/// The limit for failed spans.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "TraceErrorSpansValue")]
 enum Limit {
     /// The highest number of failed spans that passes.
     Count(f64),
-    /// Which spans, and how many may fail.
+    /// The spans to check, and the limits for failed ones.
     Of(Spans),
 }
 
-/// Which spans are looked at, and how many may fail.
+/// The spans to check, and the limits for failed ones.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "TraceErrorSpansLimit")]
 struct Spans {
-    /// The highest number of failed spans that passes; 0 if absent.
+    /// The highest number of failed spans that passes; 0 by default.
     max_count: Option<f64>,
     /// The highest share of failed spans that passes, in percent.
     max_percentage: Option<f64>,
-    /// The spans' name: `*` is any text, `?` one character; case does not matter. All spans if absent.
+    /// The name of the spans: `*` is any text, `?` is one character. Case does not matter. By default, all spans.
     pattern: Option<String>,
 }
 
@@ -104,7 +104,7 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
 static ERROR_WORDS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new("(?i)error|failed|failure|exception|timeout|abort").ok());
 
-/// True if a span failed: by its status, by its attributes, or by the words of its message.
+/// Returns true if a span failed, by its status, its attributes, or the words of its message.
 fn failed(span: &Span) -> bool {
     let attribute = |key: &str| span.attributes.as_ref().and_then(|it| it.get(key));
     let flagged = ["error", "exception", "failed", "failure"].iter().any(|key| {
@@ -132,7 +132,7 @@ fn failed(span: &Span) -> bool {
         || worded
 }
 
-/// A failed span, with what is known about it.
+/// Describes a failed span by its name and its message or status.
 fn described(span: &Span) -> String {
     let message = span.status_message.as_deref().filter(|it| !it.is_empty());
     match (message, span.status_code) {

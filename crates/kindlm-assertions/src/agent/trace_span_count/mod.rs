@@ -1,4 +1,4 @@
-//! `trace-span-count`: how many spans with a certain name an agent's trace has.
+//! `trace-span-count`: the number of spans with a certain name in the agent's trace.
 
 use std::sync::Arc;
 
@@ -44,23 +44,23 @@ pub(crate) static REGISTRATION: Registration = Registration {
 
 const LABEL: &str = "Trace spans";
 
-/// Which spans, and how many.
+/// The spans to count, and the allowed number.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// Which spans, and how many.
+    /// The spans to count, and the allowed number.
     value: Spans,
 }
 
-/// Which spans are counted, and how many there may be.
+/// The spans to count, and the allowed number.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "TraceSpanCountValue")]
 struct Spans {
-    /// The spans' name: `*` is any text, `?` one character; case does not matter.
+    /// The name of the spans: `*` is any text, `?` is one character. Case does not matter.
     #[schemars(length(min = 1))]
     pattern: String,
-    /// The least number that passes.
+    /// The lowest number that passes.
     #[serde(default)]
     min: Option<u64>,
     /// The highest number that passes.

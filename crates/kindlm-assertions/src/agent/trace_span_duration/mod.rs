@@ -1,4 +1,4 @@
-//! `trace-span-duration`: how long the spans of an agent's trace took.
+//! `trace-span-duration`: the duration of the spans in the agent's trace.
 
 use std::sync::Arc;
 
@@ -38,29 +38,30 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// How many slow spans a reason names.
+/// The highest number of slow spans that a reason names.
 const SHOWN: usize = 3;
 
-/// Which spans, and how long they may take.
+/// The spans to measure, and the limit for their duration.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// Which spans, and how long they may take.
+    /// The spans to measure, and the limit for their duration.
     value: Limit,
 }
 
-/// Which spans are measured, and how long they may take.
+/// The spans to measure, and the limit for their duration.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "TraceSpanDurationValue")]
 struct Limit {
-    /// The spans' name: `*` is any text, `?` one character; case does not matter.
+    /// The name of the spans: `*` is any text, `?` is one character. Case does not matter. By default, all spans.
     #[serde(default = "any")]
     pattern: String,
     /// The longest duration that passes, in milliseconds.
     max: f64,
-    /// The share of the spans that must keep to it, in percent: 95 leaves out the slowest twentieth. Without it all
-    /// must.
+    /// The share of the spans that must stay within the limit, in percent; by default, all spans.
+    ///
+    /// For example, 95 ignores the slowest 5 percent.
     #[serde(default)]
     #[schemars(with = "f64", range(min = 0, max = 100))]
     percentile: Option<f64>,
@@ -81,16 +82,17 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
     Ok(Arc::new(TraceSpanDuration { limit, negate: own.negate }))
 }
 
-/// A span and how long it took, in milliseconds.
+/// A span's name and its duration in milliseconds.
 type Took<'a> = (&'a str, f64);
 
-/// How long a span took in milliseconds, if that is known.
+/// Returns the duration of a span in milliseconds, if it is known.
 fn took(span: &Span) -> Option<f64> {
     span.end_time.map(|end| end - span.start_time).filter(|it| *it >= 0.0)
 }
 
-/// The value that this share of the sorted values does not exceed: the nearest rank, as in
-/// <https://en.wikipedia.org/wiki/Percentile#The_nearest-rank_method>.
+/// Returns the percentile of sorted values by the nearest-rank method.
+///
+/// See <https://en.wikipedia.org/wiki/Percentile#The_nearest-rank_method>.
 fn percentile(sorted: &[Took<'_>], share: f64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "traces have far fewer than 2^52 spans")]
     let rank = (share / 100.0 * sorted.len() as f64).ceil();
@@ -103,25 +105,27 @@ fn percentile(sorted: &[Took<'_>], share: f64) -> f64 {
     sorted.get(index).or(sorted.last()).map_or(0.0, |(_, took)| *took)
 }
 
-/// The slowest first, in words.
+/// Returns the slowest spans in words. The spans come in descending order.
 fn slowest<'a>(spans: impl Iterator<Item = &'a Took<'a>>) -> String {
     let words = spans.take(SHOWN).map(|(name, took)| format!("{name} ({}ms)", ecma::number(*took)));
     words.collect::<Vec<_>>().join(", ")
 }
 
 impl Limit {
-    /// The name of a matching span without a duration.
+    /// Returns the name of a matching span without a duration.
     fn untimed<'t>(&self, trace: &'t Trace) -> Option<&'t str> {
         let meant = trace.spans.iter().filter(|it| glob::matches(&it.name, &self.pattern));
         meant.filter(|it| took(it).is_none()).map(|it| it.name.as_str()).next()
     }
 
-    /// True if it remains that the spans take too long, however long the others took. Of a share of them it depends.
+    /// Returns true if spans of unknown duration could not change the verdict.
+    ///
+    /// A failure is certain unless only a share of the spans must stay within the limit.
     fn is_certain(&self, holds: bool) -> bool {
         !holds && self.percentile.is_none()
     }
 
-    /// What the spans say of which it is known how long they took.
+    /// Returns the verdict on the spans with a known duration, with the reason.
     fn grade(&self, trace: &Trace) -> (bool, String) {
         let Self { pattern, .. } = self;
         let max = ecma::number(self.max);
@@ -134,7 +138,7 @@ impl Limit {
             return (true, reason);
         }
         spans.sort_by(|a, b| a.1.total_cmp(&b.1));
-        // Stable where two took the same time: in the order of the trace.
+        // Spans of the same duration stay in the order of the trace.
         let mut descending = spans.clone();
         descending.sort_by(|a, b| b.1.total_cmp(&a.1));
         let Some(share) = self.percentile else {

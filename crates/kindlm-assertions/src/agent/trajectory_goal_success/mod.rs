@@ -1,4 +1,4 @@
-//! `trajectory:goal-success`: a judge says whether an agent has reached its goal.
+//! `trajectory:goal-success`: a judge decides whether an agent has reached its goal.
 
 use kindlm_types::{Class, Problem, Severity, ecma};
 use schemars::JsonSchema;
@@ -42,7 +42,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Graded(build),
 };
 
-/// What the agent is to reach.
+/// The goal of the agent.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "GoalSuccessConfig")]
@@ -61,7 +61,7 @@ struct Config {
 enum Goal {
     /// The goal itself.
     Text(#[schemars(length(min = 1))] String),
-    /// The goal under its name.
+    /// The goal under the key `goal`.
     Named {
         /// The goal.
         #[schemars(length(min = 1))]
@@ -70,10 +70,10 @@ enum Goal {
 }
 
 const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
-/// What the check tells a prompt that replaces its own.
+/// The variables that the check provides to a replacement prompt.
 const GIVES: [&str; 3] = ["goal", "trajectory", "output"];
 const MAX_TOKENS: u32 = 1024;
-/// Most steps that the judge is shown; of more, those at the beginning and at the end.
+/// The highest number of steps that the judge sees: the first and the last ones.
 const SHOWN: usize = 200;
 
 #[derive(Debug)]
@@ -94,7 +94,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     One::built(GoalSuccess { frame, goal })
 }
 
-/// The steps as a judge is shown them.
+/// Returns the steps as the judge sees them.
 fn trajectory(Steps { seen: steps, unseen }: &Steps) -> Value {
     let shown = |(index, step): (usize, &Step)| {
         let mut told = json!({"index": index + 1, "type": step.kind.name(), "name": step.name});

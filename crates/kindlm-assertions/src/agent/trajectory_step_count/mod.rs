@@ -1,4 +1,4 @@
-//! `trajectory:step-count`: how many steps an agent took.
+//! `trajectory:step-count`: the number of steps that an agent took.
 
 use std::sync::Arc;
 
@@ -45,11 +45,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
 
 const LABEL: &str = "Steps";
 
-/// How many steps there may be.
+/// The limits for the number of steps.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// Which steps, and how many.
+    /// The steps to count, and the limits.
     value: Counted,
 }
 
@@ -57,16 +57,18 @@ struct Config {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "TrajectorySteps")]
 struct Counted {
-    /// Their type, or several; all if absent.
+    /// The type of the steps, or several types; all types by default.
     #[serde(default, rename = "type")]
     types: Option<Types>,
-    /// A pattern for their name: `*` is any text, `?` one character; case does not matter. All if absent.
+    /// A pattern for the name of the steps; by default, all steps.
+    ///
+    /// `*` is any text, `?` is one character. Case does not matter.
     #[serde(default)]
     pattern: Option<String>,
-    /// Their name, which may be a pattern as well.
+    /// The name of the steps, which may also be a pattern.
     #[serde(default)]
     name: Option<String>,
-    /// The least number that passes.
+    /// The lowest number that passes.
     #[serde(default)]
     min: Option<u64>,
     /// The highest number that passes.
@@ -103,7 +105,7 @@ impl StepCount {
             && self.pattern.as_ref().is_none_or(|it| step.is_called(it))
     }
 
-    /// Which steps are counted, in words.
+    /// Describes the counted steps, for a reason.
     fn which(&self) -> String {
         let mut parts = Vec::new();
         if let Some(types) = &self.types {
@@ -116,7 +118,7 @@ impl StepCount {
         if parts.is_empty() { String::new() } else { format!(" for {}", parts.join(", ")) }
     }
 
-    /// What the steps that were seen say; nothing where others decide, of which nobody knows.
+    /// Returns the grade of the known steps; `None` if unknown steps would decide.
     fn grade(&self, steps: &Steps) -> Option<Grade> {
         let found: Vec<&Step> = steps.seen.iter().filter(|it| self.counts(it)).collect();
         let holds = self.range.surely_holds(found.len(), steps.most(found.len()))?;

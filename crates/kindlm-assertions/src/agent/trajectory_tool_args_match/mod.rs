@@ -1,4 +1,4 @@
-//! `trajectory:tool-args-match`: with which arguments an agent called a tool.
+//! `trajectory:tool-args-match`: the agent called a tool with certain arguments.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::shared::compare::{contains, equal};
 use crate::shared::glob;
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
-/// Why it cannot be said which arguments a call has.
+/// The reason why the arguments of a call are unknown.
 const NO_ARGUMENTS: &str = "The spans do not show the arguments of a call of the tool: let the instrumentation record \
     them (`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` for OpenTelemetry's own)";
 
@@ -49,7 +49,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// With which arguments a tool must be called.
+/// The arguments that a tool must be called with.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
@@ -61,28 +61,28 @@ struct Config {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "TrajectoryCall")]
 struct Call {
-    /// The tool's name, which may be a pattern as well.
+    /// The name of the tool, which may also be a pattern.
     #[serde(default)]
     name: Option<String>,
-    /// A pattern for the tool's name: `*` is any text, `?` one character; case does not matter.
+    /// A pattern for the tool's name: `*` is any text, `?` is one character. Case does not matter.
     #[serde(default)]
     pattern: Option<String>,
-    /// The type of step; `tool` if absent. Other steps are not looked at.
+    /// The type of the step; `tool` by default. Steps of other types are ignored.
     #[serde(default, rename = "type")]
     types: Option<Types>,
-    /// The arguments that are wanted. Also called `arguments`.
+    /// The expected arguments. `arguments` is another name for this key.
     #[serde(default)]
     args: Option<Value>,
     /// Another name of `args`.
     #[serde(default)]
     arguments: Option<Value>,
-    /// Whether a call may have more arguments.
+    /// The rule for further arguments of a call; `partial` by default.
     #[serde(default)]
     mode: Mode,
-    /// Arguments that a call may have if they have these values.
+    /// Arguments that a call may have in addition, if they have these values.
     #[serde(default)]
     defaults: Map<String, Value>,
-    /// Arguments that are not looked at: a name or several, which may have `*` and `?`.
+    /// The names of ignored arguments, which may contain `*` and `?`.
     #[serde(default)]
     ignore: Option<Ignored>,
 }
@@ -91,10 +91,10 @@ struct Call {
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "TrajectoryArgsMode")]
 enum Mode {
-    /// A call may have more.
+    /// A call may have further arguments.
     #[default]
     Partial,
-    /// A call has these and no others.
+    /// A call may have no further arguments.
     Exact,
 }
 
@@ -102,9 +102,9 @@ enum Mode {
 #[serde(untagged)]
 #[schemars(rename = "TrajectoryIgnoredArgs")]
 enum Ignored {
-    /// This one.
+    /// A single name.
     One(#[schemars(length(min = 1))] String),
-    /// These.
+    /// Several names.
     Several(Vec<String>),
 }
 
@@ -139,10 +139,10 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
     Ok(Arc::new(ToolArgsMatch { wanted, args, mode, defaults, ignore, negate: own.negate }))
 }
 
-/// Arguments without some of them, and the names of those.
+/// The remaining arguments, and the names of the removed ones.
 type Stripped<'a> = (Cow<'a, Value>, Vec<&'a str>);
 
-/// Takes members out of an object; anything else stays as it is.
+/// Removes members from an object; other values do not change.
 fn strip(value: &Value, out: impl Fn(&str, &Value) -> bool) -> Stripped<'_> {
     let Value::Object(map) = value else { return (Cow::Borrowed(value), Vec::new()) };
     let (gone, left): (Vec<_>, Vec<_>) = map.iter().partition(|(key, value)| out(key, value));
@@ -168,7 +168,7 @@ impl ToolArgsMatch {
         }
     }
 
-    /// What was not looked at in a call that matches.
+    /// Describes the ignored arguments of a matching call.
     fn left_out(&self, args: &Value) -> String {
         let ignored = strip(args, |key, _| self.is_ignored(key)).1;
         let defaults = strip(args, |key, it| !self.is_ignored(key) && self.is_default(key, it)).1;
@@ -181,14 +181,14 @@ impl ToolArgsMatch {
         text
     }
 
-    /// True if no call matches of which the arguments are known, but there are others, which may.
+    /// Returns true if no call with known arguments matches, but there are calls with unknown ones.
     fn hangs_on_untold(&self, steps: &[Step]) -> bool {
         let mut called = steps.iter().filter(|it| self.wanted.matches(it));
         let told = called.clone().filter_map(|it| it.args.as_ref());
         !told.into_iter().any(|it| self.matches(it)) && called.any(|it| it.args.is_none())
     }
 
-    /// Whether such a call was seen, and what that means.
+    /// Returns true if a call matches, and the grade.
     fn grade(&self, steps: &[Step]) -> (bool, Grade) {
         let name = &self.wanted.pattern;
         let mode = match self.mode {

@@ -1,4 +1,4 @@
-//! `trajectory:tool-sequence`: in which order an agent used tools.
+//! `trajectory:tool-sequence`: the order in which an agent used tools.
 
 use std::sync::Arc;
 
@@ -44,11 +44,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
 
 const LABEL: &str = "Tool sequence";
 
-/// In which order tools must be used.
+/// The order in which tools must be used.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The tools in order, or with how strictly.
+    /// The tools in order, or an object with the tools and the mode.
     value: Sequence,
 }
 
@@ -56,9 +56,9 @@ struct Config {
 #[serde(untagged)]
 #[schemars(rename = "TrajectorySequence")]
 enum Sequence {
-    /// The tools in order; others may come between.
+    /// The tools in order. Others may come between them.
     Steps(#[schemars(length(min = 1))] Vec<Wanted>),
-    /// The tools in order, and how strictly.
+    /// An object with the tools in order, and the mode.
     With(With),
 }
 
@@ -69,7 +69,7 @@ struct With {
     /// The tools in order.
     #[schemars(length(min = 1))]
     steps: Vec<Wanted>,
-    /// True if others may come before, between and after.
+    /// The rule for other tools; `in_order` by default.
     #[serde(default)]
     mode: Mode,
 }
@@ -78,10 +78,10 @@ struct With {
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "TrajectorySequenceMode")]
 enum Mode {
-    /// Others may come before, between and after.
+    /// Other tools may come before, between and after.
     #[default]
     InOrder,
-    /// These and no others.
+    /// Only these tools, in this order.
     Exact,
 }
 
@@ -154,7 +154,7 @@ impl Assertion for ToolSequence {
             Mode::InOrder => self.in_order(seen),
             Mode::Exact => self.exactly(seen),
         };
-        // What is among the steps that were seen stays there, whatever others there are.
+        // A sequence in the known steps stays, whatever other steps there are.
         if steps.unseen.is_some() && !(holds && self.mode == Mode::InOrder) {
             return steps.undecided(ID, LABEL);
         }

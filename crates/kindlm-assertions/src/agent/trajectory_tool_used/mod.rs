@@ -1,4 +1,4 @@
-//! `trajectory:tool-used`: which tools an agent used.
+//! `trajectory:tool-used`: the agent used certain tools.
 
 use std::sync::Arc;
 
@@ -45,11 +45,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
 
 const LABEL: &str = "Tools used";
 
-/// Which tools must be used.
+/// The tools that must be used.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The tools that must all be used, or one and how often.
+    /// The tools that must all be used, or one tool with the number of uses.
     value: Tools,
 }
 
@@ -59,9 +59,9 @@ struct Config {
 enum Tools {
     /// One tool, by its name or a pattern.
     One(#[schemars(length(min = 1))] String),
-    /// Several, all of which must be used.
+    /// Several tools, all of which must be used.
     All(#[schemars(length(min = 1))] Vec<String>),
-    /// One, and how often.
+    /// One tool with the number of uses.
     Counted(Counted),
 }
 
@@ -69,14 +69,14 @@ enum Tools {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "TrajectoryToolCount")]
 struct Counted {
-    /// The tool's name, which may be a pattern as well.
+    /// The name of the tool, which may also be a pattern.
     name: Option<String>,
-    /// A pattern for the tool's name: `*` is any text, `?` one character; case does not matter.
+    /// A pattern for the tool's name: `*` is any text, `?` is one character. Case does not matter.
     pattern: Option<String>,
-    /// The type of step; `tool` if absent. Other steps are not looked at.
+    /// The type of the step; `tool` by default. Steps of other types are ignored.
     #[serde(rename = "type")]
     types: Option<Types>,
-    /// The least number of uses that passes; 1 if absent.
+    /// The lowest number of uses that passes; 1 by default.
     min: Option<u64>,
     /// The highest number of uses that passes.
     max: Option<u64>,
@@ -107,7 +107,9 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
     Ok(Arc::new(ToolUsed { expected, negate: own.negate }))
 }
 
-/// Whether all tools are among the steps, or with `not-` none; nothing where one that was not seen may have been used.
+/// Returns the grade of a check that all tools were used; with `negate`, that none was.
+///
+/// Returns `None` if unknown steps would decide.
 fn all(wanted: &[Pattern], steps: &Steps, negate: bool) -> Option<Grade> {
     let used = |it: &&Pattern| steps.seen.iter().any(|step| it.matches(step));
     let (present, absent): (Vec<_>, Vec<_>) = wanted.iter().partition(used);
@@ -134,7 +136,7 @@ fn all(wanted: &[Pattern], steps: &Steps, negate: bool) -> Option<Grade> {
     Some(Grade::with(pass, reason))
 }
 
-/// Whether a tool was used as often as it must be, or with `not-` not so often.
+/// Returns the grade of a check of the number of uses; `None` if unknown steps would decide.
 fn counted(wanted: &Pattern, range: Range, steps: &Steps, negate: bool) -> Option<Grade> {
     let found: Vec<&Step> = steps.seen.iter().filter(|it| wanted.matches(it)).collect();
     let count = found.len();

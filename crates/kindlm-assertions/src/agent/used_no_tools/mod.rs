@@ -1,4 +1,4 @@
-//! `used-no-tools`: no tool was called.
+//! `used-no-tools`: the agent called no tool.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// Nothing to be said.
+/// The options of `used-no-tools`; there are none.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {}
