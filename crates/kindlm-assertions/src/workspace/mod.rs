@@ -1,4 +1,4 @@
-//! The files of an agent's workspace, and commands that run in it.
+//! The assertions about the files of an agent's workspace, and about commands that run in it.
 
 mod command_succeeded;
 mod diff_empty;

@@ -1,4 +1,4 @@
-//! `command-succeeded`: a command succeeds in what the agent left behind.
+//! `command-succeeded`: a command succeeds in the workspace after the agent.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::core::config;
 use crate::core::workspace::{decided, missing, workspace};
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
 
-/// The command says nothing about the agent.
+/// The command itself is broken, so its failure proves nothing about the agent.
 const COMMAND_BROKEN: FailureCode = FailureCode::new("COMMAND_BROKEN");
 const ID: &str = "command-succeeded";
 
@@ -45,14 +45,14 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What must succeed.
+/// The command that must succeed.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The command line, for `sh -c` in the workspace.
+    /// The command line, which `sh -c` runs in the workspace.
     #[schemars(length(min = 1))]
     value: String,
-    /// The time limit in milliseconds; that of the agent if absent.
+    /// The time limit in milliseconds; by default, that of the agent.
     #[serde(default)]
     #[schemars(range(min = 1))]
     timeout_ms: Option<u64>,
@@ -100,7 +100,7 @@ impl Assertion for CommandSucceeded {
     }
 }
 
-/// The last lines of what a command wrote; all that is kept of it is in the evidence.
+/// Returns the last lines of the command's output, for a message. The evidence has all recorded output.
 fn said(ran: &CommandRan) -> String {
     let text = if ran.stderr.trim().is_empty() { &ran.stdout } else { &ran.stderr };
     let lines: Vec<&str> = text.trim().lines().collect();

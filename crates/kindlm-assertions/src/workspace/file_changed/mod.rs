@@ -40,11 +40,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// Which file must have changed.
+/// The file that must have changed.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// Its path from the top of the workspace, or a glob: `src/**/*.ts`.
+    /// The path from the top of the workspace, or a glob such as `src/**/*.ts`.
     #[schemars(length(min = 1))]
     value: String,
 }

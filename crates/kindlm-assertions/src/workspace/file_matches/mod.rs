@@ -1,4 +1,4 @@
-//! `file-matches`: a file has a text somewhere when the agent has finished.
+//! `file-matches`: a file contains a text when the agent has finished.
 
 use std::sync::Arc;
 
@@ -41,14 +41,14 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What must be in which file.
+/// The file and the text that it must contain.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The file's path from the top of the workspace.
+    /// The path of the file from the top of the workspace.
     #[schemars(length(min = 1))]
     path: String,
-    /// The text, with upper and lower case as it is, or a pattern.
+    /// The text, case-sensitive, or a pattern.
     value: Phrase,
 }
 
@@ -85,7 +85,7 @@ impl Assertion for FileMatches {
         };
         match (&file.text, &file.problem) {
             (_, Some(problem)) => missing(ID, label, problem.as_str()),
-            // That something is not in a file says nothing where there is no file.
+            // A missing file proves nothing about its content, so `not-` is errored.
             (None, None) if own.negate => missing(ID, label, format!("there is no `{path}`")),
             (None, None) => decided(ID, label, *own, false, format!("there is no `{path}`")),
             (Some(text), None) => match phrase.is_in(text) {

@@ -1,4 +1,4 @@
-//! `in-diff`: what the agent changed has a text somewhere.
+//! `in-diff`: the changes of the agent contain a text.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -43,32 +43,32 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What must be in it.
+/// The text that the changes must contain.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The text, with upper and lower case as it is, or a pattern.
+    /// The text, case-sensitive, or a pattern.
     value: Phrase,
-    /// Only in these files: a path from the top of the workspace, or a glob.
+    /// The only files to search: a path from the top of the workspace, or a glob.
     #[serde(default)]
     #[schemars(length(min = 1))]
     path: Option<String>,
-    /// The place in which it is searched.
+    /// The part of the changes to search; `content` by default.
     #[serde(default)]
     within: Within,
 }
 
-/// The place in which a text is searched.
+/// The part of the changes to search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "WithinDiff")]
 enum Within {
-    /// In the paths of all files that were added, changed or deleted, and in the whole text of those that are left.
+    /// The paths of all added, changed or deleted files, and the whole text of those that still exist.
     #[default]
     Content,
-    /// In the lines that were added.
+    /// The added lines.
     Added,
-    /// In the lines that were removed, those of files that are gone included.
+    /// The removed lines, including those of deleted files.
     Removed,
 }
 
@@ -123,11 +123,12 @@ impl Assertion for InDiff {
 }
 
 impl InDiff {
-    /// In what it is looked for.
+    /// Returns the texts of a change to search.
     fn searched<'c>(&self, change: &'c FileChange) -> Vec<Cow<'c, str>> {
         let text = || Cow::Borrowed(change.text.as_deref().unwrap_or_default());
         let lines = |sign: char| {
-            // What stands before the first hunk are the names of the file; `--- x` in a hunk is a line `-- x`.
+            // The lines before the first hunk are the names of the file. Inside a hunk, `--- x` is the removed line `--
+            // x`.
             let patch = change.patch.as_deref().unwrap_or_default().lines();
             let hunks = patch.skip_while(|it| !it.starts_with("@@"));
             let lines: Vec<&str> = hunks.filter_map(|it| it.strip_prefix(sign)).collect();
@@ -150,14 +151,14 @@ impl InDiff {
         Ok(false)
     }
 
-    /// Why it may be in what changed although it was not found there, and what to do.
+    /// Returns the reason why the changes may contain the text although it was not found, and the advice.
     fn unread(&self, changes: &[&FileChange]) -> Option<String> {
         let files = |is_it: &dyn Fn(&FileChange) -> bool| {
             let files: Vec<&str> =
                 changes.iter().filter(|it| is_it(it)).map(|it| it.path.as_str()).collect();
             Some(files).filter(|it| !it.is_empty()).map(names)
         };
-        // Of files that are gone there is nothing to be read but lines that were removed.
+        // A deleted file has no text except its removed lines.
         let is_meant = |it: &FileChange| {
             it.change != ChangeKind::Deleted || matches!(self.within, Within::Removed)
         };
@@ -166,7 +167,7 @@ impl InDiff {
                 "what is no text was not read: {files}. Say with `path` which files are meant, or leave out with `workspace.ignore` what nobody wrote"
             ));
         }
-        // Of a text in another encoding only ASCII could be read.
+        // In a text of another encoding, only ASCII characters are readable.
         let is_half_read = |it: &FileChange| {
             self.searched(it).iter().any(|it| it.contains(char::REPLACEMENT_CHARACTER))
         };

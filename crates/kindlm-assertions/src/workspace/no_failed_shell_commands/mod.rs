@@ -1,4 +1,4 @@
-//! `no-failed-shell-commands`: no command that the agent ran went wrong.
+//! `no-failed-shell-commands`: no command that the agent ran failed.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// Nothing to be said.
+/// The options of `no-failed-shell-commands`; there are none.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {}
@@ -65,13 +65,12 @@ impl Assertion for NoFailedShellCommands {
         let events = execution.events();
         let facts = Facts::of(&events);
         let shells = || facts.actions.iter().filter(|it| it.kind == ToolKind::Shell);
-        // Of a call of which only the result was told nobody knows whether a shell ran it. If it went well, it does
-        // not matter.
+        // A call without a recorded tool may be a shell command. It only matters if it may have failed.
         let unnamed = facts.actions.iter().filter(|it| it.name.is_none());
         let may_have_failed =
             |it: &&Action<'_>| it.has_failed() || it.state == ActionState::Pending;
         let unnamed = unnamed.filter(may_have_failed).count();
-        // One that was not allowed did not run, so it did not fail.
+        // A rejected command did not run, so it did not fail.
         let failed = shells().filter(|it| it.has_failed());
         let failed: Vec<String> = failed.map(|it| ShellRun::of(it).command).collect();
         let pending = shells().filter(|it| it.state == ActionState::Pending).count();

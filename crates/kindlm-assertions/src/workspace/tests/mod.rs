@@ -1,4 +1,4 @@
-//! `tests`: tests score what the agent left behind, each test by itself.
+//! `tests`: runs tests on the agent's workspace, and treats each test as a check.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Registration, Setup, 
 
 /// A test failed.
 const TEST_FAILED: FailureCode = FailureCode::new("TEST_FAILED");
-/// A test that was expected was not run, or there are more or fewer tests than expected.
+/// An expected test did not run, or the number of tests differs from the expected one.
 const TEST_MISSING: FailureCode = FailureCode::new("TEST_MISSING");
-/// The agent changed a file that it may not change.
+/// The agent changed a protected file.
 const PROTECTED_FILE_CHANGED: FailureCode = FailureCode::new("PROTECTED_FILE_CHANGED");
-/// The tests as a whole cannot be relied on.
+/// The test run as a whole is not reliable.
 const TESTS_UNRELIABLE: FailureCode = FailureCode::new("TESTS_UNRELIABLE");
 const ID: &str = "tests";
 
@@ -63,35 +63,38 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Plain(build),
 };
 
-/// Which tests, and how they report.
+/// The tests to run, and their report.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "TestsConfig")]
 struct Config {
-    /// The command line that runs them, for `sh -c` in the workspace.
+    /// The command line that runs the tests, which `sh -c` runs in the workspace.
     #[schemars(length(min = 1))]
     run: String,
     /// The format of the report.
     format: TestFormat,
-    /// The file that they write the report to, from the top of the workspace; stdout if absent (`pytest-json`:
-    /// `.report.json`).
+    /// The file to which the tests write the report, from the top of the workspace.
+    ///
+    /// The default is stdout, and `.report.json` for `pytest-json`.
     #[serde(default)]
     #[schemars(length(min = 1))]
     report: Option<String>,
-    /// The time limit in milliseconds; that of the agent if absent.
+    /// The time limit in milliseconds; by default, that of the agent.
     #[serde(default)]
     #[schemars(range(min = 1))]
     timeout_ms: Option<u64>,
-    /// Names of tests that must run, as they stand in the results: one that is missing or skipped is a failure.
+    /// Names of tests that must run, as in the results. A missing or skipped one is a failure.
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
     names: Vec<String>,
-    /// The number of tests that must run; skipped ones do not count.
+    /// The number of tests that must run. Skipped tests do not count.
     #[serde(default)]
     #[schemars(range(min = 1))]
     count: Option<usize>,
-    /// Files, folders and globs that the agent may not change: the tests find them as they were at the start, and a change is
-    /// a failure. The tests find settings of runners as they were in any case, unless this list is empty.
+    /// Files, folders and globs that the agent may not change; a change is a failure.
+    ///
+    /// The tests run with the original version of these files. They also run with the original settings of test
+    /// runners, unless this list is empty.
     #[schemars(inner(length(min = 1)))]
     protect: Option<Vec<String>>,
 }
@@ -103,12 +106,13 @@ struct Tests {
     names: Vec<String>,
     count: Option<usize>,
     protect: Vec<Paths>,
-    /// Settings of runners, of which the tests find those of the start.
+    /// The settings of test runners, which are restored before the tests run.
     settings: Vec<Paths>,
 }
 
-/// Files that runners read by themselves and that decide what a test is. With `package.json`, `pyproject.toml` and
-/// `Cargo.toml` agents add dependencies, so these are not among them.
+/// The files that test runners read by themselves and that decide what a test is.
+///
+/// `package.json`, `pyproject.toml` and `Cargo.toml` are not here, because agents change them to add dependencies.
 const SETTINGS: [&str; 14] = [
     "**/conftest.py",
     "pytest.ini",
@@ -184,7 +188,7 @@ fn one(test: &TestRan) -> AssertionResult {
     }
 }
 
-/// A failure, unless a test of this name ran.
+/// Returns a failure if no test of this name ran.
 fn missing_test(name: &str, tests: &[TestRan]) -> Option<AssertionResult> {
     let why = match tests.iter().find(|it| it.name == name) {
         Some(TestRan { status: TestStatus::Passed | TestStatus::Failed, .. }) => return None,
@@ -201,7 +205,7 @@ fn missing_test(name: &str, tests: &[TestRan]) -> Option<AssertionResult> {
     Some(AssertionResult::fail(ID, label, TEST_MISSING, why))
 }
 
-/// Checks that as many tests ran as expected.
+/// Checks that the expected number of tests ran.
 fn counted(expected: usize, tests: &[TestRan]) -> AssertionResult {
     let label = format!("Tests run: {expected}");
     let skipped = tests.iter().filter(|it| it.status == TestStatus::Skipped).count();
@@ -216,7 +220,7 @@ fn counted(expected: usize, tests: &[TestRan]) -> AssertionResult {
 }
 
 impl Tests {
-    /// Says which settings of runners the agent changed and the tests did not see.
+    /// Returns a note about changed settings of test runners that were restored for the tests.
     fn restored(&self, workspace: &Workspace) -> Option<AssertionResult> {
         let is_meant = |it: &&FileChange| {
             let of = |paths: &[Paths]| paths.iter().any(|paths| paths.is_meant(&it.path));
@@ -235,7 +239,7 @@ impl Tests {
     }
 }
 
-/// Checks that protected files are as they were at the start.
+/// Checks that protected files did not change.
 fn protected(paths: &Paths, workspace: &Workspace) -> Vec<AssertionResult> {
     let label = format!("Protected: {paths}");
     if let Err(results) = paths.are_told(workspace, ID, &label) {
@@ -255,7 +259,7 @@ fn protected(paths: &Paths, workspace: &Workspace) -> Vec<AssertionResult> {
     vec![AssertionResult::fail(ID, label, PROTECTED_FILE_CHANGED, why)]
 }
 
-/// The last lines of what the runner wrote.
+/// Returns the last lines of the test runner's output.
 fn said(ran: &TestsRan) -> String {
     let command = &ran.command;
     let text = if command.stderr.trim().is_empty() { &command.stdout } else { &command.stderr };
