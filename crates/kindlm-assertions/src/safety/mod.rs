@@ -1,4 +1,4 @@
-//! Personal data, denied words, refusals, guardrails.
+//! The assertions about safety: personal data, denied words, refusals, guardrails.
 
 mod guardrails;
 mod is_refusal;

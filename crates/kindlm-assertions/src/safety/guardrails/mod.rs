@@ -1,4 +1,4 @@
-//! `guardrails`: whether the provider's own filter flagged the prompt or the answer.
+//! `guardrails`: the provider's own filter flagged the prompt or the answer.
 
 use std::sync::Arc;
 
@@ -43,11 +43,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
 const LABEL: &str = "Guardrails";
 const UNTOLD: &str = "Nobody tells whether a filter flagged something: the provider has to, or a record with `metadata.guardrails`";
 
-/// There is nothing to configure.
+/// The options of `guardrails`, which only exist for compatibility with promptfoo.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// Of promptfoo's options only those that change nothing are accepted.
+    /// The options of promptfoo. Only those without an effect are accepted.
     #[serde(default)]
     config: Option<Options>,
 }
@@ -56,7 +56,7 @@ struct Config {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "GuardrailsOptions")]
 struct Options {
-    /// `redteam` is not supported: it would let a failing check pass the whole test.
+    /// `redteam` is not supported, because it would let a failing check pass the whole test.
     #[serde(default)]
     purpose: Option<String>,
 }
@@ -77,7 +77,7 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
     Ok(Arc::new(Guardrails { negate: own.negate }))
 }
 
-/// Why the filter flagged something; `None` if it did not.
+/// Returns the reason why the filter flagged something; `None` if it did not.
 fn flagged(execution: &Execution) -> Option<String> {
     let is = |flags: &serde_json::Map<String, Value>, key: &str| {
         flags.get(key).is_some_and(|it| *it == Value::Bool(true))
@@ -109,7 +109,7 @@ impl Assertion for Guardrails {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
         let flagged = flagged(execution);
-        // promptfoo takes silence for a pass. But it is no proof that something was let through.
+        // promptfoo treats a missing result as a pass. But it is no proof that the content was not blocked.
         if self.negate && flagged.is_none() && guardrails(execution).is_none() {
             return missing(ID, LABEL, UNTOLD);
         }

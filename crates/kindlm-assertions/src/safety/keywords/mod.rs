@@ -1,4 +1,4 @@
-//! `keywords`: words that must not appear in the output, and words of which one must.
+//! `keywords`: words that must not appear in the output, and words of which one must appear.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Plain(build),
 };
 
-/// Words that the output must not or must contain, ignoring case.
+/// The words that the output must or must not contain, ignoring case.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
@@ -70,17 +70,17 @@ impl Keyword {
     }
 
     fn is_in(&self, output: &Plain) -> bool {
-        // A keyword that cannot be seen is looked for as it is written.
+        // A keyword of invisible characters is searched for as written.
         output.lower.contains(&self.plain.lower)
             || !self.plain.folded().is_empty() && output.folded().contains(self.plain.folded())
     }
 }
 
-/// A text in lower case, as it is written and as it is read.
+/// A text in lower case, as written and folded.
 #[derive(Debug)]
 struct Plain {
     lower: String,
-    /// Without what hides words: characters without width, full-width and decomposed letters.
+    /// The text with plain letters, and without invisible characters; `None` if it is the same.
     folded: Option<String>,
 }
 
@@ -136,7 +136,7 @@ impl Assertion for Keywords {
         results
     }
 
-    /// A keyword that was found is there.
+    /// A found keyword stays valid.
     fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
         (result.verdict == Verdict::Pass) == (result.label == ALLOWED)
     }

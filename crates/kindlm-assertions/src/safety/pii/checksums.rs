@@ -1,6 +1,8 @@
-//! The checksums that tell an identifier from a number of the same length.
+//! The checksums that distinguish an identifier from any number of the same length.
 
-/// The Luhn algorithm (ISO/IEC 7812-1, annex B): from the right, every second digit is doubled.
+/// Checks digits by the Luhn algorithm (ISO/IEC 7812-1, annex B).
+///
+/// It doubles every second digit from the right.
 pub(super) fn luhn(digits: &[u8]) -> bool {
     let sum: u32 = digits
         .iter()
@@ -14,7 +16,7 @@ pub(super) fn luhn(digits: &[u8]) -> bool {
     !digits.is_empty() && sum.is_multiple_of(10)
 }
 
-/// The sum of digits times weights; the weights repeat.
+/// Returns the sum of digits times weights; the weights repeat.
 pub(super) fn weighted_sum(digits: &[u8], weights: &[u32]) -> u32 {
     digits
         .iter()
@@ -23,7 +25,7 @@ pub(super) fn weighted_sum(digits: &[u8], weights: &[u32]) -> u32 {
         .sum()
 }
 
-/// The digits in a text, as numbers.
+/// Returns the digits in a text, as numbers.
 pub(super) fn digits(text: &str) -> Vec<u8> {
     text.bytes().filter(u8::is_ascii_digit).map(|byte| byte - b'0').collect()
 }

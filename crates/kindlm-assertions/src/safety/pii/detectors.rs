@@ -1,7 +1,7 @@
-//! Named detectors: a form to look for, and a rule that tells the real thing from look-alikes.
+//! The named detectors: a form to search for, and a rule that rejects look-alikes.
 //!
-//! Rules and vectors follow the public specifications of the identifiers and Microsoft Presidio's
-//! recognizers. Where an identifier has no checksum and no separators, words nearby must speak for it.
+//! The rules and test vectors follow the public specifications of the identifiers and Microsoft Presidio's recognizers.
+//! An identifier without a checksum and separators counts only if a related word is near.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -40,12 +40,12 @@ pub(super) enum DetectorName {
     IpAddress,
 }
 
-/// Something that has the right form.
+/// A text of the right form.
 struct Candidate<'a> {
     text: &'a str,
-    /// All that stands before it.
+    /// The whole text before the candidate.
     before: &'a str,
-    /// All that stands after it.
+    /// The whole text after the candidate.
     after: &'a str,
 }
 
@@ -56,7 +56,7 @@ struct Spec {
     accepts: fn(&Candidate<'_>) -> bool,
 }
 
-/// A detector, compiled.
+/// A compiled detector.
 #[derive(Debug)]
 pub(super) struct Detector {
     name: &'static str,
@@ -93,7 +93,8 @@ const NPI: &str = r"(?-u:\b)[12][0-9]{9}(?-u:\b)";
 const ABA: &str = r"(?-u:\b)[0-9]{4}-?[0-9]{4}-?[0-9](?-u:\b)";
 const NHS: &str = r"(?-u:\b)[0-9]{3}[- ]?[0-9]{3}[- ]?[0-9]{4}(?-u:\b)";
 const SIN: &str = r"(?-u:\b)[1-79][0-9]{2}[- ]?[0-9]{3}[- ]?[0-9]{3}(?-u:\b)";
-// At most 64 before the `@`, as in RFC 5321, 4.5.3.1: otherwise long words are read again from each of their letters.
+// At most 64 characters before the `@`, as in RFC 5321, 4.5.3.1. Without this limit, long words would be read again
+// from each of their letters.
 const EMAIL: &str = concat!(
     r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}",
     r"@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+",
@@ -108,7 +109,7 @@ const IP: &str = concat!(
     r"|[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,8}(?:\.[0-9]{1,3}){0,3}",
 );
 
-/// How long a number with separators is at most, in bytes; only such numbers come in groups.
+/// The highest length of a number with separators, in bytes.
 const LONGEST_GROUPED: usize = 64;
 
 impl Detector {
@@ -125,12 +126,12 @@ impl Detector {
         self.name
     }
 
-    /// What tells the real thing from look-alikes.
+    /// Returns the name of the rule that rejects look-alikes.
     pub(super) fn verified_by(&self) -> &'static str {
         self.verified_by
     }
 
-    /// Calls `on_hit` with everything that is found, from left to right, without overlaps.
+    /// Calls `on_hit` with each match, from left to right, without overlaps.
     pub(super) fn find<'t>(&self, text: &'t str, mut on_hit: impl FnMut(&'t str)) {
         let mut at = 0;
         while let Some(found) = self.form.find_at(text, at) {
@@ -138,15 +139,16 @@ impl Detector {
                 on_hit(&text[found.start()..end]);
                 at = end;
             } else {
-                // Something that begins further right may still be the real thing.
+                // A match may begin further right.
                 let width = text[found.start()..].chars().next().map_or(1, char::len_utf8);
                 at = found.start() + width;
             }
         }
     }
 
-    /// Where the candidate ends if it is accepted, whole or without its last groups: the form may have
-    /// run on into the next word or number.
+    /// Returns the end of the candidate if it is accepted, whole or without its last groups.
+    ///
+    /// The form may have matched a part of the next word or number too.
     fn accepted_end(&self, text: &str, start: usize, end: usize) -> Option<usize> {
         let grouped = if end - start > LONGEST_GROUPED { "" } else { &text[start..end] };
         let separators = grouped.rmatch_indices([' ', '-']);
@@ -163,7 +165,7 @@ impl Detector {
 }
 
 impl Candidate<'_> {
-    /// The separators in the order of the text.
+    /// Returns the separators in the order of the text.
     fn separators(&self) -> impl Iterator<Item = char> {
         self.text.chars().filter(|c| !c.is_ascii_alphanumeric())
     }
@@ -173,14 +175,14 @@ impl Candidate<'_> {
         separators.next().is_none_or(|first| separators.all(|it| it == first))
     }
 
-    /// True if one of the words, given in lower case, stands within the 60 bytes before it.
+    /// Returns true if one of the lower-case words stands within the 60 bytes before the candidate.
     fn follows_a_word_of(&self, words: &[&str]) -> bool {
         let start = self.before.floor_char_boundary(self.before.len().saturating_sub(60));
         let near = self.before[start..].to_lowercase();
         words.iter().any(|word| near.contains(word))
     }
 
-    /// True if it is the fraction or the middle of a longer number such as `0.4111` or `1.2.3.4.5`.
+    /// Returns true if it is a part of a longer number such as `0.4111` or `1.2.3.4.5`.
     fn is_part_of_a_number(&self) -> bool {
         let ends_with_digit = |text: &str| text.ends_with(|c: char| c.is_ascii_digit());
         let starts_with_digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
@@ -188,7 +190,7 @@ impl Candidate<'_> {
             || self.after.strip_prefix('.').is_some_and(starts_with_digit)
     }
 
-    /// True if letters, digits or one of `more` touch it.
+    /// Returns true if letters, digits or one of `more` touch the candidate.
     fn is_inside_a_word(&self, more: &[char]) -> bool {
         let joins = |c: char| c.is_alphanumeric() || more.contains(&c);
         self.before.ends_with(joins) || self.after.starts_with(joins)
@@ -223,7 +225,7 @@ fn is_ssn(candidate: &Candidate<'_>) -> bool {
     let number = digits.iter().fold(0u32, |number, &digit| number * 10 + u32::from(digit));
     let (area, group, serial) = (number / 1_000_000, number / 10_000 % 100, number % 10_000);
     let is_issued = !matches!(area, 0 | 666 | 900..) && group != 0 && serial != 0;
-    // Numbers that were printed on specimen cards or in advertisements, and obvious inventions.
+    // Numbers from specimen cards and advertisements, and obvious inventions.
     let is_specimen = matches!(number, 78_051_120 | 123_456_789 | 987_654_320..=987_654_329);
     let has_form = separators == 2 && candidate.has_one_kind_of_separator()
         || separators == 0 && candidate.follows_a_word_of(&["ssn", "social security", "soc sec"]);
@@ -275,7 +277,7 @@ fn is_sin(candidate: &Candidate<'_>) -> bool {
 fn is_email(candidate: &Candidate<'_>) -> bool {
     let local = candidate.text.split('@').next().unwrap_or_default();
     let has_dots_between_words = local.split('.').all(|word| !word.is_empty());
-    // RFC 5321, 4.5.3.1: at most 254 in all.
+    // RFC 5321, 4.5.3.1: at most 254 characters in total.
     has_dots_between_words
         && candidate.text.len() <= 254
         && !candidate.before.ends_with(|c: char| c.is_alphanumeric())
@@ -293,7 +295,7 @@ fn is_ip(candidate: &Candidate<'_>) -> bool {
             && !candidate.is_inside_a_word(&['_'])
             && !candidate.is_part_of_a_number();
     }
-    // `::` alone and paths of code such as `a::b` are no addresses.
+    // `::` alone and paths of code such as `a::b` are not addresses.
     text.bytes().any(|byte| byte.is_ascii_digit())
         && text.parse::<Ipv6Addr>().is_ok()
         && !candidate.is_inside_a_word(&[':', '_'])

@@ -54,24 +54,25 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Plain(build),
 };
 
-/// Patterns and detectors of personal data; each is one check.
+/// The patterns and detectors of personal data. Each is one check.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// True to look at all.
+    /// True to search at all; true by default.
     #[serde(default = "enabled")]
     enabled: bool,
-    /// Regular expressions (JavaScript syntax, ignoring case) that must not match; three common ones if
-    /// not given: US social security numbers, 16-digit card numbers, e-mail addresses.
+    /// Regular expressions (JavaScript syntax, ignoring case) that must not match.
+    ///
+    /// The default has three common ones: US social security numbers, 16-digit card numbers, e-mail addresses.
     #[serde(default = "default_patterns")]
     deny_patterns: Vec<String>,
-    /// Regular expressions with names of their own.
+    /// Regular expressions with their own names.
     #[serde(default)]
     custom_patterns: Vec<CustomPattern>,
-    /// Built-in detectors that verify what they find, with checksums where there are any.
+    /// Built-in detectors, which verify their matches, with checksums if the identifier has one.
     #[serde(default)]
     detectors: Vec<DetectorName>,
-    /// The places to search.
+    /// The places to search; only the output by default.
     #[serde(default = "output_only")]
     #[schemars(length(min = 1))]
     scan: Vec<Place>,
@@ -88,11 +89,11 @@ struct CustomPattern {
     pattern: String,
 }
 
-/// The places in which personal data is searched.
+/// The places to search for personal data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Place {
-    /// The text that the model or agent gave.
+    /// The text of the model or agent.
     Output,
     /// The arguments of every tool call.
     ToolArgs,
@@ -102,7 +103,7 @@ fn enabled() -> bool {
     true
 }
 
-/// The original's three patterns: US social security numbers, card numbers, e-mail addresses.
+/// The three patterns of the original: US social security numbers, card numbers, e-mail addresses.
 const DEFAULT_PATTERNS: [&str; 3] = [
     r"\b\d{3}-\d{2}-\d{4}\b",
     r"\b\d{4}[\s-]?\d{4}[\s-]?\d{4}[\s-]?\d{4}\b",
@@ -117,7 +118,7 @@ fn output_only() -> Vec<Place> {
     vec![Place::Output]
 }
 
-/// How many matches a result lists at most; all are counted.
+/// The highest number of matches in a result. All matches are counted.
 const LISTED: usize = 100;
 
 #[derive(Debug)]
@@ -205,22 +206,22 @@ impl Assertion for Pii {
         self.searches.iter().map(result).collect()
     }
 
-    /// What was found is there.
+    /// A match stays valid.
     fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
         matches!(result.verdict, Verdict::Fail { .. })
     }
 }
 
-/// How the name of a turn begins as a place.
+/// The start of a place that is a turn.
 const TURN: &str = "turn `";
 
-/// A text that is searched, with the name of the place it comes from.
+/// A text to search, with the name of its place.
 struct Searched<'a> {
     place: Cow<'a, str>,
     text: Cow<'a, str>,
 }
 
-/// Why not everything is known that is to be searched, if it is not.
+/// Returns the reason why a part of the searched evidence is unknown; `None` if all is known.
 fn untold(execution: &Execution, scan: &[Place]) -> Option<String> {
     if !scan.contains(&Place::ToolArgs) {
         return None;
@@ -253,7 +254,7 @@ fn texts<'a>(execution: &'a Execution, scan: &[Place]) -> Vec<Searched<'a>> {
     texts
 }
 
-/// Every text and number in a JSON value, keys included.
+/// Collects every text and number in a JSON value, including keys.
 fn collect_leaves<'a>(value: &'a Value, leaves: &mut Vec<Cow<'a, str>>) {
     match value {
         Value::Null | Value::Bool(_) => {}
@@ -269,7 +270,7 @@ fn collect_leaves<'a>(value: &'a Value, leaves: &mut Vec<Cow<'a, str>>) {
     }
 }
 
-/// What was found: how often, where, and the first matches, redacted.
+/// The matches: their number, their places, and the first ones, redacted.
 #[derive(Default)]
 struct Found {
     count: usize,
@@ -278,7 +279,7 @@ struct Found {
 }
 
 impl Search {
-    /// What it finds. That it finds nothing says something only where nothing is untold.
+    /// Returns the result of the search. No match is a pass only if all evidence is known.
     fn result(
         &self,
         texts: &[Searched<'_>],
@@ -327,7 +328,7 @@ impl Search {
         let text = searched.text.as_ref();
         let before = found.count;
         let mut ranges = self.ranges(text)?;
-        // The same as a person reads it: characters without width and full-width digits hide nothing.
+        // Search the folded text too, because invisible characters and full-width digits could hide a match.
         if let Some(folded) = Folded::new(text) {
             let read = self.ranges(&folded.text)?;
             if read.len() > ranges.len() {
@@ -348,21 +349,21 @@ impl Search {
 }
 
 impl Search {
-    /// The places of its matches.
+    /// Returns the ranges of the matches.
     fn ranges(&self, text: &str) -> Result<Vec<Range<usize>>, String> {
         let mut ranges = Vec::new();
         match &self.finder {
             Finder::Pattern(pattern) => {
                 for range in pattern.find_iter(text) {
                     let range = range.map_err(|err| err.to_string())?;
-                    // An empty match is no personal data.
+                    // An empty match is not personal data.
                     if !range.is_empty() {
                         ranges.push(range);
                     }
                 }
             }
             Finder::Detector(detector) => detector.find(text, |it| {
-                // Every match is a part of the text.
+                // Every match is a slice of the text.
                 let start = it.as_ptr().addr() - text.as_ptr().addr();
                 ranges.push(start..start + it.len());
             }),
@@ -380,7 +381,9 @@ impl Found {
     }
 }
 
-/// The first three characters, so that a person can find the place without the report holding the data.
+/// Returns the first three characters and `***`.
+///
+/// They are enough to find the place, and the report does not contain the data.
 fn redact(text: &str) -> String {
     text.chars().take(3).chain("***".chars()).collect()
 }

@@ -1,4 +1,4 @@
-//! What the patterns and detectors find, and what they must leave alone.
+//! Tests of the patterns and detectors: texts that they find, and texts that they must ignore.
 
 use std::sync::LazyLock;
 
