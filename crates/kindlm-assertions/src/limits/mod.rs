@@ -1,4 +1,4 @@
-//! Time, tokens, turns and money.
+//! The assertions about limits: time, tokens, turns and money.
 
 mod cost;
 mod latency;

@@ -1,4 +1,4 @@
-//! `cost`: what the execution cost.
+//! `cost`: the cost of the execution.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// What the execution may cost.
+/// The limit for the cost of the execution.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
@@ -52,7 +52,7 @@ struct Config {
     max_usd: Option<f64>,
 }
 
-/// As KindLM words it: `threshold` and `not-` apply to the whole check.
+/// The check in KindLM's form: `threshold` and `not-` apply to the whole check.
 #[derive(Debug)]
 struct Cost {
     max_usd: f64,
@@ -60,7 +60,7 @@ struct Cost {
     negate: bool,
 }
 
-/// As promptfoo words it.
+/// The check in promptfoo's form, in which `threshold` is the highest cost.
 #[derive(Debug)]
 struct Threshold {
     max_usd: f64,
@@ -70,7 +70,7 @@ struct Threshold {
 fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config: Config = read(config)?;
     match (config.max_usd, own.threshold) {
-        // As with any other assertion, `threshold` is then about the score.
+        // As in all other assertions, `threshold` then applies to the score.
         (Some(max_usd), threshold) => {
             Ok(Arc::new(Cost { max_usd, threshold, negate: own.negate }))
         }
@@ -83,7 +83,7 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
     }
 }
 
-/// The cost, or the result of a check that cannot be made without it.
+/// Returns the cost, or the errored result if it is unknown.
 fn cost(evidence: &Evidence<'_>, label: &str, max: &str) -> Result<f64, Vec<AssertionResult>> {
     let execution = evidence.execution;
     let told = || reported(execution, "cost").and_then(Value::as_f64);

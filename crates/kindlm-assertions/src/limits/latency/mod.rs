@@ -1,4 +1,4 @@
-//! `latency`: how long the model took.
+//! `latency`: the response time of the model.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// How long the model may take.
+/// The limit for the response time.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
@@ -50,7 +50,7 @@ struct Config {
     max_ms: Option<f64>,
 }
 
-/// As KindLM words it: `threshold` and `not-` apply to the whole check.
+/// The check in KindLM's form: `threshold` and `not-` apply to the whole check.
 #[derive(Debug)]
 struct Latency {
     max_ms: f64,
@@ -58,7 +58,7 @@ struct Latency {
     negate: bool,
 }
 
-/// As promptfoo words it.
+/// The check in promptfoo's form, in which `threshold` is the longest time.
 #[derive(Debug)]
 struct Threshold {
     max_ms: f64,
@@ -68,7 +68,7 @@ struct Threshold {
 fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config: Config = read(config)?;
     match (config.max_ms, own.threshold) {
-        // As with any other assertion, `threshold` is then about the score.
+        // As in all other assertions, `threshold` then applies to the score.
         (Some(max_ms), threshold) => {
             Ok(Arc::new(Latency { max_ms, threshold, negate: own.negate }))
         }
@@ -81,7 +81,7 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
     }
 }
 
-/// The latency, or the result of a check that cannot be made without it.
+/// Returns the latency, or the errored result if it is unknown.
 fn latency(evidence: &Evidence<'_>, label: &str, max: &str) -> Result<f64, Vec<AssertionResult>> {
     evidence.execution.latency_ms.ok_or_else(|| {
         let message = format!("No latency was recorded, so it cannot be held against {max}ms");

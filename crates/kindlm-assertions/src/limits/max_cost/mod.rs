@@ -1,4 +1,4 @@
-//! `max-cost`: the execution cost at most so much.
+//! `max-cost`: an upper limit for the cost of the execution.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// The limit.
+/// The limit for the cost.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {

@@ -1,4 +1,4 @@
-//! `max-latency`: the execution took at most so long.
+//! `max-latency`: an upper limit for the duration of the execution.
 
 use std::sync::Arc;
 
@@ -36,11 +36,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// The limit.
+/// The limit for the duration.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The longest time in milliseconds.
+    /// The longest duration in milliseconds.
     #[schemars(range(min = 0))]
     value: f64,
 }

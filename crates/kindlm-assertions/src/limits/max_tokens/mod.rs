@@ -1,4 +1,4 @@
-//! `max-tokens`: the execution took at most so many tokens.
+//! `max-tokens`: an upper limit for the tokens of the execution.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// The limit.
+/// The limit for tokens.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
@@ -65,7 +65,7 @@ impl Assertion for MaxTokens {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
         let usage = &execution.usage;
-        // A source that counts no token at all, or only a part of them, has not counted.
+        // A source that counts no tokens, or only a part of them, gives no usable count.
         let known = usage.is_whole() && execution.tells_all(Channel::Usage);
         let tokens = if usage.input_tokens > 0 && usage.output_tokens > 0 {
             usage.input_tokens.saturating_add(usage.output_tokens)

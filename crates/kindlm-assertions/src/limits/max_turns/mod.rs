@@ -1,4 +1,4 @@
-//! `max-turns`: the agent took at most so many turns.
+//! `max-turns`: an upper limit for the turns of the agent.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Own(build),
 };
 
-/// The limit.
+/// The limit for turns.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
@@ -63,7 +63,7 @@ impl Assertion for MaxTurns {
         let execution = evidence.execution;
         let events = execution.events();
         let told = u32::try_from(Facts::of(&events).answers).unwrap_or(u32::MAX);
-        // Of models that KindLM asks itself it counts the answers.
+        // For models that KindLM calls itself, it counts the answers.
         let answered = if execution.exit_code.is_none() { execution.requests } else { 0 };
         let known = execution.tells_all(Channel::Messages);
         let turns = Some(told.max(answered)).filter(|it| known && *it > 0).map(f64::from);

@@ -1,4 +1,4 @@
-//! `perplexity`: how surprised the model was by its own words.
+//! `perplexity`: the perplexity of the answer, which is high if the model was unsure of its words.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 
 const LABEL: &str = "Perplexity";
 
-/// There is nothing to configure but `threshold`.
+/// The options of `perplexity`; there are none but `threshold`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {}

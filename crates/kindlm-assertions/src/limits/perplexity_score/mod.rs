@@ -1,4 +1,4 @@
-//! `perplexity-score`: how sure the model was of its words, as a score.
+//! `perplexity-score`: the confidence of the model in its words, as a score.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 
 const LABEL: &str = "Perplexity score";
 
-/// There is nothing to configure but `threshold`.
+/// The options of `perplexity-score`; there are none but `threshold`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {}
