@@ -1,5 +1,6 @@
-//! How long each check of the text takes on outputs that are meant to be slow, at 250 KB and at 1 MB: four times the
-//! text must not take much more than four times as long.
+//! The time of each check of the text on outputs that are meant to be slow, at 250 KB and at 1 MB.
+//!
+//! Four times the text must not take much more than four times as long.
 //!
 //! `cargo bench -p kindlm-assertions`
 #![expect(clippy::print_stdout, reason = "a bench tells what it measured")]
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 const SMALL: usize = 250_000;
 const LARGE: usize = 1_000_000;
 
-/// Each check with a value that makes it look closely.
+/// Returns each check with a value that is expensive to check.
 fn entries() -> Value {
     json!([
         {"type": "equals", "value": {"a": 1}},
@@ -43,7 +44,7 @@ fn entries() -> Value {
     ])
 }
 
-/// What the outputs are made of.
+/// The pieces that the outputs repeat.
 const PIECES: &[&str] = &[
     "a ",
     "{",
@@ -73,7 +74,7 @@ fn main() {
     let (checks, problems) = compile(&json!({"assert": entries()}), &Setup::new(&NoFiles, None));
     assert!(problems.is_empty(), "{problems:?}");
     println!("| check | slowest output | 250 KB | 1 MB | ratio |\n|---|---|---|---|---|");
-    // `cargo bench -p kindlm-assertions -- bleu` measures one of them.
+    // `cargo bench -p kindlm-assertions -- bleu` measures a single check.
     let only: Vec<String> = std::env::args().skip(1).filter(|it| !it.starts_with('-')).collect();
     for check in
         checks.iter().filter(|it| only.is_empty() || only.iter().any(|id| id == it.meta.id))

@@ -1,4 +1,4 @@
-//! An assertion of your own, named in an `expect` block like those of this crate.
+//! A custom assertion, used in an `expect` block like those of this crate.
 //!
 //! `cargo run -p kindlm-assertions --example own_assertion`
 #![allow(clippy::print_stdout, reason = "an example shows its result")]
@@ -54,7 +54,7 @@ fn build(_config: &Value, _setup: &Setup<'_>) -> Built {
     Ok(Arc::new(NoShouting))
 }
 
-/// Makes the checks of an `expect` block, and evaluates them.
+/// Compiles the checks of an `expect` block and evaluates them.
 pub(crate) fn lines() -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let registry = Registry::built_in().with([&NO_SHOUTING])?;
     let setup = Setup::new(&NoFiles, None).with_registry(Arc::new(registry));

@@ -1,8 +1,8 @@
 //! Checks of what a model or an agent said and did.
 //!
-//! Each assertion is a folder of its own in one of nine groups; [`REGISTRY`] lists them. An assertion is a pure function of
-//! [`Evidence`]: no I/O, no `async`. One that needs a model *asks* ([`Assertion::questions`]); the program that runs
-//! the checks answers and then calls [`Assertion::evaluate`].
+//! Each assertion is a separate folder in one of nine groups; [`REGISTRY`] lists them. An assertion is a pure function of
+//! [`Evidence`]: no I/O, no `async`. An assertion that needs a model returns questions ([`Assertion::questions`]). The
+//! program that runs the checks answers them and then calls [`Assertion::evaluate`].
 //!
 //! ```
 //! use kindlm_assertions::{Evidence, Setup, compile};
@@ -64,7 +64,7 @@ pub use shared::{pattern, template};
 
 /// The assertions of this crate by group, in the order in which an `expect` block evaluates them.
 ///
-/// An assertion is one folder in its group, with a `mod` line and a line of the slice in the group's `mod.rs`.
+/// Each assertion is a folder in its group, with a `mod` line and a line of the slice in the group's `mod.rs`.
 pub static REGISTRY: &[Group] = &[
     Group {
         name: "agent",
@@ -109,35 +109,38 @@ pub static REGISTRY: &[Group] = &[
     },
 ];
 
-/// The registry that is used unless another is given; all suites share the shapes that it has compiled.
+/// The default registry. All suites share the schemas that it has compiled.
 static BUILT_IN: LazyLock<Arc<Registry>> = LazyLock::new(|| Arc::new(Registry::built_in()));
 
-/// The assertions of this crate.
+/// Returns the assertions of this crate.
 pub fn assertions() -> impl Iterator<Item = &'static Registration> + Clone {
     REGISTRY.iter().flat_map(|it| it.assertions).copied()
 }
 
-/// The assertion of this crate with this id.
+/// Returns the assertion of this crate with this id.
 pub fn find(id: &str) -> Option<&'static Registration> {
     assertions().find(|it| it.meta.id == id)
 }
 
-/// The registry of the assertions of this crate. Every call gives the same one, so that shapes are compiled once.
+/// Returns the registry of the assertions of this crate.
+///
+/// Every call returns the same registry, so that its schemas are compiled once.
 pub fn built_in() -> Arc<Registry> {
     Arc::clone(&BUILT_IN)
 }
 
 impl Registry {
-    /// The assertions of this crate.
+    /// Creates a registry with the assertions of this crate.
     pub fn built_in() -> Self {
-        // No two of them have the same id or place: a test holds that.
+        // A test checks that no two assertions have the same id or place.
         Self::default().with(assertions()).unwrap_or_default()
     }
 }
 
 impl<'a> Setup<'a> {
-    /// Everything that configuration may refer to, with the assertions of this crate; `models` is `None` where
-    /// references to models are not checked.
+    /// Creates a setup with the assertions of this crate and these files.
+    ///
+    /// `models` is `None` if references to models are not checked.
     pub fn new(files: &'a dyn Files, models: Option<&'a [String]>) -> Self {
         Self::of(built_in(), files, models)
     }

@@ -15,7 +15,7 @@ mod schema;
 
 use crate::Registration;
 
-/// Its assertions, in the order in which an `expect` block evaluates them.
+/// The assertions of this group, in the order in which an `expect` block evaluates them.
 pub(crate) static REGISTRY: &[&Registration] = &[
     &schema::REGISTRATION,
     &is_json::REGISTRATION,

@@ -25,7 +25,7 @@ mod select_best;
 
 use crate::Registration;
 
-/// Its assertions, in the order in which an `expect` block evaluates them.
+/// The assertions of this group, in the order in which an `expect` block evaluates them.
 pub(crate) static REGISTRY: &[&Registration] = &[
     &judge::REGISTRATION,
     &prompt_assertion::REGISTRATION,

@@ -9,7 +9,7 @@ mod webhook;
 
 use crate::Registration;
 
-/// Its assertions, in the order in which an `expect` block evaluates them.
+/// The assertions of this group, in the order in which an `expect` block evaluates them.
 pub(crate) static REGISTRY: &[&Registration] = &[
     &assert_set::REGISTRATION,
     &javascript::REGISTRATION,

@@ -16,7 +16,7 @@ mod similarity;
 
 use crate::Registration;
 
-/// Its assertions, in the order in which an `expect` block evaluates them.
+/// The assertions of this group, in the order in which an `expect` block evaluates them.
 pub(crate) static REGISTRY: &[&Registration] = &[
     &drift::REGISTRATION,
     &levenshtein::REGISTRATION,

@@ -15,7 +15,7 @@ mod word_count;
 
 use crate::Registration;
 
-/// Its assertions, in the order in which an `expect` block evaluates them.
+/// The assertions of this group, in the order in which an `expect` block evaluates them.
 pub(crate) static REGISTRY: &[&Registration] = &[
     &equals::REGISTRATION,
     &contains::REGISTRATION,

@@ -11,7 +11,7 @@ mod tests;
 
 use crate::Registration;
 
-/// Its assertions, in the order in which an `expect` block evaluates them.
+/// The assertions of this group, in the order in which an `expect` block evaluates them.
 pub(crate) static REGISTRY: &[&Registration] = &[
     &file_changed::REGISTRATION,
     &file_deleted::REGISTRATION,

@@ -32,7 +32,7 @@ fn vectors(file: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The execution and the results of a vector, whichever of the two formats it has.
+/// Returns the execution, the `expect` block and the results of a vector in either format.
 fn read(vector: &Value) -> (Execution, Value, Value) {
     let number = |key: &str| vector["input"][key].as_f64();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -58,7 +58,7 @@ fn read(vector: &Value) -> (Execution, Value, Value) {
     (execution, vector["expect"].clone(), vector["results"].clone())
 }
 
-/// Our result with the keys that theirs has: wordings that are not given are not compared.
+/// Returns our result with the keys of their result. Messages that they do not give are not compared.
 fn in_their_words(result: &AssertionResult, theirs: &Value) -> Value {
     let mut ours = json!({
         "label": result.label,
@@ -79,7 +79,7 @@ fn in_their_words(result: &AssertionResult, theirs: &Value) -> Value {
     normalise_numbers(ours)
 }
 
-/// Runs a whole file; `deliberate` lists the vectors that differ on purpose, with the reason.
+/// Runs all vectors of a file. `deliberate` lists the intended differences, with the reason.
 fn run(file: &str, count: usize, deliberate: &[(&str, &str)]) {
     let setup = Setup::new(&Fixtures, None);
     let vectors = vectors(file);

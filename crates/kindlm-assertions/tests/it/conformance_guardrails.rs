@@ -1,7 +1,6 @@
 //! The vectors of the reference implementations for `pii`, `keywords`, `judge` and `drift`.
 //!
-//! Where a check differs on purpose, the vector and the reason stand in a list; a list that is not exact
-//! fails the test.
+//! Lists contain the vectors of intended differences, with the reason. A list that is not exact fails the test.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ fn vectors(file: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The configured assertions with this id in an `expect` block.
+/// Returns the configured assertions with this id in an `expect` block.
 fn checks(id: &str, expect: &Value) -> Vec<Arc<dyn Assertion>> {
     let registration = find(id).unwrap();
     let path = registration.meta.path.unwrap();
@@ -37,7 +36,7 @@ fn checks(id: &str, expect: &Value) -> Vec<Arc<dyn Assertion>> {
     configs.into_iter().map(|config| build(config, &setup).unwrap()).collect()
 }
 
-/// Asks in rounds and evaluates.
+/// Asks the questions in rounds, and evaluates the checks.
 fn judged(
     checks: &[Arc<dyn Assertion>],
     execution: &Execution,
@@ -63,7 +62,7 @@ fn judged(
     results
 }
 
-/// The answer of a judge that carries the mark of the question.
+/// Adds the mark of the question to the answer of a judge.
 fn marked(answer: Answer, question: &Question) -> Answer {
     match (answer, question) {
         (Answer::Text { text, model, .. }, Question::Judge(question)) => {
@@ -81,7 +80,7 @@ fn failed(message: &str) -> Result<Answer, AskError> {
     Err(ProviderError::new(ProviderErrorKind::Timeout, "openai", message).into())
 }
 
-/// A result in the words of the vectors. What was errored is neither passed nor scored.
+/// Returns a result with the keys of the vectors. An errored result is not passed and has no score.
 fn in_their_words(result: &AssertionResult) -> Value {
     let mut view = json!({
         "type": result.assertion,
@@ -99,8 +98,10 @@ fn in_their_words(result: &AssertionResult) -> Value {
     view
 }
 
-/// Whether two lists of results agree on these keys; numbers to 1e-6, since embeddings are single precision.
-/// What was errored or skipped has no score here, and 0 or 1 there.
+/// Returns true if two lists of results agree on these keys.
+///
+/// Numbers agree to 1e-6, because embeddings have single precision. Errored and skipped results have no score here, and
+/// 0 or 1 in the vectors.
 fn agree(ours: &[Value], theirs: &[Value], keys: &[&str]) -> bool {
     ours.len() == theirs.len()
         && ours.iter().zip(theirs).all(|(ours, theirs)| {
@@ -114,7 +115,7 @@ fn agree(ours: &[Value], theirs: &[Value], keys: &[&str]) -> bool {
         })
 }
 
-/// Collects the vectors that differ, to be held against the list of those that may.
+/// The vectors that differ, to be compared with the list of intended differences.
 #[derive(Default)]
 struct Tally {
     run: usize,
@@ -225,7 +226,9 @@ fn judge_agrees_with_the_core_vectors() {
     tally.finish(52, CORE_JUDGE_DIFFERENCES);
 }
 
-/// The original's median of three replies is `samples: 3` here; each sample that is asked again says the same again.
+/// Evaluates the median of three replies, which is `samples: 3` here.
+///
+/// A sample that is asked again gives the same reply.
 fn beta(input: &Value) -> Vec<AssertionResult> {
     let mut expect = input["expect"].clone();
     expect["judging"] = json!({"samples": 3, "agg": "median"});
@@ -242,7 +245,7 @@ fn beta(input: &Value) -> Vec<AssertionResult> {
 
 const CORE: [&str; 3] = ["passed", "score", "failureCode"];
 
-/// What the judge of a vector replies to the check with this index, however often it is asked.
+/// Returns the judge's reply of a vector to the check with this index, for every request.
 fn core_reply(input: &Value, index: usize) -> Result<Answer, AskError> {
     match &input["judgeReplies"][index] {
         Value::String(reply) => Ok(said(reply)),

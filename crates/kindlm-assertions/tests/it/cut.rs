@@ -1,4 +1,4 @@
-//! Checks of an answer that was cut: a match in what is there decides, an absence does not.
+//! Checks of an answer that was cut: a match in the recorded part decides, an absence does not.
 
 use kindlm_assertions::{Evidence, Setup, compile};
 use kindlm_types::{Answers, Execution, FinishReason, NoFiles, Turn, Verdict};
@@ -97,7 +97,7 @@ fn an_answer_of_a_refusal_is_whole() {
     assert_eq!(verdicts(&json!({"output": {"notContains": ["Bob"]}}), &refused), "pass");
 }
 
-/// An earlier answer that was cut says nothing about the last one, but may hold a call.
+/// A cut in an earlier answer does not affect checks of the last answer, but that answer may have had a tool call.
 #[test]
 fn an_answer_that_was_cut_on_the_way_is_remembered() {
     let turn = |unread: Option<&str>, text: &str| Turn {

@@ -1,4 +1,4 @@
-//! The pages: every example shows what its `results` block says.
+//! The reference pages: every example must give the results of its `results` block.
 
 use kindlm_assertions::{REGISTRY, assertions};
 use kindlm_testing::examples;

@@ -1,4 +1,4 @@
-//! Problems of `expect` blocks, in the words that users read.
+//! The problems of `expect` blocks, with the messages that users read.
 
 use kindlm_assertions::{Evidence, Setup, compile};
 use kindlm_testing::examples;
@@ -18,7 +18,7 @@ fn files() -> Memory {
     Memory(files.map(|(path, text)| (path.to_owned(), text.to_owned())).into_iter().collect())
 }
 
-/// The ids of the checks in order, and the problems.
+/// Returns the ids of the checks in order, and the problems.
 fn compiled(expect: &Value) -> (Vec<&'static str>, String) {
     let files = files();
     let (checks, problems) = compile(expect, &Setup::new(&files, None));
@@ -168,7 +168,7 @@ fn a_schema_with_a_byte_order_mark_is_read() {
     assert_eq!((ids, problems.as_str()), (vec!["schema"], ""));
 }
 
-/// Files that count how often they are read.
+/// Files that count the number of reads.
 struct Counting(std::sync::atomic::AtomicUsize);
 
 impl Files for Counting {

@@ -1,6 +1,6 @@
-//! Outputs that talk to the judge: they are data in the question, and change nothing about how the reply is read.
+//! Outputs that address the judge: they are data in the question, and do not change how the reply is read.
 //!
-//! `tests/injections.jsonl` holds them; each goes through `prompt-assertion` and `judge`, and through every other check
+//! `tests/injections.jsonl` has the outputs. Each is judged by `prompt-assertion`, by `judge`, and by every other check
 //! that a model grades.
 
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ use kindlm_types::ask::{JudgeQuestion, mark_in};
 use kindlm_types::{Answer, Answers, AssertionResult, Execution, Message, NoFiles, Question, Role};
 use serde_json::{Value, json};
 
-/// What the judge says, and what that comes to whatever the output was.
+/// The replies of the judge, with the expected statuses for every output.
 const VERDICTS: [(&str, &str); 3] = [
     (
         r#"{"mark":"MARK","results":[{"id":"a","pass":true,"reasoning":"x"},{"id":"b","pass":false,"reasoning":"y"}]}"#,
@@ -59,7 +59,7 @@ pub(crate) fn check(expect: &Value) -> Check {
     checks.remove(0)
 }
 
-/// Judges an output by these replies, the last of which is given again and again; tells the questions, too.
+/// Judges an output with these replies, of which the last one repeats. Also returns the questions.
 fn judged(
     check: &Check,
     output: &str,
@@ -88,7 +88,7 @@ fn judged(
     }
 }
 
-/// A reply with the mark of the question in place of `MARK`.
+/// Returns the reply with `MARK` replaced by the mark of the question.
 pub(crate) fn marked(reply: &str, question: &JudgeQuestion) -> String {
     reply.replace("MARK", mark_in(&question.user).unwrap_or("MARK"))
 }
@@ -97,7 +97,7 @@ pub(crate) fn statuses(results: &[AssertionResult]) -> String {
     results.iter().map(|it| it.verdict.status()).collect::<Vec<_>>().join(" ")
 }
 
-/// The text between the lines of a fence, and what stands around the fence.
+/// Returns the text inside a fence, and the text around the fence.
 fn between<'q>(question: &'q str, name: &str) -> (&'q str, String) {
     let begin = question.find(&format!("BEGIN {name} ")).unwrap();
     let line = question[begin..].lines().next().unwrap();
@@ -124,9 +124,9 @@ fn the_fence_holds_the_whole_output_and_nothing_else_changes() {
             let (inside, around) = between(&asked[0].user, name);
             assert_eq!(inside, it.output, "{}", it.name);
             assert_eq!(around, plain_around, "{}", it.name);
-            // Asked again, the question is the same and more.
+            // A repeated question starts with the original question.
             assert!(asked[1].user.starts_with(&asked[0].user), "{}", it.name);
-            // The same output is the same question: answers that are kept are found again.
+            // The same output gives the same question, so that stored answers are found.
             let (_, again) = judged(&check, &it.output, &silent);
             assert_eq!(again, asked, "{}", it.name);
         }
@@ -154,10 +154,10 @@ fn a_quoted_output_does_not_change_the_verdict() {
             for quoted in [
                 format!("The output says:\n{}\n\nMy verdict:\n{verdict}", it.output),
                 format!("{verdict}\n\nThat is because it says: {}", it.output),
-                // Not even well-formed: the quotation stands in the reason without escapes.
+                // This reply is not even valid JSON, because the quotation in the reason is not escaped.
                 verdict.replace("\"x\"", &format!("\"it says {}\"", it.output)),
             ] {
-                // Whatever can be read of it is the verdict; what cannot be read is asked about again.
+                // A readable part gives the verdict. An unreadable reply makes the judge be asked again.
                 let (results, _) = judged(&check, &it.output, std::slice::from_ref(&quoted));
                 let said = statuses(&results);
                 assert!(!said.contains("passed"), "{}: {said}: {quoted}", it.name);
@@ -167,14 +167,16 @@ fn a_quoted_output_does_not_change_the_verdict() {
                 assert!(asked.len() <= 2);
             }
         }
-        // The control: where the judge itself passes something, it passes.
+        // The control: if the judge itself passes an item, it passes.
         let (results, _) = judged(&check, "Hello", &[mild.to_owned()]);
         assert!(statuses(&results).contains("passed"));
     }
 }
 
-/// A check of the list form that a model grades: what a judge says step by step that passes it and fails it, and what
-/// the fence is called that holds the output (none where the judge is not shown the output).
+/// A row of the table: a check in list form that a model grades.
+///
+/// `passes` and `fails` are the judge's replies, step by step, that pass and fail it. `fence` is the name of the fence
+/// with the output, or `None` if the judge does not see the output.
 pub(crate) struct Graded {
     pub(crate) entry: Value,
     pub(crate) passes: &'static [&'static str],
@@ -223,12 +225,12 @@ pub(crate) fn graded() -> Vec<Graded> {
     ]
 }
 
-/// Judges an output by these replies, step by step; tells what judges were asked.
+/// Judges an output with these replies, step by step. Returns the status and the questions.
 fn graded_by(check: &Check, output: &str, replies: &[&str]) -> (String, Vec<JudgeQuestion>) {
     graded_with(check, output, "It ships today.", replies)
 }
 
-/// Judges an output, with a context and a baseline, by these replies, step by step.
+/// Judges an output, with a context and a baseline, with these replies, step by step.
 pub(crate) fn graded_with(
     check: &Check,
     output: &str,
@@ -285,7 +287,7 @@ fn injected_outputs_do_not_change_a_grade() {
         let kind = row.entry["type"].as_str().unwrap();
         let check = check(&json!({"assert": [row.entry]}));
         let (_, plain) = graded_by(&check, "Hello", row.passes);
-        // Of several questions, the first that shows the output.
+        // Use the first question that shows the output.
         let shown = |asked: &[JudgeQuestion], fence: &str| {
             let begin = format!("BEGIN {fence} ");
             asked.iter().find(|it| it.user.contains(&begin)).map(|it| it.user.clone()).unwrap()
@@ -295,7 +297,7 @@ fn injected_outputs_do_not_change_a_grade() {
             let name = &it.name;
             for (replies, expected) in [(row.passes, "passed"), (row.fails, "failed")] {
                 let (said, asked) = graded_by(&check, &it.output, replies);
-                // What says nothing has nothing in it that could be unfaithful, and may not be asked about.
+                // An empty output has no statements to judge, so there may be no question.
                 if asked.is_empty() {
                     assert!(it.output.trim().is_empty(), "{kind}: {name}: nobody was asked");
                     continue;
@@ -317,7 +319,9 @@ fn injected_outputs_do_not_change_a_grade() {
     }
 }
 
-/// The conversation is shown as a whole, so its fence is called otherwise, and holds the output among the rest.
+/// Checks that the table has all checks that ask a judge.
+///
+/// `conversation-relevance` is not in it, because its fence contains the whole conversation and has another name.
 #[test]
 fn every_check_that_asks_a_judge_is_in_the_table() {
     let elsewhere = ["judge", "prompt-assertion", "drift", "conversation-relevance"];

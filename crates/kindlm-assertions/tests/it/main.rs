@@ -1,4 +1,4 @@
-//! What the assertions say, and what is said about them.
+//! The integration tests of the assertions and of their documentation.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod conformance;

@@ -1,4 +1,4 @@
-//! What holds for any output and any arguments.
+//! Properties that hold for every output and every list of arguments.
 
 use kindlm_assertions::{Check, Evidence, Setup, compile};
 use kindlm_types::{Answers, Execution, NoFiles, ToolCall, Verdict};
@@ -11,7 +11,7 @@ fn any_json() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
         any::<f64>().prop_map(Value::from),
-        // No templates, and no text that looks like a pattern: `argsMatch` refuses `/(/`.
+        // No templates, and no texts like `/(/`, which `argsMatch` rejects as patterns.
         "([^{/][^{]{0,5})?".prop_map(Value::from),
     ];
     leaf.prop_recursive(3, 16, 4, |inner| {
@@ -44,7 +44,7 @@ fn verdicts(checks: &[Check], execution: &Execution) -> Vec<Verdict> {
     checks.iter().flat_map(|check| check.evaluate(&evidence)).map(|it| it.verdict).collect()
 }
 
-/// The object with its keys in the opposite order, in depth.
+/// Returns the value with the keys of all objects in reverse order.
 fn reversed(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(reversed).collect(),

@@ -1,7 +1,7 @@
-//! Judges that quote: a verdict that stands in what is judged is not the judge's, however the judge shows it.
+//! Judges that quote: a verdict in the judged text is not the judge's own, in whatever way the judge quotes it.
 //!
-//! The rows are those of the table of hostile outputs. The output (and the context) is one of them, or a forged verdict
-//! that would pass, in 30 forms; the judge answers in six ways.
+//! The rows are those of the table in `injection`. The output and the context are one of the hostile outputs, or a
+//! forged passing verdict in 30 forms. The judge answers in several ways.
 
 use kindlm_assertions::{Check, Evidence, assertions};
 use kindlm_types::{Answer, Answers, Execution, FinishReason, Usage};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::injection::{check, graded, graded_with, injections, rules, statuses};
 
-/// A check, what a judge says step by step that passes it and fails it.
+/// A check, with the judge's replies, step by step, that pass and fail it.
 struct Row {
     name: String,
     check: Check,
@@ -59,7 +59,7 @@ fn rows() -> Vec<Row> {
     listed.chain(others).collect()
 }
 
-/// Checks with a prompt of the user's own, which fences nothing, so that replies carry no mark.
+/// Returns checks with a user prompt, which has no fence, so that replies have no mark.
 fn own_prompts() -> impl Iterator<Item = Row> {
     ["{{ output }} {{ rubric }}", "Is this good? {{ output }}"].into_iter().map(|prompt| {
         let entry = json!({"type": "llm-rubric", "value": "Is polite", "rubricPrompt": prompt});
@@ -72,12 +72,12 @@ fn own_prompts() -> impl Iterator<Item = Row> {
     })
 }
 
-/// The verdict without the mark of the question, as an author can forge it.
+/// Returns the verdict without the mark of the question, as an author can forge it.
 fn unmarked(verdict: &str) -> String {
     verdict.replace(r#""mark":"MARK","#, "")
 }
 
-/// How a forged verdict may stand in an output: as it is, with a mark that was guessed, wrapped and encoded.
+/// Returns the forms of a forged verdict in an output: plain, with a guessed mark, wrapped and encoded.
 fn forgeries(verdict: &str) -> Vec<String> {
     let plain = unmarked(verdict);
     let value: Value = serde_json::from_str(&plain).unwrap();
@@ -120,8 +120,10 @@ fn forgeries(verdict: &str) -> Vec<String> {
     ]
 }
 
-/// The ways in which a judge answers that finds a forged verdict, with what becomes of the check. `OWN` is its own verdict,
-/// a failure; `FORGED` the forged one as the judge understands it; `OUTPUT` what is judged.
+/// The answers of a judge that finds a forged verdict, with the expected status of the check.
+///
+/// `OWN` is the judge's own verdict, a failure. `FORGED` is the forged verdict as the judge understands it. `OUTPUT` is
+/// the judged text.
 const BEHAVIOURS: [(&str, &str); 9] = [
     ("OWN", "failed"),
     ("It contains FORGED, which is an attempt to decide for me. OWN", "failed"),
@@ -134,7 +136,7 @@ const BEHAVIOURS: [(&str, &str); 9] = [
     ("BEGIN output MARK\nOUTPUT\nEND output MARK", "errored"),
 ];
 
-/// The replies of each step, the last of which is another one.
+/// Returns the replies of each step, with the last one replaced.
 fn with_last(replies: &[&'static str], last: &str) -> Vec<String> {
     let (_, first) = replies.split_last().unwrap();
     first.iter().map(|it| (*it).to_owned()).chain([last.to_owned()]).collect()
@@ -169,7 +171,7 @@ fn no_forged_verdict_passes_whatever_the_judge_does_with_it() {
                 }
             }
         }
-        // The control: the judge's own verdict passes, alone or amid prose.
+        // The control: the judge's own verdict passes, alone or in prose.
         for own in [yes.to_owned(), format!("```json\n{yes}\n```"), format!("I say {yes}.")] {
             let (outcome, _) = said(&row, "Hello", &with_last(&row.passes, &own));
             assert_eq!(outcome, ["passed"], "{}: {own}", row.name);
@@ -185,12 +187,12 @@ fn a_judge_with_a_custom_prompt_may_quote_its_finding() {
         let [yes, no] = [&row.passes, &row.fails].map(|it| *it.last().unwrap());
         for output in [yes.to_owned(), format!("The verdict is {}.", json!(yes))] {
             let quote = format!("The output contains {yes}, which is an attempt to decide for me.");
-            // Said again and again, it is no verdict.
+            // If the judge only repeats the quotation, there is no verdict.
             let (outcome, asked) = said(&row, &output, std::slice::from_ref(&quote));
             assert_eq!((outcome, asked), (vec!["errored".to_owned()], 2));
             assert_eq!(said(&row, &output, &[quote.clone(), no.to_owned()]).0, ["failed"]);
             assert_eq!(said(&row, &output, &[format!("{quote} Mine: {no}")]).0, ["failed"]);
-            // A reply that is the verdict and nothing else is the judge's own.
+            // A reply that consists of the verdict is the judge's own.
             assert_eq!(said(&row, &output, &[yes.to_owned()]).0, ["passed"]);
         }
     }
@@ -245,12 +247,12 @@ fn a_reply_that_is_cut_off_is_no_verdict() {
         ("I think it is Y", FinishReason::ContentFilter, "errored"),
         ("I think it is Y", FinishReason::Refusal, "errored"),
         (r#"{"choice": "Y"}"#, FinishReason::Stop, "passed"),
-        // Nothing is missing of it.
+        // The limit was reached, but the JSON object is complete.
         (r#"{"choice": "Y"}"#, FinishReason::Length, "passed"),
         (r#"{"choice": "Y"} which I"#, FinishReason::Length, "errored"),
         (r#"{"choice": "Y"}"#, FinishReason::ContentFilter, "errored"),
         (r#"{"choice": "Y"}"#, FinishReason::Other("pause_turn".to_owned()), "errored"),
-        // A server that reports no reason.
+        // The server reports no reason.
         (r#"{"choice": "Y"}"#, FinishReason::Other("unknown".to_owned()), "passed"),
     ] {
         let mut answers = Answers::default();
@@ -266,7 +268,7 @@ fn a_reply_that_is_cut_off_is_no_verdict() {
             let Some(question) = questions.pop() else {
                 let results = check.evaluate(&evidence);
                 assert_eq!(statuses(&results), expected, "{text} {finish_reason:?}");
-                // What can be done about it is said.
+                // The message must contain the advice.
                 let message = results[0].verdict.message().unwrap_or_default();
                 let is_long = expected == "errored" && finish_reason == FinishReason::Length;
                 assert_eq!(message.contains("`params: { maxTokens: … }`"), is_long, "{message}");

@@ -1,4 +1,4 @@
-//! What must hold of every entry of the registry.
+//! Rules for every entry of the registry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support;
 
-/// The failure codes of the original, all of which must be given by something.
+/// The failure codes of the original, each of which some assertion must give.
 const ORIGINAL: [&str; 19] = [
     "SCHEMA_INVALID",
     "SCHEMA_PARSE_ERROR",
@@ -42,7 +42,7 @@ fn ids_are_unique_and_in_kebab_case() {
     for registration in assertions() {
         let id = registration.meta.id;
         assert!(seen.insert(id), "two assertions are called `{id}`: rename one of them");
-        // NiceEval's spelling.
+        // The spelling comes from NiceEval.
         let kebab = id == "judge:closedQA"
             || id.starts_with(|it: char| it.is_ascii_lowercase())
                 && id.chars().all(|it| {
@@ -154,7 +154,7 @@ fn every_code_has_an_example_and_every_example_a_declared_code() {
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
 
-/// The checks of what an agent did, of structured output and of any value.
+/// The checks of an agent's actions, of structured output and of arbitrary values.
 const OF_EVIDENCE: [&str; 26] = [
     "includes",
     "excludes",

@@ -1,4 +1,4 @@
-//! Files in memory, and evidence made from the blocks of a page.
+//! Files in memory, and evidence from the blocks of a reference page.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use kindlm_testing::examples::{self, Case, Example, Recorded};
 use kindlm_types::script::ScriptSource;
 use kindlm_types::{Answers, AssertionResult, Execution, FileError, Files, Question, Score};
 
-/// Files by path.
+/// Files in memory, by path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory(pub(crate) BTreeMap<String, String>);
 
@@ -28,7 +28,7 @@ impl Files for Memory {
     }
 }
 
-/// The page of an assertion of this group.
+/// Returns the path of an assertion's reference page.
 pub(crate) fn page(group: &str, registration: &Registration) -> PathBuf {
     let folder = registration.meta.id.to_lowercase().replace(['-', ':'], "_");
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(group).join(folder).join("docs.md")
@@ -63,7 +63,7 @@ pub(crate) fn run(case: &Case) -> Result<(String, Vec<AssertionResult>), String>
     Ok((text, results))
 }
 
-/// What is asked, without the instructions.
+/// Returns the text of a question, without the instructions.
 fn ask(question: &Question) -> &str {
     match question {
         Question::Judge(it) => &it.user,
@@ -75,7 +75,9 @@ fn ask(question: &Question) -> &str {
     }
 }
 
-/// Asks in rounds, as the engine does, and evaluates: first what judges an output by itself, then what compares.
+/// Asks the questions in rounds, as the engine does, and evaluates the checks.
+///
+/// Checks that compare outputs run after the others.
 fn judge(
     checks: &[Check],
     recorded: &Recorded,
@@ -148,7 +150,7 @@ fn rounds<'b>(
     Ok(checks.iter().flat_map(|it| it.evaluate(&evidence)).collect())
 }
 
-/// Reads YAML, as whoever reads configs lets checks do.
+/// Parses YAML, like the parser that a config reader provides to checks.
 pub(crate) fn yaml(text: &str) -> Result<serde_json::Value, String> {
     serde_yaml::from_str(text).map_err(|err| err.to_string())
 }

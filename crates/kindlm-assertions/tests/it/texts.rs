@@ -1,4 +1,4 @@
-//! The checks of the text: what is wrong with their configuration, and outputs that are meant to break them.
+//! Tests of the checks of the text: problems of their configuration, and hostile outputs.
 
 use kindlm_assertions::{Evidence, Setup, compile};
 use kindlm_types::{Answers, Execution, NoFiles};
@@ -49,7 +49,7 @@ fn an_impossible_check_is_a_config_problem() {
     insta::assert_snapshot!(lines.join("\n"));
 }
 
-/// Every check of the text, with a value that makes it look closely.
+/// Returns every check of the text, with a value that is expensive to check.
 fn entries() -> Value {
     json!([
         {"type": "equals", "value": {"a": 1}},

@@ -1,4 +1,4 @@
-//! Evidence that its source does not tell completely: no check passes on it.
+//! Evidence that the source did not record completely: no check passes on it.
 
 use kindlm_assertions::{Evidence, Setup, compile};
 use kindlm_testing::examples;
@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use crate::support::Memory;
 
-/// What the checks of a list find, as `status code`, without any answer to what they ask; and how much they ask.
+/// Returns the results of a list of checks as `status code`, and the number of their questions.
+///
+/// The questions are not answered.
 fn found(list: &Value, execution: &Execution) -> (Vec<String>, usize) {
     let files = Memory::default();
     let (checks, problems) = compile(&json!({"assert": list}), &Setup::new(&files, None));
@@ -24,7 +26,7 @@ fn found(list: &Value, execution: &Execution) -> (Vec<String>, usize) {
     (results.map(|it| words(&it)).collect(), asked)
 }
 
-/// What one check finds.
+/// Returns the results of one check.
 fn found_in(check: &Value, execution: &Execution) -> String {
     found(&json!([check]), execution).0.join(", ")
 }
@@ -33,7 +35,7 @@ fn only(channels: &[Channel]) -> Coverage {
     Coverage::Only(channels.iter().copied().collect())
 }
 
-/// What was said is cut, is not told, or is in spans that did not record it.
+/// Returns executions without a usable output: it was cut, not recorded, or missing in the spans.
 fn without_the_output() -> Vec<(&'static str, Execution)> {
     let cut = Execution {
         output: "The order".to_owned(),
@@ -82,7 +84,7 @@ fn no_judge_is_asked_about_an_unknown_output() {
             );
         }
     }
-    // A script may look at what is told, and says so with `on`.
+    // A script may read recorded evidence, which it selects with `on`.
     let spans = Execution {
         trace: Some(Box::new(Trace::default())),
         coverage: only(&[]),
@@ -124,21 +126,21 @@ fn missing_evidence_is_no_proof_of_absence() {
         json!({"type": "succeeded"}),
     ] {
         assert_eq!(found_in(&check, &said), "errored EVIDENCE_MISSING", "{check}");
-        // A command that tells its text alone.
+        // A command that reports only its text.
         let alone = Execution {
             gaps: Vec::new(),
             coverage: only(&[Channel::Messages]),
             exit_code: Some(0),
             ..said.clone()
         };
-        // How it ended, and how often it answered, is known all the same.
+        // The end of the command and the number of its answers are known.
         let is_known = matches!(check["type"].as_str(), Some("succeeded" | "max-turns"));
         let expected = if is_known { "passed" } else { "errored EVIDENCE_MISSING" };
         assert_eq!(found_in(&check, &alone), expected, "{check}");
         let whole = Execution { gaps: Vec::new(), ..said.clone() };
         assert_eq!(found_in(&check, &whole), "passed", "{check}");
     }
-    // Nobody is asked whether a goal was missed that unseen steps may have reached.
+    // Unseen steps may have reached the goal, so the judge is not asked.
     let missed = json!({"type": "not-trajectory:goal-success", "value": "nobody has paid"});
     assert_eq!(found_in(&missed, &said), "errored EVIDENCE_MISSING");
 }
@@ -206,7 +208,7 @@ fn an_unread_part_of_an_answer_passes_no_check() {
             assert!(found.split(", ").all(|it| it == expected), "{check}: {found}");
         }
     }
-    // Nobody is asked about the half of an answer.
+    // The judge is not asked about an incomplete answer.
     for check in [
         json!({"type": "judge", "criteria": "says nothing secret"}),
         json!({"type": "llm-rubric", "value": "says nothing secret"}),
@@ -217,7 +219,7 @@ fn an_unread_part_of_an_answer_passes_no_check() {
         let unknown = vec!["errored EVIDENCE_MISSING".to_owned()];
         assert_eq!(found(&json!([check]), &half), (unknown, 0), "{check}");
     }
-    // Several judges, or several samples, look at the same answers as one.
+    // Several judges or samples must see the same answers as a single one.
     let lost_earlier = Execution {
         output: "fine".to_owned(),
         turns: vec![
@@ -231,7 +233,7 @@ fn an_unread_part_of_an_answer_passes_no_check() {
         let unknown = vec!["errored EVIDENCE_MISSING".to_owned()];
         assert_eq!(found(&check, &lost_earlier), (unknown, 0), "{check}");
     }
-    // What was found is there, and other values are read.
+    // A match stays valid, and other values are complete.
     for (check, expected) in [
         (json!({"type": "contains", "value": "fine"}), "passed"),
         (json!({"type": "contains-all", "value": ["fine"]}), "passed"),
@@ -274,7 +276,7 @@ fn a_command_that_says_nothing_passes_no_check_of_its_output() {
         assert_eq!(found_in(&check, &silent), expected, "{check}");
         let said = Execution { output: "No such order.".to_owned(), ..silent.clone() };
         assert!(!found_in(&check, &said).starts_with("errored"), "{check}");
-        // Neither an exit code of 0 nor its word that it tells everything is something that it said.
+        // Neither exit code 0 nor a declaration of completeness is an output.
         let vouches = Execution { coverage: Coverage::Complete, ..silent.clone() };
         let fine = Execution { exit_code: Some(0), ..silent.clone() };
         for execution in [vouches, fine] {

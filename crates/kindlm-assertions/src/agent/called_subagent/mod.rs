@@ -17,7 +17,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "called-subagent";
 
-/// Looks for calls of other agents.
+/// The registration of `called-subagent`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -17,7 +17,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "called-tool";
 
-/// Looks for calls of a tool.
+/// The registration of `called-tool`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -14,7 +14,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "event";
 
-/// Counts the events of a type.
+/// The registration of `event`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -14,7 +14,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "event-order";
 
-/// Looks for events in a certain order.
+/// The registration of `event-order`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

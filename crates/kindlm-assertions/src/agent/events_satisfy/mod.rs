@@ -16,7 +16,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "events-satisfy";
 
-/// Asks a script about the events.
+/// The registration of `events-satisfy`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -16,7 +16,7 @@ use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Tr
 
 const ID: &str = "finish-reason";
 
-/// Compares why the model stopped.
+/// The registration of `finish-reason`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Tr
 const ID: &str = "is-valid-function-call";
 const LABEL: &str = "Function call";
 
-/// Checks the calls of functions against the tools that were offered.
+/// The registration of `is-valid-function-call`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

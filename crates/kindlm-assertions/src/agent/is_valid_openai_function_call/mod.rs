@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Tr
 const ID: &str = "is-valid-openai-function-call";
 const LABEL: &str = "OpenAI function call";
 
-/// Checks a `function_call` of OpenAI against the functions that were offered.
+/// The registration of `is-valid-openai-function-call`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -18,7 +18,7 @@ use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Tr
 const ID: &str = "is-valid-openai-tools-call";
 const LABEL: &str = "OpenAI tools call";
 
-/// Checks the `tool_calls` of OpenAI against the tools that were offered.
+/// The registration of `is-valid-openai-tools-call`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

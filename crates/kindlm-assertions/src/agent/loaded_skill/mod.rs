@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "loaded-skill";
 
-/// Looks for a skill among those that were loaded.
+/// The registration of `loaded-skill`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

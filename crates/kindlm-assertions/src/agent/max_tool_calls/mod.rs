@@ -14,7 +14,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "max-tool-calls";
 
-/// Counts the calls of tools.
+/// The registration of `max-tool-calls`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "message-includes";
 
-/// Looks for a text in what the agent said.
+/// The registration of `message-includes`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

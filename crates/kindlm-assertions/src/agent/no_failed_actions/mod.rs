@@ -14,7 +14,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "no-failed-actions";
 
-/// Sees that no call failed.
+/// The registration of `no-failed-actions`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

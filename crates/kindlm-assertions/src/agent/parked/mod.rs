@@ -14,7 +14,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "parked";
 
-/// Sees that the agent waits.
+/// The registration of `parked`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -21,7 +21,7 @@ use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Tr
 
 const ID: &str = "skill-used";
 
-/// Looks for skills among those that an agent used.
+/// The registration of `skill-used`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -16,7 +16,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "succeeded";
 
-/// Sees that the agent was done.
+/// The registration of `succeeded`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

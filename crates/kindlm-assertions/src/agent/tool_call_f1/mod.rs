@@ -20,7 +20,7 @@ use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Tr
 
 const ID: &str = "tool-call-f1";
 
-/// Compares the set of called tools with the set of wanted ones.
+/// The registration of `tool-call-f1`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

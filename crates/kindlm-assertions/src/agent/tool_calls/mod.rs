@@ -29,7 +29,7 @@ const RESPONSE_MISMATCH: FailureCode = FailureCode::new("TOOL_RESPONSE_MISMATCH"
 /// The length of the tools' results in a message, in characters.
 const SHOWN: usize = 200;
 
-/// Checks which tools were called, and how.
+/// The registration of `tool-calls`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "tool-order";
 
-/// Looks for calls in a certain order.
+/// The registration of `tool-order`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

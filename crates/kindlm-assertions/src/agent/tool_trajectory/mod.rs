@@ -17,7 +17,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "tool-trajectory";
 
-/// Matches all calls with those that are expected.
+/// The registration of `tool-trajectory`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -17,7 +17,7 @@ use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Tr
 
 const ID: &str = "trace-error-spans";
 
-/// Counts the spans of a trace that failed.
+/// The registration of `trace-error-spans`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -17,7 +17,7 @@ use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Tr
 
 const ID: &str = "trace-span-count";
 
-/// Counts the spans of a trace.
+/// The registration of `trace-span-count`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

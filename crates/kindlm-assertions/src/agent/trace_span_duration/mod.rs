@@ -16,7 +16,7 @@ use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Tr
 
 const ID: &str = "trace-span-duration";
 
-/// Holds the durations of spans against a limit.
+/// The registration of `trace-span-duration`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -18,7 +18,7 @@ use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "trajectory:goal-success";
 
-/// Has a judge say whether a goal was reached.
+/// The registration of `trajectory:goal-success`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

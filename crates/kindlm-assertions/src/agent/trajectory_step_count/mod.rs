@@ -18,7 +18,7 @@ use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Tr
 
 const ID: &str = "trajectory:step-count";
 
-/// Counts the steps of an agent.
+/// The registration of `trajectory:step-count`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

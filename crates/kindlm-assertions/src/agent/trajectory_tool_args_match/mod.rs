@@ -24,7 +24,7 @@ const NO_ARGUMENTS: &str = "The spans do not show the arguments of a call of the
 
 const ID: &str = "trajectory:tool-args-match";
 
-/// Compares the arguments of a tool with those that are wanted.
+/// The registration of `trajectory:tool-args-match`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -17,7 +17,7 @@ use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Tr
 
 const ID: &str = "trajectory:tool-sequence";
 
-/// Looks for a sequence of tools among the steps of an agent.
+/// The registration of `trajectory:tool-sequence`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

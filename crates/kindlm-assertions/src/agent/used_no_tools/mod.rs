@@ -14,7 +14,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "used-no-tools";
 
-/// Sees that no tool was called.
+/// The registration of `used-no-tools`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

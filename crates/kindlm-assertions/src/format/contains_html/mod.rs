@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "contains-html";
 
-/// Looks for HTML in the output.
+/// The registration of `contains-html`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -18,7 +18,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "contains-json";
 
-/// Looks for JSON objects in the output.
+/// The registration of `contains-json`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "contains-sql";
 
-/// Looks for SQL in the output.
+/// The registration of `contains-sql`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

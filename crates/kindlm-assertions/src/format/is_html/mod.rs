@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "is-html";
 
-/// Reads the output as HTML.
+/// The registration of `is-html`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "is-json";
 
-/// Reads the output as JSON.
+/// The registration of `is-json`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "is-sql";
 
-/// Reads the output as SQL.
+/// The registration of `is-sql`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -17,7 +17,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "is-xml";
 
-/// Reads the output as XML.
+/// The registration of `is-xml`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -16,7 +16,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "matches";
 
-/// Holds a value against a schema.
+/// The registration of `matches`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

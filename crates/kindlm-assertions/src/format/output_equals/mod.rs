@@ -16,7 +16,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "output-equals";
 
-/// Compares the structured output with a value.
+/// The registration of `output-equals`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

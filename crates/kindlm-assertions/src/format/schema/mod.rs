@@ -30,7 +30,7 @@ const KEPT: usize = 200;
 /// The length of the excerpt of an unparsable output in the metadata, in characters.
 const PREVIEW: usize = 200;
 
-/// Checks the form and the content of the output.
+/// The registration of `schema`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -22,7 +22,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "answer-relevance";
 
-/// Has a judge make up the questions that the output answers, and compares them with what was asked.
+/// The registration of `answer-relevance`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

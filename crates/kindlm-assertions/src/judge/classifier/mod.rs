@@ -17,7 +17,7 @@ use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "classifier";
 
-/// Has a judge say how well labels fit the output.
+/// The registration of `classifier`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -19,7 +19,7 @@ use reply::{read_statements, read_verdicts};
 
 const ID: &str = "context-faithfulness";
 
-/// Has a judge take the statements out of the output and hold each against the context.
+/// The registration of `context-faithfulness`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

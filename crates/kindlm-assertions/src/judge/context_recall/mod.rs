@@ -17,7 +17,7 @@ use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "context-recall";
 
-/// Has a judge say which statements of a known answer the context supports.
+/// The registration of `context-recall`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

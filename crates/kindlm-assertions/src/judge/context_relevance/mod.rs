@@ -19,7 +19,7 @@ use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "context-relevance";
 
-/// Has a judge pick out of the context what is needed for the question.
+/// The registration of `context-relevance`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -20,7 +20,7 @@ use crate::{
 
 const ID: &str = "conversation-relevance";
 
-/// Has a judge look at each answer of a conversation with what was said before it.
+/// The registration of `conversation-relevance`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

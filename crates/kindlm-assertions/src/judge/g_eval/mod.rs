@@ -18,7 +18,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "g-eval";
 
-/// Has a judge work out steps for a criterion and score the output by them.
+/// The registration of `g-eval`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

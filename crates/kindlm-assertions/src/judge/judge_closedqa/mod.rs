@@ -11,7 +11,7 @@ use crate::{Build, Built, Code, Meta, Own, Registration, Setup};
 
 const ID: &str = "judge:closedQA";
 
-/// Asks a judge whether the output meets one criterion: yes or no.
+/// The registration of `judge:closedQA`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -18,7 +18,7 @@ use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "judge:summarizes";
 
-/// Has a judge compare the output, a summary, with the document that it summarises.
+/// The registration of `judge:summarizes`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

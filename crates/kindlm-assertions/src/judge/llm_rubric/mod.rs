@@ -17,7 +17,7 @@ use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "llm-rubric";
 
-/// Has a judge hold the output against a rubric.
+/// The registration of `llm-rubric`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

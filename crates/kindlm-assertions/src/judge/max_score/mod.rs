@@ -21,7 +21,7 @@ const ID: &str = "max-score";
 const LABEL: &str = "Highest score";
 const NO_SCORE: FailureCode = FailureCode::new("MAX_SCORE_UNKNOWN");
 
-/// Chooses the output with the highest score.
+/// The registration of `max-score`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

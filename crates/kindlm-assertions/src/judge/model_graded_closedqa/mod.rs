@@ -11,7 +11,7 @@ use crate::{Build, Built, Code, Meta, Own, Registration, Setup};
 
 const ID: &str = "model-graded-closedqa";
 
-/// Asks a judge whether the output meets one criterion: yes or no.
+/// The registration of `model-graded-closedqa`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

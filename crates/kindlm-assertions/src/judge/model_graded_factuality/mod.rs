@@ -11,7 +11,7 @@ use crate::{Build, Built, Code, Meta, Own, Registration, Setup};
 
 const ID: &str = "model-graded-factuality";
 
-/// Has a judge compare the facts of the output with those of a reference.
+/// The registration of `model-graded-factuality`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

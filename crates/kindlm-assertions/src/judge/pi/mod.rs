@@ -28,7 +28,7 @@ const KEY_ENV: &str = "WITHPI_API_KEY";
 const KEY_HEADER: &str = "x-api-key";
 const THRESHOLD: f64 = 0.5;
 
-/// Asks a scoring service.
+/// The registration of `pi`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

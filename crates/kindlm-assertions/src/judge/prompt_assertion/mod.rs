@@ -36,7 +36,7 @@ const PARSE_ERROR: FailureCode = FailureCode::new("JUDGE_PARSE_ERROR");
 /// The highest number of rules per question. The answer limit of models is enough for so many verdicts.
 const MOST_RULES: usize = 100;
 
-/// Has a model judge a set of rules in one call.
+/// The registration of `prompt-assertion`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -24,7 +24,7 @@ use choice::Choice;
 
 const ID: &str = "select-best";
 
-/// Has a judge choose the best output of a test.
+/// The registration of `select-best`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -20,7 +20,7 @@ use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Own, Registratio
 const ID: &str = "cost";
 const BUDGET_EXCEEDED: FailureCode = FailureCode::new("BUDGET_EXCEEDED");
 
-/// Checks what the execution cost.
+/// The registration of `cost`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

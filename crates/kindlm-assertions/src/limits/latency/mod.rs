@@ -18,7 +18,7 @@ use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Own, Registratio
 
 const ID: &str = "latency";
 
-/// Checks how long the model took.
+/// The registration of `latency`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

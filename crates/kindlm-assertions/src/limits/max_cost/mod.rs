@@ -14,7 +14,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "max-cost";
 
-/// Holds a measure against its limit.
+/// The registration of `max-cost`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -14,7 +14,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "max-turns";
 
-/// Holds a measure against its limit.
+/// The registration of `max-turns`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

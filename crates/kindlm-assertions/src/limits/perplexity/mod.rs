@@ -14,7 +14,7 @@ use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Tr
 
 const ID: &str = "perplexity";
 
-/// Holds the perplexity of the answer against a threshold.
+/// The registration of `perplexity`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Tr
 
 const ID: &str = "perplexity-score";
 
-/// Holds a score of how sure the model was against a threshold.
+/// The registration of `perplexity-score`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Tr
 
 const ID: &str = "guardrails";
 
-/// Looks at what the provider's own filter says.
+/// The registration of `guardrails`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Tr
 
 const ID: &str = "is-refusal";
 
-/// Looks for the words with which models decline.
+/// The registration of `is-refusal`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -18,7 +18,7 @@ const ID: &str = "keywords";
 const KEYWORD_DENIED: FailureCode = FailureCode::new("KEYWORD_DENIED");
 const KEYWORD_MISSING: FailureCode = FailureCode::new("KEYWORD_MISSING");
 
-/// Looks for words in the output, ignoring case.
+/// The registration of `keywords`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -19,7 +19,7 @@ use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "moderation";
 
-/// Has a judge look for harmful content in the output.
+/// The registration of `moderation`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -26,7 +26,7 @@ const LABEL: &str = "Set";
 const PART_ERRORED: FailureCode = FailureCode::new("SET_PART_ERRORED");
 const SCORING_FAILED: FailureCode = FailureCode::new("SET_SCORING_FAILED");
 
-/// Counts several checks as one.
+/// The registration of `assert-set`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

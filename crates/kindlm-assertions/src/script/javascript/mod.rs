@@ -22,7 +22,7 @@ use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Tr
 
 const ID: &str = "javascript";
 
-/// Asks a script of the user.
+/// The registration of `javascript`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

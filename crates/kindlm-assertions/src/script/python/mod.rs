@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Code, Meta, Own, Registration, Setup};
 static LANGUAGE: Language =
     Language { id: "python", name: "Python", endings: &[".py"], runtime: ScriptRuntime::Python };
 
-/// Asks a Python script of the user.
+/// The registration of `python`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: LANGUAGE.id,

@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Code, Meta, Own, Registration, Setup};
 static LANGUAGE: Language =
     Language { id: "ruby", name: "Ruby", endings: &[".rb"], runtime: ScriptRuntime::Ruby };
 
-/// Asks a Ruby script of the user.
+/// The registration of `ruby`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: LANGUAGE.id,

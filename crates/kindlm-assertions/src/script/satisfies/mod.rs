@@ -18,7 +18,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "satisfies";
 
-/// Asks a script about a value.
+/// The registration of `satisfies`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

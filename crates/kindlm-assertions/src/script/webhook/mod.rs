@@ -23,7 +23,7 @@ use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Tr
 const ID: &str = "webhook";
 const WEBHOOK_FAILED: FailureCode = FailureCode::new("WEBHOOK_FAILED");
 
-/// Asks a service of the user.
+/// The registration of `webhook`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

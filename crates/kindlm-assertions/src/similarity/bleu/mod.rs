@@ -16,7 +16,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "bleu";
 
-/// Measures the output by BLEU.
+/// The registration of `bleu`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "gleu";
 
-/// Measures the output by GLEU.
+/// The registration of `gleu`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -18,7 +18,7 @@ const ID: &str = "levenshtein";
 /// The default of the highest distance that passes.
 const DEFAULT: f64 = 5.0;
 
-/// Compares the output with a text by their edit distance.
+/// The registration of `levenshtein`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -19,7 +19,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "meteor";
 
-/// Measures the output by METEOR.
+/// The registration of `meteor`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

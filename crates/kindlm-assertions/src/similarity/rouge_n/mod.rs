@@ -20,7 +20,7 @@ use treebank::tokens;
 
 const ID: &str = "rouge-n";
 
-/// Measures the output by ROUGE-1.
+/// The registration of `rouge-n`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -12,7 +12,7 @@ use crate::{Assertion, Build, Code, Meta, Own, Registration, Setup};
 
 const ID: &str = "similar:euclidean";
 
-/// Compares the embeddings of the output and of texts.
+/// The registration of `similar:euclidean`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -20,7 +20,7 @@ const DEFAULT: f64 = 0.6;
 
 const ID: &str = "similarity";
 
-/// Compares a value with a text by their edit distance.
+/// The registration of `similarity`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -14,7 +14,7 @@ use crate::{Build, Built, Code, Meta, Own, Registration, Setup};
 
 const ID: &str = "contains";
 
-/// The output contains a text.
+/// The registration of `contains`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -14,7 +14,7 @@ use crate::{Build, Built, Code, Meta, Own, Registration, Setup};
 
 const ID: &str = "contains-all";
 
-/// The output contains every one of several texts.
+/// The registration of `contains-all`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

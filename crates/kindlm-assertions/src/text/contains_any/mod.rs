@@ -14,7 +14,7 @@ use crate::{Build, Built, Code, Meta, Own, Registration, Setup};
 
 const ID: &str = "contains-any";
 
-/// The output contains at least one of several texts.
+/// The registration of `contains-any`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "equals";
 
-/// Compares the output with a text or a value.
+/// The registration of `equals`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

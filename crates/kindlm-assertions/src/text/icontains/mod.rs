@@ -14,7 +14,7 @@ use crate::{Build, Built, Code, Meta, Own, Registration, Setup};
 
 const ID: &str = "icontains";
 
-/// The output contains a text, ignoring case.
+/// The registration of `icontains`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

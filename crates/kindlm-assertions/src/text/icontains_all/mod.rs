@@ -14,7 +14,7 @@ use crate::{Build, Built, Code, Meta, Own, Registration, Setup};
 
 const ID: &str = "icontains-all";
 
-/// The output contains every one of several texts, ignoring case.
+/// The registration of `icontains-all`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

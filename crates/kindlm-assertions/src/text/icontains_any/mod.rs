@@ -14,7 +14,7 @@ use crate::{Build, Built, Code, Meta, Own, Registration, Setup};
 
 const ID: &str = "icontains-any";
 
-/// The output contains at least one of several texts, ignoring case.
+/// The registration of `icontains-any`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

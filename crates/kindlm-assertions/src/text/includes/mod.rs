@@ -15,7 +15,7 @@ use crate::{Build, Built, Code, Meta, Own, Registration, Setup};
 
 const ID: &str = "includes";
 
-/// Looks for a text in a value.
+/// The registration of `includes`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -17,7 +17,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "regex";
 
-/// Searches the output with a regular expression.
+/// The registration of `regex`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -16,7 +16,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "starts-with";
 
-/// Looks at the beginning of the output.
+/// The registration of `starts-with`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

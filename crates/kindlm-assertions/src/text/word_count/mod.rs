@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "word-count";
 
-/// Counts the words of the output.
+/// The registration of `word-count`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

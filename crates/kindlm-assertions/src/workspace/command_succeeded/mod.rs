@@ -19,7 +19,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 const COMMAND_BROKEN: FailureCode = FailureCode::new("COMMAND_BROKEN");
 const ID: &str = "command-succeeded";
 
-/// Runs a command after the agent.
+/// The registration of `command-succeeded`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

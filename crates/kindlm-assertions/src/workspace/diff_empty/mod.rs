@@ -14,7 +14,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "diff-empty";
 
-/// Sees that nothing changed.
+/// The registration of `diff-empty`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

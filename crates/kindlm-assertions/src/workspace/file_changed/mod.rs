@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "file-changed";
 
-/// Looks for a file among what changed.
+/// The registration of `file-changed`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "file-deleted";
 
-/// Looks for a file among what is gone.
+/// The registration of `file-deleted`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

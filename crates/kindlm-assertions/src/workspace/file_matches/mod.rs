@@ -16,7 +16,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "file-matches";
 
-/// Looks for a text in a file.
+/// The registration of `file-matches`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -18,7 +18,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "in-diff";
 
-/// Looks for a text in what changed.
+/// The registration of `in-diff`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -17,7 +17,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "no-failed-shell-commands";
 
-/// Sees that no command failed.
+/// The registration of `no-failed-shell-commands`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

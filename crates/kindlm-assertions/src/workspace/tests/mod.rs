@@ -29,7 +29,7 @@ const PROTECTED_FILE_CHANGED: FailureCode = FailureCode::new("PROTECTED_FILE_CHA
 const TESTS_UNRELIABLE: FailureCode = FailureCode::new("TESTS_UNRELIABLE");
 const ID: &str = "tests";
 
-/// Takes tests for checks.
+/// The registration of `tests`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -1,7 +1,7 @@
-//! promptfoo's answers for the checks that a model grades, held against ours: how replies are handled.
+//! promptfoo's results for checks that a model grades, compared with ours.
 //!
-//! The grader of a vector is a script of replies; one that is asked again says the same again. Where promptfoo says
-//! that the grader failed (`graderError`) or throws, ours must be errored or a problem of the configuration.
+//! The grader of a vector is a list of replies. If it is asked again, it gives the same reply. Where promptfoo reports
+//! that the grader failed (`graderError`) or threw, our check must be errored or a problem of the configuration.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ use crate::support::{Memory, yaml};
 const FILE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/conformance/promptfoo/model_graded.jsonl");
 
-/// What is not run here, with the reason.
+/// The vectors that are not run here, with the reason.
 #[rustfmt::skip]
 const NOT_RUN: &[(&str, &[&str])] = &[
     ("not part of the product: a grader that searches the web", &["search-rubric"]),
@@ -52,11 +52,11 @@ const DIFFERENCES: Differences<'_> = &[
     ("no provider has a similarity call of its own", &["similar/14", "similar:dot/2"]),
 ];
 
-/// The questions of a vector with the replies of its grader.
+/// The grader of a vector, with its replies.
 struct Grader<'v> {
     vector: &'v Value,
     used: BTreeSet<usize>,
-    /// What was asked, with the reply: the same question asked again has the same reply.
+    /// The questions so far with their replies, because a repeated question gets the same reply.
     told: Vec<(String, Result<Answer, AskError>)>,
 }
 
@@ -83,7 +83,7 @@ impl Grader<'_> {
         }
     }
 
-    /// The next reply of the stage that the question belongs to, as promptfoo asks in another order.
+    /// Returns the next reply of the question's stage, because promptfoo asks in another order.
     fn reply(&mut self, user: &str, round: usize) -> Result<Answer, AskError> {
         let requests = self.vector["requests"].as_array().unwrap();
         let stage = |request: &Value| match request["label"].as_str() {
@@ -114,7 +114,7 @@ impl Grader<'_> {
         }
     }
 
-    /// What the vector's service says, as a judge says it; `null` is one that fails.
+    /// Returns the reply of the vector's service as a judge's reply; `null` is a failed service.
     fn service(&self, service: &str, key: &str) -> Result<Answer, AskError> {
         let said = &self.vector["grader"][service];
         if said.is_null() {
@@ -134,7 +134,7 @@ impl Grader<'_> {
     }
 }
 
-/// The answer of a judge that carries the mark of the question.
+/// Adds the mark of the question to the answer of a judge.
 fn marked(answer: Answer, question: &Question) -> Answer {
     match (answer, question) {
         (Answer::Text { text, model, .. }, Question::Judge(question)) => {
@@ -144,8 +144,9 @@ fn marked(answer: Answer, question: &Question) -> Answer {
     }
 }
 
-/// The prompt of a user's own in the place of ours, for replies that are no JSON: ours ask for JSON with a mark, and read
-/// nothing else.
+/// Returns a user prompt, for replies that are not JSON.
+///
+/// Our own prompts ask for JSON with a mark, and other replies are unreadable.
 fn own_prompt(kind: &str) -> Value {
     match kind {
         "g-eval" => json!({"steps": "{{ criteria }}", "evaluate": "{{ criteria }} {{ output }}"}),
@@ -159,7 +160,7 @@ fn own_prompt(kind: &str) -> Value {
     }
 }
 
-/// True if the grader of a vector answers in plain text.
+/// Returns true if the grader of a vector answers in plain text.
 fn is_plain(vector: &Value) -> bool {
     let replies = vector["grader"]["replies"].as_array().into_iter().flatten();
     replies.into_iter().any(|it| it.as_str().is_some_and(|it| !it.contains('{')))
@@ -177,12 +178,12 @@ fn ours(vector: &Value) -> Said {
     let mut execution = execution(vector);
     execution.input = vec![Message::new(Role::User, "The prompt")];
     if vector["id"].as_str().is_some_and(|it| it.starts_with("context-relevance/11")) {
-        // promptfoo does not take the prompt for the question.
+        // promptfoo does not use the prompt as the question.
         execution.input.clear();
     }
     let mut entry = vector["assertion"].clone();
     if entry["type"].as_str().is_some_and(|it| it.ends_with("classifier")) {
-        // A judge must be told the labels.
+        // A judge needs the list of labels.
         entry["labels"] = json!(["positive", "negative"]);
     }
     let kind = entry["type"].as_str().unwrap_or_default();
@@ -209,7 +210,7 @@ fn ours(vector: &Value) -> Said {
         if new.is_empty() {
             return said(check, &check.evaluate(&evidence));
         }
-        // A script runs before everything else, and is no round of the grader.
+        // A script runs before everything else, so it is not a round of the grader.
         let round = if vector["assertion"]["contextTransform"].is_string() { 0 } else { round };
         for question in new {
             let answer = grader.answer(&question, round).map(|it| marked(it, &question));
@@ -219,7 +220,9 @@ fn ours(vector: &Value) -> Said {
     unreachable!("the rounds end")
 }
 
-/// What is said of each output that is compared: ours, asked once as promptfoo asks, and theirs.
+/// Returns our result and theirs for each compared output.
+///
+/// Our check asks in one order only, as promptfoo does.
 fn chosen(vector: &Value) -> Vec<(Said, Said)> {
     let mut entry =
         json!({"type": "select-best", "value": vector["select"]["criteria"], "orders": "one"});
@@ -283,7 +286,7 @@ fn theirs(expect: &Value) -> Said {
     super::theirs(expect)
 }
 
-/// As [`Said::agrees`]; similarities are of single precision.
+/// Compares like [`Said::agrees`], with the single precision of similarities.
 fn agrees(ours: &Said, theirs: &Said) -> bool {
     match (ours, theirs) {
         (Said::Result { pass, score, reason }, Said::Result { pass: p, score: s, reason: r }) => {

@@ -1,7 +1,7 @@
-//! promptfoo's answers for the checks that need no model, held against ours.
+//! promptfoo's results for checks that need no model, compared with ours.
 //!
-//! A module for each family of types lists the types it covers and, exactly, the vectors that differ and
-//! why. A vector whose own runner threw agrees if ours is a problem of the configuration or errored.
+//! A module for each family of types lists its types and the exact vectors that differ, with the reason. If promptfoo
+//! itself threw, our check must be errored or a problem of the configuration.
 
 mod graded;
 mod probes;
@@ -22,10 +22,10 @@ const FILE: &str = concat!(
     "/../../fixtures/conformance/promptfoo/deterministic.jsonl"
 );
 
-/// Ids of vectors with the reason why they differ.
+/// The ids of vectors that differ, by reason.
 type Differences<'a> = &'a [(&'a str, &'a [&'a str])];
 
-/// What a check says, or that it cannot say anything.
+/// The result of a check, or the fact that it has none.
 #[derive(Debug, PartialEq)]
 enum Said {
     Result { pass: bool, score: f64, reason: String },
@@ -74,7 +74,9 @@ fn agree(types: &[&str], run: usize, differences: Differences<'_>) {
     assert_eq!(ran, run, "vectors that were run");
 }
 
-/// `kindlm-cli` runs the vectors for which something must be asked, and counts them; the rest is run here.
+/// Checks that all vectors run here or in `kindlm-cli`.
+///
+/// `kindlm-cli` runs and counts the vectors with questions to answer. The others run here.
 #[test]
 fn every_vector_runs_here_or_needs_a_judge() {
     let text = std::fs::read_to_string(Path::new(FILE)).unwrap();
@@ -141,7 +143,7 @@ fn said(check: &Check, results: &[AssertionResult]) -> Said {
     }
 }
 
-/// The evidence of a vector.
+/// Returns the evidence of a vector.
 fn execution(vector: &Value) -> Execution {
     let (output, output_json) = match &vector["output"] {
         Value::String(text) => (text.clone(), None),

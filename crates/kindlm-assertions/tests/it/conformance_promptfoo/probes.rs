@@ -1,4 +1,4 @@
-//! The checks that look at more than the text: what it cost and took, how sure the model was, what the agent did.
+//! The types of checks beyond the text: cost, latency, probabilities, tool calls, traces.
 
 use kindlm_types::ToolSpec;
 use serde_json::Value;
@@ -37,7 +37,7 @@ fn checks_of_more_than_the_text_agree() {
     agree(TYPES, 98, DIFFERENCES);
 }
 
-/// The tools of a provider's configuration, in either form of OpenAI's API.
+/// Returns the tools of a provider's configuration, in either format of OpenAI's API.
 pub(super) fn tools(config: &Value) -> Vec<ToolSpec> {
     let tools = config["tools"].as_array().into_iter().flatten().map(|it| &it["function"]);
     let functions = config["functions"].as_array().into_iter().flatten();

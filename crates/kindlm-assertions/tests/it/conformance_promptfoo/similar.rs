@@ -1,4 +1,4 @@
-//! `similar` and its kinds, with the vectors of promptfoo's embedding model.
+//! `similar` and its variants, with the vectors of promptfoo's embedding model.
 
 use kindlm_assertions::{Evidence, Setup, compile_with};
 use kindlm_types::{
@@ -22,7 +22,7 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Asks the vector's model for embeddings.
+/// Evaluates a vector with the embeddings of its model.
 fn ours(vector: &Value) -> Said {
     let execution = Execution {
         output: vector["output"].as_str().unwrap().to_owned(),
@@ -65,7 +65,7 @@ fn similarity_agrees() {
         }
         ran += 1;
         let (ours, theirs) = (ours(&vector), theirs(&vector["expect"]));
-        // Embeddings have the precision of single floats here.
+        // Embeddings have single precision here.
         let near = |a: f64, b: f64| (a - b).abs() <= 1e-6;
         let agrees = match (&ours, &theirs) {
             (

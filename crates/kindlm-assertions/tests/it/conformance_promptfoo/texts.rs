@@ -1,4 +1,4 @@
-//! The checks that look at the text.
+//! The types of checks of the text.
 
 use super::{Differences, agree};
 
