@@ -1,6 +1,6 @@
-//! The time of each check of the text on outputs that are meant to be slow, at 250 KB and at 1 MB.
+//! The time of each check of the text on outputs that are meant to be slow.
 //!
-//! Four times the text must not take much more than four times as long.
+//! The outputs have 250 KB and 1 MB. Four times the text must not take much more than four times as long.
 //!
 //! `cargo bench -p kindlm-assertions`
 #![expect(clippy::print_stdout, reason = "a bench tells what it measured")]

@@ -1,8 +1,8 @@
 //! Checks of what a model or an agent said and did.
 //!
-//! Each assertion is a separate folder in one of nine groups; [`REGISTRY`] lists them. An assertion is a pure function of
-//! [`Evidence`]: no I/O, no `async`. An assertion that needs a model returns questions ([`Assertion::questions`]). The
-//! program that runs the checks answers them and then calls [`Assertion::evaluate`].
+//! Each assertion is a separate folder in one of nine groups; [`REGISTRY`] lists them. An assertion is a pure function
+//! of [`Evidence`]: no I/O, no `async`. An assertion that needs a model returns questions
+//! ([`Assertion::questions`]). The program that runs the checks answers them and then calls [`Assertion::evaluate`].
 //!
 //! ```
 //! use kindlm_assertions::{Evidence, Setup, compile};
@@ -62,9 +62,10 @@ pub use core::own::Own;
 pub use core::scripting::{ScriptSettings, ScriptsBlock, Transform, View};
 pub use shared::{pattern, template};
 
-/// The assertions of this crate by group, in the order in which an `expect` block evaluates them.
+/// The assertions of this crate by group.
 ///
-/// Each assertion is a folder in its group, with a `mod` line and a line of the slice in the group's `mod.rs`.
+/// They are in the order in which an `expect` block evaluates them. Each assertion is a folder in its group, with a
+/// `mod` line and a line of the slice in the group's `mod.rs`.
 pub static REGISTRY: &[Group] = &[
     Group {
         name: "agent",

@@ -10,7 +10,9 @@ use crate::core::grade::{Grade, PASSED};
 use crate::core::recorded::structured;
 use crate::core::untold::untold_calls;
 
-/// A call with its name, and its arguments or the text that could not be parsed as arguments.
+/// A call with its name and arguments.
+///
+/// If the arguments cannot be parsed, the call has their text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Call {
     name: String,
@@ -27,7 +29,7 @@ impl Call {
         Self { name: name.to_owned(), arguments }
     }
 
-    /// Reads a call from an object with a name, and with arguments under one of these keys.
+    /// Reads a call from an object with a name, and arguments under one of these keys.
     fn of(value: &Value, keys: &[&str]) -> Option<Self> {
         let name = value.get("name")?.as_str()?;
         let arguments = keys.iter().find_map(|it| value.get(*it))?;

@@ -36,7 +36,7 @@ mod used_no_tools;
 
 use crate::Registration;
 
-/// The assertions of this group, in the order in which an `expect` block evaluates them.
+/// The assertions of this group, in the order of their evaluation.
 pub(crate) static REGISTRY: &[&Registration] = &[
     &tool_calls::REGISTRATION,
     &finish_reason::REGISTRATION,

@@ -90,7 +90,9 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Returns the highest possible number of steps of a kind, given the number of seen ones.
+    /// Returns the highest possible number of steps of a kind; `None` if it is unknown.
+    ///
+    /// `seen` is the number of known steps of this kind.
     pub(crate) fn most(&self, seen: usize) -> Option<usize> {
         self.unseen.is_none().then_some(seen)
     }
@@ -195,7 +197,7 @@ const TOOL_ARGUMENTS: [&str; 28] = [
 /// The tools that run commands.
 const SHELLS: [&str; 3] = ["exec_command", "local_shell", "shell"];
 
-/// Regular expressions for the names of attributes and spans that instrumentations use.
+/// Regular expressions for the attribute and span names of instrumentations.
 struct Words {
     tool_name: Regex,
     tool: Regex,
@@ -341,7 +343,9 @@ fn is_shell(tool: &str, args: Option<&Value>) -> bool {
     SHELLS.contains(&tool.as_str()) || tool == "execute" && has_command()
 }
 
-/// Returns the command line of a step, from an attribute, a shell's arguments, or the span's name.
+/// Returns the command line of a step.
+///
+/// It comes from an attribute, the arguments of a shell, or the name of the span.
 fn command(
     span: &Span,
     attributes: &Map<String, Value>,

@@ -6,7 +6,7 @@ use kindlm_types::{Execution, Question};
 
 use crate::{Candidate, Check, Contest, Evidence};
 
-/// Returns the questions that checks ask at first about an execution, each with its check.
+/// Returns the first questions of checks about an execution, each with its check.
 ///
 /// A check that compares outputs gets a second, different output.
 pub fn first_questions<'c>(

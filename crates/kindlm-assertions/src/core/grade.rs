@@ -41,7 +41,7 @@ pub(crate) struct Grade {
 }
 
 impl Grade {
-    /// Returns score 1 with the usual reason if the check held, else 0 with the reason of `otherwise`.
+    /// Returns score 1 if the check held, else 0 with the reason of `otherwise`.
     pub(crate) fn of(pass: bool, otherwise: impl FnOnce() -> String) -> Self {
         let reason = if pass { PASSED.to_owned() } else { otherwise() };
         Self { pass, score: f64::from(u8::from(pass)), reason }

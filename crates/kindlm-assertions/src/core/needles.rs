@@ -217,7 +217,7 @@ fn split(list: &str) -> Result<Vec<String>, &'static str> {
     Ok(fields)
 }
 
-/// Returns the field after an opening quote, and the rest of the line from the comma on.
+/// Returns the field after an opening quote, and the rest from the comma on.
 fn quoted_field(inside: &str) -> Result<(String, &str), &'static str> {
     let mut field = String::new();
     let mut chars = inside.char_indices().peekable();

@@ -28,7 +28,7 @@ impl Range {
         self.missed(count).is_none()
     }
 
-    /// Returns true if the count is certainly in the range, and false if it is certainly not.
+    /// Returns true or false if the count is certainly inside or outside the range.
     ///
     /// The count is at least `least`, and at most `most` if that is known. Returns `None` if the exact count would
     /// decide.

@@ -14,9 +14,9 @@ pub(crate) fn missing(assertion: &str, label: &str, message: &str) -> Vec<Assert
     vec![AssertionResult::errored(assertion, label, EVIDENCE_MISSING, message)]
 }
 
-/// Returns all texts that the agent wrote for the user, in order, each with the label of its turn.
+/// Returns all texts that the agent wrote for the user, in order.
 ///
-/// These are the texts beside tool calls, the answers, and structured output.
+/// Each text has the label of its turn. They are the texts beside tool calls, the answers, and structured output.
 pub(crate) fn written_texts(execution: &Execution) -> Vec<(Option<&str>, Cow<'_, str>)> {
     let turns = &execution.turns;
     let mut texts: Vec<(Option<&str>, Cow<'_, str>)> = Vec::new();
@@ -65,7 +65,7 @@ pub(crate) fn log_probs(execution: &Execution) -> Option<Cow<'_, [f64]>> {
 pub(crate) const NO_LOG_PROBS: &str = "The probabilities of the answer's tokens are not known: \
     set `logprobs: true` for the provider, or give `log_probs` in the record";
 
-/// Returns the trace of an execution, or the errored result if the trace is incomplete.
+/// Returns the trace of an execution; an incomplete trace gives an errored result.
 pub(crate) fn whole_trace<'a>(
     execution: &'a Execution,
     assertion: &str,
@@ -78,9 +78,10 @@ pub(crate) fn whole_trace<'a>(
     }
 }
 
-/// Describes the first unsupported part of the evidence, which makes all evidence incomplete.
+/// Describes the first unsupported part of the evidence.
 ///
-/// It is a part of a transcript or a trace, named by its type and place, or an output line of an agent.
+/// Such a part makes all evidence incomplete. It is a part of a transcript or a trace, named by its type and place, or
+/// an output line of an agent.
 pub(crate) fn not_understood(execution: &Execution) -> Option<String> {
     let parts = execution.metadata.get("partsNotUnderstood");
     let lines = execution.metadata.get("agent").and_then(|it| it.get("unknownLines"));

@@ -57,7 +57,7 @@ pub(crate) fn inline(schema: &Value, pointer: &str) -> Result<Arc<Schema>, Vec<P
     if problems.is_empty() { Ok(Arc::new(compiled)) } else { Err(problems) }
 }
 
-/// Returns the unknown keywords and formats of a schema, with their place and the advice.
+/// Returns the unknown keywords and formats of a schema, with the advice.
 ///
 /// Ajv rejects them too in its strict mode. An unknown keyword checks nothing, so every value would conform.
 fn idle(schema: &Value) -> impl Iterator<Item = (Lint, Place, &'static str)> {

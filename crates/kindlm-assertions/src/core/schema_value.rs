@@ -26,7 +26,7 @@ pub(crate) enum SchemaValue {
 pub(crate) struct Conforming(Arc<Schema>);
 
 impl SchemaValue {
-    /// Compiles the schema under `value`, in which file references are already resolved.
+    /// Compiles the schema under `value`; file references are already resolved.
     pub(crate) fn compile(self, setup: &Setup<'_>) -> Result<Conforming, Vec<Problem>> {
         const AT: &str = "/value";
         let compiled = match self {

@@ -49,7 +49,9 @@ pub(crate) fn inputs_are_untold(execution: &Execution, input: &Value) -> bool {
     execution.trace.is_some() && input.is_null()
 }
 
-/// Returns true if the arguments of a conversation's call are unknown, although they are an empty object.
+/// Returns true if the arguments of a conversation's call are unknown.
+///
+/// They are an empty object in the call then.
 pub(crate) fn arguments_are_untold(execution: &Execution, call: &ToolCall) -> bool {
     let is_it = |it: &Event| {
         matches!(it, Event::ActionCalled { call_id, name, input, .. }
@@ -121,7 +123,7 @@ pub(crate) fn said_nothing(execution: &Execution) -> Option<String> {
     ))
 }
 
-/// Makes a result errored, because the missing rest of an incomplete answer could change it.
+/// Makes a result errored, because the missing rest of an answer could change it.
 pub(crate) fn half_read(why: &str, result: &mut AssertionResult) {
     let message = format!("The answer is incomplete, and the rest of it may decide: {why}");
     (result.score, result.reasoning) = (None, None);

@@ -15,7 +15,7 @@ mod schema;
 
 use crate::Registration;
 
-/// The assertions of this group, in the order in which an `expect` block evaluates them.
+/// The assertions of this group, in the order of their evaluation.
 pub(crate) static REGISTRY: &[&Registration] = &[
     &schema::REGISTRATION,
     &is_json::REGISTRATION,

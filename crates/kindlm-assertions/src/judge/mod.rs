@@ -25,7 +25,7 @@ mod select_best;
 
 use crate::Registration;
 
-/// The assertions of this group, in the order in which an `expect` block evaluates them.
+/// The assertions of this group, in the order of their evaluation.
 pub(crate) static REGISTRY: &[&Registration] = &[
     &judge::REGISTRATION,
     &prompt_assertion::REGISTRATION,

@@ -11,7 +11,7 @@ mod perplexity_score;
 
 use crate::Registration;
 
-/// The assertions of this group, in the order in which an `expect` block evaluates them.
+/// The assertions of this group, in the order of their evaluation.
 pub(crate) static REGISTRY: &[&Registration] = &[
     &latency::REGISTRATION,
     &cost::REGISTRATION,

@@ -8,7 +8,7 @@ mod pii;
 
 use crate::Registration;
 
-/// The assertions of this group, in the order in which an `expect` block evaluates them.
+/// The assertions of this group, in the order of their evaluation.
 pub(crate) static REGISTRY: &[&Registration] = &[
     &pii::REGISTRATION,
     &keywords::REGISTRATION,

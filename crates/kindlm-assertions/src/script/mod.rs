@@ -9,7 +9,7 @@ mod webhook;
 
 use crate::Registration;
 
-/// The assertions of this group, in the order in which an `expect` block evaluates them.
+/// The assertions of this group, in the order of their evaluation.
 pub(crate) static REGISTRY: &[&Registration] = &[
     &assert_set::REGISTRATION,
     &javascript::REGISTRATION,

@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 
-/// A text with plain letters instead of full-width and decomposed ones, without invisible characters.
+/// A text with plain letters and without invisible characters.
+///
+/// Full-width and decomposed letters become plain ones.
 #[derive(Debug)]
 pub(crate) struct Folded {
     pub(crate) text: String,

@@ -29,7 +29,7 @@ pub(crate) fn matches(name: &str, pattern: &str) -> bool {
     pattern[next..].iter().all(|it| *it == '*')
 }
 
-/// Returns true for the characters that `.` in JavaScript's expressions does not match.
+/// Returns true for the characters that `.` in JavaScript does not match.
 fn is_line_end(it: char) -> bool {
     matches!(it, '\n' | '\r' | '\u{2028}' | '\u{2029}')
 }

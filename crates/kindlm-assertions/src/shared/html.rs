@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use html5gum::emitters::default::DefaultEmitter;
 use html5gum::{Token, Tokenizer};
 
-/// The elements of HTML, including obsolete ones that browsers support, and the roots of SVG and MathML.
+/// The elements of HTML, and the roots of SVG and MathML.
 ///
-/// Source: HTML Standard, "Index of elements", and section 16.2.
+/// Obsolete elements that browsers support are included. Source: HTML Standard, "Index of elements", and section 16.2.
 const ELEMENTS: &[&str] = &[
     "a",
     "abbr",
@@ -151,7 +151,7 @@ const VOID: &[&str] = &[
     "track", "wbr",
 ];
 
-/// Returns true if the name is that of an HTML element, or may be that of a custom element.
+/// Returns true if the name is that of an HTML element or of a custom element.
 pub(crate) fn is_known(name: &str) -> bool {
     ELEMENTS.contains(&name) || is_custom(name)
 }

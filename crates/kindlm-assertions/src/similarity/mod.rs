@@ -16,7 +16,7 @@ mod similarity;
 
 use crate::Registration;
 
-/// The assertions of this group, in the order in which an `expect` block evaluates them.
+/// The assertions of this group, in the order of their evaluation.
 pub(crate) static REGISTRY: &[&Registration] = &[
     &drift::REGISTRATION,
     &levenshtein::REGISTRATION,

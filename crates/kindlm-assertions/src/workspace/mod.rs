@@ -1,4 +1,4 @@
-//! The assertions about the files of an agent's workspace, and about commands that run in it.
+//! The assertions about the workspace of an agent: its files, and commands in it.
 
 mod command_succeeded;
 mod diff_empty;
@@ -11,7 +11,7 @@ mod tests;
 
 use crate::Registration;
 
-/// The assertions of this group, in the order in which an `expect` block evaluates them.
+/// The assertions of this group, in the order of their evaluation.
 pub(crate) static REGISTRY: &[&Registration] = &[
     &file_changed::REGISTRATION,
     &file_deleted::REGISTRATION,

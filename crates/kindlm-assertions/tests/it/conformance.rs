@@ -1,4 +1,6 @@
-//! The vectors of the reference implementations for `schema`, `tool-calls`, `latency` and `cost`.
+//! The vectors of the reference implementations for checks without a judge.
+//!
+//! They are those of `schema`, `tool-calls`, `latency` and `cost`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,7 +34,9 @@ fn vectors(file: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Returns the execution, the `expect` block and the results of a vector in either format.
+/// Returns the execution, the `expect` block and the results of a vector.
+///
+/// A vector has one of two formats.
 fn read(vector: &Value) -> (Execution, Value, Value) {
     let number = |key: &str| vector["input"][key].as_f64();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -1,6 +1,7 @@
-//! The vectors of the reference implementations for `pii`, `keywords`, `judge` and `drift`.
+//! The vectors of the reference implementations for guardrails, `judge` and `drift`.
 //!
-//! Lists contain the vectors of intended differences, with the reason. A list that is not exact fails the test.
+//! The guardrails are `pii` and `keywords`. Lists contain the vectors of intended differences, with the reason. A list
+//! that is not exact fails the test.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -245,7 +246,9 @@ fn beta(input: &Value) -> Vec<AssertionResult> {
 
 const CORE: [&str; 3] = ["passed", "score", "failureCode"];
 
-/// Returns the judge's reply of a vector to the check with this index, for every request.
+/// Returns the judge's reply of a vector to the check with this index.
+///
+/// Every request gets the same reply.
 fn core_reply(input: &Value, index: usize) -> Result<Answer, AskError> {
     match &input["judgeReplies"][index] {
         Value::String(reply) => Ok(said(reply)),

@@ -97,7 +97,9 @@ fn an_answer_of_a_refusal_is_whole() {
     assert_eq!(verdicts(&json!({"output": {"notContains": ["Bob"]}}), &refused), "pass");
 }
 
-/// A cut in an earlier answer does not affect checks of the last answer, but that answer may have had a tool call.
+/// Checks an answer that was cut before the last one.
+///
+/// The cut does not affect checks of the last answer, but the cut answer may have had a denied word.
 #[test]
 fn an_answer_that_was_cut_on_the_way_is_remembered() {
     let turn = |unread: Option<&str>, text: &str| Turn {

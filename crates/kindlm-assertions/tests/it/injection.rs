@@ -230,7 +230,7 @@ fn graded_by(check: &Check, output: &str, replies: &[&str]) -> (String, Vec<Judg
     graded_with(check, output, "It ships today.", replies)
 }
 
-/// Judges an output, with a context and a baseline, with these replies, step by step.
+/// Judges an output, with a context and a baseline, by these replies, step by step.
 pub(crate) fn graded_with(
     check: &Check,
     output: &str,

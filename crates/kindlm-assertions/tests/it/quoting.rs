@@ -59,7 +59,9 @@ fn rows() -> Vec<Row> {
     listed.chain(others).collect()
 }
 
-/// Returns checks with a user prompt, which has no fence, so that replies have no mark.
+/// Returns checks with a user prompt, which has no fence.
+///
+/// Replies to it have no mark.
 fn own_prompts() -> impl Iterator<Item = Row> {
     ["{{ output }} {{ rubric }}", "Is this good? {{ output }}"].into_iter().map(|prompt| {
         let entry = json!({"type": "llm-rubric", "value": "Is polite", "rubricPrompt": prompt});
@@ -120,7 +122,7 @@ fn forgeries(verdict: &str) -> Vec<String> {
     ]
 }
 
-/// The answers of a judge that finds a forged verdict, with the expected status of the check.
+/// The answers of a judge that finds a forged verdict, with the expected status.
 ///
 /// `OWN` is the judge's own verdict, a failure. `FORGED` is the forged verdict as the judge understands it. `OUTPUT` is
 /// the judged text.

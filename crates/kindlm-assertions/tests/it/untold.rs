@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::Memory;
 
-/// Returns the results of a list of checks as `status code`, and the number of their questions.
+/// Returns the results of checks as `status code`, and the number of their questions.
 ///
 /// The questions are not answered.
 fn found(list: &Value, execution: &Execution) -> (Vec<String>, usize) {

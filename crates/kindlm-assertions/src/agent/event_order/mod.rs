@@ -62,7 +62,9 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
     Ok(Arc::new(EventOrder { wanted, label, own }))
 }
 
-/// Returns the number of expected events that happened in order, each at its earliest occurrence.
+/// Returns the number of expected events that happened in order.
+///
+/// Each event counts at its earliest occurrence.
 fn in_order(wanted: &[EventType], events: &[Event]) -> usize {
     events.iter().fold(0, |found, event| {
         let is_next = wanted.get(found).is_some_and(|it| it.as_str() == event.type_name());

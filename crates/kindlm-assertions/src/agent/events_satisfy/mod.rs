@@ -53,13 +53,15 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// An expression of `events` and `context`, a function of the two, the body of one, or `file://check.js`.
+    /// The script that gets `events` and `context`.
+    ///
+    /// It is an expression, a function of the two, the body of a function, or `file://check.js`.
     #[schemars(length(min = 1))]
     value: String,
     /// The kinds of evidence that the script reads. The source must record them completely. All kinds by default.
     #[schemars(length(min = 1))]
     needs: Option<Vec<Channel>>,
-    /// The runtime of the script and its permissions, if they differ from those of the suite.
+    /// The runtime and the permissions of the script, if they differ from the suite's.
     scripts: Option<ScriptsBlock>,
 }
 
@@ -82,7 +84,7 @@ fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
 }
 
 impl EventsSatisfy {
-    /// Returns the first kind of evidence that the script needs and the source does not record completely.
+    /// Returns the first kind of evidence that the script needs and that is incomplete.
     fn untold(&self, evidence: &Evidence<'_>) -> Option<Channel> {
         self.needs.iter().copied().find(|it| !evidence.execution.tells_all(*it))
     }

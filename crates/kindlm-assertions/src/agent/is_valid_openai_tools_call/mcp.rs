@@ -1,4 +1,4 @@
-//! The output texts of promptfoo's providers about calls of MCP tools, by their beginnings.
+//! The beginnings of the texts by which promptfoo's providers report calls of MCP tools.
 
 const SUCCEEDED: &str = "MCP Tool Result (";
 const FAILED: &str = "MCP Tool Error (";

@@ -104,7 +104,9 @@ fn called(execution: &Execution) -> Result<BTreeSet<String>, String> {
     }
 }
 
-/// The harmonic mean of precision and recall (van Rijsbergen, "Information Retrieval", 1979).
+/// The harmonic mean of precision and recall.
+///
+/// Source: van Rijsbergen, "Information Retrieval", 1979.
 struct F1 {
     precision: f64,
     recall: f64,

@@ -61,7 +61,7 @@ pub(super) fn violations(call: &ToolCall, schema: &Schema) -> Vec<String> {
     }
 }
 
-/// Returns the arguments for the metadata, as the original text if they are not valid JSON.
+/// Returns the arguments for the metadata; invalid JSON stays the original text.
 pub(super) fn as_sent(call: &ToolCall) -> Value {
     call.malformed_arguments.clone().map_or_else(|| call.arguments.clone(), Value::from)
 }

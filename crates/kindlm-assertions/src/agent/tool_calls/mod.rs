@@ -123,7 +123,9 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
     }))
 }
 
-/// Returns a problem for each regular expression in the expected arguments, because they are plain texts.
+/// Returns a problem for each regular expression in the expected arguments.
+///
+/// The expected arguments are plain texts, so an expression would never match.
 fn literals(args: Option<&Map<String, Value>>) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut open: Vec<(String, &Value)> = args
@@ -327,7 +329,7 @@ impl ToolCalls {
     }
 }
 
-/// Returns the errored result if the recorded calls do not decide and there may be further ones.
+/// Returns the errored result for incomplete calls that do not decide.
 fn incomplete(label: String, seen: &str, why: &str) -> AssertionResult {
     AssertionResult::errored(ID, label, EVIDENCE_MISSING, format!("{seen}, but {why}"))
 }

@@ -71,9 +71,9 @@ fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
 }
 
 impl ToolOrder {
-    /// Returns the number of expected calls that were made in order, each at its earliest match.
+    /// Returns the number of expected calls that were made in order.
     ///
-    /// With `open`, a call that may match because of missing facts counts too.
+    /// Each call counts at its earliest match. With `open`, a call that may match because of missing facts counts too.
     fn found(&self, calls: &Calls<'_>, open: bool) -> Result<usize, Undecided> {
         let mut found = 0;
         for at in 0..calls.actions.len() {

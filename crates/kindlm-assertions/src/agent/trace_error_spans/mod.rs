@@ -49,7 +49,9 @@ const SHOWN: usize = 3;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The highest number of failed spans that passes, or an object with more conditions; 0 by default.
+    /// The highest number of failed spans that passes; 0 by default.
+    ///
+    /// An object can have more conditions.
     #[serde(default)]
     value: Option<Limit>,
 }
@@ -104,7 +106,7 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
 static ERROR_WORDS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new("(?i)error|failed|failure|exception|timeout|abort").ok());
 
-/// Returns true if a span failed, by its status, its attributes, or the words of its message.
+/// Returns true if a span failed, by its status, attributes or message.
 fn failed(span: &Span) -> bool {
     let attribute = |key: &str| span.attributes.as_ref().and_then(|it| it.get(key));
     let flagged = ["error", "exception", "failed", "failure"].iter().any(|key| {

@@ -181,7 +181,7 @@ impl ToolArgsMatch {
         text
     }
 
-    /// Returns true if no call with known arguments matches, but there are calls with unknown ones.
+    /// Returns true if only a call with unknown arguments may match.
     fn hangs_on_untold(&self, steps: &[Step]) -> bool {
         let mut called = steps.iter().filter(|it| self.wanted.matches(it));
         let told = called.clone().filter_map(|it| it.args.as_ref());

@@ -20,7 +20,7 @@ pub struct Evidence<'a> {
 }
 
 impl<'a> Evidence<'a> {
-    /// Creates the evidence of an execution, without a baseline and without other outputs.
+    /// Creates the evidence of an execution, without a baseline and other outputs.
     pub fn new(execution: &'a Execution, answers: &'a Answers) -> Self {
         Self { execution, answers, baseline: None, contest: None }
     }
@@ -31,7 +31,9 @@ impl<'a> Evidence<'a> {
 /// They come from the models of the test, and from its prompts if it has several.
 #[derive(Clone, Copy, Debug)]
 pub struct Contest<'a> {
-    /// All outputs in the comparison, including the judged one, in the order of the plan.
+    /// All outputs in the comparison, in the order of the plan.
+    ///
+    /// The judged output is one of them.
     pub candidates: &'a [Candidate<'a>],
     /// The index in `candidates` of the execution that is judged.
     pub own: usize,
@@ -51,7 +53,7 @@ pub struct Candidate<'a> {
 }
 
 impl<'a> Contest<'a> {
-    /// Returns the comparison, or the result of a comparing check that cannot be evaluated.
+    /// Returns the comparison, or the result if the check cannot be evaluated.
     ///
     /// `id` and `label` are those of the check. A comparison of a single output is skipped. It is errored if any output
     /// is missing, because the best output is then unknown.

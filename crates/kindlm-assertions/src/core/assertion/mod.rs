@@ -101,7 +101,9 @@ pub struct Registration {
     pub meta: Meta,
     /// Generates the JSON Schema of the assertion's configuration.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
-    /// Builds a check from configuration that has passed `schema`, and reports all problems.
+    /// Builds a check from configuration that has passed `schema`.
+    ///
+    /// It reports all problems of the configuration.
     pub build: Build,
 }
 
@@ -115,7 +117,9 @@ pub enum Build {
     /// Templates in its `value` are rendered first. A `value` of `file://` and the path of a text or JSON file is
     /// replaced by the content of the file.
     Own(fn(&Value, Own, &Setup<'_>) -> Built),
-    /// Like `Own`, but `value` may also name a script, which the assertion receives as written.
+    /// Like `Own`, but `value` may also name a script.
+    ///
+    /// The assertion receives such a value as written.
     Script(fn(&Value, Own, &Setup<'_>) -> Built),
     /// Like `Plain`, for an assertion that asks judges.
     ///

@@ -34,14 +34,16 @@ pub(crate) struct Known {
     pub(crate) shapes: Shapes,
 }
 
-/// The compiled schemas of an assertion's configuration, each compiled at first use.
+/// The compiled schemas of an assertion's configuration.
+///
+/// Each is compiled at its first use.
 #[derive(Debug, Default)]
 pub(crate) struct Shapes {
     pub(crate) nested: OnceLock<Shape>,
     pub(crate) listed: OnceLock<Shape>,
 }
 
-/// The error for an assertion whose id or place in an `expect` block is already taken.
+/// The error for an assertion whose id or place in `expect` is already taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateAssertion(pub &'static str);
 

@@ -91,7 +91,7 @@ impl Setup<'_> {
         Self { yaml: Some(read), ..self }
     }
 
-    /// Returns the setup so that it also reports problems that do not prevent a check from being built.
+    /// Returns the setup with additional problems, which do not prevent a check.
     ///
     /// These are missing variables of templates, configuration without effect, and script folders that do not exist.
     #[must_use]
@@ -107,7 +107,7 @@ impl Setup<'_> {
         Setup { files: &NoFiles, models: None, compile_script: None, tells_missing: false, ..self }
     }
 
-    /// Returns true if an `expect` block has a template, so that its checks depend on variables.
+    /// Returns true if an `expect` block depends on variables, because it has a template.
     ///
     /// If the block has a `$ref`, a template in any named entry counts, because such references are rare.
     pub fn has_templates(&self, expect: &Value) -> bool {
@@ -120,7 +120,7 @@ impl Setup<'_> {
                 && self.assertion_templates.values().any(|it| any(it, &is_one))
     }
 
-    /// Returns the script settings of a check, from the suite and the check's own block.
+    /// Returns the script settings of a check: the suite's, with the check's own block.
     pub(crate) fn script_settings(
         &self,
         block: Option<&ScriptsBlock>,

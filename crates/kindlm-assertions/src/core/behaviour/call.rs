@@ -91,7 +91,9 @@ pub(crate) enum Fit {
     Is,
     /// The call does not match, for this reason.
     Differs(String),
-    /// The recorded part of the call matches, but its arguments, status or output are not known.
+    /// The recorded part of the call matches, but some of its facts are not known.
+    ///
+    /// The text says which: its tool, arguments, status or output, or a call before or after it.
     Open(String),
 }
 
@@ -175,12 +177,12 @@ impl Call {
 }
 
 impl CallPattern {
-    /// Returns true if the call uses this tool, or may use it because only its result was recorded.
+    /// Returns true if the call uses this tool, or if its tool is unknown.
     pub(crate) fn may_be(&self, action: &Action<'_>) -> bool {
         action.name.is_none() || action.is_called(&self.tool)
     }
 
-    /// Compares the call at a position with the pattern, including `before` and `after`.
+    /// Compares a call with the pattern, including `before` and `after`.
     pub(crate) fn fit(&self, at: usize, calls: &Calls<'_>) -> Result<Fit, Undecided> {
         let Some(action) = calls.actions.get(at) else {
             return Ok(Fit::Differs("there is no such call".to_owned()));
@@ -213,7 +215,7 @@ impl CallPattern {
         Ok(open.map_or(Fit::Is, Fit::Open))
     }
 
-    /// Compares the calls at these positions with the pattern, and returns the best match.
+    /// Compares the calls at these positions with the pattern; returns the best match.
     fn among(
         &self,
         mut range: std::ops::Range<usize>,
@@ -291,9 +293,9 @@ impl CallPattern {
     }
 }
 
-/// Parses a JSON object out of a text, because some sources record arguments as text.
+/// Parses a JSON object out of a text.
 ///
-/// Returns any other input unchanged.
+/// Some sources record arguments as text. Any other input does not change.
 fn object_of(input: &Value) -> Cow<'_, Value> {
     let object =
         input.as_str().and_then(|text| serde_json::from_str::<Map<String, Value>>(text).ok());
@@ -309,7 +311,9 @@ fn is_unreadable(action: &Action<'_>, execution: &Execution) -> bool {
     })
 }
 
-/// Formats a call for a report, such as `lookup({"id":7})`, with at most 80 characters of arguments.
+/// Formats a call for a report, such as `lookup({"id":7})`.
+///
+/// At most 80 characters of the arguments are shown.
 pub(crate) fn shown(action: &Action<'_>) -> String {
     const SHOWN: usize = 80;
     let input = if action.input.is_null() { String::new() } else { ecma::stringify(action.input) };

@@ -60,7 +60,7 @@ impl Count {
         self.0.surely_holds(least, most)
     }
 
-    /// Returns the expected count in words, such as `exactly 2 times` or `at least once`.
+    /// Returns the expected count in words, such as `exactly 2 times`.
     ///
     /// With `negate`, the words describe the opposite.
     pub(crate) fn expected(self, negate: bool) -> String {

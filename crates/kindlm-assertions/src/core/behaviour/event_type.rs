@@ -32,7 +32,9 @@ pub(crate) enum EventType {
 }
 
 impl EventType {
-    /// Returns the name of the type, as [`Event::type_name`](kindlm_types::Event::type_name) does.
+    /// Returns the name of the type.
+    ///
+    /// It is the same as [`Event::type_name`](kindlm_types::Event::type_name).
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Message => "message",

@@ -1,6 +1,6 @@
-//! Detection of JavaScript regular expressions, such as `/order/i`, in places that take plain text.
+//! Detection of JavaScript regular expressions in places that take plain text.
 //!
-//! The slashes would be compared as part of the text, so a negative check would always pass.
+//! The slashes of `/order/i` would be compared as part of the text, so a negative check would always pass.
 
 use kindlm_types::Problem;
 

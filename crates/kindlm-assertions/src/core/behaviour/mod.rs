@@ -56,7 +56,9 @@ impl Finding {
         Self { holds, reason: reason.into(), gap: Gap::untold(execution, channel) }
     }
 
-    /// Returns the finding for something that must not occur, as the opposite of [`Self::seen`].
+    /// Returns the finding for something that must not occur.
+    ///
+    /// It is the opposite of [`Self::seen`].
     pub(crate) fn unseen(
         execution: &Execution,
         channel: Channel,

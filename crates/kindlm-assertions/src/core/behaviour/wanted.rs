@@ -190,7 +190,7 @@ mod tests {
         Wanted::new(written, "/input", &Setup::new(&NoFiles, None))
     }
 
-    /// Returns the difference, with `says` as the results of the scripts, in the order of their questions.
+    /// Returns the difference, with `says` as the results of the scripts, in order.
     fn difference(written: &Value, actual: &Value, says: &[Value]) -> Option<String> {
         let wanted = wanted(written).unwrap();
         let execution = Execution::default();

@@ -58,12 +58,14 @@ impl Check {
         seen.chain(self.traits.gathers.iter().cloned()).collect()
     }
 
-    /// Returns true if the check reads the agent's workspace, so that a test without one cannot evaluate it.
+    /// Returns true if the check reads the agent's workspace.
+    ///
+    /// A test without a workspace cannot evaluate it.
     pub fn needs_workspace(&self) -> bool {
         self.traits.needs_workspace || self.selectors().any(Selector::needs_workspace)
     }
 
-    /// Returns the selectors (`on`) that replace the output with another value of the execution.
+    /// Returns the selectors (`on`) that replace the output with another value.
     fn selectors(&self) -> impl Iterator<Item = &Selector> {
         self.views.iter().filter_map(|it| match it {
             View::On(selector) => Some(selector),
@@ -168,7 +170,7 @@ impl Check {
         results
     }
 
-    /// Returns the result for a verdict that is known before the assertion has seen any evidence.
+    /// Returns the result for a verdict that is known without looking at the evidence.
     pub fn without_looking(&self, verdict: Verdict) -> AssertionResult {
         let id = self.meta.id;
         let mut result =
@@ -194,7 +196,7 @@ impl Check {
         }
     }
 
-    /// Returns true if the result is a tie, which supports neither the verdict nor its opposite.
+    /// Returns true if the result is a tie, which is neither a pass nor a failure.
     fn is_tie(&self, result: &AssertionResult) -> bool {
         self.traits.can_tie && result.metadata.contains_key(TIE)
     }

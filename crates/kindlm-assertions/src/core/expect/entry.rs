@@ -137,9 +137,10 @@ impl<'a> Compiler<'a> {
         Some(Check { views, rendered: rendered.filter(|_| !check.traits.hides_value), ..check })
     }
 
-    /// Removes the problems from index `from` on that only follow from a missing variable at the same place.
+    /// Removes problems that only follow from a missing variable at the same place.
     ///
-    /// If the check could not be built because of the variable, the missing variable becomes an error.
+    /// `from` is the index of the first problem to look at. If the check could not be built because of the variable,
+    /// the missing variable becomes an error.
     fn tell_once(&mut self, from: usize) {
         let new = self.problems.split_off(from.min(self.problems.len()));
         let is_missing = |it: &Problem| matches!(it.kind, ProblemKind::MissingVariable { .. });

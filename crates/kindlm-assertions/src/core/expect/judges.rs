@@ -16,7 +16,7 @@ static SHAPE: LazyLock<Shape> = LazyLock::new(|| Shape::generate(JudgeBlock::jso
 /// The judges of a check.
 pub(super) struct Judges {
     pub(super) panel: Panel,
-    /// True if neither the check nor its block names a judge, so that the suite decides.
+    /// True if the suite decides, because neither the check nor its block names a judge.
     pub(super) is_left_open: bool,
     /// The merged `judging` options; `None` for a check that asks no judge.
     pub(super) judging: Option<Arc<JudgeBlock>>,
@@ -61,7 +61,7 @@ impl Compiler<'_> {
         self.report(idle, &format!("/{JUDGING}"));
     }
 
-    /// Takes the options about judges out of a check's configuration, and builds the panel.
+    /// Moves the options about judges out of a check's configuration into a panel.
     ///
     /// Returns `None` if the options have a problem.
     pub(super) fn panel(

@@ -6,9 +6,10 @@ use kindlm_template::{Missing, Variables, each_template};
 use kindlm_types::{Problem, ProblemKind, nearest};
 use serde_json::{Map, Value};
 
-/// Returns the missing variables of all templates in a value, each with a pointer from the value.
+/// Returns the missing variables of all templates in a value.
 ///
-/// A variable may be missing if the template tests it with `is defined` or gives it a `default`.
+/// Each problem has a pointer from the value. A variable may be missing if the template tests it with `is defined` or
+/// gives it a `default`.
 pub(super) fn missing(
     value: &Value,
     variables: &Variables,

@@ -91,7 +91,7 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    /// Compiles the block itself (`at` is empty), or an object in it that contains assertions.
+    /// Compiles an object of assertions: the block itself (`at` is empty), or a part of it.
     fn block(&mut self, value: &Value, at: &str) {
         let Value::Object(map) = value else {
             let message = format!("expected an object, found {}", name(value));

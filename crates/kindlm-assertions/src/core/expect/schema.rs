@@ -68,7 +68,9 @@ fn list_entry(registry: &Registry, generator: &mut SchemaGenerator) -> Value {
     reference
 }
 
-/// Returns the schema of an assertion's configuration, with the options about judges if it asks any.
+/// Returns the schema of an assertion's configuration.
+///
+/// It includes the options about judges if the assertion asks any.
 fn placed(registration: &Registration, generator: &mut SchemaGenerator) -> Value {
     let mut schema = (registration.schema)(generator).to_value();
     if !registration.build.asks_judges() {
@@ -93,7 +95,9 @@ fn object(properties: Map<String, Value>) -> Value {
     schema
 }
 
-/// Inserts a schema at a place such as `/guardrails/pii`, and creates the objects around it.
+/// Inserts a schema at a place such as `/guardrails/pii`.
+///
+/// The objects around it are created.
 fn insert(properties: &mut Map<String, Value>, pointer: &str, schema: Value) {
     let path = pointer.trim_start_matches('/');
     match path.split_once('/') {

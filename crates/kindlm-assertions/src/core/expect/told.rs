@@ -22,7 +22,7 @@ const AS_WRITTEN: [&str; 6] =
     ["schema", "schemaFile", "argsSchema", "argsSchemaResolved", "run", "report"];
 
 impl Compiler<'_> {
-    /// Renders the templates outside `value`, and reports the variables that are missing in them.
+    /// Renders the templates outside `value`, and reports missing variables.
     pub(super) fn told(&mut self, build: Build, config: &mut Value, at: &str) {
         if let (Build::Plain(_), Some(map)) = (build, config.as_object_mut()) {
             let texts = map.iter_mut().filter(|(key, _)| !AS_WRITTEN.contains(&key.as_str()));

@@ -107,7 +107,7 @@ impl JudgeBlock {
         }
     }
 
-    /// Returns the problems of the block alone, without regard to the configured models.
+    /// Returns the problems of the block alone, whatever models are configured.
     ///
     /// Pointers start at the block.
     pub fn problems(&self) -> Vec<Problem> {
@@ -152,9 +152,9 @@ impl JudgeBlock {
         problems
     }
 
-    /// Returns the options of this block that have no effect on a check that is judged by `whole`.
+    /// Returns the options of this block that have no effect.
     ///
-    /// Pointers of the problems start at the block.
+    /// `whole` are the options that the check is judged by. Pointers of the problems start at this block.
     pub fn idle(&self, whole: &Self) -> Vec<Problem> {
         let several = whole.models.as_ref().is_some_and(|it| it.len() > 1);
         let samples = whole.samples.unwrap_or(1) > 1;

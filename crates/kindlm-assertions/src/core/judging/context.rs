@@ -1,4 +1,6 @@
-//! The question and the retrieved context, which checks of retrieval judge together with the output.
+//! The question and the retrieved context of a test.
+//!
+//! Checks of retrieval judge them together with the output.
 
 use std::sync::Arc;
 

@@ -28,9 +28,10 @@ pub(crate) fn fenced(name: &str, text: &str) -> Fenced {
     fenced_together(&[(name, text)])
 }
 
-/// Fences several texts, each under its name, with one mark that occurs in none of them.
+/// Fences several texts with one mark that occurs in none of them.
 ///
-/// The mark depends on all texts, so that an author who knows the other texts cannot know the mark.
+/// Each text is under its name. The mark depends on all texts, so that an author who knows the other texts cannot know
+/// the mark.
 pub(crate) fn fenced_together(texts: &[(&str, &str)]) -> Fenced {
     let mark = mark(texts);
     let fence =

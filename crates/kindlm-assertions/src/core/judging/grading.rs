@@ -83,7 +83,7 @@ impl Frame {
         Self { criterion: Some((name, digest(&[criterion]))), ..self }
     }
 
-    /// Returns the instructions for the judges, with the prompts in the order of their use.
+    /// Returns the instructions for the judges, with the prompts in order of use.
     pub(crate) fn instructions<'a>(
         &'a self,
         prompts: impl IntoIterator<Item = &'a GradingPrompt>,
@@ -101,7 +101,7 @@ impl Frame {
         self.told(AssertionResult::new(self.id, &self.label, verdict))
     }
 
-    /// Returns the result of a check that is evaluated before all its questions are answered.
+    /// Returns the result of a check that is evaluated before all answers are there.
     pub(crate) fn unfinished(&self) -> AssertionResult {
         let message = "Something that the check depends on has not been found out";
         self.errored(FailureCode::INTERNAL_ERROR, message)

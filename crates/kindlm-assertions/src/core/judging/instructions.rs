@@ -1,11 +1,11 @@
-//! The instructions for the judges of a check, and the evidence that the verdict depends on.
+//! The instructions for the judges of a check, and the evidence for the verdict.
 
 use kindlm_types::Problem;
 use serde_json::{Map, Value};
 
 use super::{GradingPrompt, digest};
 
-/// The instructions for the judges of a check, and the further evidence for the verdict.
+/// The instructions for the judges of a check, and further evidence for the verdict.
 #[derive(Clone, Debug, Default)]
 pub struct Instructions {
     digests: Vec<String>,
@@ -61,21 +61,22 @@ impl Instructions {
         &self.criteria
     }
 
-    /// Returns the evidence for the verdict beyond the output, its input and the variables of the test.
+    /// Returns the further evidence that the verdict depends on.
     ///
-    /// If there is any, people who see only those three cannot be asked for their agreement.
+    /// The output, its input and the variables of the test do not count. If there is further evidence, people who see
+    /// only those three cannot be asked for their agreement.
     pub fn hangs_on(&self) -> Option<&'static str> {
         self.beyond
     }
 
-    /// Returns a problem for each user prompt that does not show the judged text to the judge.
+    /// Returns a problem for each user prompt that does not show the judged text.
     ///
     /// Such a prompt may be intended, so the problem is only a hint. Pointers start at the check.
     pub fn blind(&self) -> Vec<Problem> {
         self.prompts.iter().filter_map(GradingPrompt::blind).collect()
     }
 
-    /// Returns the names in user prompts that are undefined for a test with these variables.
+    /// Returns the undefined names in user prompts, for a test with these variables.
     ///
     /// Pointers of the problems start at the check.
     pub(crate) fn unknown(&self, vars: &Map<String, Value>) -> Vec<Problem> {

@@ -60,7 +60,7 @@ pub(crate) const JUDGE_EVAL_ERROR: Code =
 /// The metadata key of a tie, which has no verdict that could be inverted.
 pub(crate) const TIE: &str = "tie";
 
-/// The metadata key for the number of requests to the judge, if it was asked more than once.
+/// The metadata key for the number of requests to the judge, if more than 1.
 const ASKED: &str = "asked";
 
 /// The metadata key for the model that answered, if it is not the requested one.
@@ -114,7 +114,7 @@ pub(crate) struct Inquiry {
     pub(crate) max_tokens: u32,
     /// The index of the sample among several answers to the same question, from 0.
     pub(crate) sample: u32,
-    /// The number of bytes at the start of `user` that questions about other outputs share.
+    /// The number of bytes of `user` that questions about other outputs start with too.
     pub(crate) shared: usize,
     /// The values that were filled into a user prompt, which has no fence.
     pub(crate) filled: Vec<String>,
@@ -178,7 +178,9 @@ impl Respondent<'_> {
         Self { asked: self.asked.max(earlier.asked), ..self }
     }
 
-    /// Adds the judge to the metadata of a result, and the number of requests if it is more than 1.
+    /// Adds the judge and the number of requests to the metadata of a result.
+    ///
+    /// The number is left out if it is 1.
     pub(crate) fn note(self, result: AssertionResult) -> AssertionResult {
         let mut result = result.with_metadata("judgeModel", self.judge);
         if let Some(answered) = self.answered {
@@ -265,7 +267,7 @@ impl Inquiry {
         std::iter::once(first).chain(again).collect()
     }
 
-    /// Returns the verdict of the first reply that `read` can read, and the model that gave it.
+    /// Returns the verdict of the first readable reply, and the model that gave it.
     pub(crate) fn verdict<'a, T>(
         &self,
         answers: &'a Answers,

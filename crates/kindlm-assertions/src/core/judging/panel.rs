@@ -31,7 +31,9 @@ pub fn judged_by(result: &AssertionResult) -> Option<JudgeBlock> {
     Some(JudgeBlock { model: Some(model.to_owned()), ..JudgeBlock::default() })
 }
 
-/// Returns the provider's names of the models that answered, where they are not the requested ones.
+/// Returns the provider's names of the models that answered a result.
+///
+/// Names that equal the requested ones are left out.
 pub fn answered_by(result: &AssertionResult) -> Vec<&str> {
     let panel = result.metadata.get("panel").and_then(|it| it.get("votes"));
     let votes = panel.and_then(Value::as_array).into_iter().flatten();

@@ -70,7 +70,9 @@ impl Data {
         Self(texts.into_iter().flat_map(|it| [words(it), words(&unescaped(it))]).collect())
     }
 
-    /// Returns true if the data contains each key of the value with its value, in any order.
+    /// Returns true if the data contains all keys of the value with their values.
+    ///
+    /// The order does not matter.
     fn tells(&self, value: &Value) -> bool {
         match value {
             Value::Object(entries) => entries.iter().all(|(key, value)| {
@@ -89,7 +91,9 @@ impl Data {
         self.0.iter().any(|it| it.contains(words))
     }
 
-    /// Returns true if a value follows its key, with at most [`NEAR`] words between, such as `is` or `of`.
+    /// Returns true if a value follows its key, with at most [`NEAR`] words between.
+    ///
+    /// Such a word is `is` or `of`.
     fn has_pair(&self, key: &str, value: &str) -> bool {
         let follows = |behind: &str| {
             let mut starts = behind.match_indices(' ').take(NEAR + 1);
@@ -110,7 +114,7 @@ fn has_parts(value: &Value) -> bool {
     }
 }
 
-/// Returns the words, numbers and brackets of a text, with a blank before and after each.
+/// Returns the words, numbers and brackets of a text, with blanks around each.
 fn words(text: &str) -> String {
     // Without this, the letter of the escape sequence would become part of a word.
     let text = text.replace("\\n", " ").replace("\\r", " ").replace("\\t", " ");

@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use super::Flaw;
 
-/// The highest number of braces in a reply that are tried as the start of an object.
+/// The highest number of braces that are tried as the start of an object.
 const TRIES: usize = 1_000;
 
-/// The tolerance of a score's range, which absorbs rounding errors of floating-point numbers.
+/// The tolerance of a score's range, because floating-point numbers are rounded.
 const ROUNDING: f64 = 1e-6;
 
 /// The score of a judge with its reason.

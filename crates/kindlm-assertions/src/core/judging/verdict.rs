@@ -47,7 +47,7 @@ fn below(own: Own, score: f64) -> Option<String> {
     Some(format!("Score {} below threshold {}", ecma::number(score), ecma::number(threshold)))
 }
 
-/// Returns a failing grade if the combined score of several rulings is below the threshold.
+/// Returns a failing grade if the combined score is below the threshold.
 ///
 /// It fails even if most rulings pass.
 pub(crate) fn too_low(own: Own, score: f64) -> Option<Grade> {

@@ -129,7 +129,7 @@ impl Selector {
         }
     }
 
-    /// Returns the evidence that the path needs from the workspace when the agent has finished.
+    /// Returns the evidence to collect from the workspace after the agent.
     pub(crate) fn gathers(&self) -> Option<Gather> {
         // The path was parsed before, so this cannot fail.
         let path = stays_inside(self.file()?, "").ok()?;
@@ -181,9 +181,9 @@ impl Selector {
         }
     }
 
-    /// Returns true if the agent itself provides the value, so that a missing part does not exist.
+    /// Returns true if the agent itself provides the value.
     ///
-    /// Other sources may leave out a part that exists.
+    /// A missing part of such a value does not exist. Other sources may leave out a part that exists.
     fn is_told_by_the_agent(&self) -> bool {
         matches!(self.root, "output" | "json" | "messages" | "toolCalls" | "events")
     }
@@ -210,7 +210,7 @@ impl Selector {
         Some(untold.why().to_owned())
     }
 
-    /// Returns true if the path leads to the output of a call whose result was not recorded.
+    /// Returns true if the path leads to a call's output that was not recorded.
     fn is_pending(&self, calls: &Value) -> bool {
         let (Some(call), Some(Step::Key(key))) = (self.steps.first(), self.steps.get(1)) else {
             return false;
@@ -358,7 +358,7 @@ fn of_output(execution: &Execution) -> Value {
     output_value(execution)
 }
 
-/// Returns the execution with this value as its output, without other texts or calls.
+/// Returns the execution with this value as its output, without texts or calls.
 pub(crate) fn in_place_of_the_output(before: &Execution, value: Value) -> Execution {
     let (output, output_json) = match value {
         Value::String(text) => (text, None),
@@ -391,7 +391,9 @@ enum Untold {
 }
 
 impl Untold {
-    /// Returns true if the key of a call leads to the unrecorded fact, as does the whole call.
+    /// Returns true if the key of a call leads to the unrecorded fact.
+    ///
+    /// Without a key, the whole call is selected, which includes the fact.
     fn is_at(self, key: Option<&Step>) -> bool {
         match key {
             Some(Step::Key(key)) => key == "input" || (self == Self::Call && key == "name"),

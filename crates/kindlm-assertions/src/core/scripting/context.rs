@@ -119,7 +119,9 @@ fn provider_config(execution: &Execution) -> Value {
     Value::Object(config)
 }
 
-/// Returns the prompt, as indented JSON if it was written as messages, as in promptfoo.
+/// Returns the prompt; one that was written as messages is indented JSON.
+///
+/// promptfoo does the same.
 fn prompt_of(input: &[Message], is_chat: bool) -> Option<Value> {
     if !is_chat || input.is_empty() {
         return prompt(input);
@@ -158,7 +160,7 @@ pub(super) fn provider_response(execution: &Execution) -> Value {
     response
 }
 
-/// Returns the stop reason in OpenAI's words, which promptfoo uses for all providers.
+/// Returns the stop reason in OpenAI's words, as promptfoo does for all providers.
 fn word(reason: &FinishReason) -> &str {
     match reason {
         FinishReason::Stop => "stop",

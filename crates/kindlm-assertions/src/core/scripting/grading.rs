@@ -98,7 +98,9 @@ fn component(id: &str, part: &Value, index: usize) -> AssertionResult {
     with_rest(id, result, object)
 }
 
-/// Returns a number, also one in the notation for `NaN` and infinities, which JSON does not have.
+/// Returns a number, or `NaN` or an infinity in the notation for them.
+///
+/// JSON itself has no notation for `NaN` and infinities.
 pub(crate) fn number_of(value: &Value) -> Option<f64> {
     match value.get("$num").and_then(Value::as_str) {
         Some("NaN") => Some(f64::NAN),

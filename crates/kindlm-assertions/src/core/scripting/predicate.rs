@@ -90,7 +90,9 @@ impl Predicate {
         }
     }
 
-    /// Adds the script's console output, and a mark if it ran outside the sandbox, to a result.
+    /// Adds the script's console output to a result.
+    ///
+    /// If the script ran outside the sandbox, the result also gets a mark.
     pub(crate) fn told(
         &self,
         result: AssertionResult,
@@ -143,7 +145,7 @@ fn said(answer: &ScriptAnswer) -> Result<bool, NoVerdict> {
     }
 }
 
-/// Returns a function body that evaluates the code, and calls the value if it is a function.
+/// Returns a function body that evaluates the code, and calls it if it is a function.
 ///
 /// The code follows the rules of the `javascript` assertion.
 fn called(code: &str, param: &str) -> String {

@@ -13,7 +13,9 @@ pub(crate) fn label(language: &str, code: &str) -> String {
     format!("{language}: {shown}{more}")
 }
 
-/// Adds the script's console output, and a mark if it ran outside the sandbox, to a result.
+/// Adds the script's console output to a result.
+///
+/// If the script ran outside the sandbox, the result also gets a mark.
 pub(crate) fn told(
     result: AssertionResult,
     runtime: ScriptRuntime,

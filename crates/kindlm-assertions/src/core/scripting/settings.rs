@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The runtime of scripts and their permissions, in the config file or in one check.
+/// The runtime and the permissions of scripts, in the config file or one check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ScriptsBlock {
@@ -17,10 +17,14 @@ pub struct ScriptsBlock {
     ///
     /// `quickjs` is built in and runs in a sandbox. `node` is the installed Node.js, without a sandbox.
     pub runtime: Option<Runtime>,
-    /// Hosts that `fetch` may reach, such as `example.com`, `*.example.com` or `localhost:8080`. None by default.
+    /// Hosts that `fetch` may reach. None by default.
+    ///
+    /// Examples: `example.com`, `*.example.com`, `localhost:8080`.
     #[schemars(inner(length(min = 1)))]
     pub net: Option<Vec<String>>,
-    /// Folders that scripts may read files from, relative to the folder of the config file. None by default.
+    /// Folders that scripts may read files from. None by default.
+    ///
+    /// Paths are relative to the folder of the config file.
     #[schemars(inner(length(min = 1)))]
     pub read: Option<Vec<String>>,
     /// Environment variables that scripts and templates may read. None by default.
@@ -32,7 +36,9 @@ pub struct ScriptsBlock {
 }
 
 impl ScriptsBlock {
-    /// Returns the problems of invalid hosts and variable names, with pointers from the block.
+    /// Returns the problems of invalid hosts and variable names.
+    ///
+    /// Pointers start at the block.
     pub fn problems(&self) -> Vec<Problem> {
         let hosts = self.net.iter().flatten().enumerate();
         let hosts = hosts.filter_map(|(at, it)| {
@@ -42,7 +48,9 @@ impl ScriptsBlock {
         hosts.chain(names.filter_map(|(at, it)| unnamed(it, &format!("/env/{at}")))).collect()
     }
 
-    /// Returns a problem for each folder that is missing or outside, with pointers from the block.
+    /// Returns a problem for each folder that is missing or outside.
+    ///
+    /// Pointers start at the block.
     pub fn unreadable_folders(&self, files: &dyn Files) -> Vec<Problem> {
         let folders = self.read.iter().flatten().enumerate();
         let problem = |at: usize, err: &FileError, outside: bool, help: &str| {
@@ -102,7 +110,7 @@ pub struct ScriptSettings {
 }
 
 impl ScriptSettings {
-    /// Returns the settings of a check, from the suite and the check's own `scripts` block.
+    /// Returns the settings of a check: the suite's, with the check's `scripts` block.
     ///
     /// If `files` is given, missing folders of the block are problems.
     pub(crate) fn of_check(

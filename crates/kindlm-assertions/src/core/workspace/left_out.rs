@@ -34,7 +34,7 @@ pub(super) fn left_out(glob: &str) -> Option<LeftOut> {
     })
 }
 
-/// Returns true if a part is a glob for hardly any other name than an excluded folder's.
+/// Returns true if a part is a glob for hardly any name but an excluded folder's.
 ///
 /// `.gi?` and `*git` are such globs. `.*` and `*` match arbitrary names, so they are not.
 fn means_it(part: &str) -> bool {

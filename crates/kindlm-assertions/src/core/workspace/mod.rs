@@ -63,7 +63,7 @@ impl Paths {
         Ok(Self { is_folder, glob: glob(&plain)?, inside: glob(&inside)?, written: plain })
     }
 
-    /// Fails if changes of these files would not have been recorded, because they are ignored.
+    /// Fails if changes of these files are not recorded, because they are ignored.
     pub(crate) fn are_told(
         &self,
         workspace: &Workspace,

@@ -51,7 +51,7 @@ pub(super) fn find(text: &str) -> Found {
 /// The error for a text that costs too much.
 struct GivenUp;
 
-/// Returns the position of each opening brace, and the position after its closing brace.
+/// Returns the positions of the opening braces, and the ends of their closing braces.
 ///
 /// Braces in quoted texts count too, because quotes cannot be recognized in prose.
 fn ends(text: &str) -> Vec<(usize, Option<usize>)> {

@@ -33,7 +33,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Consumes this character after white space and comments, and returns true if it was there.
+    /// Skips white space and comments, and consumes this character if it follows.
     fn take(&mut self, wanted: char) -> bool {
         self.skip();
         let rest = self.rest.strip_prefix(wanted);

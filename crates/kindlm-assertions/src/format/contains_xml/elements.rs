@@ -79,9 +79,10 @@ fn close<'t>(
 /// The starts and ends of markup whose content is skipped.
 const SKIPPED: [(&str, &str); 3] = [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>")];
 
-/// Returns the length of a comment, CDATA section or processing instruction at the start of `rest`.
+/// Returns the length of markup to skip at the start of `rest`.
 ///
-/// Without an end, only its first characters are skipped. `endless` remembers that no such end follows.
+/// It is a comment, a CDATA section or a processing instruction. Without an end, only its first characters are skipped.
+/// `endless` remembers that no such end follows.
 fn skipped(rest: &str, endless: &mut [bool; 3]) -> Option<usize> {
     let (known, (begin, end)) =
         endless.iter_mut().zip(SKIPPED).find(|(_, (begin, _))| rest.starts_with(begin))?;

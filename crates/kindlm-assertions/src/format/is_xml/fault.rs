@@ -1,4 +1,4 @@
-//! The error message for a text that is not XML, with the words and the place of promptfoo's parser.
+//! The error message for a text that is not XML, as promptfoo's parser gives it.
 
 use std::fmt::Write as _;
 
@@ -60,7 +60,7 @@ fn rest(text: &str, pos: TextPos) -> &str {
     &line[start..]
 }
 
-/// Returns the place of the next such character from `pos` on, or of the text's last character.
+/// Returns the place of the next `until` from `pos` on, or of the last character.
 fn end(text: &str, pos: TextPos, until: char) -> TextPos {
     let rest = rest(text, pos);
     let length = rest.find(until).map_or(rest.len(), |at| at + until.len_utf8());

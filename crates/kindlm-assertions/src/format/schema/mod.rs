@@ -27,7 +27,7 @@ const NAMED: usize = 20;
 /// The highest number of violations of a schema in the metadata.
 const KEPT: usize = 200;
 
-/// The length of the excerpt of an unparsable output in the metadata, in characters.
+/// The length of the excerpt of an unparsable output in metadata, in characters.
 const PREVIEW: usize = 200;
 
 /// The registration of `schema`.

@@ -88,7 +88,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     Ok(Arc::new(AnswerRelevance { frame, embedding_model: config.embedding_model }))
 }
 
-/// The generated questions with their similarities, and the judge that generated them.
+/// The generated questions with their similarities, and the judge.
 type Found<'a> = (Vec<(String, f64)>, Respondent<'a>);
 
 impl AnswerRelevance {

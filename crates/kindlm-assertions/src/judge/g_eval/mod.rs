@@ -80,7 +80,7 @@ const STEPS: &str = include_str!("steps.md");
 const EVALUATE: &str = concat!(include_str!("evaluate.md"), data_rule!());
 /// The variables that the check provides to a replacement of the prompt for steps.
 const STEPS_GIVES: [&str; 1] = ["criteria"];
-/// The variables that the check provides to a replacement of the prompt for the score.
+/// The variables that the check provides to a replacement of the score prompt.
 const GIVES: [&str; 5] = ["criteria", "steps", "maxScore", "input", "output"];
 const MAX_TOKENS: u32 = 1024;
 /// The highest score that the judge may give; the lowest is 0.
@@ -119,7 +119,9 @@ struct Scored {
 }
 
 impl GEval {
-    /// Builds the request for the steps of a criterion, which is the same for every output.
+    /// Builds the request for the steps of a criterion.
+    ///
+    /// It is the same for every output.
     fn ask_steps(&self, evidence: &Evidence<'_>, criterion: &str) -> Result<Inquiry, Unasked> {
         let vars = [("criteria", json!(criterion))];
         self.frame.inquiry_by(&self.steps, evidence, &vars, MAX_TOKENS, || OwnWords {

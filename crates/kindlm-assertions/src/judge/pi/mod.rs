@@ -64,7 +64,9 @@ struct Config {
     #[serde(default = "default_key")]
     #[schemars(length(min = 1))]
     api_key_env: String,
-    /// The permitted hosts and variables, and the time limit, if they differ from those of the suite.
+    /// The permitted hosts and variables, and the time limit.
+    ///
+    /// The default is that of the suite.
     #[serde(default)]
     scripts: Option<Block>,
 }

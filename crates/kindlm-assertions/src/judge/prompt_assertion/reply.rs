@@ -14,7 +14,7 @@ pub(super) struct Judgement {
 /// The verdicts in a reply on a set of rules.
 #[derive(Debug)]
 pub(super) struct Judgements {
-    /// The verdict on each rule, or the reason why there is none, in the order of the rules.
+    /// The verdict on each rule, or the reason why there is none, in order.
     rules: Vec<(String, Result<Judgement, Flaw>)>,
     /// The ids in the reply that no rule has, in order.
     unknown: Vec<String>,
@@ -57,9 +57,9 @@ impl Judgements {
         Self { rules, unknown }
     }
 
-    /// Returns the rules to ask the judge about again, and the flaws of the reply as a fragment.
+    /// Returns the rules to ask the judge about again, and the flaws of the reply.
     ///
-    /// Returns `None` if a second reply cannot change anything.
+    /// The flaws are a fragment of a sentence. Returns `None` if a second reply cannot change anything.
     pub(super) fn open(&self) -> Option<(Vec<&str>, String)> {
         let is_open = |it: &&(String, _)| matches!(it.1, Err(Flaw::Unreadable(_)));
         let open: Vec<&(String, Result<Judgement, Flaw>)> =

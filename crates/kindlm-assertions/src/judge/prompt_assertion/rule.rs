@@ -54,7 +54,9 @@ impl Rule {
         texts.filter_map(|(at, text)| Some(fault(text)?.under(&at)))
     }
 
-    /// Returns the digest of the rule as written, because human labels belong to one text.
+    /// Returns the digest of the rule as written.
+    ///
+    /// Human labels belong to one text, so the digest identifies it.
     pub(super) fn digest(&self) -> String {
         let texts = [&self.id, &self.instruction].into_iter().chain(&self.criteria);
         digest(&texts.map(String::as_str).collect::<Vec<_>>())

@@ -76,7 +76,7 @@ enum Orders {
     /// The order of the file, and its reverse.
     #[default]
     Both,
-    /// As many orders as there are outputs, so that each output stands once at every position.
+    /// As many orders as outputs, so that each output stands once at every position.
     Rotations,
 }
 

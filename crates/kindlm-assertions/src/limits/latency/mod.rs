@@ -44,7 +44,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The longest time that passes, in milliseconds, over all requests of the execution.
+    /// The longest time that passes, in milliseconds, over all requests of an execution.
     #[serde(default)]
     #[schemars(with = "f64", extend("exclusiveMinimum" = 0))]
     max_ms: Option<f64>,

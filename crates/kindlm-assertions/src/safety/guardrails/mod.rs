@@ -56,7 +56,9 @@ struct Config {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "GuardrailsOptions")]
 struct Options {
-    /// `redteam` is not supported, because it would let a failing check pass the whole test.
+    /// The purpose. `redteam` is not supported.
+    ///
+    /// It would let a failing check pass the whole test.
     #[serde(default)]
     purpose: Option<String>,
 }

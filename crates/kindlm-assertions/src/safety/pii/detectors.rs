@@ -18,7 +18,7 @@ use crate::shared::pattern::PatternError;
 pub(super) enum DetectorName {
     /// Payment card numbers, 12 to 19 digits, verified with the Luhn checksum.
     CreditCard,
-    /// International bank account numbers, verified with mod 97 and the country's structure.
+    /// International bank account numbers (mod 97 and the country's structure).
     Iban,
     /// US social security numbers; nine digits in a row only next to words such as `SSN`.
     UsSsn,
@@ -34,7 +34,7 @@ pub(super) enum DetectorName {
     CaSin,
     /// E-mail addresses.
     Email,
-    /// Telephone numbers in international form, or in North American form with separators.
+    /// Telephone numbers: international, or North American with separators.
     Phone,
     /// IPv4 and IPv6 addresses.
     IpAddress,
@@ -146,7 +146,7 @@ impl Detector {
         }
     }
 
-    /// Returns the end of the candidate if it is accepted, whole or without its last groups.
+    /// Returns the end of the accepted candidate, whole or without its last groups.
     ///
     /// The form may have matched a part of the next word or number too.
     fn accepted_end(&self, text: &str, start: usize, end: usize) -> Option<usize> {
@@ -175,7 +175,9 @@ impl Candidate<'_> {
         separators.next().is_none_or(|first| separators.all(|it| it == first))
     }
 
-    /// Returns true if one of the lower-case words stands within the 60 bytes before the candidate.
+    /// Returns true if one of the words stands within the 60 bytes before the candidate.
+    ///
+    /// The words are in lower case.
     fn follows_a_word_of(&self, words: &[&str]) -> bool {
         let start = self.before.floor_char_boundary(self.before.len().saturating_sub(60));
         let near = self.before[start..].to_lowercase();

@@ -69,7 +69,9 @@ struct Config {
     /// Regular expressions with their own names.
     #[serde(default)]
     custom_patterns: Vec<CustomPattern>,
-    /// Built-in detectors, which verify their matches, with checksums if the identifier has one.
+    /// Built-in detectors, which verify their matches.
+    ///
+    /// If the identifier has a checksum, it is verified.
     #[serde(default)]
     detectors: Vec<DetectorName>,
     /// The places to search; only the output by default.

@@ -237,9 +237,9 @@ fn thrown(part: &AssertionResult) -> Option<&AssertionResult> {
     }
 }
 
-/// Returns the errored result of a set with an errored check, which could have decided.
+/// Returns the errored result of a set with an errored check.
 ///
-/// The message includes the checks that certainly failed.
+/// That check could have decided. The message includes the checks that certainly failed.
 fn errored(parts: &[AssertionResult]) -> AssertionResult {
     not_judged(parts, parts.iter().find(|it| matches!(it.verdict, Verdict::Errored { .. })))
 }

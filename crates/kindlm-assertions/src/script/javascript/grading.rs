@@ -68,9 +68,9 @@ impl JavaScript {
         with_rest(ID, result, object)
     }
 
-    /// Returns the failure of a script that threw, could not be loaded, or gave no valid verdict.
+    /// Returns the failure of a script that gave no valid verdict.
     ///
-    /// `not-` does not invert it, because the script gave no verdict.
+    /// It threw, could not be loaded, or returned something else. `not-` does not invert it.
     pub(super) fn threw(
         &self,
         message: &str,

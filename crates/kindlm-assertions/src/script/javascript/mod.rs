@@ -62,7 +62,7 @@ struct Script {
     /// Any value, which the script gets as `context.config`.
     #[serde(default)]
     config: Option<Value>,
-    /// The runtime of the script and its permissions, if they differ from those of the suite.
+    /// The runtime and the permissions of the script, if they differ from the suite's.
     #[serde(default)]
     scripts: Option<ScriptsBlock>,
 }

@@ -52,10 +52,12 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// An expression of `value` and `context`, a function of the two, the body of one, or `file://check.js`.
+    /// The script that gets `value` and `context`.
+    ///
+    /// It is an expression, a function of the two, the body of a function, or `file://check.js`.
     #[schemars(length(min = 1))]
     value: String,
-    /// The runtime of the script and its permissions, if they differ from those of the suite.
+    /// The runtime and the permissions of the script, if they differ from the suite's.
     scripts: Option<ScriptsBlock>,
 }
 

@@ -65,7 +65,9 @@ struct Config {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "WebhookScripts")]
 struct Block {
-    /// The hosts that may be reached, such as `example.com`, `*.example.com` or `localhost:8080`.
+    /// The hosts that may be reached.
+    ///
+    /// Examples: `example.com`, `*.example.com`, `localhost:8080`.
     #[schemars(inner(length(min = 1)))]
     #[serde(default)]
     net: Option<Vec<String>>,

@@ -54,7 +54,7 @@ impl CharSet {
         Self(vec![(code, code)])
     }
 
-    /// Returns all characters that ECMAScript treats as equal to this one when it ignores case.
+    /// Returns all characters that equal this one if ECMAScript ignores case.
     pub(super) fn equal_ignoring_case(code: u32) -> Self {
         match char::from_u32(code) {
             // No character outside ASCII is equal to one inside, so ASCII letters do not need the table.
@@ -140,7 +140,7 @@ impl CharSet {
         self
     }
 
-    /// Writes the set as a bracket expression with the same meaning in both Rust engines.
+    /// Writes the set as a bracket expression that both Rust engines read alike.
     pub(super) fn write(&self, out: &mut String) {
         out.push('[');
         let scalars: Vec<(u32, u32)> =
@@ -157,12 +157,14 @@ impl CharSet {
     }
 }
 
-/// Returns the parts of a range without surrogates, which no engine for UTF-8 can match.
+/// Returns the parts of a range without surrogates.
+///
+/// No engine for UTF-8 can match half a surrogate pair.
 fn without_surrogates((first, last): (u32, u32)) -> impl Iterator<Item = (u32, u32)> {
     [(first, last.min(0xD7FF)), (first.max(0xE000), last)].into_iter().filter(|(a, b)| a <= b)
 }
 
-/// The non-ASCII characters that ECMAScript treats as equal with flag `i` and without `u`.
+/// The non-ASCII characters that are equal for ECMAScript with flag `i`, without `u`.
 ///
 /// They are grouped by their canonical form, without groups of a single character. Derived from the `Canonicalize`
 /// operation of ECMA-262, 22.2.2.7.3. The table takes 1 to 2 milliseconds to build, so pure ASCII patterns do not use

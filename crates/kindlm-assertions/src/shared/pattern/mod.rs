@@ -60,7 +60,7 @@ pub enum PatternError {
         /// The advice.
         help: Option<String>,
     },
-    /// The pattern is valid, but it needs too much memory or a feature that the engines lack.
+    /// The pattern is valid, but it needs too much memory or an unsupported feature.
     #[error("the regular expression `{source_text}` cannot be used: {reason}")]
     Unusable {
         /// The pattern.
@@ -70,7 +70,7 @@ pub enum PatternError {
     },
 }
 
-/// The backtracking engine stopped, because the pattern needs too many steps on this text.
+/// The error of the backtracking engine if a pattern needs too many steps on a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the regular expression `{source_text}` was given up after {STEP_LIMIT} steps")]
 pub struct SearchError {
@@ -147,9 +147,10 @@ impl Pattern {
         }
     }
 
-    /// Returns the matches in a text as byte ranges, like JavaScript's `match` with the flag `g`.
+    /// Returns the matches in a text as byte ranges.
     ///
-    /// The iterator ends after the first error. After an empty match, it moves on by one character.
+    /// They are those of JavaScript's `match` with the flag `g`. The iterator ends after the first error. After an
+    /// empty match, it moves on by one character.
     pub fn find_iter<'p, 't>(&'p self, text: &'t str) -> Matches<'p, 't> {
         Matches { pattern: self, text, at: Some(0) }
     }
@@ -243,7 +244,9 @@ fn lower_first(text: &str) -> String {
     chars.next().map(|c| c.to_lowercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// Returns the letters of an inline flag group such as `(?i)`, which JavaScript does not have.
+/// Returns the letters of an inline flag group such as `(?i)`.
+///
+/// JavaScript has no such groups.
 fn inline_flags(source: &str) -> Option<&str> {
     source.match_indices("(?").find_map(|(at, open)| {
         let rest = &source[at + open.len()..];

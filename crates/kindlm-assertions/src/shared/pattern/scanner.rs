@@ -55,7 +55,7 @@ impl Scanner {
         text
     }
 
-    /// Reads the content of the braces that were just opened, if it is the bounds of a repetition.
+    /// Reads the content of the braces that were just opened, if they are a repetition.
     pub(super) fn bounds(&mut self) -> Option<String> {
         let bounds = self.bounds_at(self.at)?;
         self.at += bounds.len() + 1;

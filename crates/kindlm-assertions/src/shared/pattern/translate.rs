@@ -1,7 +1,7 @@
-//! Translation of ECMAScript regular expressions to the syntax of Rust's engines, with the same meaning.
+//! Translation of ECMAScript regular expressions to the syntax of Rust's engines.
 //!
-//! Characters and classes become explicit sets, so the engines' own rules for case and `\w` do not matter. The
-//! translation is a single pass without recursion, so nesting cannot exhaust the stack.
+//! The meaning stays the same. Characters and classes become explicit sets, so the engines' own rules for case and `\w`
+//! do not matter. The translation is a single pass without recursion, so nesting cannot exhaust the stack.
 
 use std::fmt::Write as _;
 
@@ -123,7 +123,7 @@ impl Translator {
         }
     }
 
-    /// Writes a repetition, or a literal `{` where a repetition is not possible (Annex B).
+    /// Writes a repetition, or a literal `{` where none is possible (Annex B).
     fn repetition(&mut self) {
         match self.scan.bounds() {
             Some(bounds) => {
@@ -211,7 +211,7 @@ impl Translator {
         }
     }
 
-    /// Writes a reference to the match of a group, which is empty if the group has not matched.
+    /// Writes a reference to the match of a group; without a match, it is empty.
     fn reference(&mut self, number: usize) {
         let flag = if self.mode.ignore_case { "i" } else { "" };
         self.hard(&format!("(?({number})(?{flag}:\\{number})|)"));
@@ -272,7 +272,7 @@ impl Atom {
     }
 }
 
-/// Returns the names of the capturing groups, in the order of their opening parentheses.
+/// Returns the names of the capturing groups, in the order of their parentheses.
 fn group_names(chars: &[char]) -> Vec<Option<String>> {
     let mut groups = Vec::new();
     let mut in_class = false;

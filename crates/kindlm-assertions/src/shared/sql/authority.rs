@@ -59,7 +59,9 @@ fn action(statement: &Statement) -> String {
     }
 }
 
-/// The tables that the `WITH` of a query defines, and those around it that are not visible yet.
+/// The tables that the `WITH` of a query defines.
+///
+/// `hides` are the tables around it that are not visible yet.
 #[derive(Debug, Default)]
 struct Scope {
     defines: BTreeSet<String>,
@@ -72,7 +74,7 @@ struct Reader {
     action: String,
     /// The scopes of the queries around the visited place, outermost first.
     scopes: Vec<Scope>,
-    /// The tables that are hidden from a query that comes later, by the address of the query.
+    /// The tables that are hidden from a later query, by the address of the query.
     hides: BTreeMap<usize, BTreeSet<String>>,
     /// The number of `ORDER BY` clauses around the visited place.
     ordering: usize,

@@ -190,12 +190,12 @@ impl Sql {
     }
 }
 
-/// Returns true if the statement may be an ordinary sentence, such as "Show me the tables".
+/// Returns true if the statement may be a sentence, such as "Show me the tables".
 fn is_prose(statement: &Statement) -> bool {
     matches!(statement, Statement::ShowVariable { variable } if variable.len() > 2)
 }
 
-/// Returns true if a column list consists of two names without a comma, as in `SELECT a b FROM t`.
+/// Returns true if a column list lacks its comma, as in `SELECT a b FROM t`.
 ///
 /// This is valid SQL with an alias, but `a, b` was probably meant. An intended alias is written with `AS`.
 fn lacks_comma(tokens: &[Token]) -> bool {

@@ -52,7 +52,7 @@ const UNIONS: &[Keyword] = &[Keyword::UNION, Keyword::INTERSECT, Keyword::EXCEPT
 /// The state of a pair of brackets.
 #[derive(Clone, Copy, Default)]
 struct Level {
-    /// The number of tokens since the start of the current chain, such as the last comma.
+    /// The number of tokens since the start of the chain, such as the last comma.
     chain: usize,
     /// The number of chained queries.
     unions: usize,

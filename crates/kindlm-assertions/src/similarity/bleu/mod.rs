@@ -77,7 +77,9 @@ impl Assertion for Bleu {
 /// The highest length of an n-gram.
 const LONGEST: usize = 4;
 
-/// The replacement for a precision of 0, which would make the whole geometric mean 0.
+/// The replacement for a precision of 0.
+///
+/// A 0 would make the whole geometric mean 0.
 const NOTHING: f64 = 1e-7;
 
 /// Returns the BLEU score of one sentence, from 0 to 1.
@@ -108,7 +110,7 @@ fn bleu(words: &[String], references: &[Vec<String>]) -> f64 {
     brevity(words.len(), references) * mean
 }
 
-/// Returns the brevity penalty, by the reference whose length is nearest to the output's.
+/// Returns the brevity penalty, by the reference of the nearest length.
 fn brevity(length: usize, references: &[Vec<String>]) -> f64 {
     let nearest = references.iter().map(Vec::len).min_by_key(|it| (it.abs_diff(length), *it));
     match nearest {

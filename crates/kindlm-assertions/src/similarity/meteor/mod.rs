@@ -137,7 +137,7 @@ fn align(words: &[String], reference: &[String]) -> Vec<(usize, usize)> {
     aligned.pairs
 }
 
-/// The aligned pairs, and the indices in both texts that are not aligned yet, in order.
+/// The aligned pairs, and the indices that are not aligned yet, in order.
 struct Aligned {
     pairs: Vec<(usize, usize)>,
     left: Vec<usize>,

@@ -4,7 +4,9 @@
 //! (`bli` for `abli`, and `logi`). Stemming crates implement his revised "English" algorithm, which gives other stems.
 //! For example, it turns `quickly` into `quick`, and this one turns it into `quickli`.
 
-/// The suffixes of step 2, with their replacements after a stem with a measure above 0.
+/// The suffixes of step 2, with their replacements.
+///
+/// They are replaced after a stem with a measure above 0.
 const DERIVED: [(&str, &str); 21] = [
     ("ational", "ate"),
     ("tional", "tion"),
@@ -151,7 +153,9 @@ fn ends_doubled(word: &str) -> bool {
     equal && vowels(word).last() == Some(&false)
 }
 
-/// Returns true if the word ends in consonant, vowel, consonant, with the last not `w`, `x` or `y`.
+/// Returns true if the word ends in consonant, vowel, consonant.
+///
+/// The last consonant must not be `w`, `x` or `y`.
 fn ends_short(word: &str) -> bool {
     vowels(word).ends_with(&[false, true, false]) && !word.ends_with(['w', 'x', 'y'])
 }

@@ -63,7 +63,9 @@ struct Config {
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "WithinDiff")]
 enum Within {
-    /// The paths of all added, changed or deleted files, and the whole text of those that still exist.
+    /// The paths of all changed files, and the whole text of those that still exist.
+    ///
+    /// Added and deleted files count as changed.
     #[default]
     Content,
     /// The added lines.
@@ -151,7 +153,7 @@ impl InDiff {
         Ok(false)
     }
 
-    /// Returns the reason why the changes may contain the text although it was not found, and the advice.
+    /// Returns the reason why an unreadable change may contain the text, and the advice.
     fn unread(&self, changes: &[&FileChange]) -> Option<String> {
         let files = |is_it: &dyn Fn(&FileChange) -> bool| {
             let files: Vec<&str> =

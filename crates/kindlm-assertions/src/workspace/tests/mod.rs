@@ -21,7 +21,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Registration, Setup, 
 
 /// A test failed.
 const TEST_FAILED: FailureCode = FailureCode::new("TEST_FAILED");
-/// An expected test did not run, or the number of tests differs from the expected one.
+/// An expected test did not run, or the number of tests is not the expected one.
 const TEST_MISSING: FailureCode = FailureCode::new("TEST_MISSING");
 /// The agent changed a protected file.
 const PROTECTED_FILE_CHANGED: FailureCode = FailureCode::new("PROTECTED_FILE_CHANGED");
@@ -220,7 +220,7 @@ fn counted(expected: usize, tests: &[TestRan]) -> AssertionResult {
 }
 
 impl Tests {
-    /// Returns a note about changed settings of test runners that were restored for the tests.
+    /// Returns a note about changed test runner settings, which the tests did not see.
     fn restored(&self, workspace: &Workspace) -> Option<AssertionResult> {
         let is_meant = |it: &&FileChange| {
             let of = |paths: &[Paths]| paths.iter().any(|paths| paths.is_meant(&it.path));

@@ -56,7 +56,9 @@ const DIFFERENCES: Differences<'_> = &[
 struct Grader<'v> {
     vector: &'v Value,
     used: BTreeSet<usize>,
-    /// The questions so far with their replies, because a repeated question gets the same reply.
+    /// The questions so far with their replies.
+    ///
+    /// A repeated question gets the same reply.
     told: Vec<(String, Result<Answer, AskError>)>,
 }
 
@@ -83,7 +85,9 @@ impl Grader<'_> {
         }
     }
 
-    /// Returns the next reply of the question's stage, because promptfoo asks in another order.
+    /// Returns the next reply of the question's stage.
+    ///
+    /// The stage is needed because promptfoo asks in another order.
     fn reply(&mut self, user: &str, round: usize) -> Result<Answer, AskError> {
         let requests = self.vector["requests"].as_array().unwrap();
         let stage = |request: &Value| match request["label"].as_str() {

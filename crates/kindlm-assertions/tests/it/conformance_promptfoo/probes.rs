@@ -37,7 +37,7 @@ fn checks_of_more_than_the_text_agree() {
     agree(TYPES, 98, DIFFERENCES);
 }
 
-/// Returns the tools of a provider's configuration, in either format of OpenAI's API.
+/// Returns the tools of a provider's configuration, in either OpenAI format.
 pub(super) fn tools(config: &Value) -> Vec<ToolSpec> {
     let tools = config["tools"].as_array().into_iter().flatten().map(|it| &it["function"]);
     let functions = config["functions"].as_array().into_iter().flatten();

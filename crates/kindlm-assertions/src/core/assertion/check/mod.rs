@@ -60,13 +60,13 @@ pub struct Check {
     pub traits: Arc<Traits>,
     /// The options of this check.
     pub options: Options,
-    /// The changes to the output before the assertion sees it, in the order in which they apply.
+    /// The changes to the output before the assertion sees it, in order.
     pub views: Vec<View>,
     /// The configured value after its templates were rendered; `None` if it has no templates.
     pub rendered: Option<Value>,
-    /// The place of the check in the configuration, as a JSON pointer from the `expect` block.
+    /// The place of the check in the configuration.
     ///
-    /// It is empty for a check that was made without a block.
+    /// It is a JSON pointer from the `expect` block, and empty for a check that was made without a block.
     pub at: String,
     /// The judges and their options; `None` if the check asks no judge.
     ///

@@ -38,7 +38,7 @@ pub struct Traits {
     pub gathers: Vec<Gather>,
     /// True if the rendered configuration may contain a secret. Results then leave out the value.
     pub hides_value: bool,
-    /// The parts of the configuration that have no effect, as JSON pointers from the configuration.
+    /// The parts of the configuration that have no effect, as JSON pointers.
     pub no_effect: Vec<Problem>,
     /// The instructions for the judges; `None` if the assertion asks no judge.
     pub instructions: Option<Instructions>,
@@ -65,7 +65,7 @@ pub enum LooksAt {
     Record,
     /// The parts of a set. Each part declares for itself what it judges.
     Parts {
-        /// True if all parts judge the output, so that `on` can replace it with another value.
+        /// True if all parts judge the output, so that `on` can replace it.
         of_output: bool,
     },
 }

@@ -49,7 +49,7 @@ const JUDGED: [&str; 8] = [
     "context",
 ];
 
-/// The place where a check takes a replacement prompt, and the names that the prompt may use.
+/// The place for a replacement prompt, and the names that the prompt may use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     /// The JSON pointer from the check.
@@ -127,7 +127,7 @@ impl GradingPrompt {
         Ok(Self { system, slot, replaced, digest })
     }
 
-    /// Returns the names in the prompt that are undefined for a test with these variables.
+    /// Returns the undefined names in the prompt, for a test with these variables.
     ///
     /// Pointers of the problems start at the check.
     pub(crate) fn unknown(&self, vars: &Map<String, Value>) -> Vec<Problem> {

@@ -56,7 +56,7 @@ pub(crate) struct Script {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "InterpretedScripts")]
 struct Block {
-    /// The environment variables that the script gets, besides `PATH`, `HOME` and the like.
+    /// The environment variables of the script, besides `PATH`, `HOME` and the like.
     #[schemars(inner(length(min = 1)))]
     #[serde(default)]
     env: Option<Vec<String>>,
