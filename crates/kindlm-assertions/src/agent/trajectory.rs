@@ -124,7 +124,7 @@ pub(crate) fn steps(execution: &Execution) -> Result<Steps, String> {
         a.start_time.total_cmp(&b.start_time).then_with(|| end(a).total_cmp(&end(b)))
     });
     let seen: Vec<Step> = spans.into_iter().map(step).collect();
-    // The calls of this trace are not extracted yet. A source that records one call records all of them.
+    // If the calls of a trace are not extracted yet, one recorded call means that the source records all calls.
     let is_raw = execution.tool_calls.is_empty();
     let shows_tools = seen.iter().any(|it| matches!(it.kind, StepType::Tool | StepType::Command));
     let unseen = untold_calls(execution).filter(|_| !(is_raw && shows_tools));

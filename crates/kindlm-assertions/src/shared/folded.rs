@@ -10,7 +10,7 @@ use icu_normalizer::ComposingNormalizerBorrowed;
 #[derive(Debug)]
 pub(crate) struct Folded {
     pub(crate) text: String,
-    /// For each byte of the folded text, the range of the original that it comes from.
+    /// The range of the original text for each byte of the folded text.
     from: Vec<Range<usize>>,
 }
 

@@ -11,7 +11,7 @@ const NAMED: usize = 20;
 
 /// Returns the call with the fewest differences; `None` if some call has none.
 ///
-/// Of several such calls, the first is returned.
+/// If several calls have the fewest differences, the first is returned.
 pub(super) fn closest<'a>(
     calls: &[&'a ToolCall],
     differences: impl Fn(&ToolCall) -> Vec<String>,

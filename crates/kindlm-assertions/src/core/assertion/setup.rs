@@ -107,7 +107,7 @@ impl Setup<'_> {
         Setup { files: &NoFiles, models: None, compile_script: None, tells_missing: false, ..self }
     }
 
-    /// Returns true if an `expect` block depends on variables, because it has a template.
+    /// Returns true if an `expect` block has a template, so depends on variables.
     ///
     /// If the block has a `$ref`, a template in any named entry counts, because such references are rare.
     pub fn has_templates(&self, expect: &Value) -> bool {

@@ -16,7 +16,7 @@ static SHAPE: LazyLock<Shape> = LazyLock::new(|| Shape::generate(JudgeBlock::jso
 /// The judges of a check.
 pub(super) struct Judges {
     pub(super) panel: Panel,
-    /// True if the suite decides, because neither the check nor its block names a judge.
+    /// True if neither the check nor its block names a judge: the suite decides.
     pub(super) is_left_open: bool,
     /// The merged `judging` options; `None` for a check that asks no judge.
     pub(super) judging: Option<Arc<JudgeBlock>>,

@@ -153,7 +153,7 @@ impl MaxScore {
     fn result(&self, contest: &Contest<'_>, scores: &[f64]) -> AssertionResult {
         let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let same = |it: f64| (it - most).abs() <= TOLERANCE;
-        // Of several equally good outputs the first wins, so that the winner is unique and always the same.
+        // The first of several equally good outputs wins, so that the winner is unique and always the same.
         let winner = scores.iter().position(|it| same(*it));
         let ties = scores.iter().filter(|it| same(**it)).count();
         let own = scores.get(contest.own).copied().unwrap_or(f64::NEG_INFINITY);

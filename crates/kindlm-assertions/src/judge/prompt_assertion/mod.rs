@@ -33,7 +33,9 @@ use when::{Applies, When};
 const FAILED: FailureCode = FailureCode::new("PROMPT_ASSERTION_FAILED");
 const PARSE_ERROR: FailureCode = FailureCode::new("JUDGE_PARSE_ERROR");
 
-/// The highest number of rules per question. The answer limit of models is enough for so many verdicts.
+/// The highest number of rules per question.
+///
+/// The answer limit of models is enough for this number of verdicts.
 const MOST_RULES: usize = 100;
 
 /// The registration of `prompt-assertion`.

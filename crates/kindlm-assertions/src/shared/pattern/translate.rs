@@ -235,7 +235,7 @@ impl Translator {
             if let (Atom::One(first), Atom::One(last)) = (&first, &last) {
                 set.add(*first, *last);
             } else {
-                // A class cannot be the end of a range, so all three parts are literals (Annex B).
+                // A class cannot be the end of a range, so the `-` is a literal (Annex B).
                 first.add_to(&mut set);
                 Atom::One(u32::from('-')).add_to(&mut set);
                 last.add_to(&mut set);
