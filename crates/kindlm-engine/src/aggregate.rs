@@ -1,4 +1,4 @@
-//! What the repeats of one case on one model add up to.
+//! Aggregation of the repeats of one case on one model.
 
 use std::borrow::Cow;
 
@@ -9,31 +9,35 @@ use kindlm_types::{
 
 use crate::checks::{Check, checks};
 
-/// The greatest distance of two numbers that count as equal, so that 0.7, 0.8 and 0.9 average 0.8.
+/// The tolerance for comparing numbers, so that the average of 0.7, 0.8 and 0.9 equals 0.8.
 pub(crate) const TOLERANCE: f64 = 1e-9;
 
-/// Why repeats could not be aggregated.
+/// The reason why repeats could not be aggregated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AggregateError {
-    /// There are none.
+    /// There are no repeats.
     #[error("cannot aggregate zero executions: a case result needs at least one")]
     Empty,
 }
 
 /// Aggregates all repeats of one case on one model.
 ///
-/// The name and the model are those of the first repeat. A repeat passes if its outcome is `passed` or
-/// `scored`; the pass rate is over the repeats that could be judged. The case is errored if any repeat is;
-/// otherwise it passes if the rate meets `pass_rate_min` (0 to 1, with a tolerance of 1e-9), and is
-/// `scored` if it passes but one of its repeats is `scored`.
+/// The name and the model are those of the first repeat. A repeat passes if its outcome is `passed` or `scored`. The
+/// pass rate is over the repeats that could be judged. The case is errored if any repeat is errored. Otherwise it
+/// passes if the rate reaches `pass_rate_min` (0 to 1, with a tolerance of 1e-9). A passing case is `scored` if one of
+/// its repeats is.
 ///
-/// `repeats` are those that were carried out: a stopped run leaves some that never were.
-/// Repeats that were not run are left out of every number, those to which no check applied out of rates, skipped and
-/// errored checks out of scores and counts, cached replies and executions that broke off out of the average latency. The failure codes are those of
-/// what speaks against the case: gate-severity failures, errored checks, and errors of executions.
+/// The numbers exclude:
 ///
-/// The checks in a set have codes, counts and scores like those outside of one, whether the set holds or not. A set
-/// itself has a code and a score, but is not counted: its parts are. Neither is what all scores come to.
+/// - everywhere: repeats that were not run;
+/// - from the pass rate: repeats in which no check applied;
+/// - from scores and counts of checks: skipped and errored checks;
+/// - from the mean latency: cached replies and aborted executions.
+///
+/// The failure codes are those of gate-severity failures, errored checks, and errors of executions.
+///
+/// The checks in a set have codes, counts and scores like other checks, whether the set holds or not. The set itself
+/// has a code and a score, but is not counted. Nor is the aggregate score.
 pub fn aggregate(
     mut executions: Vec<ExecutionResult>,
     pass_rate_min: f64,
@@ -60,7 +64,7 @@ pub fn aggregate(
         executions: Vec::new(),
     };
     let mut tally = Tally::default();
-    // An execution without an applicable check was made all the same, and has its cost.
+    // An execution without an applicable check was carried out, so it has a cost and a latency.
     let was_run = |it: &&ExecutionResult| it.outcome != Outcome::Skipped || it.is_unchecked();
     for it in executions.iter().filter(was_run) {
         tally.add(it);
@@ -112,7 +116,7 @@ fn count(counts: &mut CheckCounts, result: &AssertionResult) {
     }
 }
 
-/// Sums that become rates and means at the end.
+/// Sums from which rates and means are computed at the end.
 #[derive(Default)]
 struct Tally<'a> {
     passed: u32,
@@ -157,7 +161,9 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Repeats have the same checks at the same places, so `position` is nearly always right at once.
+    /// Adds a score to those of the same check in other repeats.
+    ///
+    /// Repeats mostly have the same checks at the same positions, so `position` is tried first.
     fn score(&mut self, position: usize, check: Check<'a>, score: f64) {
         let same = |it: &Scores<'_>| {
             it.label == check.label

@@ -1,10 +1,10 @@
-//! What the agent said when it was last known to be good.
+//! The outputs of an earlier run, as a reference.
 
 use std::collections::HashMap;
 
 use kindlm_types::CaseResult;
 
-/// Outputs of an earlier run, by test case and model.
+/// The outputs of an earlier run, by test case and model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline(HashMap<String, HashMap<String, Entry>>);
 
@@ -15,7 +15,7 @@ struct Entry {
 }
 
 impl Baseline {
-    /// The outputs of a finished run: of each case and model, those of the first repeat that was carried out.
+    /// Extracts the outputs of a finished run: for each case and model, those of the first repeat without an error.
     pub fn of(cases: &[CaseResult]) -> Self {
         let mut baseline = Self::default();
         for case in cases {
@@ -41,17 +41,17 @@ impl Baseline {
         self.entry(case, model).turns.insert(turn.to_owned(), text.into());
     }
 
-    /// The output of a case on a model.
+    /// Returns the output of a case on a model.
     pub fn output(&self, case: &str, model: &str) -> Option<&str> {
         self.0.get(case)?.get(model)?.output.as_deref()
     }
 
-    /// The text of one labelled turn.
+    /// Returns the text of one labelled turn.
     pub fn turn(&self, case: &str, model: &str, turn: &str) -> Option<&str> {
         self.0.get(case)?.get(model)?.turns.get(turn).map(String::as_str)
     }
 
-    /// True if there is nothing to compare with.
+    /// Returns true if there are no outputs.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,4 +1,4 @@
-//! The money that a run may spend: reserved before a request is sent, settled when it is answered.
+//! The budget of a run: money is reserved before a request is sent, and settled when it is answered.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -8,24 +8,23 @@ use tokio::sync::Notify;
 use crate::aggregate::TOLERANCE;
 use crate::gates::dollars;
 
-/// The longest answer that is reckoned with where a request does not limit it, in tokens.
+/// The assumed maximum length of an answer if the request does not limit it, in tokens.
 pub(crate) const LONGEST_ANSWER: u32 = 16_384;
 
-/// The money that a run may spend, and what has become of it.
+/// The budget of a run, with the money spent and reserved.
 ///
-/// A request reserves what it may cost at most. One that does not fit waits for those under way, which mostly cost
-/// less than they have reserved; if there are none, nothing more is sent for as long as the run goes on. So a run
-/// never spends more than its budget, unless an answer costs more than was reserved for it.
+/// A request reserves its maximum cost. If the budget does not allow this, it waits for the requests in flight, which
+/// mostly cost less than they reserved. If none are in flight, the budget is exhausted and nothing more is sent. So a
+/// run exceeds its budget only if an answer costs more than was reserved for it.
 #[derive(Debug)]
 pub(crate) struct Budget {
     usd: f64,
     state: Mutex<State>,
-    /// Something was settled.
+    /// Notifies waiting requests that a reservation was settled.
     settled: Notify,
-    /// Requests that cost something are let in one after the other, so that a small one does not overtake a large one
-    /// for ever.
+    /// Orders the requests that cost money, so that small requests do not overtake a large one forever.
     turn: tokio::sync::Mutex<()>,
-    /// Why nothing more is sent.
+    /// The reason why nothing more is sent.
     exhausted: OnceLock<String>,
 }
 
@@ -33,19 +32,20 @@ pub(crate) struct Budget {
 struct State {
     spent: f64,
     reserved: f64,
-    /// The number of requests in flight with a reservation. Without a price their rest is unknown.
+    /// The number of requests in flight that have a reservation above 0.
     paying: usize,
-    /// Attempts whose answers were lost and that may be charged, and what of `spent` is counted for them.
+    /// The number of attempts whose answers were lost and may be charged, and the part of `spent` that is counted for
+    /// them.
     lost: (u64, f64),
 }
 
-/// Money that is set aside for the attempts of one call: for the first, and one more for each answer that was lost.
+/// The reservations for the attempts of one call: for the last attempt, and for each one whose answer was lost.
 #[derive(Debug)]
 #[must_use = "dropped, it counts as spent"]
 pub(crate) struct Paid<'a> {
     budget: &'a Budget,
     last: Reservation<'a>,
-    /// For attempts whose answers were lost: the provider may charge for each of them.
+    /// The reservations of attempts whose answers were lost. The provider may charge for each of them.
     lost: Mutex<Vec<Reservation<'a>>>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Reservation<'a> {
 }
 
 impl Budget {
-    /// So much may be spent, in US dollars.
+    /// Creates a budget in US dollars.
     pub(crate) fn new(usd: f64) -> Self {
         Self {
             usd,
@@ -70,14 +70,14 @@ impl Budget {
         }
     }
 
-    /// Counts what nothing was set aside for: it is known only now.
+    /// Counts a cost for which nothing was reserved, because it is known only now.
     pub(crate) fn spend(&self, usd: f64) {
         let mut state = self.state();
         state.spent += usd;
         self.stop_if_exceeded(&state);
     }
 
-    /// Nothing more is sent once more is spent than there is.
+    /// Stops further requests if more than the budget is spent.
     fn stop_if_exceeded(&self, state: &State) {
         if state.spent > self.usd + TOLERANCE {
             self.exhausted.get_or_init(|| {
@@ -87,16 +87,16 @@ impl Budget {
         }
     }
 
-    /// Why nothing more is sent, if so.
+    /// Returns the reason why nothing more is sent, if the budget is exhausted.
     pub(crate) fn exhausted(&self) -> Option<&str> {
         self.exhausted.get().map(String::as_str)
     }
 
-    /// Sets so much aside, once there is room for it. Says why if there will be none.
+    /// Reserves money, and waits until the budget allows it. The error says why it never will.
     pub(crate) async fn reserve(&self, usd: f64) -> Result<Reservation<'_>, String> {
         let _turn = if usd > 0.0 { Some(self.turn.lock().await) } else { None };
         loop {
-            // Listens before it looks, so that nothing is settled in between unheard.
+            // Register before checking, so that no notification is missed.
             let mut settled = std::pin::pin!(self.settled.notified());
             settled.as_mut().enable();
             if let Some(result) = self.try_reserve(usd) {
@@ -106,14 +106,15 @@ impl Budget {
         }
     }
 
-    /// Sets so much aside for the first attempt of a call.
+    /// Reserves money for the first attempt of a call.
     pub(crate) async fn pay(&self, usd: f64) -> Result<Paid<'_>, String> {
         let last = self.reserve(usd).await?;
         Ok(Paid { budget: self, last, lost: Mutex::default() })
     }
 
-    /// Sets so much aside for another attempt of a call that is under way, if it fits: who waited for it would wait for
-    /// itself.
+    /// Reserves money for another attempt of a call in flight, if the budget allows it at once.
+    ///
+    /// It must not wait, because the call would wait for its own reservation.
     fn reserve_more(&self, usd: f64) -> Result<Reservation<'_>, String> {
         let mut state = self.state();
         if state.spent + state.reserved + usd <= self.usd + TOLERANCE {
@@ -134,12 +135,12 @@ impl Budget {
         Reservation { budget: self, usd, spent: usd }
     }
 
-    /// Attempts whose answers were lost, and what is counted for them.
+    /// Returns the number of attempts whose answers were lost, and the cost counted for them.
     pub(crate) fn lost(&self) -> Option<(u64, f64)> {
         Some(self.state().lost).filter(|it| it.0 > 0)
     }
 
-    /// `None` if it has to be seen what those under way cost.
+    /// Reserves money if the budget allows it. `None` means that the caller must wait for the requests in flight.
     fn try_reserve(&self, usd: f64) -> Option<Result<Reservation<'_>, String>> {
         if let Some(reason) = self.exhausted() {
             return Some(Err(reason.to_owned()));
@@ -177,12 +178,12 @@ impl Budget {
 }
 
 impl Reservation<'_> {
-    /// It cost so much; if that is not known, what was reserved.
+    /// Settles the reservation with the actual cost; if it is unknown, with the reserved amount.
     pub(crate) fn settle(mut self, usd: Option<f64>) {
         self.spent = usd.unwrap_or(self.usd);
     }
 
-    /// Its answer was lost, and may be charged. The reserved money counts as spent.
+    /// Settles the reservation of a lost answer, which may be charged. The reserved money counts as spent.
     fn lose(self) {
         let usd = self.usd;
         if usd > 0.0 {
@@ -194,12 +195,12 @@ impl Reservation<'_> {
 }
 
 impl Paid<'_> {
-    /// The last attempt cost so much; if that is not known, what was reserved for it.
+    /// Settles the last attempt with its actual cost; if it is unknown, with the reserved amount.
     pub(crate) fn settle(self, usd: Option<f64>) {
         self.end(|last| last.settle(usd));
     }
 
-    /// There is no answer. What may have been charged all the same counts as spent.
+    /// Settles a call without an answer. Attempts that may be charged count as spent.
     pub(crate) fn failed(self, err: &ProviderError) {
         self.end(|last| if err.may_be_charged() { last.lose() } else { last.settle(Some(0.0)) });
     }
@@ -219,7 +220,7 @@ impl Purse for Paid<'_> {
     }
 
     fn not_made(&self) {
-        // The attempt that was lost is the last one again.
+        // The attempt whose answer was lost is the last one again.
         let more = self.lost.lock().unwrap_or_else(PoisonError::into_inner).pop();
         if let Some(more) = more {
             more.settle(Some(0.0));
@@ -232,7 +233,7 @@ impl Drop for Reservation<'_> {
         let mut state = self.budget.state();
         state.spent += self.spent;
         state.paying = state.paying.saturating_sub(usize::from(self.usd > 0.0));
-        // Sums of fractions drift: without a budget, nothing is reserved.
+        // Reset accumulated rounding errors: without requests in flight, nothing is reserved.
         state.reserved = if state.paying == 0 { 0.0 } else { state.reserved - self.usd };
         self.budget.stop_if_exceeded(&state);
         drop(state);
@@ -240,10 +241,10 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// The most that a request may cost, in US dollars.
+/// Returns the maximum cost of a request, in US dollars.
 ///
-/// A token is at least one byte, so the prompt has no more tokens than bytes; in English it has about a quarter.
-/// The answer has at most as many as the request allows, or [`LONGEST_ANSWER`].
+/// A token has at least one byte, so the prompt has at most as many tokens as bytes (in English about a quarter). The
+/// answer has at most as many tokens as the request allows, or [`LONGEST_ANSWER`].
 pub(crate) fn worst_case(prompt: &Prompt, price: &Price) -> f64 {
     let bytes = serde_json::to_vec(prompt).map_or(0, |it| it.len());
     let usage = Usage {
@@ -272,8 +273,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever requests reserve, cost and take: the budget is kept, everyone gets an answer, and nothing is
-        /// turned away while it would still have fitted.
+        /// For any reservations, costs and durations: the budget holds, all requests end, and none is rejected while it
+        /// would fit.
         #[test]
         fn never_spends_more_than_there_is_and_everything_settles(
             usd in 0.0..10.0_f64,
@@ -362,7 +363,7 @@ mod tests {
                 paid.another().unwrap_err(),
                 "of the run's budget of $1.0000, $0.1000 is left, and another attempt may cost up to $0.3000"
             );
-            // The third was answered.
+            // The third attempt was answered.
             paid.settle(Some(0.05));
             assert!((budget.state().spent - 0.65).abs() < 1e-9);
             assert_eq!(budget.lost().map(|it| it.0), Some(2));

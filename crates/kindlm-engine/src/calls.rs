@@ -1,4 +1,4 @@
-//! Every call of the backend: paid out of the budget, bounded in number, guarded against one that never returns.
+//! Calls of the backend: within the budget, limited in number, and guarded against hanging.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use tokio::sync::Semaphore;
 use crate::Model;
 use crate::budget::{Budget, worst_case};
 
-/// A backend of which at most so many calls are in flight, for so much money.
+/// A backend with a limit on concurrent calls and a budget.
 pub(crate) struct Calls<'a> {
     backend: &'a dyn Backend,
     limit: Semaphore,
     budget: Option<Budget>,
 }
 
-/// Why there is no reply.
+/// The reason why there is no reply.
 #[derive(Debug)]
 pub(crate) enum Unanswered {
     /// The provider failed.
     Provider(ProviderError),
-    /// It was not sent, as the budget does not allow it; in words.
+    /// The request was not sent, because the budget does not allow it; with the message.
     Budget(String),
 }
 
@@ -54,19 +54,19 @@ impl<'a> Calls<'a> {
         Self { limit: slots(concurrency), ..self }
     }
 
-    /// Spends so much at most, in US dollars. Models without a price spend what their answers tell.
+    /// Sets the budget in US dollars. Calls of models without a price count with the cost that their answers report.
     pub(crate) fn with_budget(self, usd: f64) -> Self {
         Self { budget: Some(Budget::new(usd)), ..self }
     }
 
-    /// Counts what was spent before.
+    /// Counts money that was spent earlier or outside of these calls.
     pub(crate) fn spend(&self, usd: Option<f64>) {
         if let (Some(budget), Some(usd)) = (&self.budget, usd) {
             budget.spend(usd);
         }
     }
 
-    /// Why nothing more is sent, if the budget does not allow it.
+    /// Returns the reason why nothing more is sent, if the budget is exhausted.
     pub(crate) fn exhausted(&self) -> Option<&str> {
         self.budget.as_ref()?.exhausted()
     }
@@ -85,21 +85,22 @@ impl<'a> Calls<'a> {
         };
         // Without a price there is no amount to reserve; the answer may still report its cost.
         let most = model.price.map_or(0.0, |price| worst_case(prompt, &price));
-        // Before there is a place for it: waiting for money must not keep others from being answered.
+        // Reserve before taking a permit, so that waiting for the budget does not block other calls.
         let paid = budget.pay(most).await.map_err(Unanswered::Budget)?;
         let call = self.backend.complete_paid(provider, prompt, timeout, &paid);
         let result = self.guarded(provider, patience(timeout), call).await;
         match &result {
             Ok(reply) if reply.cached => paid.settle(Some(0.0)),
-            // A program may tell what its answer cost.
+            // An answer may report its cost.
             Ok(reply) => paid.settle(model.cost_of(reply.cost_usd, &reply.usage)),
             Err(err) => paid.failed(err),
         }
         Ok(result?)
     }
 
-    /// The attempts whose answers were lost and that count as spent in full, and how much that is in US dollars; `None` if
-    /// there are none, or nobody counts.
+    /// Returns the number of attempts whose answers were lost and their cost in US dollars, which counts as spent.
+    ///
+    /// `None` if there are none, or the run has no budget.
     pub(crate) fn lost(&self) -> Option<(u64, f64)> {
         self.budget.as_ref()?.lost()
     }
@@ -116,12 +117,14 @@ impl<'a> Calls<'a> {
     }
 
     pub(crate) async fn run(&self, command: &CommandSpec) -> Result<CommandOutput, ProviderError> {
-        // A command is run once; what is added is time to end its process group.
+        // A command is run once. The additional time is for ending its process group.
         let patience = command.timeout.saturating_add(Duration::from_secs(30));
         self.guarded(crate::COMMAND, patience, self.backend.run(command)).await
     }
 
-    /// Starts an agent, of which what bounds itself keeps a place until the agent has ended.
+    /// Starts an agent.
+    ///
+    /// If the backend itself limits concurrent calls, it keeps a permit until the agent has ended.
     pub(crate) async fn start_agent<'s>(
         &'s self,
         start: &'s AgentStart,
@@ -130,19 +133,19 @@ impl<'a> Calls<'a> {
         self.guarded(&start.id, patience, self.backend.start_agent(start)).await
     }
 
-    /// Lets an agent take a turn. It was counted when it was started.
+    /// Sends a message to an agent and waits for its reply. The agent was counted when it was started.
     pub(crate) async fn say(
         &self,
         agent: &str,
         session: &mut dyn AgentSession,
         turn: AgentTurn,
     ) -> Result<AgentReply, ProviderError> {
-        // The added time is for the report of how the process ended.
+        // The additional time is for reporting how the process ended.
         let patience = turn.timeout.saturating_add(Duration::from_secs(30));
         give_up_after(agent, patience, session.turn(turn)).await
     }
 
-    /// Runs a script. The host bounds its number and its time, and no provider is waited for.
+    /// Runs a script. The host limits the number and the time of scripts, and no provider is involved.
     pub(crate) async fn script(
         &self,
         question: &ScriptQuestion,
@@ -156,16 +159,16 @@ impl<'a> Calls<'a> {
         patience: Duration,
         call: impl Future<Output = Result<T, ProviderError>>,
     ) -> Result<T, ProviderError> {
-        // The semaphore is never closed, so a missing permit cannot happen; it would only lift the bound.
+        // The semaphore is never closed, so `acquire` cannot fail; a failure would only lift the limit.
         let bounded = self.backend.bounds_itself();
         let _permit = if bounded { None } else { self.limit.acquire().await.ok() };
-        // A backend with rate limits may let a call wait for a long time.
+        // A backend with rate limits may delay a call for a long time.
         let patience = if bounded { patience.max(DAY) } else { patience };
         give_up_after(provider, patience, call).await
     }
 }
 
-/// A call that is given up when it hangs.
+/// Aborts a call that hangs.
 async fn give_up_after<T>(
     provider: &str,
     patience: Duration,
@@ -181,15 +184,16 @@ async fn give_up_after<T>(
     }
 }
 
-/// Longer than any limit makes a call wait.
+/// The maximum time for calls that wait for rate limits. It exceeds every real wait.
 const DAY: Duration = Duration::from_hours(24);
 
 fn slots(concurrency: usize) -> Semaphore {
     Semaphore::new(concurrency.clamp(1, Semaphore::MAX_PERMITS))
 }
 
-/// How long a backend may take that keeps its own `timeout` for each attempt, retries and waits between them
-/// as the provider asks. Only one that hangs reaches it.
+/// Returns the maximum time for a call with this `timeout` for each attempt.
+///
+/// It includes retries and the waits that the provider demands. Only a backend that hangs exceeds it.
 fn patience(timeout: Duration) -> Duration {
     timeout.saturating_mul(10).saturating_add(Duration::from_mins(15))
 }

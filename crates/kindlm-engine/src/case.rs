@@ -1,4 +1,4 @@
-//! A test case: what planning and reports need of it, and where the rest comes from when it is executed.
+//! Test cases: the data for planning and reports, and the source of the data for execution.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -12,17 +12,16 @@ use serde_json::{Map, Value};
 
 use crate::Fingerprint;
 
-/// The model id under which command tests are reported.
+/// The model id for command tests in reports.
 pub const COMMAND: &str = "command";
 
-/// The model id under which tests of transcripts are reported.
+/// The model id for transcript tests in reports.
 pub const TRANSCRIPT: &str = "transcript";
 
 /// A named behaviour with its expectations.
 ///
-/// A suite holds every case for the whole run, so a case itself is small: what it sends and expects is its
-/// [`body`](Self::body), which may be made only when the case is executed. Lists that many cases have in common are
-/// shared.
+/// A suite holds all cases during the whole run, so a case is small. Its input and checks are in its
+/// [`body`](Self::body), which may be created only for the execution. Lists that many cases have in common are shared.
 ///
 /// ```
 /// use kindlm_engine::{CaseBody, TestCase};
@@ -35,56 +34,58 @@ pub const TRANSCRIPT: &str = "transcript";
 /// ```
 #[derive(Clone, Debug)]
 pub struct TestCase {
-    /// Unique in the suite.
+    /// The name, which is unique in the suite.
     pub name: String,
-    /// The thing that is run: a prompt, a command, a transcript, an agent.
+    /// The kind of the case: prompt, command or transcript.
     pub kind: CaseKind,
-    /// Ids of the models to run it on; ignored for commands and transcripts.
+    /// The ids of the models that run the case; ignored for commands and transcripts.
     pub models: Arc<[String]>,
-    /// The number of repeats on each model, from 1.
+    /// The number of repeats on each model, at least 1.
     pub repeat: u32,
-    /// The least share of repeats that must pass, 0 to 1.
+    /// The minimum share of repeats that must pass, from 0 to 1.
     pub pass_rate_min: f64,
-    /// The weighted mean score from which an execution passes, whichever of its checks failed.
+    /// The minimum weighted mean score of a passing execution. If set, failed checks only count by their score.
     pub threshold: Option<f64>,
-    /// Whom the executions of the case are compared with, if a check of it [compares](Check::compares).
+    /// The group of executions to compare, if a check of the case [compares](Check::compares) outputs.
     pub compared: Option<Comparison>,
-    /// Scripts that make what all checks see as the output, one after the other.
+    /// Scripts that transform the output for all checks, in order.
     pub transforms: Arc<[Arc<Transform>]>,
-    /// For selection and for coverage in reports.
+    /// The tags, for the selection of cases and for totals in reports.
     pub tags: Arc<[String]>,
-    /// Why the case is not run, if it is not.
+    /// The reason for skipping the case, if it is skipped.
     pub skip: Option<Arc<str>>,
     /// The time limit of one request or command; the suite's default if absent.
     pub timeout: Option<Duration>,
-    /// A digest of what the case sends and expects; `None` if it was not computed.
+    /// The digest of the case's input and checks; `None` if it was not computed.
     pub digest: Option<Fingerprint>,
-    /// The input and the expectations.
+    /// The source of the input and the checks.
     pub body: Arc<dyn BodySource>,
 }
 
-/// Who is compared with each other, repeat by repeat: all cases that say the same here, on all their models.
+/// A group of executions that are compared, repeat by repeat: all cases with an equal value, on all their models.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Comparison {
-    /// The models of one case, by its name.
+    /// The models of one case, given by its name.
     Case(Arc<str>),
-    /// All cases that give this name to what they take part in. It may be the name of a case, which then takes no part.
+    /// All cases that use this name for their group.
+    ///
+    /// It may equal the name of a case, but that does not add the case to the group.
     Named(Arc<str>),
 }
 
-/// The kind of a case: it sends a prompt, runs a program or an agent, or reads a transcript.
+/// The kind of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaseKind {
-    /// Messages, sent to each of the case's models.
+    /// The messages of a prompt, sent to each of the case's models.
     Prompt,
-    /// A command line.
+    /// A command line to run.
     Command,
     /// A conversation that was recorded elsewhere.
     Transcript,
 }
 
 impl CaseKind {
-    /// The model id of cases that run on no model.
+    /// Returns the model id for reports, if cases of this kind run on no model.
     pub const fn alone(self) -> Option<&'static str> {
         match self {
             Self::Prompt => None,
@@ -95,7 +96,7 @@ impl CaseKind {
 }
 
 impl TestCase {
-    /// A case that runs once, on no model yet; see [`on`](Self::on).
+    /// Creates a case that runs once, without models; see [`on`](Self::on).
     pub fn new(name: impl Into<String>, body: CaseBody) -> Self {
         Self {
             name: name.into(),
@@ -114,88 +115,88 @@ impl TestCase {
         }
     }
 
-    /// The same case on these models.
+    /// Sets the models of the case.
     #[must_use]
     pub fn on(self, models: &[&str]) -> Self {
         Self { models: models.iter().map(|&it| it.to_owned()).collect(), ..self }
     }
 
-    /// A case that sends one user message to `models`, once, and expects nothing.
+    /// Creates a case that sends one user message to `models`, once, without checks.
     pub fn prompt(name: impl Into<String>, user: impl Into<String>, models: &[&str]) -> Self {
         Self::new(name, CaseBody::prompt(user)).on(models)
     }
 
-    /// A case that runs a command, once, and expects nothing.
+    /// Creates a case that runs a command, once, without checks.
     pub fn command(name: impl Into<String>, command_line: impl Into<String>) -> Self {
         Self::new(name, CaseBody::command(command_line))
     }
 }
 
-/// The source of a case's body: the body itself, or something smaller that makes it.
+/// The source of a case's body: the body itself, or a smaller value that creates it.
 ///
-/// It is asked before each execution, and gives the same body each time.
+/// It is called before each execution, and must return the same body each time.
 pub trait BodySource: fmt::Debug + Send + Sync {
-    /// The input and the expectations of the case.
+    /// Returns the input and the checks of the case.
     fn body(&self) -> Result<Cow<'_, CaseBody>, BodyError>;
 
-    /// The [workspace](CaseBody::workspace) of the body, which may be known before the rest is made.
+    /// Returns the [workspace](CaseBody::workspace) of the body. A source may know it without creating the body.
     fn workspace(&self) -> Option<Arc<WorkspaceSpec>> {
         self.body().ok()?.workspace.clone()
     }
 }
 
-/// A body that could not be made, although it could be when the suite was read.
+/// The error for a body that could not be created again after the suite was loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the test case could be read with its suite, but not again: {0}")]
 pub struct BodyError(pub String);
 
-/// The input and the expectations of a case. Variables are already filled in.
+/// The input and the checks of a case, with variables filled in.
 #[derive(Clone, Debug)]
 pub struct CaseBody {
-    /// The thing that is run: a prompt, a command, a transcript, an agent.
+    /// The subject: a prompt, a command or a transcript.
     pub subject: Subject,
     /// The tools that the model may call, with simulated answers.
     pub tools: Arc<[SimulatedTool]>,
-    /// Labelled turns with checks of their own.
+    /// Labelled turns with their own checks.
     pub conversation: Vec<ConversationTurn>,
-    /// The most requests in one execution.
+    /// The maximum number of requests in one execution.
     pub max_turns: u32,
-    /// True if tool calls are answered. If not, a reply that asks for tools is the last one, as it is.
+    /// True if tool calls are answered. If false, a reply with tool calls ends the conversation.
     pub answers_tools: bool,
-    /// The evidence that the case declares complete.
+    /// The kinds of evidence that the case declares complete.
     pub declared: BTreeSet<Channel>,
-    /// The checks at the end.
+    /// The checks of the whole execution.
     pub checks: Arc<[Check]>,
-    /// The variables, kept as evidence.
+    /// The variables, for the evidence.
     pub vars: Map<String, Value>,
-    /// The case as scripts see it, stored as evidence.
+    /// The metadata of the case, for scripts and the evidence.
     pub metadata: Map<String, Value>,
     /// The options of the case, for scripts.
     pub options: Map<String, Value>,
-    /// The name of its prompt in the suite.
+    /// The name of the prompt in the suite.
     pub prompt_name: Option<Arc<str>>,
-    /// True if its prompt is written as messages: who is given it as one text is given JSON.
+    /// True if the prompt is written as messages. Providers that take one text then get the messages as JSON.
     pub is_chat: bool,
-    /// The `expect` block as it is written, as JSON: scripts see it.
+    /// The `expect` block as written, as JSON, for scripts.
     pub expect: Option<Arc<str>>,
-    /// The output, if it is recorded already.
+    /// The output, if the suite contains a recorded one.
     pub recorded: Option<Value>,
-    /// The folder of its own in which the agent works, if it has one.
+    /// The agent's workspace, if it has one.
     pub workspace: Option<Arc<WorkspaceSpec>>,
 }
 
 impl CaseBody {
-    /// One user message.
+    /// Creates a body with one user message.
     pub fn prompt(user: impl Into<String>) -> Self {
         Self::new(Subject::Prompt { messages: vec![Message::new(Role::User, user)] })
     }
 
-    /// A command line.
+    /// Creates a body with a command line.
     pub fn command(command_line: impl Into<String>) -> Self {
         Self::new(Subject::Command { command_line: command_line.into() })
     }
 
-    /// A body that expects nothing.
+    /// Creates a body without checks.
     pub fn new(subject: Subject) -> Self {
         Self {
             subject,
@@ -218,7 +219,7 @@ impl CaseBody {
 }
 
 impl TestCase {
-    /// The case's body, whose checks see the output that the case's transform makes.
+    /// Returns the case's body, with the case's transforms prepended to each check.
     pub(crate) fn made_body(&self) -> Result<Cow<'_, CaseBody>, BodyError> {
         let body = self.body.body()?;
         if self.transforms.is_empty() {
@@ -245,12 +246,12 @@ impl BodySource for CaseBody {
     }
 }
 
-/// The subject of a test case. Variables are already filled in.
+/// The subject of a test case, with variables filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
     /// A prompt, sent to each of the case's models.
     Prompt {
-        /// The opening messages: system, user, and an assistant prefill.
+        /// The initial messages: system, user, and an assistant prefill.
         messages: Vec<Message>,
     },
     /// A program, run by `sh -c` in the folder of the config file.
@@ -263,7 +264,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// Which of the two it is.
+    /// Returns the kind of the subject.
     pub fn kind(&self) -> CaseKind {
         match self {
             Self::Prompt { .. } => CaseKind::Prompt,
@@ -273,23 +274,23 @@ impl Subject {
     }
 }
 
-/// A tool whose answers the suite makes up.
+/// A simulated tool: the suite answers its calls.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SimulatedTool {
-    /// The tool as the model sees it.
+    /// The definition of the tool for the model.
     pub spec: ToolSpec,
-    /// Answers for certain arguments; the first that matches wins.
+    /// The answers for certain arguments; the first match wins.
     pub responses: Vec<SimulatedResponse>,
-    /// The answer when none matches; an error object if absent.
+    /// The answer for other arguments; an error object if absent.
     pub default_response: Option<Value>,
 }
 
-/// An answer for certain arguments.
+/// The answers for certain arguments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimulatedResponse {
-    /// Matches when each of these arguments is present and equal.
+    /// The arguments that a call must contain with equal values.
     pub when: Map<String, Value>,
-    /// The answers, given one after the other; the last one stays.
+    /// The answers for successive calls; the last one repeats.
     pub answers: Vec<SimulatedAnswer>,
 }
 
@@ -303,32 +304,32 @@ pub struct SimulatedAnswer {
 }
 
 impl SimulatedResponse {
-    /// The same answer each time.
+    /// Creates a response with the same answer for each call.
     pub fn new(when: Map<String, Value>, then: Value) -> Self {
         Self { when, answers: vec![SimulatedAnswer { then, status: ActionStatus::Completed }] }
     }
 }
 
-/// One labelled turn of a conversation, with checks that see this turn alone.
+/// One labelled turn of a conversation, with checks that see only this turn.
 ///
-/// * A turn with a message sends it: the first turn's takes the place of the prompt's user message, a later
-///   one's follows when the turn before has ended. The turn lasts until the model calls no more tools.
-/// * A turn without a message continues the one before (or, as the first, is the reply to the prompt): of the
-///   turns that share a message, each is one request, and the last has all that remain.
+/// * A turn with a message sends it. In the first turn, it replaces the prompt's user message. In a later turn, it is
+///   sent when the turn before has ended. The turn lasts until the model calls no more tools.
+/// * A turn without a message continues the one before; as the first turn, it is the reply to the prompt. Of the turns
+///   that share a message, each one is one request, and the last one has all remaining requests.
 ///
-/// `maxTurns` counts the requests of the whole conversation. The checks of a turn that never came are errored.
+/// `maxTurns` limits the requests of the whole conversation. The checks of a turn that was not reached are errored.
 #[derive(Clone, Debug)]
 pub struct ConversationTurn {
-    /// Unique in the case.
+    /// The label, which is unique in the case.
     pub label: String,
     /// The user's message; `None` continues the turn before.
     pub user: Option<String>,
-    /// The checks of this turn alone.
+    /// The checks of this turn.
     pub checks: Arc<[Check]>,
 }
 
 impl ConversationTurn {
-    /// True if later turns depend on a check of this one.
+    /// Returns true if later turns depend on a check of this turn.
     pub(crate) fn requires(&self) -> bool {
         self.checks.iter().any(|it| it.options.require)
     }

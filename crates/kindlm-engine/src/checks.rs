@@ -1,24 +1,24 @@
-//! The checks behind the results of an execution: those in sets as well.
+//! Iteration over the checks of an execution, including those in sets.
 
 use std::borrow::Cow;
 use std::slice::Iter;
 
 use kindlm_types::{AssertionResult, Severity};
 
-/// A check, by itself or in a set.
+/// A check, either alone or in a set.
 #[derive(Clone, Debug)]
 pub(crate) struct Check<'a> {
-    /// Its result.
+    /// The result of the check.
     pub result: &'a AssertionResult,
     /// The turn of a conversation that was checked.
     pub turn: Option<&'a str>,
-    /// Soft if the check is, or a set that it is in.
+    /// The severity: soft if the check, or a set that contains it, is soft.
     pub severity: Severity,
-    /// Its label, after those of the sets that it is in: `Set > Judge: tone`.
+    /// The label, preceded by those of the enclosing sets: `Set > Judge: tone`.
     pub label: Cow<'a, str>,
 }
 
-/// Every result, and after each set the checks in it, however deep.
+/// Returns all results; each set is followed by its checks, at any depth.
 pub(crate) fn checks(results: &[AssertionResult]) -> Checks<'_> {
     Checks { results: results.iter(), sets: Vec::new() }
 }
@@ -27,7 +27,7 @@ pub(crate) fn checks(results: &[AssertionResult]) -> Checks<'_> {
 #[derive(Debug)]
 pub(crate) struct Checks<'a> {
     results: Iter<'a, AssertionResult>,
-    /// The sets around the next check, the outermost first, each with what is left of it.
+    /// The enclosing sets of the next check, outermost first, each with its remaining parts.
     sets: Vec<(Check<'a>, Iter<'a, AssertionResult>)>,
 }
 

@@ -1,10 +1,10 @@
-//! Stopping a run, and watching it.
+//! Stopping a run, and observing it.
 
 use std::sync::{Arc, OnceLock};
 
 use kindlm_types::{CaseResult, ExecutionResult};
 
-/// A switch that stops a run: what is in flight is finished, nothing more is sent.
+/// A switch that stops a run. Requests in flight are finished, but nothing more is sent.
 ///
 /// Clones share one switch, so that a signal handler can hold one.
 ///
@@ -21,39 +21,40 @@ pub struct Control(Arc<OnceLock<String>>);
 impl Control {
     /// Stops the run. Executions that have not begun are reported with this reason.
     pub fn stop(&self, reason: impl Into<String>) {
-        // Only the first reason counts; losing the race is no error.
+        // If the run is already being stopped, the first reason stays.
         let _ = self.0.set(reason.into());
     }
 
-    /// Why the run is being stopped, if it is.
+    /// Returns the reason why the run is being stopped, if it is.
     pub fn reason(&self) -> Option<&str> {
         self.0.get().map(String::as_str)
     }
 }
 
-/// Something that happened during a run, for people who watch and for the journal.
+/// An event of a run, for progress displays and the journal.
 #[derive(Clone, Copy, Debug)]
 pub enum RunProgress<'a> {
-    /// The run begins.
+    /// The run starts.
     RunStarted {
         /// The number of planned executions.
         total: usize,
     },
-    /// An execution begins.
+    /// An execution starts.
     ExecutionStarted {
         /// The test case's name.
         case: &'a str,
         /// The model's id; `command` for command tests.
         model: &'a str,
-        /// Which repeat, from 0.
+        /// The index of the repeat, from 0.
         repeat: u32,
     },
-    /// An execution ended, or will not begin because the run was stopped.
+    /// An execution ended, or will not start because the run was stopped.
     ExecutionFinished(&'a ExecutionResult),
-    /// The last repeat of a case on one model ended. Comes in the order in which cases end.
+    /// All repeats of a case on one model have ended. Cases may finish in any order.
     CaseFinished(&'a CaseResult),
-    /// The run has ended, and answers were lost on their way: nobody knows whether the provider charges for them, so they
-    /// count against the budget with the most that they may cost.
+    /// The run has ended, and the answers to some requests were lost.
+    ///
+    /// The provider may charge for them, so they count against the budget with their maximum cost.
     AnswersLost {
         /// The number of answers.
         attempts: u64,

@@ -1,4 +1,4 @@
-//! Digests that tell whether something has changed, on any machine.
+//! Digests that detect changes, and are equal on all machines.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use data_encoding::HEXLOWER;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// Digests texts and JSON values, one after the other, into a [`Fingerprint`].
+/// Combines texts and JSON values into a [`Fingerprint`].
 ///
-/// The order of keys in an object does not matter, that of everything else does.
+/// The order of keys in an object does not matter; any other order does.
 ///
 /// ```
 /// use kindlm_engine::Digest;
@@ -22,12 +22,12 @@ use sha2::{Digest as _, Sha256};
 #[derive(Clone, Debug, Default)]
 pub struct Digest(Sha256);
 
-/// The result of a [`Digest`]: the first 128 bits of a SHA-256, shown in lower-case hex.
+/// The result of a [`Digest`]: the first 128 bits of a SHA-256, displayed in lower-case hex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; 16]);
 
 impl Fingerprint {
-    /// The bytes, of which those in front are as good as all for telling two apart.
+    /// Returns the bytes. A prefix is also a good digest.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -40,7 +40,7 @@ impl fmt::Display for Fingerprint {
 }
 
 impl Digest {
-    /// Adds a text. Two texts are not the same as one that joins them.
+    /// Adds a text. Two texts differ from one text that joins them.
     #[must_use]
     pub fn text(mut self, text: &str) -> Self {
         self.add(text);
@@ -61,14 +61,14 @@ impl Digest {
         self
     }
 
-    /// Adds what was digested before.
+    /// Adds the result of another digest.
     #[must_use]
     pub fn fingerprint(mut self, part: Fingerprint) -> Self {
         self.0.update(part.0);
         self
     }
 
-    /// The digest of all that was added.
+    /// Returns the digest of everything that was added.
     pub fn finish(self) -> Fingerprint {
         let mut bytes = [0; 16];
         bytes.iter_mut().zip(self.0.finalize()).for_each(|(to, from)| *to = from);
@@ -80,7 +80,7 @@ impl Digest {
         self.0.update(text);
     }
 
-    /// A letter for the kind, then the content: no two values read the same.
+    /// Adds a letter for the type and then the content, so that different values never have the same bytes.
     fn add_value(&mut self, value: &Value) {
         match value {
             Value::Null => self.0.update("n"),

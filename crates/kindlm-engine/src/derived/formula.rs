@@ -1,24 +1,24 @@
-//! Formulas: arithmetic over names, with the precedences of mathjs, which promptfoo uses.
+//! Formulas: arithmetic over names, with the operator precedence of mathjs, which promptfoo uses.
 //!
-//! From loose to tight: `a ? b : c`, comparisons, `+ -`, `* / %`, a sign, `^` (from the right), calls and parentheses.
-//! So `-x^2` is `-(x^2)`, which the crates for formulas that were looked at take for `(-x)^2`.
+//! From low to high precedence: `a ? b : c`, comparisons, `+ -`, `* / %`, unary sign, `^` (right-associative), calls
+//! and parentheses. So `-x^2` is `-(x^2)`. The existing formula crates evaluate `(-x)^2`, so this one is our own.
 
 use std::fmt;
 
-/// Longest formula, in bytes.
+/// The maximum length of a formula, in bytes.
 const LONGEST: usize = 4096;
-/// Most parentheses, signs and powers within each other.
+/// The maximum nesting of parentheses, signs and powers.
 const DEEPEST: usize = 64;
 
 /// A formula over names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Formula(Term);
 
-/// Why a text is no formula.
+/// The reason why a text is not a valid formula.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}{}", place(*.at))]
 pub struct FormulaError {
-    /// Where, in bytes from the beginning; `None` for the end.
+    /// The byte offset of the problem; `None` for the end of the text.
     pub at: Option<usize>,
     /// The problem.
     pub message: String,
@@ -54,7 +54,7 @@ enum Sign {
     Unequal,
 }
 
-/// A function, how many arguments it takes, and what it gives.
+/// A function with its allowed numbers of arguments.
 struct Function {
     name: &'static str,
     arguments: std::ops::RangeInclusive<usize>,
@@ -112,14 +112,14 @@ fn rounded(value: f64, digits: Option<f64>) -> f64 {
     (value * scale).round() / scale
 }
 
-/// A value that is no number stays none.
+/// Combines values; the result is NaN if any value is NaN.
 fn fold(values: &[f64], with: fn(f64, f64) -> f64) -> f64 {
     let keep = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { with(a, b) };
     values.iter().copied().reduce(keep).unwrap_or(f64::NAN)
 }
 
 impl Formula {
-    /// Reads a formula.
+    /// Parses a formula.
     pub fn parse(text: &str) -> Result<Self, FormulaError> {
         if text.len() > LONGEST {
             let message = format!("a formula has at most {LONGEST} bytes");
@@ -134,9 +134,9 @@ impl Formula {
         }
     }
 
-    /// The value of the formula with these names; the first unknown name is an error.
+    /// Returns the value of the formula; fails at the first unknown name.
     ///
-    /// `pi` and `e` are known where no other meaning is given.
+    /// `pi` and `e` are constants, unless `named` defines them.
     pub fn evaluate(&self, named: &dyn Fn(&str) -> Option<f64>) -> Result<f64, String> {
         self.0.evaluate(named)
     }
@@ -172,7 +172,7 @@ impl Term {
                     Sign::Minus => a - b,
                     Sign::Times => a * b,
                     Sign::Over => a / b,
-                    // As mathjs has it: the sign is the divisor's.
+                    // As in mathjs, the result has the sign of the divisor.
                     Sign::Modulo => a - b * (a / b).floor(),
                     Sign::Power => a.powf(b),
                     Sign::Less => truth(a < b),
@@ -213,7 +213,7 @@ impl<'a> Parser<'a> {
         self.at += self.rest().len() - self.rest().trim_start().len();
     }
 
-    /// Takes a mark, if it comes next.
+    /// Consumes a token if it comes next.
     fn takes(&mut self, mark: &str) -> bool {
         self.skip();
         let found = self.rest().starts_with(mark);
@@ -259,7 +259,7 @@ impl<'a> Parser<'a> {
         self.chain(SUMS, |it| it.chain(PRODUCTS, Self::signed))
     }
 
-    /// Terms with signs of one rank between them, from the left.
+    /// Parses terms joined by left-associative operators of one precedence.
     fn chain(
         &mut self,
         signs: &[(&str, Sign)],

@@ -1,4 +1,4 @@
-//! Derived metrics: numbers that a suite makes out of its named scores, for each model.
+//! Derived metrics, which a suite computes from its named scores, for each model.
 
 mod formula;
 
@@ -6,23 +6,22 @@ use kindlm_types::{DerivedMetric, DerivedValue, ModelTotals};
 
 pub use formula::{Formula, FormulaError};
 
-/// The name under which formulas know how many executions a model had.
+/// The name of the number of a model's executions in formulas.
 const COUNT: &str = "__count";
 
 /// The definition of a derived metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Derivation {
-    /// Its name in reports, and in the formulas after it.
+    /// The metric's name in reports, and in later formulas.
     pub name: String,
-    /// A formula over the names of scores; see [`Formula`].
+    /// The formula over the names of scores; see [`Formula`].
     pub formula: String,
 }
 
-/// Works out derived metrics, in order: each may use those before it.
+/// Computes derived metrics in order. Each one may use those before it.
 ///
-/// As in promptfoo, the name of a score stands for the sum of that score over the executions of the model, each
-/// multiplied by the weights with which it counts; `__count` is the number of executions. What cannot be worked out says
-/// why, and is no 0.
+/// As in promptfoo, the name of a score denotes its weighted sum over the executions of the model, and `__count` the
+/// number of executions. A metric that cannot be computed has the reason instead of a value.
 pub fn derive(derivations: &[Derivation], models: &[ModelTotals]) -> Vec<DerivedMetric> {
     let mut metrics: Vec<DerivedMetric> = Vec::with_capacity(derivations.len());
     for Derivation { name, formula } in derivations {
@@ -40,7 +39,7 @@ pub fn derive(derivations: &[Derivation], models: &[ModelTotals]) -> Vec<Derived
     metrics
 }
 
-/// The metrics that were worked out before, for one model; later ones take the place of earlier ones of the same name.
+/// Returns the metrics that were computed before, for one model. The last one of a name comes first.
 fn before(metrics: &[DerivedMetric], model: usize) -> Vec<(&str, Result<f64, ()>)> {
     let of = |it: &DerivedMetric| {
         it.values.get(model).map_or(Err(()), |it| it.value.clone().map_err(drop))

@@ -1,4 +1,4 @@
-//! Holds a conversation with an agent that is a process of its own: one message, one turn.
+//! Conversations with agents that are separate processes: one message per turn.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use super::conversation::{GoesOn, exchanges, first_prompt};
 use crate::calls::{Calls, Unanswered};
 use crate::{CaseBody, Model};
 
-/// The key of an execution's metadata under which an agent tells of itself.
+/// The key of an execution's metadata with the data that the agent reports about itself.
 const METADATA: &str = "agent";
 
-/// An agent at work.
+/// A conversation with an agent.
 pub(super) struct AgentRun<'a> {
     pub(super) body: &'a CaseBody,
     pub(super) opening: &'a [Message],
     pub(super) model: &'a Model,
     pub(super) agent: &'a Arc<AgentSpec>,
-    /// The folder in which it works, if it has one of its own.
+    /// The agent's workspace, if it has one.
     pub(super) around: Option<&'a dyn OpenWorkspace>,
     pub(super) calls: &'a Calls<'a>,
     pub(super) timeout: Duration,
@@ -31,9 +31,9 @@ pub(super) struct AgentRun<'a> {
 }
 
 impl AgentRun<'_> {
-    /// Holds the conversation to its end; what was gathered is kept if the agent fails on the way.
+    /// Runs the conversation to its end. The evidence is kept if the agent fails.
     ///
-    /// `goes_on` is asked after each turn that others follow and depend on.
+    /// `goes_on` decides after each turn that has required checks, if other turns follow.
     pub(super) async fn hold(
         mut self,
         goes_on: &dyn GoesOn,
@@ -90,11 +90,11 @@ impl AgentRun<'_> {
             }
             let user = exchange.user.map(str::to_owned);
             let Some(text) = first.take().or(user) else { break };
-            // The cost of a turn is not known before, so only the money that is spent already counts.
+            // The cost of a turn is not known in advance, so only the money already spent counts.
             if let Some(reason) = self.calls.exhausted() {
                 return Err(Unanswered::Budget(reason.to_owned()));
             }
-            // A turn of an agent is all that follows one message, so further labels of it are never reached.
+            // One message is one turn of an agent, so further labels for it are never reached.
             let label = exchange.turns.first().map(|it| it.label.clone());
             let number = self.execution.requests + 1;
             let begin = self.execution.recorded_events.len();
@@ -150,7 +150,7 @@ impl AgentRun<'_> {
     }
 
     fn finish(&mut self, end: AgentEnd, error: &mut Option<Unanswered>) {
-        // What a turn that failed has told, and what came after the last one.
+        // Count the cost of a failed turn, and of events after the last turn.
         let told = Event::told_usd(&end.events);
         self.calls.spend(told);
         let execution = &mut self.execution;
@@ -176,7 +176,7 @@ impl AgentRun<'_> {
     }
 }
 
-/// The parts of a prompt for an agent: the instructions, and the user's messages.
+/// Splits a prompt into the instructions and the user's messages, for an agent.
 fn spoken(messages: &[Message]) -> Result<(Option<String>, String), String> {
     let of = |role: Role| {
         messages.iter().filter(move |it| it.role == role).map(|it| it.content.as_str())

@@ -1,4 +1,4 @@
-//! Brings together the repeats of each case, in whatever order they finish.
+//! Collects the repeats of each case, in the order in which they finish.
 
 use std::collections::HashMap;
 
@@ -6,16 +6,16 @@ use kindlm_types::{CaseResult, ExecutionResult};
 
 use crate::{Suite, TestCase, Unit, aggregate};
 
-/// Takes in the cases of a run as they finish, in any order.
+/// A receiver of the cases of a run, which finish in any order.
 pub(crate) trait Sink: Send {
-    /// The execution at a position of the plan was not kept by the run's record: only this is left of it.
+    /// Receives an execution that the run's record did not store, with its position in the plan.
     fn not_kept(&mut self, at: usize, result: &ExecutionResult);
 
-    /// A case is finished: the one at this position among the cases of the plan.
+    /// Receives a finished case, with its position among the cases of the plan.
     fn take(&mut self, position: usize, case: CaseResult);
 }
 
-/// Holds all of them.
+/// Holds all cases in memory.
 pub(super) struct Held(pub(super) Vec<Option<CaseResult>>);
 
 impl Held {
@@ -34,10 +34,10 @@ impl Sink for Held {
     }
 }
 
-/// The cases of a plan, by position: consecutive units of one case and model.
+/// The cases of a plan by position. A case is a sequence of units with the same case and model.
 #[derive(Clone, Debug)]
 pub(crate) struct Groups {
-    /// The index of the first unit of each, and the end of the last one.
+    /// The index of the first unit of each case, and the end of the last case.
     bounds: Vec<usize>,
 }
 
@@ -56,12 +56,12 @@ impl Groups {
         self.bounds.len() - 1
     }
 
-    /// The case that the unit at this position belongs to.
+    /// Returns the position of the case to which the unit at this position belongs.
     pub(crate) fn position(&self, at: usize) -> usize {
         self.bounds.partition_point(|bound| *bound <= at).saturating_sub(1)
     }
 
-    /// The units of a case; none beyond the last.
+    /// Returns the units of a case; an empty range after the last case.
     pub(crate) fn units(&self, position: usize) -> std::ops::Range<usize> {
         match (self.bounds.get(position), self.bounds.get(position + 1)) {
             (Some(&from), Some(&to)) => from..to,
@@ -70,7 +70,7 @@ impl Groups {
     }
 }
 
-/// Holds the executions of cases of which some are still missing.
+/// Holds the executions of cases that are not yet complete.
 pub(super) struct Collector {
     groups: Groups,
     open: HashMap<usize, Vec<ExecutionResult>>,
@@ -81,7 +81,7 @@ impl Collector {
         Self { groups: Groups::of(units), open: HashMap::new() }
     }
 
-    /// Takes one result in; gives back all of its case, and the case's position, if it was the last one missing.
+    /// Adds a result. If it completes its case, returns the case's position and all its executions.
     pub(super) fn add(
         &mut self,
         at: usize,
@@ -101,7 +101,7 @@ impl Collector {
     }
 }
 
-/// The result of the case that a unit belongs to, put together from all its executions.
+/// Aggregates the executions of the case that a unit belongs to.
 pub(crate) fn case_of(
     suite: &Suite,
     unit: Unit,

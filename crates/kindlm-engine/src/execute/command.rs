@@ -1,4 +1,4 @@
-//! Runs the program of a test, and says when it was not able to do anything wrong.
+//! Runs the command of a test, and detects crashes.
 
 use kindlm_types::{
     CommandOutput, CommandSpec, Event, Execution, OpenWorkspace, ProviderError, ProviderErrorKind,
@@ -43,11 +43,10 @@ impl Running<'_> {
     }
 }
 
-/// The error of a command that ended: it was never started, or a signal ended it.
+/// Returns the error of a command that could not be started, or that a signal ended.
 ///
-/// Any other exit code is the program's own word and no failure by itself, as in the original. But a program
-/// that was not there, or crashed, has done nothing wrong either, and every negative check would hold. The same is true
-/// of one whose sandbox did not start: only what is around it knows that.
+/// As in the original, any other exit code is no failure. But every negative check would pass for a program that is
+/// missing or crashed, or whose sandbox did not start. Only the sandbox can detect the last case.
 fn crash(execution: &Execution, around: Option<&dyn OpenWorkspace>) -> Option<ProviderError> {
     let (exit_code, stderr) = (execution.exit_code, execution.stderr.as_str());
     if let Some(why) = around.and_then(|it| it.not_started(exit_code, stderr)) {

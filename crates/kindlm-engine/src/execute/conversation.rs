@@ -1,4 +1,4 @@
-//! Holds a conversation: sends, answers the tool calls, sends again, until the model is done.
+//! Conversations with models: sends requests and answers tool calls, until the model is done.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use super::simulate::{Simulated, Simulation};
 use crate::calls::{Calls, Unanswered};
 use crate::{CaseBody, ConversationTurn, Model};
 
-/// Why it is not known what a model has called.
+/// The reason for missing evidence if a reply announces tool calls but contains none.
 const LOST_CALL: &str = "an answer stopped to call tools, and has no call";
 
-/// The labelled turns that follow one message of the user, each but the last being one request.
+/// The labelled turns that follow one message of the user. Each turn except the last one is one request.
 pub(super) struct Exchange<'a> {
     pub(super) user: Option<&'a str>,
     pub(super) turns: &'a [ConversationTurn],
 }
 
-/// The next step of a conversation.
+/// The decision about the next step of a conversation.
 pub(super) trait GoesOn: Sync {
-    /// Asked after a turn on which later ones depend, with what has happened until then.
+    /// Returns true if the conversation continues after a turn on which later turns depend.
     fn after<'a>(
         &'a self,
         so_far: &'a Execution,
@@ -32,7 +32,7 @@ pub(super) trait GoesOn: Sync {
     ) -> BoxFuture<'a, bool>;
 }
 
-/// A conversation as far as it has come.
+/// A running conversation.
 pub(super) struct Conversation<'a> {
     body: &'a CaseBody,
     model: &'a Model,
@@ -40,23 +40,23 @@ pub(super) struct Conversation<'a> {
     timeout: Duration,
     prompt: Prompt,
     execution: Box<Execution>,
-    /// True if its events are recorded: its last text and its tool calls would not tell their order.
+    /// True if events are recorded, because the last text and the tool calls do not determine their order.
     records_events: bool,
     /// The index of the first event of the current exchange.
     exchange_start: usize,
     usage: UsageSum,
-    /// The tokens of the labelled turn under way.
+    /// The tokens of the current labelled turn.
     turn_usage: UsageSum,
     cost: Cost,
-    /// The cost of what was answered now, and did not come from the response store.
+    /// The cost of replies that did not come from the response store.
     fresh: Cost,
-    /// The number of messages that opened it.
+    /// The number of initial messages.
     opening: usize,
-    /// The tools that the test answers for.
+    /// The state of the simulated tools.
     simulation: Simulation,
 }
 
-/// The cost of answers: as reported by providers, and by the tokens of the others.
+/// The cost of replies: as reported, and computed from tokens for replies that report no cost.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
     told_usd: f64,
@@ -71,7 +71,7 @@ impl Cost {
         }
     }
 
-    /// In US dollars. Nothing has been spent while nothing was answered.
+    /// Returns the cost in US dollars. It is 0 without replies.
     fn of(&self, model: &Model) -> Option<f64> {
         if self.priced.is_empty() {
             return Some(self.told_usd);
@@ -111,9 +111,9 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Holds it to its end; what was gathered is kept if the provider fails on the way.
+    /// Runs the conversation to its end. The evidence is kept if the provider fails.
     ///
-    /// `goes_on` is asked after each turn that others follow and depend on.
+    /// `goes_on` decides after each turn that has required checks, if other turns follow.
     pub(super) async fn hold(
         mut self,
         goes_on: &dyn GoesOn,
@@ -134,7 +134,7 @@ impl<'a> Conversation<'a> {
         if execution.cached {
             execution.spent_usd = self.fresh.of(self.model);
         }
-        // The opening is stored as evidence; the rest follows from the turns and tool calls.
+        // The initial messages are stored as evidence; the rest follows from the turns and tool calls.
         self.prompt.messages.truncate(self.opening);
         execution.input = self.prompt.messages;
         (self.execution, error)
@@ -166,7 +166,7 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// The execution so far, in the form that it has when the conversation is over.
+    /// Returns the execution so far, in the form that it has at the end of the conversation.
     fn so_far(&self) -> Execution {
         Execution {
             input: self.prompt.messages.iter().take(self.opening).cloned().collect(),
@@ -188,7 +188,7 @@ impl<'a> Conversation<'a> {
             let asked = self.asked_of_test(&reply);
             let goes_on = !asked.is_empty();
             let results = if goes_on && self.execution.requests + 1 < most {
-                // A cut answer may have asked for more calls, however the conversation goes on.
+                // A reply that was cut off may lack tool calls, even if the conversation continues.
                 self.execution.unread = self.execution.unread.take().or(reply.finish_reason.cut());
                 self.answer_tools(&mut reply, &asked)
             } else {
@@ -202,9 +202,9 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// The calls of a reply that the test answers, by their places: open ones of its simulated tools.
+    /// Returns the indices of the open calls in a reply that the test answers: those of its simulated tools.
     ///
-    /// A model's own API waits for a result of each call, so a call of another tool is answered there, too: with an error.
+    /// A model's own API requires a result for each call, so calls of unknown tools are answered with an error.
     fn asked_of_test(&self, reply: &Reply) -> Vec<usize> {
         if !self.body.answers_tools {
             return Vec::new();
@@ -217,7 +217,7 @@ impl<'a> Conversation<'a> {
         asked.map(|(at, _)| at).collect()
     }
 
-    /// Prepares the next request: the model's own words, and the answers of its tools. Returns the results as events.
+    /// Appends the reply and the tool results to the prompt of the next request. Returns the results as events.
     fn answer_tools(&mut self, reply: &mut Reply, asked: &[usize]) -> Vec<Event> {
         let messages = &mut self.prompt.messages;
         let calls = asked.iter().filter_map(|at| reply.tool_calls.get(*at));
@@ -237,7 +237,7 @@ impl<'a> Conversation<'a> {
         results
     }
 
-    /// Puts the reply down to the labelled turn that it belongs to; the last one has all remaining rounds.
+    /// Assigns the reply to its labelled turn. The last turn has all remaining rounds.
     fn label(&mut self, exchange: &Exchange<'_>, round: usize, reply: &Reply) {
         let Some(last) = exchange.turns.len().checked_sub(1) else { return };
         let Some(turn) = exchange.turns.get(round.min(last)) else { return };
@@ -266,16 +266,16 @@ impl<'a> Conversation<'a> {
         turn.latency_ms += reply.latency_ms;
     }
 
-    /// Records that something was said.
+    /// Records a message.
     fn tell(&mut self, role: Speaker, text: String) {
         if self.records_events && !text.is_empty() {
             self.execution.recorded_events.push(Event::Message { role, text });
         }
     }
 
-    /// Records that the provider failed, where that is a step among others: what happened before it is evidence.
+    /// Records a provider error as an event, if other steps were recorded before.
     fn tell_failure(&mut self, err: &ProviderError) {
-        // One that was still waiting to be sent did not fail.
+        // A request that was not sent yet did not fail.
         let was_waiting = err.attempts == 0 && err.retryable;
         if self.records_events && self.execution.requests > 0 && !was_waiting {
             let message = err.to_string();
@@ -283,7 +283,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Records what a reply tells, and the results of the calls that the test has answered.
+    /// Records a reply, and the results of the calls that the test answered.
     fn record(&mut self, mut reply: Reply, results: Vec<Event>) {
         self.record_events(&mut reply, results);
         self.cost.add(&reply);
@@ -297,7 +297,7 @@ impl<'a> Conversation<'a> {
         let coverage = std::mem::take(&mut execution.coverage);
         execution.coverage = coverage.and(&reply.coverage);
         if self.usage.lacks_some() {
-            // An answer that was not counted has no event of it.
+            // A reply without token counts has no usage event.
             let coverage = std::mem::take(&mut execution.coverage);
             execution.coverage = coverage.without(Channel::Usage);
         }
@@ -313,7 +313,7 @@ impl<'a> Conversation<'a> {
         execution.log_probs = reply.log_probs;
         execution.provider_response = reply.response;
         for (key, value) in reply.metadata {
-            // A flag stays set, whatever the later requests of a conversation bring.
+            // A flag stays set, even if later replies clear it.
             let flagged = execution.metadata.get(&key).is_some_and(|it| it["flagged"] == true);
             if !flagged {
                 execution.metadata.insert(key, value);
@@ -326,7 +326,7 @@ impl Conversation<'_> {
     fn record_events(&mut self, reply: &mut Reply, results: Vec<Event>) {
         let has_own_events = !reply.events.is_empty() || !results.is_empty();
         if has_own_events && !self.records_events {
-            // Only now it is known that the texts and calls do not tell everything.
+            // This is the first reply with events, so earlier messages must be recorded now.
             self.records_events = true;
             let asked = self.prompt.messages.iter().filter(|it| it.role == Role::User);
             let asked: Vec<String> = asked.map(|it| it.content.clone()).collect();
@@ -357,7 +357,7 @@ impl Conversation<'_> {
     }
 }
 
-/// The opening of the conversation.
+/// Returns the first request of the conversation.
 pub(super) fn first_prompt(
     body: &CaseBody,
     opening: &[Message],
@@ -386,7 +386,7 @@ pub(super) fn first_prompt(
     }
 }
 
-/// The data about the test that programs get beside its variables.
+/// Returns the data about the test that programs get in addition to its variables.
 fn told_of_test(body: &CaseBody, execution: &Execution) -> Map<String, Value> {
     let threshold = execution.written.as_ref().and_then(|it| it.threshold);
     let object = |map: &Map<String, Value>| (!map.is_empty()).then(|| Value::Object(map.clone()));
@@ -400,7 +400,7 @@ fn told_of_test(body: &CaseBody, execution: &Execution) -> Map<String, Value> {
     told.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }
 
-/// Each message of the user begins an exchange; turns without one continue it.
+/// Splits turns into exchanges. Each message of the user begins one; turns without a message continue it.
 pub(super) fn exchanges(turns: &[ConversationTurn]) -> Vec<Exchange<'_>> {
     if turns.is_empty() {
         return vec![Exchange { user: None, turns }];

@@ -1,4 +1,4 @@
-//! Executes a plan: so many at once, results in the order of the plan.
+//! Executes a plan with limited concurrency. The results are in the order of the plan.
 
 mod agent;
 mod collect;
@@ -31,43 +31,45 @@ use rounds::Ended;
 use stop::Failures;
 pub(crate) use unit::{begun, broken};
 
-/// The most executions that are stored with one write.
+/// The maximum number of executions that are stored with one write.
 const AT_ONCE: usize = 64;
 
-/// Everything that a run needs: what is executed, by whom, and who is told.
+/// The parameters of a run.
 #[derive(Clone, Copy)]
 pub struct Run<'a> {
     /// The suite of the plan.
     pub suite: &'a Suite,
     /// The plan.
     pub plan: &'a Plan,
-    /// The user's options, which win over the suite.
+    /// The user's options, which take precedence over the suite.
     pub options: &'a RunOptions,
-    /// The way to models and programs.
+    /// The access to models and programs.
     pub backend: &'a dyn Backend,
-    /// Makes folders for agents that are to have one of their own.
+    /// The interface for creating workspaces.
     pub workspaces: Option<&'a dyn Workspaces>,
-    /// The baseline that drift is measured against, if there is one.
+    /// The baseline for measuring drift, if there is one.
     pub baseline: Option<&'a Baseline>,
-    /// Stops the run from outside.
+    /// The switch with which the caller can stop the run.
     pub control: Option<&'a Control>,
-    /// Hears of things as they happen.
+    /// The listener for progress events.
     pub watch: &'a (dyn Fn(RunProgress<'_>) + Sync),
-    /// Keeps what is finished, and knows what was finished before.
+    /// The record that stores finished executions, and loads those of an earlier process.
     pub record: &'a dyn Record,
-    /// Executions that were made outside of the run: they are judged, and nothing is executed.
+    /// Executions from outside of the run. They are judged, and nothing is executed.
     pub observed: Option<&'a dyn Observed>,
 }
 
-/// Evidence that was gathered outside of the run.
+/// Evidence that was recorded outside of the run.
 pub trait Observed: Sync {
-    /// What happened in an execution of the plan. `begun` is what the suite knows of it: the test case, the model's id,
-    /// the repeat and the variables. With an error there was nothing to observe, or not all of it.
+    /// Returns the evidence of an execution of the plan.
+    ///
+    /// `begun` has the data from the suite: the test case, the model's id, the repeat and the variables. An error means
+    /// that the evidence is missing or incomplete.
     fn observe(&self, begun: Execution) -> (Execution, Option<ExecutionError>);
 }
 
 impl<'a> Run<'a> {
-    /// A run without a baseline, a journal, a progress listener or a way to stop it.
+    /// Creates a run without a baseline, a journal, a progress listener or a switch.
     pub fn new(
         suite: &'a Suite,
         plan: &'a Plan,
@@ -95,38 +97,43 @@ impl<'a> Run<'a> {
 pub struct Executed {
     /// Each case on each model, in the order of the plan.
     pub cases: Vec<CaseResult>,
-    /// Why the run was given up, if something could not be kept or brought back: the first such error. What it was
-    /// about is in `cases` as an internal error.
+    /// The first error in storing or loading an execution, if the run was aborted because of it.
+    ///
+    /// The execution itself is in `cases` as an internal error.
     pub failure: Option<RecordError>,
 }
 
 /// Executes the plan, judges every execution, and aggregates the repeats.
 ///
-/// What [`Run::record`] knows already is not executed, and counts as if it had been. At most `concurrency` calls of
-/// the backend are in flight, questions to judges included. The results are in the order of the plan, whatever
-/// finished first. What could not be done is in the results.
+/// Executions that [`Run::record`] has stored are not repeated. At most `concurrency` calls of the backend are in
+/// flight, including questions to judges. The results are in the order of the plan, and errors are part of the results.
 ///
-/// The run stops early when [`Run::control`] says so, after so many cases that do not pass as
-/// [`RunOptions::max_failures`] allows, when an execution cannot be kept, and when a request may cost more than is
-/// left of the budget, which is the least of [`Gate::budget_usd`](crate::gates::Gate::budget_usd) and
-/// [`RunOptions::budget_usd`]. Then what is in flight is finished, and the rest is reported as not run.
+/// The run stops early if:
 ///
-/// Each request reserves the most that it may cost before it is sent: a token for each byte of the prompt, and the
-/// longest answer that it allows (16,384 tokens if it does not say). Of models without a price, what their answers tell
-/// of their cost is counted.
+/// - [`Run::control`] requests it;
+/// - the number of failed cases reaches [`RunOptions::max_failures`];
+/// - an execution cannot be stored;
+/// - the maximum cost of a request exceeds the rest of the budget: the lowest of
+///   [`Gate::budget_usd`](crate::gates::Gate::budget_usd) and [`RunOptions::budget_usd`].
 ///
-/// Runs on any tokio runtime that has time enabled. All of it is one task, so the checks run on one thread.
+/// Then requests in flight are finished, and the rest is reported as not run.
 ///
-/// All results are held in memory; [`execute_streamed`] does without.
+/// Each request reserves its maximum cost before it is sent: one token for each byte of the prompt, and the longest
+/// allowed answer (16,384 tokens by default). For models without a price, the costs that their answers report are
+/// counted.
+///
+/// It runs on any tokio runtime with time enabled. It is a single task, so the checks run on one thread. All results
+/// are held in memory; see also [`execute_streamed`].
 pub async fn execute(run: Run<'_>) -> Executed {
     let mut cases = Held::of(&run.plan.units);
     let failure = execute_into(run, &mut cases).await;
     Executed { cases: cases.0.into_iter().flatten().collect(), failure }
 }
 
-/// Executes the plan as [`execute`] does, and leaves the executions to the run's record: of each case that is
-/// finished, a few dozen bytes are held in memory, however much was said. [`report_streamed`](crate::report_streamed)
-/// makes a report of it.
+/// Executes the plan like [`execute`], but leaves the executions to the run's record.
+///
+/// Only a few dozen bytes of each finished case are held in memory. [`report_streamed`](crate::report_streamed) creates
+/// the report.
 pub async fn execute_streamed(run: Run<'_>) -> Streamed {
     let mut streamed = Streamed::new(run.suite, run.plan);
     streamed.failure = execute_into(run, &mut streamed).await;
@@ -143,14 +150,15 @@ async fn execute_into(run: Run<'_>, sink: &mut dyn Sink) -> Option<RecordError> 
     Running { run, judges, own_control: Control::default() }.all(concurrency, sink).await
 }
 
-/// The budget of the run in US dollars: the least of the gates' and the user's.
+/// Returns the budget of the run in US dollars: the lowest of the gates' and the user's.
 pub fn budget_usd(suite: &Suite, options: &RunOptions) -> Option<f64> {
     let gates = suite.gates.iter().filter_map(|gate| gate.budget_usd());
     gates.chain(options.budget_usd).reduce(f64::min)
 }
 
-/// What the first request of a case sets aside of a budget on this model, in US dollars; `None` if it sends nothing, or
-/// nobody knows the price.
+/// Returns the amount that the first request of a case reserves on this model, in US dollars.
+///
+/// `None` if the case sends no request, or the price is unknown.
 pub fn reserve_usd(body: &CaseBody, model: &Model) -> Option<f64> {
     let Subject::Prompt { messages } = &body.subject else { return None };
     if model.agent.is_some() {
@@ -164,7 +172,7 @@ pub fn reserve_usd(body: &CaseBody, model: &Model) -> Option<f64> {
 struct Running<'a> {
     run: Run<'a>,
     judges: Judges<'a>,
-    /// The run's own switch, so that the caller's tells only what the caller did.
+    /// The run's own switch. The caller's switch stays unchanged.
     own_control: Control,
 }
 
@@ -178,7 +186,7 @@ impl Running<'_> {
         let units = &self.run.plan.units;
         (self.run.watch)(RunProgress::RunStarted { total: units.len() });
         let mut ledger = Ledger::new(self, sink);
-        // Positions only: there may be a million.
+        // Only positions are stored, because there may be a million.
         let mut open = Vec::with_capacity(units.len());
         let mut unjudged = HashSet::new();
         let mut rounds = rounds::rounds(self.run.suite, units);
@@ -188,7 +196,7 @@ impl Running<'_> {
             let recalled = self.recall(index, unit);
             self.count_spent(unit, recalled.as_ref().ok().and_then(Option::as_ref));
             match recalled {
-                // A round brings its members back itself.
+                // The round loads its members itself.
                 Ok(None) | Err(_) if compared.contains(&index) => {}
                 Ok(None) => open.push(index),
                 Ok(Some(result)) => {
@@ -226,7 +234,7 @@ impl Running<'_> {
             let units = queue.into_iter().filter_map(|index| Some((index, *units.get(index)?)));
             stream::iter(units)
                 .map(|(index, unit)| {
-                    // It has some 10 KiB, and is moved several times before it begins.
+                    // The future has about 10 KiB and is moved several times before it starts.
                     Box::pin(async move {
                         gathering.over().await;
                         let ended = if unjudged.contains(&index) {
@@ -256,7 +264,7 @@ impl Running<'_> {
         ledger.failure
     }
 
-    /// Judges once more what was executed before.
+    /// Judges an execution again that was carried out before.
     async fn unit_again(&self, at: usize, unit: Unit) -> Ended {
         match self.recall(at, unit) {
             Ok(earlier) => Ended::New(self.unit(unit, earlier).await.result),
@@ -264,13 +272,13 @@ impl Running<'_> {
         }
     }
 
-    /// True if the run itself pays for what is executed: what happened outside of it was paid for elsewhere.
+    /// Returns true if the run itself pays for the execution. Observed executions and transcripts cost nothing.
     fn sends(&self, unit: Unit) -> bool {
         let case = self.run.suite.cases.get(unit.case);
         self.run.observed.is_none() && case.is_some_and(|it| it.kind != CaseKind::Transcript)
     }
 
-    /// Takes off the budget what earlier processes have spent on an execution, whether anything is left of it or not.
+    /// Counts the money that earlier processes spent on an execution, even if no result is left of it.
     fn count_spent(&self, unit: Unit, left: Option<&ExecutionResult>) {
         let calls = &self.judges.calls;
         calls.spend(self.spent_before(unit).ok());
@@ -281,7 +289,7 @@ impl Running<'_> {
         calls.spend(left.judge_cost_usd);
     }
 
-    /// The cost of its attempts that gave no result.
+    /// Returns the cost of attempts without a result.
     fn spent_before(&self, unit: Unit) -> Result<f64, RecordError> {
         let found = unit::subject(self.run.suite, unit).filter(|_| self.sends(unit));
         let Some((case, model)) = found else { return Ok(0.0) };
@@ -294,7 +302,7 @@ impl Running<'_> {
     }
 }
 
-/// True while finished executions are collected, and none may begin.
+/// True while finished executions are collected. No execution may start during this time.
 #[derive(Default)]
 struct Gathering {
     is_under_way: AtomicBool,
@@ -302,8 +310,9 @@ struct Gathering {
 }
 
 impl Gathering {
-    /// What finishes next, with what has finished at the same time: it is kept with one write. Nothing is begun before
-    /// that, as it might be lost, too.
+    /// Returns the next finished executions, together with those that finished at the same time.
+    ///
+    /// They are stored with one write. No execution starts before that, because a crash would lose the finished ones.
     async fn next<T>(&self, finished: &mut (impl Stream<Item = Vec<T>> + Unpin)) -> Option<Vec<T>> {
         let mut all = finished.next().await?;
         self.is_under_way.store(true, Ordering::Relaxed);
@@ -317,17 +326,16 @@ impl Gathering {
         Some(all)
     }
 
-    /// Waits until nothing is being brought together.
+    /// Waits until no executions are being collected.
     async fn over(&self) {
         while self.is_under_way.load(Ordering::Relaxed) {
-            // All of it is one task, so nothing ends in between.
+            // The run is a single task, so the notification cannot be missed.
             self.ended.notified().await;
         }
     }
 }
 
-/// The positions of each model's units by themselves, in their order: so one that has to be asked slowly does not hold
-/// up others.
+/// Groups positions by model, in order. A model that must be called slowly then does not delay others.
 fn by_model(units: &[Unit], open: Vec<usize>) -> Vec<Vec<usize>> {
     let mut queues: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
     for index in open {
@@ -336,18 +344,18 @@ fn by_model(units: &[Unit], open: Vec<usize>) -> Vec<Vec<usize>> {
     queues.into_values().collect()
 }
 
-/// An execution that the plan does not have.
+/// Returns an errored execution for a position that the plan does not have.
 fn broken_at(suite: &Suite, at: usize) -> ExecutionResult {
     let message = format!("the plan has no execution {at} of the suite `{}`", suite.info.name);
     broken(Execution::default(), ExecutionError::Internal { message })
 }
 
-/// An execution that may have been carried out, but of which nothing is left.
+/// Returns an errored execution whose result could not be stored or loaded.
 fn lost(execution: Execution, err: &RecordError) -> ExecutionResult {
     unit::broken(execution, ExecutionError::Internal { message: err.to_string() })
 }
 
-/// Counts what is finished, and stops the run when that is enough.
+/// Counts finished executions, and stops the run if a limit is reached.
 struct Ledger<'r, 'a> {
     running: &'r Running<'a>,
     collector: Collector,
@@ -368,7 +376,7 @@ impl<'r, 'a> Ledger<'r, 'a> {
         }
     }
 
-    /// Takes in executions that are over.
+    /// Stores and counts finished executions.
     fn settle(&mut self, ended: Vec<(usize, Ended)>) {
         let mut new = Vec::with_capacity(ended.len());
         for (index, ended) in ended {
@@ -386,7 +394,8 @@ impl<'r, 'a> Ledger<'r, 'a> {
         }
     }
 
-    /// Keeps what has just finished, and counts it. What was never begun is not kept: it is still to be done.
+    /// Stores new executions and counts them. Those that never started are not stored, so that a resumed run executes
+    /// them.
     fn take(&mut self, mut new: Vec<(usize, ExecutionResult)>) {
         let record = self.running.run.record;
         let not_begun: Vec<_> = new.extract_if(.., |(_, it)| it.was_never_begun()).collect();
@@ -397,7 +406,7 @@ impl<'r, 'a> Ledger<'r, 'a> {
         let kept = if new.is_empty() { Ok(()) } else { record.keep(&mut new) };
         let are_several = new.len() > 1;
         for mut finished in new {
-            // If not all can be kept together, as many as can be are kept by themselves.
+            // If they cannot be stored together, store as many as possible one by one.
             let kept = match &kept {
                 Err(_) if are_several => record.keep(std::slice::from_mut(&mut finished)),
                 all => all.clone(),
@@ -410,9 +419,9 @@ impl<'r, 'a> Ledger<'r, 'a> {
         }
     }
 
-    /// Counts what has just finished and could not be kept, as far as it was paid for, and gives the run up.
+    /// Counts an execution that could not be stored, with its cost, and aborts the run.
     fn not_kept(&mut self, index: usize, result: ExecutionResult, err: RecordError) {
-        // The money is spent, whatever becomes of what it bought.
+        // The money is spent, even if the result is lost.
         let unit = self.running.run.plan.units.get(index).copied();
         let begun = unit.map(|it| begun(self.running.run.suite, it)).unwrap_or_default();
         let ExecutionResult { execution, judge_cost_usd, judge_usage, .. } = result;
@@ -424,7 +433,7 @@ impl<'r, 'a> Ledger<'r, 'a> {
         self.count(index, result);
     }
 
-    /// Counts what an earlier process has finished.
+    /// Counts an execution that an earlier process finished.
     fn recount(&mut self, index: usize) {
         let Some(unit) = self.running.run.plan.units.get(index).copied() else { return };
         match self.running.recall(index, unit) {
@@ -434,7 +443,7 @@ impl<'r, 'a> Ledger<'r, 'a> {
         }
     }
 
-    /// Counts finished executions that cannot be read back, and gives the run up.
+    /// Counts an execution that cannot be loaded, and aborts the run.
     fn lose(&mut self, index: usize, err: RecordError) {
         let unit = self.running.run.plan.units.get(index).copied();
         let begun = unit.map(|it| begun(self.running.run.suite, it)).unwrap_or_default();

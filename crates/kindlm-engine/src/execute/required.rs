@@ -1,4 +1,4 @@
-//! Asks in the middle of a conversation whether all that is required until there holds.
+//! Evaluates required checks during a conversation.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use super::turns;
 use crate::judge::{Judged, Seen, judge_seen as judge, up_to_the_last_required};
 use crate::{ConversationTurn, Model};
 
-/// A conversation goes on as long as what is required of its turns holds.
+/// Continues a conversation as long as the required checks of its turns hold.
 pub(super) struct Required<'a> {
     pub(super) running: &'a Running<'a>,
     pub(super) model: &'a Model,
@@ -27,7 +27,7 @@ impl GoesOn for Required<'_> {
     }
 }
 
-/// The cost of judging before an execution was over.
+/// The cost of judging before the end of an execution: known sum, true if a cost is unknown, tokens.
 #[derive(Default)]
 pub(super) struct Early(Mutex<(f64, bool, UsageSum)>);
 
@@ -51,7 +51,7 @@ impl Early {
 }
 
 impl Running<'_> {
-    /// True if all that is required of a turn holds, so that the next one is sent.
+    /// Returns true if all required checks of a turn hold, so that the next turn is sent.
     async fn goes_on(
         &self,
         so_far: &Execution,

@@ -1,7 +1,8 @@
-//! Compares executions with each other: a second judgement, when all of a round are there.
+//! Compares executions with each other, after all executions of a round are complete.
 //!
-//! A round is what is compared: the executions of one repeat, over the models of a test and the tests that are compared
-//! with it. Its members are carried out together, so of a run of any size only a few rounds are in memory.
+//! A round is a group of executions to compare: one repeat over the models of a test, and over the tests that are
+//! compared with it. Its members are carried out together, so that only a few rounds are in memory in a run of any
+//! size.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,13 +17,13 @@ use super::Running;
 use super::unit::{Finished, internal, subject, words_of_panic};
 use crate::{Comparison, RecordError, Suite, Unit};
 
-/// Why a member of a round has no verdict yet. Its evidence is kept, and judged when the round is complete.
+/// The reason why a member of an incomplete round has no verdict. Its evidence is stored until the round is complete.
 const WAITING: &str = "not judged: it waits for the outputs that it is compared with";
 
-/// The members of one round, by their positions in the plan.
+/// The members of one round, by position in the plan.
 pub(super) type Round = Vec<usize>;
 
-/// The rounds of a plan, in the order in which they begin.
+/// Returns the rounds of a plan, in the order in which they begin.
 pub(super) fn rounds(suite: &Suite, units: &[Unit]) -> Vec<Round> {
     let mut rounds: Vec<Round> = Vec::new();
     let mut known: HashMap<(&Comparison, u32), usize> = HashMap::new();
@@ -39,25 +40,25 @@ pub(super) fn rounds(suite: &Suite, units: &[Unit]) -> Vec<Round> {
     rounds
 }
 
-/// The state of an execution, for storing and counting it.
+/// The state of an execution for storing and counting.
 pub(super) enum Ended {
-    /// It is to be kept.
+    /// A new result that must be stored.
     New(Box<ExecutionResult>),
-    /// It is kept already, just so.
+    /// A result that is already stored and unchanged.
     Kept(Box<ExecutionResult>),
-    /// It was kept, and cannot be brought back.
+    /// A stored result that cannot be loaded.
     Lost(RecordError),
 }
 
 /// One execution of a round, judged by itself.
 struct Member {
     finished: Finished,
-    /// The last word that an earlier process kept of it.
+    /// The final result that an earlier process stored.
     settled: Option<ExecutionResult>,
 }
 
 impl Running<'_> {
-    /// Carries out what is missing of a round, judges each of its executions by itself, then compares them.
+    /// Carries out the missing executions of a round, judges each one by itself, and then compares them.
     pub(super) async fn round(&self, round: &[usize]) -> Vec<(usize, Ended)> {
         let members = join_all(round.iter().map(|at| self.member(*at))).await;
         let is_there = |it: &Result<Member, RecordError>| {
@@ -73,7 +74,9 @@ impl Running<'_> {
         round.iter().copied().zip(ended).collect()
     }
 
-    /// One execution of a round, judged by itself. It is kept at once, as the others may take long.
+    /// Returns one execution of a round, judged by itself.
+    ///
+    /// It is stored at once, because the other members may take long.
     async fn member(&self, at: usize) -> Result<Member, RecordError> {
         let Some(unit) = self.run.plan.units.get(at).copied() else {
             let finished = super::broken_at(self.run.suite, at).into();
@@ -86,7 +89,7 @@ impl Running<'_> {
         }
         let finished = self.unit(unit, None).await;
         if finished.awaits_comparison && finished.result.error.is_none() {
-            // If it cannot be kept now, neither can the whole judgement, and the run is given up then.
+            // Ignore errors: if storing fails now, it also fails for the final result, which aborts the run.
             let _ = self.run.record.keep(&mut [(at, waiting((*finished.result).clone()))]);
         }
         Ok(Member { finished, settled: None })
@@ -135,8 +138,7 @@ impl Running<'_> {
     }
 }
 
-/// What becomes of a member of a round that is not complete. What an earlier process settled stays
-/// so.
+/// Returns the state of a member of an incomplete round. A final result of an earlier process is kept.
 fn uncompared(member: Result<Member, RecordError>) -> Ended {
     let Member { finished, settled } = match member {
         Ok(member) => member,
@@ -147,7 +149,7 @@ fn uncompared(member: Result<Member, RecordError>) -> Ended {
         Some(settled) if settled.judge_cost_usd == result.judge_cost_usd => {
             Ended::Kept(settled.into())
         }
-        // It was paid for, although nothing has come of it.
+        // Judging cost money again, although the round is incomplete.
         Some(mut settled) => {
             settled.judge_cost_usd = result.judge_cost_usd;
             settled.judge_usage = result.judge_usage;
@@ -158,12 +160,12 @@ fn uncompared(member: Result<Member, RecordError>) -> Ended {
     }
 }
 
-/// A member of a round that is not complete: all evidence is there, and the verdict is still to come.
+/// Returns the result of a member of an incomplete round: complete evidence without a final verdict.
 fn waiting(mut result: ExecutionResult) -> ExecutionResult {
     if result.error.is_none() {
         let reason = WAITING.to_owned();
         let code = kindlm_types::FailureCode::INTERNAL_ERROR;
-        // The result shows that it was begun.
+        // The added result shows that the execution was started.
         result.results.push(kindlm_types::AssertionResult::errored(
             "comparison",
             "Comparison",
@@ -176,7 +178,7 @@ fn waiting(mut result: ExecutionResult) -> ExecutionResult {
     result
 }
 
-/// The names of the members of a round: their models, and their tests where models are not enough.
+/// Returns the names of a round's members: their models, with their tests where models are ambiguous.
 fn names(results: &[ExecutionResult]) -> Vec<String> {
     let of = |it: &ExecutionResult| (it.execution.case.clone(), it.execution.model.clone());
     let all: Vec<(String, String)> = results.iter().map(of).collect();

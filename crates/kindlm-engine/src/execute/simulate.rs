@@ -1,4 +1,4 @@
-//! Answers the tool calls of a model in the place of the real tools.
+//! Simulated tools, which answer the tool calls of a model.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::{SimulatedAnswer, SimulatedResponse, SimulatedTool};
 
-/// The simulated tools of one execution, which may answer differently each time.
+/// The state of the simulated tools in one execution, whose answers may depend on earlier calls.
 #[derive(Debug, Default)]
 pub(super) struct Simulation {
-    /// The number of times that each response of each tool was given, by their places.
+    /// The number of times that each response was used, by the indices of the tool and the response.
     given: HashMap<(usize, usize), usize>,
 }
 
@@ -21,10 +21,10 @@ pub(super) struct Simulated {
 }
 
 impl Simulation {
-    /// The answer to a tool call.
+    /// Returns the answer to a tool call.
     ///
-    /// The first tool of that name answers: with the first `when` that matches, else with its default. An error
-    /// object tells the model what is wrong with a call that cannot be answered; such a call has failed.
+    /// The first tool with that name answers: with the first `when` that matches, else with its default. A call that
+    /// cannot be answered fails with an error object that tells the model the reason.
     pub(super) fn answer(&mut self, tools: &[SimulatedTool], call: &ToolCall) -> Simulated {
         let mut tools = tools.iter().enumerate();
         let Some((place, tool)) = tools.find(|(_, it)| it.spec.name == call.name) else {
@@ -43,7 +43,7 @@ impl Simulation {
         }
     }
 
-    /// The next of several answers; the last one stays.
+    /// Returns the next of several answers; the last one repeats.
     fn next(&mut self, place: (usize, usize), answers: &[SimulatedAnswer]) -> Simulated {
         let given = self.given.entry(place).or_default();
         let answer = answers.get(*given).or(answers.last());
@@ -68,7 +68,7 @@ fn matches(response: &SimulatedResponse, arguments: &Value) -> bool {
         .all(|(key, expected)| arguments.get(key).is_some_and(|actual| equal(expected, actual)))
 }
 
-/// Deep equality; the order of keys and the spelling of a number (`1`, `1.0`) do not matter.
+/// Returns true if values are deeply equal. The order of keys and the notation of numbers (`1`, `1.0`) do not matter.
 fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(x), Value::Number(y)) => x == y || x.as_f64() == y.as_f64(),

@@ -1,10 +1,10 @@
-//! What ends a run before its plan does.
+//! Limits on failures that end a run early.
 
 use kindlm_types::CaseResult;
 
 use crate::RunOptions;
 
-/// The failures that end a run.
+/// The number of failed cases, and the limit at which the run ends.
 pub(super) struct Failures {
     most: Option<u32>,
     seen: u32,
@@ -17,7 +17,7 @@ impl Failures {
         Self { most, seen: 0 }
     }
 
-    /// Why nothing more may be sent, if so.
+    /// Counts a case. Returns the reason to stop the run, if the limit is reached.
     pub(super) fn count(&mut self, case: &CaseResult) -> Option<String> {
         let most = self.most.filter(|_| !case.passed())?;
         self.seen = self.seen.saturating_add(1);

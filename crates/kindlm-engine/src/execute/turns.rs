@@ -1,4 +1,4 @@
-//! What the checks of one labelled turn may look at.
+//! The evidence for the checks of one labelled turn.
 
 use kindlm_assertions::Check;
 use kindlm_types::{
@@ -9,10 +9,10 @@ use kindlm_types::{
 use crate::Model;
 use crate::judge::{Halt, not_run};
 
-/// The part of an execution that is one turn, as an execution of its own.
+/// Returns the part of an execution that belongs to one turn, as an execution.
 ///
-/// Text, tool calls, tokens, time and cost are those of the turn; `input` is the conversation's opening with
-/// what the user said last.
+/// Text, tool calls, tokens, time and cost are those of the turn. `input` is the system messages of the conversation
+/// with the user's last message.
 pub(super) fn evidence(
     execution: &Execution,
     index: usize,
@@ -28,7 +28,7 @@ pub(super) fn evidence(
         input: input(execution, index),
         output: turn.text.clone(),
         unread: turn.unread.clone(),
-        // A turn that was recorded before turns told it has it only where it is the last.
+        // Older records have no structured output in turns, but only for the whole, which is that of the last turn.
         output_json: turn
             .output_json
             .clone()
@@ -39,15 +39,15 @@ pub(super) fn evidence(
             .map(<[_]>::to_vec)
             .unwrap_or_default(),
         turns: Vec::new(),
-        // At least one, also of a turn that was recorded before turns counted them.
+        // At least one: older records do not count requests by turn.
         requests: turn.requests.max(1),
         usage: turn.usage,
-        // Of a recorded conversation only the whole may be known.
+        // For a recorded conversation, only the total time may be known.
         latency_ms: execution
             .latency_ms
             .filter(|it| *it <= 0.0 || turn.latency_ms > 0.0)
             .map(|_| turn.latency_ms),
-        // An agent may tell what its turn cost.
+        // An agent may report the cost of its turn.
         cost_usd: {
             let told = Event::usage(events).1;
             told.or_else(|| model?.cost_of(None, &turn.usage))
@@ -57,8 +57,7 @@ pub(super) fn evidence(
         finish_reason: execution.finish_reason.clone().filter(|_| is_last),
         truncated: execution.truncated && is_last,
         gaps: if is_last || execution.trace.is_some() || turn.text.is_empty() {
-            // A conversation that breaks off does so in its last turn; spans may be missing anywhere, and so may the answer
-            // of a turn in which nothing is said.
+            // A conversation is aborted only in its last turn. Missing spans, or an empty answer, can affect any turn.
             execution.gaps.clone()
         } else if model.is_none() {
             without_result(execution, events)
@@ -81,15 +80,16 @@ pub(super) fn evidence(
         },
         declared: execution.declared.clone(),
         trace: execution.trace.clone(),
-        // The workspace at the end says nothing about one turn.
+        // The final state of the workspace is no evidence about one turn.
         workspace: None,
         tools: execution.tools.clone(),
         written: execution.written.clone(),
     })
 }
 
-/// The calls of a turn of which a transcript does not say how they ended, in words. A model that is asked may leave its
-/// calls to somebody else.
+/// Returns the reasons for missing evidence: the calls of a turn without a result in the transcript.
+///
+/// A model under test is different: its calls may be left open on purpose.
 fn without_result(execution: &Execution, of_turn: &[Event]) -> Vec<String> {
     let is_of_turn = |id: &str| {
         of_turn.iter().any(|it| matches!(it, Event::ActionCalled { call_id, .. } if call_id == id))
@@ -102,7 +102,7 @@ fn without_result(execution: &Execution, of_turn: &[Event]) -> Vec<String> {
 
 fn input(execution: &Execution, index: usize) -> Vec<Message> {
     let said = |turn: &Turn| turn.user.clone();
-    // The user's first message is in the opening already.
+    // The user's first message is already among the initial messages.
     let Some(user) = execution.turns.iter().take(index + 1).skip(1).rev().find_map(said) else {
         return execution.input.clone();
     };
@@ -112,7 +112,7 @@ fn input(execution: &Execution, index: usize) -> Vec<Message> {
     input
 }
 
-/// The result of a check whose turn never came.
+/// Returns the result of a check whose turn was not reached.
 pub(super) fn not_reached(check: &Check, label: &str, reached: usize) -> AssertionResult {
     let message = format!(
         "turn `{label}` was not reached: the conversation ended after {reached} labelled turns"
@@ -123,7 +123,7 @@ pub(super) fn not_reached(check: &Check, label: &str, reached: usize) -> Asserti
     )
 }
 
-/// The result of a check whose turn was not sent, as an earlier one did not go as required.
+/// Returns the result of a check whose turn was not sent, because a required check of an earlier turn did not hold.
 pub(super) fn not_sent(check: &Check, label: &str, halt: &Halt) -> AssertionResult {
     of_turn(not_run(check, halt), label)
 }

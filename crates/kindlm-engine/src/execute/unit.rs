@@ -18,36 +18,36 @@ use super::required::{Early, Required};
 use crate::calls::Unanswered;
 use crate::{CaseBody, CaseKind, Model, RunProgress, Subject, Suite, TestCase, Unit};
 
-/// One execution that is over.
+/// A finished execution.
 pub(super) struct Finished {
     pub(super) result: Box<ExecutionResult>,
-    /// True if it is judged by itself only, and its last word comes when it is compared with others.
+    /// True if the execution is only judged by itself, and must still be compared with others.
     pub(super) awaits_comparison: bool,
 }
 
 impl From<Box<ExecutionResult>> for Finished {
-    /// With its last word.
+    /// Wraps a final result.
     fn from(result: Box<ExecutionResult>) -> Self {
         Self { result, awaits_comparison: false }
     }
 }
 
 impl From<ExecutionResult> for Finished {
-    /// With its last word.
+    /// Wraps a final result.
     fn from(result: ExecutionResult) -> Self {
         Box::new(result).into()
     }
 }
 
 impl Running<'_> {
-    /// Carries out one unit of the plan, or only judges it where that was done `earlier`. Whatever goes wrong is part of
-    /// the result.
+    /// Carries out one unit of the plan; if it was carried out `earlier`, only judges it. Errors are part of the
+    /// result.
     pub(super) async fn unit(&self, unit: Unit, earlier: Option<ExecutionResult>) -> Finished {
         let Some((case, model)) = subject(self.run.suite, unit) else {
             let message = "the plan was made for another suite";
             return broken(Execution::default(), internal(message)).into();
         };
-        // An unreadable record ends the run, but not here.
+        // An unreadable record also ends the run, but elsewhere.
         let earlier_usd = match earlier {
             None => self.spent_before(unit).unwrap_or_default(),
             Some(_) => 0.0,
@@ -65,7 +65,7 @@ impl Running<'_> {
             let not_run = ExecutionError::NotRun { reason: reason.to_owned() };
             return earlier.unwrap_or_else(|| broken(execution, not_run)).into();
         }
-        // It has a KiB, and is handed on and on until it is kept.
+        // Boxed, because it has about 1 KiB and is moved many times.
         let mut execution = Box::new(of_case(execution, case, &body, model));
         if self.run.observed.is_some() {
             execution.declared.extend(&self.run.suite.trace.evidence.complete);
@@ -75,7 +75,7 @@ impl Running<'_> {
             model: &execution.model,
             repeat: unit.repeat,
         });
-        // A bug in a check must not take down a run that has been paid for.
+        // A bug in a check must not abort a run that has cost money.
         let timeout = self.timeout(case, model);
         let work = async {
             match earlier {
@@ -161,7 +161,7 @@ impl Running<'_> {
         Finished { result: early.added_to(finished.result), ..finished }
     }
 
-    /// Looks at what is in the folder, and judges. Of what did not come to its end nothing is judged.
+    /// Closes the workspace and judges the execution. An execution that was not completed is not judged.
     async fn conclude(
         &self,
         (case, body): (&TestCase, &CaseBody),
@@ -179,7 +179,7 @@ impl Running<'_> {
         match error {
             Some(Unanswered::Provider(error)) => {
                 let error = match self.stopped() {
-                    // It only waited, and the wait was cancelled.
+                    // The request was still waiting for a permit when the run was stopped.
                     Some(reason) if error.attempts == 0 && error.retryable => {
                         ExecutionError::NotRun { reason: reason.to_owned() }
                     }
@@ -209,26 +209,26 @@ impl Running<'_> {
     }
 }
 
-/// An execution whose output is recorded already. No model was asked, so nothing was spent.
+/// Returns an execution with a recorded output. No model was called, so it has no cost.
 fn recorded(body: &CaseBody, output: &Value, execution: Execution) -> Execution {
     let input = match &body.subject {
         Subject::Prompt { messages } => messages.clone(),
         Subject::Command { .. } | Subject::Transcript(_) => Vec::new(),
     };
     let output_json = (!output.is_string()).then(|| output.clone());
-    // Calls, errors and tokens are in no output.
+    // A recorded output contains only messages; calls, errors and tokens are unknown.
     let coverage = [Channel::Messages].into_iter().collect();
     Execution { input, output: ecma::text(output), output_json, coverage, ..execution }
 }
 
-/// An execution of the plan of which nothing has happened yet.
+/// Returns an execution of the plan that has not started.
 pub(crate) fn begun(suite: &Suite, unit: Unit) -> Execution {
     let Some((case, model)) = subject(suite, unit) else { return Execution::default() };
     let vars = case.body.body().map(|it| it.into_owned().vars).unwrap_or_default();
     begun_of(case, vars, model, unit)
 }
 
-/// The case, and the model that it runs on unless it is a command.
+/// Returns the case of a unit, and its model if the case runs on a model.
 pub(super) fn subject(suite: &Suite, unit: Unit) -> Option<(&TestCase, Option<&Model>)> {
     let case = suite.cases.get(unit.case)?;
     let model = match unit.model {
@@ -238,12 +238,12 @@ pub(super) fn subject(suite: &Suite, unit: Unit) -> Option<(&TestCase, Option<&M
     (model.is_some() == (case.kind == CaseKind::Prompt)).then_some((case, model))
 }
 
-/// The name under which the executions of a case on a model are reported.
+/// Returns the model id for reports.
 pub(super) fn model_id<'a>(case: &TestCase, model: Option<&'a Model>) -> &'a str {
     model.map_or(case.kind.alone().unwrap_or_default(), |it| it.id.as_str())
 }
 
-/// An execution with what the test case says of it: the journal does not repeat that.
+/// Adds the data of the test case to an execution, because the journal does not repeat it.
 pub(super) fn of_case(
     execution: Execution,
     case: &TestCase,
@@ -288,7 +288,7 @@ fn begun_of(
     }
 }
 
-/// An execution that could not be carried out.
+/// Returns the result of an execution that could not be carried out.
 pub(crate) fn broken(execution: Execution, error: ExecutionError) -> ExecutionResult {
     ExecutionResult {
         execution,

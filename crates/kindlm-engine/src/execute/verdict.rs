@@ -1,4 +1,4 @@
-//! Judges an execution: by itself, and beside those that it is compared with.
+//! Judges executions, by themselves and in comparison with others.
 
 use kindlm_assertions::codes::SCORE_BELOW_THRESHOLD;
 use kindlm_assertions::{Check, Contest};
@@ -15,7 +15,7 @@ use crate::judge::{Halt, Judged, Seen, judge_seen as judge, not_run};
 use crate::{CaseBody, Model, TestCase};
 
 impl Running<'_> {
-    /// Judges what was executed before; what judging it cost then is not forgotten.
+    /// Judges an execution of an earlier process again. Its judging cost is added to the earlier one.
     pub(super) async fn judge_again(
         &self,
         case: &TestCase,
@@ -32,8 +32,9 @@ impl Running<'_> {
         judged
     }
 
-    /// Judges first the labelled turns, then the whole. Where outputs are compared, this is not the last word: see
-    /// [`judge_beside`](Self::judge_beside).
+    /// Judges the labelled turns, then the whole execution.
+    ///
+    /// If outputs are to be compared, the result is not final: see [`judge_beside`](Self::judge_beside).
     pub(super) async fn judge(
         &self,
         case: &TestCase,
@@ -67,7 +68,7 @@ impl Running<'_> {
         if case.compared.is_none() {
             return self.concluded(case, execution, sum).into();
         }
-        // A required check failed: the comparison is not made, and the result is final.
+        // A required check failed: the comparison is skipped, and the result is final.
         if let Some(halt) = &sum.halt {
             sum.results.extend(comparing.iter().map(|it| not_run(it, halt)));
             return self.concluded(case, execution, sum).into();
@@ -82,7 +83,7 @@ impl Running<'_> {
         Finished { result: Box::new(result), awaits_comparison: true }
     }
 
-    /// Judges what was judged by itself beside those that it is compared with.
+    /// Completes the judgement of an execution by comparing it with the others of its round.
     pub(super) async fn judge_beside(
         &self,
         case: &TestCase,
@@ -107,7 +108,7 @@ impl Running<'_> {
         *self.concluded(case, Box::new(execution), sum)
     }
 
-    /// The outcome and the score of all results of an execution.
+    /// Returns the final result, with the outcome and the aggregate score.
     fn concluded(
         &self,
         case: &TestCase,
@@ -133,7 +134,7 @@ impl Running<'_> {
         })
     }
 
-    /// Judgements that the budget did not allow count as not run.
+    /// Returns a not-run error if the budget did not allow some judgements.
     fn unjudged(&self, results: &[AssertionResult]) -> Option<ExecutionError> {
         let reason = self.judges.calls.exhausted()?;
         let lacks = |it: &AssertionResult| {
@@ -159,7 +160,7 @@ impl Running<'_> {
                 sum.results.extend(results.collect::<Vec<_>>());
                 continue;
             }
-            // By label, as a turn without a message is passed over when the model is done before it.
+            // Search by label, because a turn without a message is skipped if the model is done before it.
             let reached = execution.turns.iter().position(|it| it.label == label);
             let Some(evidence) = reached.and_then(|it| turns::evidence(execution, it, model))
             else {
@@ -199,7 +200,7 @@ fn add(sum: &mut Judged, judged: Judged, turn: Option<&str>) {
     }
 }
 
-/// The result of the test case's threshold, in promptfoo's words; without a score there is none.
+/// Returns the result of the test case's threshold, in the wording of promptfoo; `None` without a score.
 fn aggregate_score(threshold: f64, results: &[AssertionResult]) -> Option<AssertionResult> {
     let score = weighted_score(results)?;
     let held = score >= threshold - TOLERANCE;
@@ -216,11 +217,11 @@ fn aggregate_score(threshold: f64, results: &[AssertionResult]) -> Option<Assert
         AssertionResult::fail(id, label, SCORE_BELOW_THRESHOLD, reason.as_str())
     };
     let score = Score::new(score).ok();
-    // It is made of the others' scores, so it does not count with them.
+    // The aggregate consists of the other scores, so its weight is 0.
     Some(AssertionResult { weight: 0.0, score, ..result.with_reasoning(reason) })
 }
 
-/// The original's words for a conversation that `maxTurns` ended.
+/// Returns the failure of a conversation that `maxTurns` ended, in the wording of the original.
 fn truncated(execution: &Execution) -> AssertionResult {
     let message = format!("MAX_TURNS_EXCEEDED: conversation exceeded {} turns", execution.requests);
     AssertionResult::fail(

@@ -1,4 +1,4 @@
-//! Gives an agent a folder of its own, and finds out what it has done there.
+//! Opens workspaces for agents, and closes them after the execution.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use kindlm_types::{
 use super::Running;
 use crate::CaseBody;
 
-/// The name under which reports show what goes wrong with a folder.
+/// The provider name for errors of workspaces in reports.
 const WORKSPACE: &str = "workspace";
 
 impl Running<'_> {
-    /// The folder in which the agent works; `None` if it has none of its own.
+    /// Opens the agent's workspace; `None` if the test has none.
     pub(super) async fn open_workspace(
         &self,
         body: &CaseBody,
