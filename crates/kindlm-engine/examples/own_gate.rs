@@ -1,4 +1,4 @@
-//! A gate of your own, named in a `gates` block like those of this crate.
+//! A custom gate, which a `gates` block can name like the built-in ones.
 //!
 //! `cargo run -p kindlm-engine --example own_gate`
 #![allow(clippy::print_stdout, reason = "an example shows its result")]
@@ -9,7 +9,7 @@ use kindlm_engine::gates::{
 use kindlm_types::{CaseResult, GateResult, Problem};
 use serde_json::json;
 
-/// The most test cases that a suite may have.
+/// A gate on the number of test cases in a run.
 pub(crate) static CASES_MAX: Registration = Registration {
     meta: Meta {
         id: "casesMax",
@@ -46,7 +46,7 @@ impl Measurement for CasesMax {
     }
 }
 
-/// The gates of a block, or what is wrong with it.
+/// Parses a block with the custom gate.
 pub(crate) fn gates(block: &serde_json::Value) -> Result<Vec<Box<dyn Gate>>, Vec<Problem>> {
     let registry =
         built_in().with([&CASES_MAX]).map_err(|err| vec![Problem::new("", err.to_string())])?;

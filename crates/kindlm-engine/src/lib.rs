@@ -1,11 +1,14 @@
 //! Plans, executes, aggregates and gates a suite of tests for AI agents.
 //!
-//! A [`Suite`] comes from a `kindlm.yaml` (through `kindlm-config`) or is built in code, as below. [`plan`] says
-//! what will be executed, [`execute`] does it through a [`Backend`](kindlm_types::Backend) and has the checks of
-//! each case judge what came back, [`report()`] puts everything together and evaluates the [`gates`]. [`run`] is
-//! the three in one. [`judge()`] evaluates checks on an execution that was recorded before.
+//! A [`Suite`] is loaded from `kindlm.yaml` (by `kindlm-config`) or built in code, as below.
 //!
-//! This crate does no I/O of its own, reads no clock and no environment, and prints nothing.
+//! - [`plan`] selects the executions;
+//! - [`execute`] carries them out through a [`Backend`](kindlm_types::Backend), and evaluates the checks;
+//! - [`report()`] combines the results, and evaluates the [`gates`];
+//! - [`run`] does all three;
+//! - [`judge()`] evaluates checks on a recorded execution.
+//!
+//! This crate does no I/O, reads no clock and no environment, and prints nothing.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -149,8 +152,9 @@ pub use shard::{Durations, Shard, ShardError, shard};
 pub use streamed::{Recorded, Streamed};
 pub use suite::{Compliance, Defaults, JudgedAt, Model, Suite, judge_of};
 
-/// The output of a program: its text or, where it gives nothing but a value, that value as JSON. Checks of texts would see
-/// nothing otherwise.
+/// Returns the output of a program: its text; if it is empty, the structured output as JSON.
+///
+/// Otherwise checks of texts would see nothing.
 fn said(text: String, value: Option<&serde_json::Value>) -> String {
     match value {
         Some(value) if text.is_empty() => kindlm_types::ecma::text(value),
@@ -158,7 +162,7 @@ fn said(text: String, value: Option<&serde_json::Value>) -> String {
     }
 }
 
-/// The output of a model: its text, or its refusal where the provider has that apart.
+/// Returns the output of a model: its text; if it is empty, its refusal.
 fn words(reply: &kindlm_types::Reply) -> &str {
     if reply.text.is_empty() { reply.refusal.as_deref().unwrap_or_default() } else { &reply.text }
 }

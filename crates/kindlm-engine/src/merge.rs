@@ -1,4 +1,4 @@
-//! The report of a whole run, out of those of its parts.
+//! Merges the reports of the shards of a run.
 
 use std::borrow::Cow;
 
@@ -7,51 +7,51 @@ use kindlm_types::{CaseError, CaseMark, CaseResult, CaseSource, Report, ShardInf
 use crate::derived::{Derivation, derive};
 use crate::gates::{Gate, Measurements};
 
-/// Why reports are not the parts of one run.
+/// The reason why reports cannot be merged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
-    /// There is no report.
+    /// There are no reports.
     #[error("there is no report to merge")]
     Nothing,
-    /// A report is about a whole run.
+    /// A report covers a whole run.
     #[error("{name} is the report of a whole run: parts come from `kindlm test --shard K/N`")]
     Whole {
-        /// The report, as it is called in messages.
+        /// The name of the report in messages.
         name: String,
     },
-    /// Two reports differ in what all parts of a run share.
+    /// Two reports differ in data that all shards of a run share.
     #[error("{name} is not of the same run as {first}: {what}")]
     Other {
-        /// The report.
+        /// The name of the report.
         name: String,
-        /// The one it was compared with.
+        /// The name of the report that it was compared with.
         first: String,
         /// The difference, and the advice.
         what: &'static str,
     },
-    /// Two reports are of the same part.
+    /// Two reports cover the same shard.
     #[error("{first} and {second} are both shard {index} of {count}: give each shard once")]
     Twice {
-        /// Which part.
+        /// The number of the shard, from 1.
         index: u32,
-        /// Of how many.
+        /// The number of shards.
         count: u32,
-        /// The first report.
+        /// The name of the first report.
         first: String,
-        /// The second.
+        /// The name of the second report.
         second: String,
     },
-    /// Parts are missing.
+    /// Shards are missing.
     #[error("{missing} of {count} {} missing: nothing is reported about a part of a run", if *.several { "are" } else { "is" })]
     Missing {
-        /// Which, in words.
+        /// A list of the missing shards.
         missing: String,
-        /// Of how many.
+        /// The number of shards.
         count: u32,
-        /// True if there is more than one.
+        /// True if more than one shard is missing.
         several: bool,
     },
-    /// The results do not make a whole.
+    /// The results are incomplete or contradictory.
     #[error(
         "the results of the shards do not make a whole run: {what}; a report was changed after it was written"
     )]
@@ -59,22 +59,22 @@ pub enum MergeError {
         /// The problem.
         what: String,
     },
-    /// A case of a report could not be read.
+    /// A case of a report could not be loaded.
     #[error(transparent)]
     Case(#[from] CaseError),
 }
 
-/// Merges the reports of all parts of a run, each with what it is called in messages, in any order.
+/// Merges the reports of all shards of a run, in any order. Each report has a name for messages.
 ///
-/// The result is the report of the undivided run, but for [`Report::run`]: that is the first part's, started when the
-/// first part started, as long as the longest part took. `gates` are evaluated over everything.
+/// The result equals the report of the undivided run, except for [`Report::run`]. That is taken from the first shard,
+/// with the earliest start and the longest duration of all shards. `gates` are evaluated over all cases.
 pub fn merge(parts: Vec<(String, Report)>, gates: &[Box<dyn Gate>]) -> Result<Report, MergeError> {
     let whole = merge_streamed(parts, gates)?;
     let cases = whole.each().map(|it| it.map(Cow::into_owned)).collect::<Result<_, _>>()?;
     Ok(with_cases(whole, cases).0)
 }
 
-/// Merges as [`merge`] does, and leaves the cases where they are: they are read one after the other.
+/// Merges reports like [`merge`], but loads the cases one at a time on request.
 pub fn merge_streamed<Cases: CaseSource>(
     mut parts: Vec<(String, Report<Cases>)>,
     gates: &[Box<dyn Gate>],
@@ -121,11 +121,11 @@ pub fn merge_streamed<Cases: CaseSource>(
     Ok(whole)
 }
 
-/// The cases of all parts of a run, in the order of its plan.
+/// The cases of all shards of a run, in the order of the plan.
 #[derive(Debug)]
 pub struct Merged<Cases> {
     parts: Vec<Cases>,
-    /// Of each case: its part, and its position there.
+    /// The shard of each case, and the position in that shard.
     order: Vec<(usize, usize)>,
     tally: Tally,
 }
@@ -154,7 +154,7 @@ impl<Cases: CaseSource> CaseSource for Merged<Cases> {
     }
 }
 
-/// The same report with other cases, and those that it had.
+/// Replaces the cases of a report. Also returns the former ones.
 fn with_cases<Before, Cases>(report: Report<Before>, cases: Cases) -> (Report<Cases>, Before) {
     let Report {
         run,
@@ -203,7 +203,7 @@ fn check_same_run<Cases>(parts: &[(String, Report<Cases>)]) -> Result<(), MergeE
     Ok(())
 }
 
-/// Each part once. The parts are in order.
+/// Checks that each shard is present exactly once. The reports are sorted by shard.
 fn check_complete<Cases>(parts: &[(String, Report<Cases>)]) -> Result<(), MergeError> {
     let shards = parts.iter().filter_map(|(name, it)| Some((name, it.shard.as_ref()?)));
     let mut missing = Vec::new();
@@ -232,7 +232,7 @@ fn check_complete<Cases>(parts: &[(String, Report<Cases>)]) -> Result<(), MergeE
     Err(MergeError::Missing { missing, count, several })
 }
 
-/// Adds what a part says beside its cases.
+/// Adds the data of a shard's report, except the cases.
 fn add(whole: &mut Report<()>, part: Report<()>) {
     whole.skipped.extend(part.skipped);
     for warning in part.warnings {
@@ -243,7 +243,7 @@ fn add(whole: &mut Report<()>, part: Report<()>) {
     let run = &mut whole.run;
     run.interrupted |= part.run.interrupted;
     run.duration_ms = run.duration_ms.max(part.run.duration_ms);
-    // RFC 3339 in UTC: the order of the texts is that of the times.
+    // RFC 3339 in UTC: the order of the strings is chronological.
     if part.run.started_at < run.started_at {
         run.started_at = part.run.started_at;
     }
@@ -255,7 +255,7 @@ fn add(whole: &mut Report<()>, part: Report<()>) {
     }
 }
 
-/// Brings the skipped test cases into the order of the plan; each must be there once.
+/// Sorts the skipped test cases by the plan. Each must be present exactly once.
 fn put_in_order(whole: &mut Report<()>, shard: &ShardInfo) -> Result<(), MergeError> {
     whole.skipped.sort_by_key(|it| it.plan_index);
     let skipped = whole.skipped.iter().map(|it| it.plan_index);
@@ -266,7 +266,7 @@ fn put_in_order(whole: &mut Report<()>, shard: &ShardInfo) -> Result<(), MergeEr
     Ok(())
 }
 
-/// The places of the results, in the order of the plan; each must be there once.
+/// Returns the positions of the cases in the order of the plan. Each must be present exactly once.
 fn order<Cases: CaseSource>(
     parts: &[Cases],
     shard: &ShardInfo,

@@ -1,4 +1,4 @@
-//! How a suite is to be run, and which part of it.
+//! The options of a run, and the selection of test cases.
 
 use std::collections::{HashMap, HashSet};
 use std::str::FromStr;
@@ -7,44 +7,45 @@ use std::time::Duration;
 use globset::{Glob, GlobMatcher};
 use regex::{Regex, RegexBuilder};
 
-/// The options of one run, which win over the suite.
+/// The options of one run, which take precedence over the suite.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
-    /// The number of repeats of each case on each model, whatever the suite says; from 1.
+    /// The number of repeats of each case on each model, at least 1; that of the suite if absent.
     pub repeat: Option<u32>,
-    /// The number of requests and commands in flight at once, whatever the suite says; from 1.
+    /// The maximum number of concurrent requests and commands, at least 1; that of the suite if absent.
     pub concurrency: Option<usize>,
-    /// The time limit of one request or command, whatever the suite and its cases say.
+    /// The time limit of one request or command; those of the suite and its cases if absent.
     pub timeout: Option<Duration>,
-    /// True if nothing more is sent once a case has failed or could not be judged: a
-    /// [`max_failures`](Self::max_failures) of 1.
+    /// True if the run stops after the first case that failed or could not be judged.
+    ///
+    /// It is the same as [`max_failures`](Self::max_failures) = 1.
     pub fail_fast: bool,
-    /// After how many cases that failed or could not be judged nothing more is sent, counted per model; from 1.
+    /// The number of failed or errored cases after which the run stops, at least 1. A case counts once for each model.
     pub max_failures: Option<u32>,
-    /// The budget in US dollars, if it is less than that of the gates.
+    /// The budget in US dollars. The lower one of this and that of the gates applies.
     pub budget_usd: Option<f64>,
     /// True if a soft check below its threshold fails the execution.
     pub strict: bool,
-    /// Which part of the suite is run.
+    /// The selection of test cases and models.
     pub filter: Filter,
 }
 
-/// Selects test cases and models. What is empty selects everything; what is not must all apply.
+/// A selection of test cases and models. An empty criterion selects everything; all others must apply.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Cases with any of these tags.
+    /// Selects cases with at least one of these tags.
     pub tags: Vec<String>,
-    /// Cases with none of these tags.
+    /// Selects cases without any of these tags.
     pub without_tags: Vec<String>,
-    /// Cases whose name any of these matches.
+    /// Selects cases whose name matches at least one of these patterns.
     pub tests: Vec<Pattern>,
-    /// Models with any of these ids; `command` selects the command tests.
+    /// Selects models with one of these ids; `command` selects the command tests.
     pub models: Vec<String>,
-    /// Only these, if given: what failed in an earlier run, for example.
+    /// Selects only these cases and models, such as those that failed in an earlier run.
     pub only: Option<Targets>,
 }
 
-/// Test cases, each on some of its models.
+/// A set of test cases, each on some of its models.
 ///
 /// ```
 /// let mut targets = kindlm_engine::Targets::default();
@@ -57,7 +58,7 @@ pub struct Filter {
 pub struct Targets(HashMap<String, HashSet<String>>);
 
 impl Targets {
-    /// Adds a case on a model; `command` for tests of commands.
+    /// Adds a case on a model; `command` for command tests.
     pub fn insert(&mut self, case: &str, model: &str) {
         match self.0.get_mut(case) {
             Some(models) => _ = models.insert(model.to_owned()),
@@ -65,22 +66,22 @@ impl Targets {
         }
     }
 
-    /// True if the case is meant on this model.
+    /// Returns true if the set contains the case on this model.
     pub fn contains(&self, case: &str, model: &str) -> bool {
         self.0.get(case).is_some_and(|models| models.contains(model))
     }
 
-    /// True if the case is meant on any model.
+    /// Returns true if the set contains the case on any model.
     pub fn has_case(&self, case: &str) -> bool {
         self.0.contains_key(case)
     }
 
-    /// The count, each case once for each of its models.
+    /// Returns the number of pairs of case and model.
     pub fn len(&self) -> usize {
         self.0.values().map(HashSet::len).sum()
     }
 
-    /// True if there is none.
+    /// Returns true if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -92,7 +93,7 @@ impl Targets {
 /// * with `*`, `?`, `[` or `{`: a glob that matches the whole name.
 /// * anything else: matches anywhere in the name.
 ///
-/// Whatever it looks like, a pattern also matches the name that is written exactly like it.
+/// Each of these also matches a name that equals the pattern.
 ///
 /// ```
 /// use kindlm_engine::Pattern;
@@ -124,18 +125,18 @@ enum Matcher {
     Regex(Regex),
 }
 
-/// Why a pattern cannot be used.
+/// The reason why a pattern is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` is not a pattern for test names: {reason}")]
 pub struct PatternError {
-    /// As written.
+    /// The pattern as written.
     pub pattern: String,
     /// The problem.
     pub reason: String,
 }
 
 impl Pattern {
-    /// True if a test case of this name is meant.
+    /// Returns true if the pattern matches the name.
     pub fn is_match(&self, name: &str) -> bool {
         name == self.text
             || match &self.matcher {
@@ -145,7 +146,7 @@ impl Pattern {
             }
     }
 
-    /// The pattern as written.
+    /// Returns the pattern as written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -182,7 +183,7 @@ fn as_regex(text: &str) -> Option<(&str, bool)> {
     (!source.is_empty()).then_some((source, ignore_case))
 }
 
-/// The regex crate draws the place on lines of its own; the reason is the last one.
+/// Returns the reason, which is the last line. The lines before it mark the position.
 fn last_line(text: &str) -> String {
     text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }

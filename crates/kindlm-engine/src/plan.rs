@@ -1,4 +1,4 @@
-//! What will be executed: test case × model × repeat, before anything is sent.
+//! The plan of a run: test cases × models × repeats.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,32 +6,32 @@ use kindlm_types::{ShardInfo, SkippedCase, suggest};
 
 use crate::{CaseKind, Comparison, Filter, RunOptions, Suite, TestCase};
 
-/// The whole plan that a plan is a part of.
+/// The position of a shard's plan in the plan of the whole run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Which part of which whole.
+    /// The shard.
     pub shard: ShardInfo,
-    /// Of each case × model of this part, its position in the whole plan.
+    /// The positions in the whole plan, for each case × model of this shard.
     pub cases: Vec<u64>,
-    /// Of each skipped case of this part, its position among all that are skipped.
+    /// The positions among all skipped cases, for each skipped case of this shard.
     pub skipped: Vec<u64>,
-    /// The models of the whole plan: indices into [`Suite::models`].
+    /// The models of the whole plan, as indices into [`Suite::models`].
     pub models: Vec<usize>,
 }
 
-/// One execution to be. Small and without text, so that plans of a million stay cheap.
+/// One planned execution. It is small and has no texts, so that a plan may have a million.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Unit {
-    /// Index into [`Suite::cases`].
+    /// The index into [`Suite::cases`].
     pub case: usize,
-    /// Index into [`Suite::models`]; `None` for a command or a transcript.
+    /// The index into [`Suite::models`]; `None` for a command or a transcript.
     pub model: Option<usize>,
-    /// Which repeat, from 0.
+    /// The index of the repeat, from 0.
     pub repeat: u32,
 }
 
 impl Unit {
-    /// The id of the model under which it is reported; empty if the suite is another one.
+    /// Returns the model id for reports; empty if the unit does not belong to the suite.
     pub fn target(self, suite: &Suite) -> &str {
         match self.model {
             Some(model) => suite.models.get(model).map(|it| it.id.as_str()),
@@ -46,29 +46,29 @@ impl Unit {
 pub struct Plan {
     /// The executions: by case, then by model, then by repeat.
     pub units: Vec<Unit>,
-    /// Selected cases that are not run, with the reason.
+    /// The selected cases that are not run, with the reasons.
     pub skipped: Vec<SkippedCase>,
-    /// The number of test cases that the filter left out.
+    /// The number of test cases that the filter excludes.
     pub deselected: usize,
-    /// The whole plan that this is a part of; `None` for the plan of a whole run.
+    /// The position in the whole plan, if this is the plan of a shard.
     pub part: Option<Part>,
 }
 
-/// Why there is nothing to execute, or not what was asked for.
+/// The reason why a plan is invalid or empty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// No test case has this tag.
+    /// No test case has the tag.
     #[error("no test case has the tag `{tag}`: {help}")]
     UnknownTag {
-        /// As asked for.
+        /// The tag of the filter.
         tag: String,
         /// The advice.
         help: String,
     },
-    /// The suite has no such model.
+    /// The suite does not have the model.
     #[error("model `{model}` is not configured: {help}")]
     UnknownModel {
-        /// As asked for.
+        /// The model of the filter.
         model: String,
         /// The advice.
         help: String,
@@ -76,35 +76,35 @@ pub enum PlanError {
     /// A test case names a model that the suite does not have.
     #[error("test case `{case}` names the model `{model}`, which is not configured: {help}")]
     UnknownModelOfCase {
-        /// The test case.
+        /// The name of the test case.
         case: String,
-        /// As named there.
+        /// The model that it names.
         model: String,
         /// The advice.
         help: String,
     },
-    /// No test case has such a name.
+    /// No test case has a matching name.
     #[error("no test case matches `{pattern}`: {help}")]
     NoSuchTest {
-        /// As asked for.
+        /// The pattern of the filter.
         pattern: String,
         /// The advice.
         help: String,
     },
-    /// Each part of the filter selects something, but nothing is selected by all of them.
+    /// Each criterion of the filter selects some cases, but no case meets all of them.
     #[error(
         "no test case is selected: each of {parts} selects some, but none is selected by all; ask for less at once"
     )]
     NothingSelected {
-        /// The parts of the filter.
+        /// The criteria of the filter.
         parts: String,
     },
 }
 
 /// Plans a run of the suite.
 ///
-/// Skipped cases are listed if they are selected. A part of the filter that selects nothing is an error
-/// rather than an empty, green run.
+/// Skipped cases are listed if they are selected. A criterion of the filter that selects nothing is an error, so that a
+/// typo does not give an empty run that passes.
 pub fn plan(suite: &Suite, options: &RunOptions) -> Result<Plan, PlanError> {
     check(suite, &options.filter)?;
     let ids: HashMap<&str, usize> =
@@ -139,10 +139,10 @@ pub fn plan(suite: &Suite, options: &RunOptions) -> Result<Plan, PlanError> {
     Ok(plan)
 }
 
-/// A model to run a case on, and how often the case names it: naming it twice runs it twice as often.
+/// A model of a case, and how often the case lists it. A model that is listed twice runs twice as many repeats.
 type Target = (Option<usize>, u32);
 
-/// The selected models of a case; `None` if it names no model at all.
+/// Returns the selected models of a case; `None` if the case has no models.
 fn targets(
     suite: &Suite,
     case: &TestCase,
@@ -186,7 +186,7 @@ fn skip_reason(case: &TestCase, without_models: bool) -> Option<String> {
 }
 
 fn check(suite: &Suite, filter: &Filter) -> Result<(), PlanError> {
-    // A tag that no test case has leaves nothing out.
+    // `without_tags` is not checked, because an unknown tag there does not exclude anything.
     for tag in &filter.tags {
         if !suite.cases.iter().any(|case| case.tags.contains(tag)) {
             let mut tags: Vec<&str> =
@@ -222,7 +222,7 @@ fn suggest_model(suite: &Suite, id: &str) -> String {
     suggest(id, "configured models", suite.models.iter().map(|it| it.id.as_str()))
 }
 
-/// The groups of cases of which an earlier run names one: who is compared is run with all whom it is compared with.
+/// The comparison groups with a case that `only` selects. All members of these groups are run.
 struct Rivals<'s>(HashSet<&'s Comparison>);
 
 impl<'s> Rivals<'s> {

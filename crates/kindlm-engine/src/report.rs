@@ -1,4 +1,4 @@
-//! Puts everything about a run together.
+//! Creates the report of a run.
 
 use kindlm_types::{
     Backend, CaseError, CaseResult, CaseSource, GateResult, ModelInfo, Report, RunInfo,
@@ -10,12 +10,12 @@ use crate::{
     Plan, PlanError, ReadRecord, Recorded, Run, RunOptions, Streamed, Suite, execute, plan,
 };
 
-/// Evaluates each gate over all cases of a run, in the order given.
+/// Evaluates gates over all cases of a run, in the order of the gates.
 pub fn evaluate_gates(gates: &[Box<dyn Gate>], cases: &[CaseResult]) -> Vec<GateResult> {
     gates.iter().map(|gate| gate.evaluate(cases)).collect()
 }
 
-/// Evaluates each gate over all cases of a run as [`evaluate_gates`] does, and holds one case at a time.
+/// Evaluates gates like [`evaluate_gates`], but loads one case at a time.
 pub fn measure_gates(
     gates: &[Box<dyn Gate>],
     cases: &dyn CaseSource,
@@ -27,7 +27,7 @@ pub fn measure_gates(
     Ok(measurements.finish())
 }
 
-/// The report of a run: the suite's names, the models that took part, the cases, and the gates over them.
+/// Creates the report of a run with its cases, and evaluates the gates.
 pub fn report(suite: &Suite, plan: &Plan, mut cases: Vec<CaseResult>, run: RunInfo) -> Report {
     if let Some(part) = &plan.part {
         cases.iter_mut().zip(&part.cases).for_each(|(it, index)| it.plan_index = Some(*index));
@@ -36,7 +36,7 @@ pub fn report(suite: &Suite, plan: &Plan, mut cases: Vec<CaseResult>, run: RunIn
     with_cases(suite, plan, cases, gates, run)
 }
 
-/// The report of a run that left its executions to `record`, which reads them when it is rendered.
+/// Creates the report of a run that left its executions to `record`, which loads them during rendering.
 pub fn report_streamed<'a>(
     suite: &'a Suite,
     plan: &'a Plan,
@@ -56,7 +56,7 @@ fn with_cases<C: CaseSource>(
     run: RunInfo,
 ) -> Report<C> {
     let mut used = vec![false; suite.models.len()];
-    // A part names the models of the whole, so that all parts name the same.
+    // The report of a shard lists the models of the whole run, so that all shards list the same.
     let of_whole = plan.part.iter().flat_map(|it| it.models.iter().copied());
     for model in plan.units.iter().filter_map(|unit| unit.model).chain(of_whole) {
         if let Some(it) = used.get_mut(model) {
@@ -92,10 +92,10 @@ fn with_cases<C: CaseSource>(
     report
 }
 
-/// Plans, executes and reports in one go: for tests in Rust code.
+/// Plans and executes a suite, and creates the report: for tests in Rust code.
 ///
-/// There is no baseline and no progress listener, and [`Report::run`] is left empty, as this crate knows no clock.
-/// Needs a tokio runtime with time enabled, as `#[tokio::test]` has.
+/// There is no baseline and no progress listener. [`Report::run`] is empty, because this crate reads no clock. It needs
+/// a tokio runtime with time enabled, such as that of `#[tokio::test]`.
 pub async fn run(
     suite: &Suite,
     options: &RunOptions,

@@ -1,4 +1,4 @@
-//! One suite on many machines: which of them runs what.
+//! Shards: divides a plan between machines.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -8,10 +8,10 @@ use kindlm_types::{CaseError, CaseSource, Report, ShardInfo};
 
 use crate::{Comparison, Digest, Part, Plan, RunOptions, Suite, Unit};
 
-/// The most parts that a run can be divided into.
+/// The maximum number of shards.
 const MOST: u32 = 10_000;
 
-/// One of several equal parts of a run, written `K/N`.
+/// One of several shards of a run, written `K/N`.
 ///
 /// ```
 /// use kindlm_engine::Shard;
@@ -21,13 +21,13 @@ const MOST: u32 = 10_000;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Which part, from 1.
+    /// The number of the shard, from 1.
     pub index: u32,
-    /// Of how many.
+    /// The number of shards.
     pub count: u32,
 }
 
-/// A text that names no part of a run.
+/// The error for a text that is not a valid shard.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no part of a run: write `1/3` to `3/3` for three parts, at most {MOST}")]
 pub struct ShardError(String);
@@ -48,13 +48,13 @@ impl FromStr for Shard {
 /// The durations of executions in an earlier run.
 #[derive(Clone, Debug, Default)]
 pub struct Durations {
-    /// Mean milliseconds of an execution, by case and model.
+    /// The mean duration of an execution in milliseconds, by case and model.
     known: HashMap<(String, String), f64>,
     mean: Option<f64>,
 }
 
 impl Durations {
-    /// The durations in a report. Cached answers, and what was not sent, tell nothing.
+    /// Extracts the durations from a report. Cached answers and unsent requests are ignored.
     pub fn of<Cases: CaseSource + ?Sized>(report: &Report<Cases>) -> Result<Self, CaseError> {
         let mut known = HashMap::new();
         let (mut sum, mut count) = (0.0, 0.0);
@@ -69,7 +69,7 @@ impl Durations {
         Ok(Self { known, mean: (count > 0.0).then(|| sum / count) })
     }
 
-    /// Microseconds that so many executions will take: as before, or as all did on average.
+    /// Returns the estimated time of executions in microseconds: as measured before, else the mean of all cases.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -82,12 +82,12 @@ impl Durations {
     }
 }
 
-/// The part of a plan that one of several machines runs.
+/// Returns the part of a plan that one of several machines runs.
 ///
-/// Every test case is in exactly one part, with all its models and repeats and all cases that it is compared with; so is
-/// every skipped one. The longest cases
-/// are dealt out first, each to the part that has least to do: by `durations`, else by the number of executions.
-/// Machines that are given the same suite, options and durations agree on the parts, whatever they ran before.
+/// Each test case is in exactly one shard, with all its models and repeats and all cases that it is compared with. So
+/// is each skipped case. Cases are assigned from the longest to the shortest, each to the shard with the least work: by
+/// `durations`, else by the number of executions. Machines with the same suite, options and durations compute the same
+/// shards.
 pub fn shard(
     suite: &Suite,
     plan: &Plan,
@@ -133,7 +133,7 @@ pub fn shard(
     part
 }
 
-/// Of each case that is compared with others, the first of them.
+/// Returns the first case of the comparison group, for each case that is compared with others.
 fn leaders(suite: &Suite) -> HashMap<usize, usize> {
     let mut first: HashMap<&Comparison, usize> = HashMap::new();
     let compared = suite.cases.iter().enumerate();
@@ -141,7 +141,7 @@ fn leaders(suite: &Suite) -> HashMap<usize, usize> {
     compared.map(|(index, group)| (index, *first.entry(group).or_insert(index))).collect()
 }
 
-/// Of each case, the part that runs it, from 0; of several that are compared, of the first.
+/// Returns the shard of each case, from 0. The cases of a comparison group share one shard.
 fn deal(
     suite: &Suite,
     groups: &[&[Unit]],
@@ -179,7 +179,7 @@ fn deal(
     owners
 }
 
-/// The same for all parts of one run, and another if anything differs in what is run, how, or by whom.
+/// Returns a digest that is equal for all shards of one run, and differs if the plan, options or models differ.
 fn digest(
     suite: &Suite,
     plan: &Plan,

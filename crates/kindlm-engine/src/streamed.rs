@@ -1,4 +1,4 @@
-//! The case results of a run whose executions are in its record, and not in memory.
+//! The results of a run whose executions are in its record instead of in memory.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -14,29 +14,28 @@ use crate::execute::{Groups, Sink, begun, broken, case_of};
 use crate::gates::Measurements;
 use crate::{Plan, ReadRecord, RecordError, Suite};
 
-/// What has become of a plan whose executions were not held in memory: what is left of each of them, and what they
-/// add up to.
+/// The results of a run whose executions were not held in memory: outcomes and totals.
 #[derive(Debug)]
 pub struct Streamed {
     groups: Groups,
-    /// Of each case.
+    /// The outcomes of the cases, by position.
     outcomes: Vec<Outcome>,
-    /// The executions that the record lacks, by position in the plan.
+    /// The executions that are not in the record, by position in the plan.
     missing: HashMap<usize, Missing>,
-    /// The few reasons why executions were not run.
+    /// The distinct reasons for executions that were not run.
     reasons: HashSet<Arc<str>>,
     tally: Tally,
     measurements: Measurements,
-    /// Why the run was given up, if something could not be kept or brought back: the first such error.
+    /// The first error in storing or loading an execution, if the run was aborted because of it.
     pub failure: Option<RecordError>,
 }
 
-/// An execution that the record does not have.
+/// An execution that is not in the record.
 #[derive(Debug)]
 enum Missing {
-    /// It was not run, for this reason.
+    /// The execution was not run, for this reason.
     NotRun(Arc<str>),
-    /// It was run, and could not be kept.
+    /// The execution was run, but could not be stored.
     Lost(Box<ExecutionResult>),
 }
 
@@ -54,7 +53,7 @@ impl Streamed {
         }
     }
 
-    /// The gates, measured over all cases.
+    /// Returns the results of the gates over all cases.
     pub fn gates(&self) -> Vec<GateResult> {
         self.measurements.finish()
     }
@@ -72,7 +71,7 @@ impl Streamed {
 impl Sink for Streamed {
     fn not_kept(&mut self, at: usize, result: &ExecutionResult) {
         let missing = match &result.error {
-            // The cost of an earlier attempt is reported.
+            // Keep the whole execution if an earlier attempt had costs, because reports include them.
             Some(ExecutionError::NotRun { reason }) if result.execution.earlier_usd <= 0.0 => {
                 Missing::NotRun(self.reason(reason))
             }
@@ -90,7 +89,7 @@ impl Sink for Streamed {
     }
 }
 
-/// The cases of a run, each put together again from what the run's record has of it.
+/// The cases of a run, which are rebuilt from the run's record on request.
 pub struct Recorded<'a> {
     suite: &'a Suite,
     plan: &'a Plan,
@@ -152,7 +151,7 @@ impl CaseSource for Recorded<'_> {
 
     fn written(&self, position: usize) -> Result<Option<String>, CaseError> {
         let units = self.streamed.groups.units(position);
-        // In a part of a run, a case also says where it stands in the whole.
+        // The stored JSON of a case lacks `planIndex`, which the report of a shard needs.
         if self.plan.part.is_some()
             || units.clone().any(|at| self.streamed.missing.contains_key(&at))
         {

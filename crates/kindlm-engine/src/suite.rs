@@ -1,4 +1,4 @@
-//! A suite: everything that a run needs to know, resolved.
+//! The suite: the resolved configuration of a run.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,83 +15,85 @@ use crate::TestCase;
 use crate::derived::Derivation;
 use crate::gates::Gate;
 
-/// One resolved suite. `kindlm-config` makes it out of `kindlm.yaml`; Rust code can build it directly.
+/// One resolved suite. `kindlm-config` creates it from `kindlm.yaml`; Rust code can build it directly.
 #[derive(Debug, Default)]
 pub struct Suite {
-    /// Names and digests for reports.
+    /// The names and digests for reports.
     pub info: SuiteInfo,
-    /// The configuration of each provider by its key, as its registry entry takes it.
+    /// The configuration of each provider by key, in the format of its registry entry.
     pub providers: Map<String, Value>,
-    /// The models, in the order of the file, and behind them the agents that tests name.
+    /// The models in the order of the file, followed by the agents that tests use.
     pub models: Vec<Model>,
     /// The test cases, in the order of the file.
     pub cases: Vec<TestCase>,
     /// The gates, in the order of the registry.
     pub gates: Vec<Box<dyn Gate>>,
-    /// Numbers to make out of named scores, in the order of the file.
+    /// The metrics to compute from named scores, in the order of the file.
     pub derived_metrics: Vec<Derivation>,
-    /// Defaults for test cases.
+    /// The defaults for test cases.
     pub defaults: Defaults,
     /// The runtime and the permissions of scripts.
     pub scripts: ScriptSettings,
-    /// How often judges are asked, and which jury is, where an `expect` block does not say. The one judge who is asked
-    /// where there is no jury is in the defaults.
+    /// The default judge panel and number of judge answers, for `expect` blocks that set none.
+    ///
+    /// Without a panel, the single judge of `defaults` answers.
     pub judging: JudgeBlock,
-    /// Who judges what, and where that is written: each kind of check once for each judge and prompt, in the order of
-    /// the file. Empty for a suite that was not read from one.
+    /// The judges of each kind of check with their location in the file, without duplicates, in the order of the file.
+    ///
+    /// Empty for a suite that is built in code.
     pub judged: Vec<JudgedAt>,
-    /// The checks that entries of the list form may refer to by name, as they are written.
+    /// The checks that list entries may reference by name, as written.
     pub assertion_templates: Map<String, Value>,
     /// The `compliance` block.
     pub compliance: Option<Compliance>,
     /// The settings for traces of the agent under test.
     pub trace: TraceSettings,
-    /// Reports that every run writes: the id of the reporter, and the file, relative to the config file.
+    /// The reports that every run writes: the id of the reporter, and the file, relative to the config file.
     pub reports: Vec<(String, String)>,
-    /// Things that are accepted but that the user should know, in words.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// A kind of check with who judges it, and the first place where that is written.
+/// A kind of check with its judges, and the first location that uses them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JudgedAt {
     /// The assertion's id.
     pub check: &'static str,
-    /// The judges and their options, [settled](JudgeBlock::settled); a model that is not named is the suite's.
+    /// The judges and their options, [settled](JudgeBlock::settled); a model that is not named is that of the suite.
     pub judging: JudgeBlock,
-    /// Digests of what the judges are told.
+    /// The digests of the judges' prompts.
     pub prompts: Vec<String>,
-    /// File, line and column.
+    /// The file, line and column.
     pub place: String,
 }
 
-/// Whom a test is run on: a model with its parameters, or an agent that is a program.
+/// The target of a test: a model with its parameters, or an agent that is a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
-    /// Its id in the suite.
+    /// The id in the suite.
     pub id: String,
     /// The provider's key in [`Suite::providers`].
     pub provider: String,
     /// The vendor's name of the model.
     pub name: String,
-    /// Sampling parameters.
+    /// The sampling parameters.
     pub params: Params,
-    /// The price of its tokens, if known.
+    /// The price of the tokens, if known.
     pub price: Option<Price>,
-    /// The rate limits of the model. The sender of the requests applies them.
+    /// The rate limits of the model, which the backend applies.
     pub limits: Limits,
-    /// True if the provider is told the variables of the test beside the prompt.
+    /// True if the provider gets the variables of the test in addition to the prompt.
     pub tells_vars: bool,
-    /// Functions that its provider offers with every request, beside the tools of tests.
+    /// The functions that the provider sends with every request, in addition to the tools of tests.
     pub offers: Arc<[ToolSpec]>,
-    /// The evidence that the suite declares complete for the model's provider, or for the agent.
+    /// The kinds of evidence that the suite declares complete for the model's provider, or for the agent.
     pub declared: BTreeSet<Channel>,
-    /// The start of the agent, if the model is one. Agents are run, and never asked to judge.
+    /// The agent's entry, if the target is an agent. Agents are never used as judges.
     pub agent: Option<Arc<AgentSpec>>,
 }
 
 impl Model {
-    /// An agent. Reports show its kind as the provider, and the model that it is told to use as the name.
+    /// Creates the target for an agent. Reports show its type as the provider, and its model as the name.
     pub fn of_agent(id: &str, agent: AgentSpec) -> Self {
         Self {
             id: id.to_owned(),
@@ -107,28 +109,30 @@ impl Model {
         }
     }
 
-    /// The cost of an answer in US dollars: as reported, else the price of its tokens; `None` if neither is known.
+    /// Returns the cost of an answer in US dollars: as reported, else by the price; `None` if both are unknown.
     pub(crate) fn cost_of(&self, told: Option<f64>, usage: &Usage) -> Option<f64> {
         told.or_else(|| self.price?.cost_if_counted(usage))
     }
 }
 
-/// The model that is asked for a judgement: the one of this id, else the first that is no agent.
+/// Returns the judge with this id; without an id, the first model that is not an agent.
 pub fn judge_of<'m>(models: &'m [Model], id: Option<&str>) -> Option<&'m Model> {
     models.iter().filter(|it| it.agent.is_none()).find(|it| id.is_none_or(|id| it.id == id))
 }
 
-/// Defaults for test cases.
+/// The defaults for test cases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Defaults {
-    /// The number of executions that run at once.
+    /// The maximum number of concurrent executions.
     pub concurrency: usize,
     /// The time limit of one request or command.
     pub timeout: Duration,
-    /// The id of the model that judges; the first model if absent.
+    /// The id of the default judge; the first model if absent.
     pub judge_model: Option<String>,
-    /// The weighted mean score from which an execution passes, where neither its test nor its prompt says; every check
-    /// must hold if absent. Test cases have taken it over; it is for what is judged without one.
+    /// The minimum weighted mean score of a passing execution; if absent, every check must hold.
+    ///
+    /// Test cases have a threshold of their own, which includes this default. It applies to evaluations without a test
+    /// case.
     pub threshold: Option<f64>,
 }
 
@@ -141,10 +145,10 @@ impl Default for Defaults {
 /// The `compliance` block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Compliance {
-    /// True if a compliance report is written without being asked for on the command line.
+    /// True if every run writes a compliance report.
     pub enabled: bool,
-    /// The folder for it, relative to the config file.
+    /// The folder for the report, relative to the config file.
     pub output_dir: String,
-    /// The report's information about the system under test.
+    /// The description of the system under test, for the report.
     pub info: ComplianceInfo,
 }

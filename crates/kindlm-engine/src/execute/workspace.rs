@@ -38,7 +38,7 @@ impl Running<'_> {
         workspaces.open(spec, of, self.run.backend).await.map(Some).map_err(failed)
     }
 
-    /// Makes what the agent left behind part of the evidence.
+    /// Closes the workspace, and adds the agent's changes to the evidence.
     pub(super) async fn close_workspace(
         &self,
         open: Box<dyn OpenWorkspace>,
@@ -52,7 +52,7 @@ impl Running<'_> {
     }
 }
 
-/// The evidence that the checks need from the workspace, each once.
+/// Returns the workspace queries of all checks, without duplicates.
 fn wanted(body: &CaseBody) -> Vec<Gather> {
     let turns = body.conversation.iter().flat_map(|it| it.checks.iter());
     let mut seen = HashSet::new();
@@ -60,7 +60,7 @@ fn wanted(body: &CaseBody) -> Vec<Gather> {
     all.filter(|it| seen.insert(it.clone())).collect()
 }
 
-/// Without its folder an agent cannot be tested; that says nothing about the agent.
+/// Converts an error of a workspace into a provider error, because it is no failure of the agent.
 fn failed(err: WorkspaceError) -> ExecutionError {
     let mut error = ProviderError::new(ProviderErrorKind::Command, WORKSPACE, err.0);
     error.attempts = 0;

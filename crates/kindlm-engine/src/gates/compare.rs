@@ -1,20 +1,20 @@
-//! How measured values are held against thresholds, the same way for every gate.
+//! Comparison of measured values with thresholds, and their formatting.
 
 use kindlm_types::{GateOutcome, GateResult, ecma};
 
 use crate::aggregate::TOLERANCE;
 
-/// Holds if `actual` is at least `threshold`, with a tolerance of 1e-9.
+/// Returns a result that holds if `actual` is at least `threshold`, with a tolerance of 1e-9.
 pub fn at_least(gate: &str, actual: f64, threshold: f64, message: String) -> GateResult {
     compared(gate, actual + TOLERANCE >= threshold, actual, threshold, message)
 }
 
-/// Holds if `actual` is at most `threshold`, with a tolerance of 1e-9.
+/// Returns a result that holds if `actual` is at most `threshold`, with a tolerance of 1e-9.
 pub fn at_most(gate: &str, actual: f64, threshold: f64, message: String) -> GateResult {
     compared(gate, actual <= threshold + TOLERANCE, actual, threshold, message)
 }
 
-/// Holds, as there was nothing to measure, and says so.
+/// Returns a result that holds because there was nothing to measure.
 pub fn nothing_to_measure(gate: &str, threshold: f64, message: String) -> GateResult {
     GateResult {
         gate: gate.to_owned(),
@@ -25,12 +25,12 @@ pub fn nothing_to_measure(gate: &str, threshold: f64, message: String) -> GateRe
     }
 }
 
-/// A share in percent, with one digit, as the original prints it.
+/// Formats a share in percent with one decimal, as the original does.
 pub fn percent(rate: f64) -> String {
     format!("{}%", ecma::to_fixed(rate * 100.0, 1))
 }
 
-/// Money with four digits after the point, and with six below a cent.
+/// Formats an amount in US dollars with four decimals, or six below one cent.
 pub fn dollars(usd: f64) -> String {
     let digits = if usd > 0.0 && usd < 0.01 { 6 } else { 4 };
     format!("${}", ecma::to_fixed(usd, digits))
@@ -46,7 +46,7 @@ fn compared(gate: &str, held: bool, actual: f64, threshold: f64, message: String
     }
 }
 
-/// The count.
+/// Returns the number of items.
 pub(super) fn counted<T>(of: impl Iterator<Item = T>) -> u32 {
     u32::try_from(of.count()).unwrap_or(u32::MAX)
 }

@@ -1,23 +1,23 @@
-//! Reads a `gates` block: its JSON Schema, and the gates it makes.
+//! Parses the `gates` block of a suite, and generates its JSON Schema.
 
 use kindlm_types::{Problem, Registry, pointer, suggest};
 use serde_json::{Map, Value, json};
 
 use super::{Gate, Registration, Threshold, built_in};
 
-/// The gates that hold when a suite says nothing: those of the registry that have a default.
+/// Returns the gates of a suite without a `gates` block: those with a default threshold.
 pub fn defaults() -> Vec<Box<dyn Gate>> {
     compile(&Map::new()).0
 }
 
-/// Makes the gates of a `gates` block, in the order of the registry, defaults included.
+/// Creates the gates of a `gates` block, including the defaults, in the order of the registry.
 ///
-/// Reports every problem; a gate with a problem is left out. Pointers are relative to the block.
+/// Reports all problems; a gate with a problem is omitted. Pointers are relative to the block.
 pub fn compile(block: &Map<String, Value>) -> (Vec<Box<dyn Gate>>, Vec<Problem>) {
     compile_with(&built_in(), block)
 }
 
-/// The same, where the block may name the gates of this registry and no others.
+/// Creates the gates of a `gates` block that may only name gates of this registry.
 pub fn compile_with(
     registry: &Registry<Registration>,
     block: &Map<String, Value>,
@@ -66,12 +66,12 @@ pub fn compile_with(
     (gates, problems)
 }
 
-/// The JSON Schema of a `gates` block.
+/// Returns the JSON Schema of a `gates` block.
 pub fn schema() -> Value {
     schema_with(&built_in())
 }
 
-/// The same, for the gates of this registry.
+/// Returns the JSON Schema of a `gates` block for the gates of this registry.
 pub fn schema_with(registry: &Registry<Registration>) -> Value {
     let properties: Map<String, Value> =
         registry.iter().map(|it| (it.meta.id.to_owned(), property(it))).collect();
@@ -102,20 +102,20 @@ fn property(registration: &Registration) -> Value {
     schema
 }
 
-/// The share that a value means which is written in percent: 90, or `90%`.
+/// Parses a percentage from 1 to 100, such as 90 or `90%`, and returns the share.
 fn percent(value: &Value) -> Option<f64> {
     let text = value.as_str().and_then(|it| it.trim().strip_suffix('%')?.trim_end().parse().ok());
     let percent: f64 = value.as_f64().or(text)?;
     (1.0..=100.0).contains(&percent).then_some(percent / 100.0)
 }
 
-/// JSON pointer to a member of the block.
+/// Returns the JSON pointer to a member of the block.
 fn pointer(key: &str) -> String {
     format!("/{}", pointer::segment(key))
 }
 
 impl Threshold {
-    /// The number, or what it should have been.
+    /// Parses a threshold; the error describes the expected value.
     pub fn read(self, value: &Value) -> Result<f64, &'static str> {
         let (accepts, expected): (fn(f64) -> bool, _) = match self {
             Self::Rate => (|it| (0.0..=1.0).contains(&it), "a share from 0 to 1"),

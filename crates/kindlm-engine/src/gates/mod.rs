@@ -1,7 +1,7 @@
 //! Gates: thresholds over a whole run.
 //!
-//! Each gate is a folder of its own; [`REGISTRY`] lists them. A `gates` block of a suite is read by
-//! [`compile`] and described by [`schema`].
+//! Each gate has its own folder, and [`REGISTRY`] lists them. [`compile`] parses the `gates` block of a suite, and
+//! [`schema`] describes it.
 
 mod compare;
 mod config;
@@ -15,7 +15,7 @@ pub use compare::{at_least, at_most, dollars, nothing_to_measure, percent};
 pub use config::{compile, compile_with, defaults, schema, schema_with};
 pub use judge_kappa_min::{Calibrated, JudgeKappa, KappaDemand, Labels, judge_kappa_min};
 
-// Every gate is one folder, one `mod` line and one line in the slice below.
+// Each gate has a folder, a `mod` line here, and an entry in `REGISTRY` below.
 mod cost_max_usd;
 mod deterministic_pass_rate;
 mod drift_score_max;
@@ -32,23 +32,24 @@ mod schema_failures_max;
 
 /// A threshold over the results of a whole run.
 pub trait Gate: fmt::Debug + Send + Sync {
-    /// Begins to measure a run.
+    /// Starts the measurement of a run.
     fn begin(&self) -> Box<dyn Measurement>;
 
-    /// Measures a run that is over, and compares.
+    /// Evaluates the gate over all cases of a finished run.
     fn evaluate(&self, cases: &[CaseResult]) -> GateResult {
         let mut measurement = self.begin();
         cases.iter().filter(|it| was_run(it)).for_each(|it| measurement.observe(it));
         measurement.finish()
     }
 
-    /// The money that the run may spend, in US dollars: the run stops before more is spent.
+    /// Returns the budget of the run in US dollars. The run stops before it spends more.
     fn budget_usd(&self) -> Option<f64> {
         None
     }
 
-    /// What the agreement of the judges with people must be: the caller of a run looks up before it what is known about
-    /// the judges, and puts the gate of [`judge_kappa_min`] in the place of this one.
+    /// Returns the required agreement of the judges with people, if the gate requires one.
+    ///
+    /// The caller of a run then loads the calibrations, and replaces this gate by that of [`judge_kappa_min`].
     fn judge_kappa_min(&self) -> Option<KappaDemand> {
         None
     }
@@ -56,13 +57,12 @@ pub trait Gate: fmt::Debug + Send + Sync {
 
 /// The measurement of one gate while the cases of a run finish.
 ///
-/// Pure: the same cases give the same answer, in whatever order they come. Its size does not depend on how many
-/// there are.
+/// It is pure: the same cases give the same result in any order. Its size does not depend on the number of cases.
 pub trait Measurement: fmt::Debug + Send {
-    /// Takes in a case that was run; those that were skipped do not count.
+    /// Adds a case that was run. Skipped cases are not passed.
     fn observe(&mut self, case: &CaseResult);
 
-    /// Compares what was measured with the threshold.
+    /// Compares the measured value with the threshold.
     fn finish(&self) -> GateResult;
 }
 
@@ -71,19 +71,19 @@ pub trait Measurement: fmt::Debug + Send {
 pub struct Measurements(Vec<Box<dyn Measurement>>);
 
 impl Measurements {
-    /// Begins to measure a run.
+    /// Starts the measurement of a run.
     pub fn begin(gates: &[Box<dyn Gate>]) -> Self {
         Self(gates.iter().map(|it| it.begin()).collect())
     }
 
-    /// Takes in a case. Cases may come in any order, each once.
+    /// Adds a case. Cases may come in any order, each once.
     pub fn observe(&mut self, case: &CaseResult) {
         if was_run(case) {
             self.0.iter_mut().for_each(|it| it.observe(case));
         }
     }
 
-    /// Compares each with its threshold, in the order of the gates.
+    /// Returns the results in the order of the gates.
     pub fn finish(&self) -> Vec<GateResult> {
         self.0.iter().map(|it| it.finish()).collect()
     }
@@ -104,47 +104,47 @@ pub enum Threshold {
     Amount,
 }
 
-/// The facts about a gate that are known without running it.
+/// The static description of a gate.
 #[derive(Debug)]
 pub struct Meta {
-    /// The id: its key under `gates`.
+    /// The id, which is the key under `gates`.
     pub id: &'static str,
-    /// The measure: one sentence.
+    /// The summary: one sentence.
     pub summary: &'static str,
-    /// The version that brought it.
+    /// The version that introduced the gate.
     pub since: &'static str,
-    /// The range of its threshold.
+    /// The range of the threshold.
     pub threshold: Threshold,
-    /// The threshold that holds when the suite does not say; `None` if the gate is then absent.
+    /// The default threshold; without one, the gate is absent unless configured.
     pub default: Option<f64>,
-    /// The page, whose examples are tests.
+    /// The documentation page. Its examples are tests.
     pub docs: &'static str,
 }
 
-/// One entry of the registry.
+/// An entry of the registry of gates.
 #[derive(Debug)]
 pub struct Registration {
-    /// The facts that are known without running it.
+    /// The static description.
     pub meta: Meta,
-    /// The options that may stand in the place of a threshold, if there are any.
+    /// The options object that may replace the threshold, if there is one.
     pub options: Option<Options>,
-    /// Makes a gate with this threshold.
+    /// Creates a gate with this threshold.
     pub build: fn(f64) -> Box<dyn Gate>,
 }
 
-/// Makes a gate of an object.
+/// Creates a gate from an options object.
 pub type BuildWithOptions = fn(&Map<String, Value>) -> Result<Box<dyn Gate>, Vec<Problem>>;
 
-/// An object in the place of a threshold.
+/// An options object that may replace the threshold.
 #[derive(Debug)]
 pub struct Options {
-    /// The JSON Schema of the object.
+    /// Returns the JSON Schema of the object.
     pub schema: fn() -> Value,
-    /// Makes a gate of the object. Problems point from there.
+    /// Creates a gate from the object. Pointers of problems are relative to the object.
     pub build: BuildWithOptions,
 }
 
-/// Every gate, in the order in which reports show them.
+/// All gates, in the order of reports.
 pub static REGISTRY: &[&Registration] = &[
     &pass_rate_min::REGISTRATION,
     &schema_failures_max::REGISTRATION,
@@ -167,12 +167,12 @@ impl Registered for Registration {
     }
 }
 
-/// The gates of this crate, to which [`Registry::with`] adds your own; `examples/own_gate.rs` shows it.
+/// Returns the gates of this crate. [`Registry::with`] adds your own; see `examples/own_gate.rs`.
 pub fn built_in() -> Registry<Registration> {
     Registry::new(REGISTRY)
 }
 
-/// The gate of this crate with this id.
+/// Returns the gate of this crate with this id.
 pub fn find(id: &str) -> Option<&'static Registration> {
     REGISTRY.iter().copied().find(|it| it.meta.id == id)
 }

@@ -1,4 +1,4 @@
-//! Who answers questions: judge models and embedding models, each question asked once.
+//! Judge models and embedding models, which answer each question once.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -17,22 +17,23 @@ use super::nobody;
 use crate::calls::Calls;
 use crate::{Defaults, Model};
 
-/// How many answers are remembered. Equal questions come from the repeats and the checks of one case, and so
-/// close together; the bound keeps a run of any length in the same memory.
+/// The number of cached answers.
+///
+/// Equal questions come from the repeats and checks of one case, at about the same time. The limit bounds the memory
+/// use.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
 
-/// The least limit of an answer, in tokens, for judges that reason before they answer. Tokens that are not used cost
-/// nothing.
+/// The minimum token limit of answers for judges that reason before they answer. Unused tokens cost nothing.
 const REASONING: u32 = 8_192;
 
-/// The most tokens that widely used models without reasoning can answer with (`gpt-4o`).
+/// The maximum number of output tokens of common models without reasoning (`gpt-4o`).
 const OUTPUT_LIMIT: u32 = 16_384;
 
 /// The models that answer the questions of checks.
 ///
-/// Equal questions are asked once, also if they come at the same time; failures are not remembered.
-/// A judge is asked with temperature 0 unless the question says otherwise, with its own `seed`, and with its own
-/// `maxTokens` where that is more than the question allows.
+/// Equal questions are asked once, even concurrently; failures are not cached. A judge answers with temperature 0
+/// unless the question sets another one, with the model's own `seed`, and with its own `maxTokens` if this exceeds that
+/// of the question.
 pub struct Judges<'a> {
     pub(crate) calls: Calls<'a>,
     models: &'a [Model],
@@ -41,16 +42,18 @@ pub struct Judges<'a> {
     remembered: Mutex<LruCache<String, Arc<OnceCell<Answer>>>>,
 }
 
-/// An answer, and whether it had to be paid for.
+/// An answer to a question, with its origin.
 pub(crate) struct Told {
     pub(crate) answer: Result<Answer, AskError>,
-    /// True if it was asked just now, for this question.
+    /// True if the answer was requested just now, and so caused a cost.
     pub(crate) fresh: bool,
 }
 
 impl<'a> Judges<'a> {
-    /// Judges among `models`. `default` is the id of the one that is asked where a question names none; the
-    /// first model if absent. The other settings are those of [`Defaults`].
+    /// Creates judges from `models`.
+    ///
+    /// `default` is the id of the model for questions that name none; the first model if absent. The other settings are
+    /// those of [`Defaults`].
     pub fn new(backend: &'a dyn Backend, models: &'a [Model], default: Option<&'a str>) -> Self {
         let Defaults { concurrency, timeout, .. } = Defaults::default();
         Self {
@@ -62,14 +65,14 @@ impl<'a> Judges<'a> {
         }
     }
 
-    /// Sets how many questions may be in flight at once, from 1.
+    /// Sets the maximum number of concurrent questions, at least 1.
     #[must_use]
     pub fn with_concurrency(mut self, concurrency: usize) -> Self {
         self.calls = self.calls.with_concurrency(concurrency);
         self
     }
 
-    /// Sets what may be spent in all, in US dollars; `None` is no limit. Models without a price spend nothing of it.
+    /// Sets the budget in US dollars; `None` for no limit. Calls of models without a price do not count.
     #[must_use]
     pub fn with_budget(mut self, usd: Option<f64>) -> Self {
         if let Some(usd) = usd {
@@ -78,14 +81,14 @@ impl<'a> Judges<'a> {
         self
     }
 
-    /// Sets how long one attempt to get an answer may take.
+    /// Sets the time limit of one attempt.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Why nothing more is asked, if the budget is at its end.
+    /// Returns the reason why nothing more is asked, if the budget is exhausted.
     pub fn exhausted(&self) -> Option<&str> {
         self.calls.exhausted()
     }
@@ -119,7 +122,7 @@ impl<'a> Judges<'a> {
     async fn ask_judge(&self, question: &JudgeQuestion) -> Result<Answer, AskError> {
         let model = self.model(question.model.as_deref())?;
         let said = [(Role::System, question.system.as_str()), (Role::User, question.user.as_str())];
-        // A prompt of the user's own may have no instructions.
+        // A user's own prompt may have no system instructions.
         let messages = said.into_iter().filter(|(_, text)| !text.is_empty());
         let prompt = Prompt {
             model: model.name.clone(),
@@ -147,8 +150,10 @@ impl<'a> Judges<'a> {
         })
     }
 
-    /// The model that the question names; else the default judge if its provider makes vectors, else the first
-    /// other model whose provider does.
+    /// Embeds a text with the model of the question.
+    ///
+    /// If the question names none, it uses the default judge if its provider supports embeddings, else the first model
+    /// whose provider does.
     async fn embed(&self, question: &EmbeddingQuestion) -> Result<Answer, AskError> {
         let first = self.model(question.model.as_deref())?;
         let mut refused = match self.vector(first, &question.text).await {
@@ -175,7 +180,7 @@ impl<'a> Judges<'a> {
         Ok(Answer::Vector(vector))
     }
 
-    /// The model of this id; without one, the default judge, which is the first model if none is named.
+    /// Returns the model with this id; without an id, the default judge.
     fn model(&self, id: Option<&str>) -> Result<&'a Model, AskError> {
         let Some(id) = id.or(self.default) else {
             return crate::judge_of(self.models, None).ok_or_else(|| {
@@ -193,22 +198,24 @@ impl<'a> Judges<'a> {
 }
 
 impl Model {
-    /// How the model is asked to judge. It may have as many tokens as it was given, if that is more than the answer
-    /// needs. Reasoning counts as tokens of the answer: models that reason may have 8,192 at least. After a reply that was
-    /// cut off, the limit is doubled. Its `topP` and `stopSequences` are for what it says when
-    /// it is tested: the one does nothing at temperature 0, the other would cut verdicts off.
+    /// Returns the parameters for asking this model as a judge.
+    ///
+    /// - `max_tokens` is the higher one of the model's and the question's. It includes reasoning, so reasoning models
+    ///   get at least 8,192. After a reply that was cut off, it is doubled.
+    /// - `topP` and `stopSequences` are not used: the first has no effect at temperature 0, the second could cut off
+    ///   verdicts.
     pub fn judge_params(&self, question: &JudgeQuestion) -> Params {
         let own = &self.params;
         Params {
             temperature: Some(question.temperature.unwrap_or(0.0)),
             max_tokens: Some(self.judge_limit(question)),
-            // Several answers to one question are to differ.
+            // Vary the seed, so that several answers to one question differ.
             seed: own.seed.map(|it| it.wrapping_add(question.sample.into())),
             ..Params::default()
         }
     }
 
-    /// The most tokens that the answer to a question may have.
+    /// Returns the maximum number of tokens of the answer to a question.
     fn judge_limit(&self, question: &JudgeQuestion) -> u32 {
         let reasons = reasons(&self.name);
         let own = self.params.max_tokens;
@@ -217,7 +224,7 @@ impl Model {
         if !question.after_cut {
             return limit;
         }
-        // A model whose own limit is unknown refuses requests for more than it can answer.
+        // A model with an unknown limit rejects requests for more tokens than it supports.
         let most = if reasons || own.is_some() { u32::MAX } else { OUTPUT_LIMIT.max(limit) };
         limit.saturating_mul(2).min(most)
     }

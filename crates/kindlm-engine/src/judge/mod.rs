@@ -1,4 +1,4 @@
-//! Judges one execution: finds out what the checks ask for, then evaluates them.
+//! Judges one execution: asks the questions of its checks, then evaluates the checks.
 
 mod judges;
 mod required;
@@ -17,7 +17,7 @@ pub(crate) use judges::Told;
 pub use required::Halt;
 pub(crate) use required::{not_run, up_to_the_last_required};
 
-/// Checks may ask again after an answer, but not for ever.
+/// The maximum number of rounds of questions, because a check may ask again after an answer.
 const MAX_ROUNDS: usize = 16;
 
 /// The results of the checks of an execution.
@@ -25,24 +25,25 @@ const MAX_ROUNDS: usize = 16;
 pub struct Judged {
     /// The results, in the order of the checks.
     pub results: Vec<AssertionResult>,
-    /// Their outcome.
+    /// The outcome of the results.
     pub outcome: Outcome,
-    /// What the questions of these checks cost in US dollars; `None` if a price is not known. Questions
-    /// that were asked before cost nothing, and neither do embeddings.
+    /// The cost of the questions in US dollars; `None` if a price is not known.
+    ///
+    /// Cached answers and embeddings cost nothing.
     pub cost_usd: Option<f64>,
-    /// Tokens that these questions took.
+    /// The tokens of the questions.
     pub usage: UsageSum,
-    /// Why the checks after a required one were not made, if they were not.
+    /// The required check that did not hold, if there is one. The checks after it are skipped.
     pub halt: Option<Halt>,
 }
 
-/// Evaluates the checks on one execution.
+/// Evaluates checks on an execution.
 ///
-/// After a required check that does not hold none is made, and nothing is asked for one.
+/// After a required check that does not hold, the remaining checks are skipped.
 ///
-/// Asks what the checks want to know, in rounds, until they ask nothing new (a check that is still asking
-/// after 16 rounds is evaluated as it is). Equal questions are asked once. A question without an answer is
-/// the check's to report: nothing here fails.
+/// The questions of the checks are asked in rounds until there are no new ones. A check that still asks after 16 rounds
+/// is evaluated with the answers so far. Equal questions are asked once. This function cannot fail: checks report
+/// missing answers themselves.
 pub async fn judge(
     checks: &[Check],
     execution: &Execution,
@@ -52,18 +53,18 @@ pub async fn judge(
     judge_seen(checks, Seen { execution, baseline, contest: None }, judges).await
 }
 
-/// The evidence of checks before anything is asked.
+/// The evidence for checks, without answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'a> {
     /// The execution.
     pub(crate) execution: &'a Execution,
-    /// The output of the same case and model in the baseline.
+    /// The output of the same case and model in the baseline, if there is one.
     pub(crate) baseline: Option<&'a str>,
-    /// The outputs that it is compared with.
+    /// The outputs to compare, if the checks compare outputs.
     pub(crate) contest: Option<Contest<'a>>,
 }
 
-/// Evaluates the checks as [`judge()`] does, also those that compare.
+/// Evaluates checks like [`judge()`], including those that compare outputs.
 pub(crate) async fn judge_seen(checks: &[Check], seen: Seen<'_>, judges: &Judges<'_>) -> Judged {
     let Seen { execution, baseline, contest } = seen;
     let mut answers = Answers::default();
@@ -81,7 +82,7 @@ pub(crate) async fn judge_seen(checks: &[Check], seen: Seen<'_>, judges: &Judges
             if questions.is_empty() {
                 break;
             }
-            // Most checks ask nothing: what asking needs is not part of every execution's future.
+            // Boxed, because most checks ask nothing and this future is large.
             for (question, told) in Box::pin(ask_all(questions, judges)).await {
                 spent.add(&told);
                 answers.insert(&question, told.answer);
@@ -120,7 +121,7 @@ async fn ask_all(questions: Vec<Question>, judges: &Judges<'_>) -> Vec<(Question
     asking.collect().await
 }
 
-/// The cost and the tokens of asking.
+/// The cost and tokens of questions.
 struct Spent {
     cost_usd: Option<f64>,
     usage: UsageSum,
@@ -141,7 +142,7 @@ impl Spent {
     }
 }
 
-/// No model can answer.
+/// Returns the error for a question that no model can answer.
 fn nobody(message: impl Into<String>) -> AskError {
     AskError::NobodyToAsk { message: message.into() }
 }

@@ -1,19 +1,19 @@
-//! Checks on which everything after them depends.
+//! Required checks: if one does not hold, later checks are skipped.
 
 use kindlm_assertions::Check;
 use kindlm_types::{AssertionResult, Verdict};
 
-/// A required check did not hold, so that an execution goes no further.
+/// A required check that did not hold, so that the execution ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Halt {
     /// The label of the check.
     pub label: String,
-    /// True if it failed; else it could not be judged.
+    /// True if the check failed; false if it could not be judged.
     pub failed: bool,
 }
 
 impl Halt {
-    /// True if an execution halts after a check with these results.
+    /// Returns the reason to halt, if the check is required and did not hold.
     pub(crate) fn of(check: &Check, results: &[AssertionResult]) -> Option<Self> {
         if !check.options.require {
             return None;
@@ -24,19 +24,19 @@ impl Halt {
         Some(Self { label: result.label.clone(), failed: failed(&result) })
     }
 
-    /// Why something was not done, in words.
+    /// Returns the reason for skipping later checks.
     pub fn reason(&self) -> String {
         let what = if self.failed { "does not hold" } else { "could not be judged" };
         format!("not run: the required check `{}` {what}", self.label)
     }
 }
 
-/// The result of a check that was not made.
+/// Returns the result of a skipped check.
 pub(crate) fn not_run(check: &Check, halt: &Halt) -> AssertionResult {
     check.without_looking(Verdict::Skipped { reason: halt.reason() })
 }
 
-/// The checks that decide whether an execution goes on; none if no check is required.
+/// Returns the checks that decide if an execution continues; empty if no check is required.
 pub(crate) fn up_to_the_last_required(checks: &[Check]) -> &[Check] {
     let end = checks.iter().rposition(|it| it.options.require).map_or(0, |it| it + 1);
     checks.get(..end).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Aggregation: the vectors of the reference, and what it does not know.
+//! Aggregation: the test vectors of the reference, and features that the reference lacks.
 
 use std::collections::BTreeMap;
 
@@ -109,7 +109,7 @@ fn compare(case: &CaseResult, expect: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// An execution with this outcome, however it came about.
+/// An execution with this outcome and fixed latency and cost.
 fn ended(outcome: Outcome) -> ExecutionResult {
     ExecutionResult {
         execution: Execution {

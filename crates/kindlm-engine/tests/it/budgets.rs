@@ -1,4 +1,4 @@
-//! Runs that may spend only so much.
+//! Runs with a budget.
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::support::{Fake, asks, close, edit, failure, model, reply, says, suite};
 
-/// A suite of which each request costs 15e-6 dollars, and at most a millionth for each byte, and 5 for the answer.
+/// A suite in which a request costs $15e-6. It reserves $1e-6 for each byte of the prompt and $5e-6 for the answer.
 fn limited(cases: &[&str]) -> Suite {
     let params = Params { max_tokens: Some(5), ..Params::default() };
     let limited = |id| Model { params: params.clone(), ..model(id) };
@@ -29,7 +29,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime.unwrap().block_on(future)
 }
 
-/// What a prompt of a case with a name of one letter may cost at most.
+/// The maximum cost of a prompt whose case has a name of one letter.
 fn most() -> f64 {
     let fake = Fake::saying("ok");
     executed(&limited(&["x"]), &at_once(1), &fake);
@@ -63,7 +63,7 @@ fn a_request_that_may_cost_more_than_is_left_is_not_sent() {
     let most = most();
     let suite = limited(&["x", "y", "z", "w"]);
     let fake = Fake::saying("ok");
-    // After two answers there is room for 15e-6 less than the third may cost.
+    // After two answers, the rest of the budget is 15e-6 less than the maximum cost of the third request.
     let report = executed(&suite, &with_budget(most + 15e-6, 1), &fake);
     assert_eq!(fake.asked(), ["x", "y"]);
     for case in [2, 3] {
@@ -88,7 +88,7 @@ fn the_lower_of_gate_and_option_is_the_budget() {
     let fake = Fake::saying("ok");
     let report = executed(&suite, &with_budget(1.0, 1), &fake);
     assert_eq!(fake.asked(), [""; 0]);
-    // The gate holds, as nothing was spent; but nothing was run either.
+    // The cost gate holds because nothing was spent, but the run must not succeed.
     assert!(report.gates.iter().find(|it| it.gate == "costMaxUsd").unwrap().passed());
     assert_eq!(report.exit_status(), ExitStatus::GatesFailed);
 }
@@ -98,7 +98,7 @@ fn those_that_do_not_fit_beside_each_other_follow_each_other() {
     let most = most();
     let suite = limited(&["q", "r", "s", "t", "u", "v"]);
     let fake = Fake::saying("ok");
-    // Room for two at once; all six cost 90e-6 in the end.
+    // The budget allows two concurrent requests; the actual cost of all six is 90e-6.
     let report = executed(&suite, &with_budget(2.0 * most + 60e-6, 6), &fake);
     assert_eq!(fake.asked().len(), 6);
     assert!(fake.most_in_flight.load(Ordering::SeqCst) <= 2 + 60 / 15);
@@ -137,7 +137,7 @@ fn judges_spend_the_budget_too() {
     edit(&mut suite.cases[0], |it| it.checks = vec![asks("q"), says("1")].into());
     let fake = Fake::saying("1");
     let report = executed(&suite, &with_budget(most + 1e-6, 1), &fake);
-    // The question is longer than the prompt, and was not sent any more.
+    // The question to the judge is longer than the prompt, so the budget does not allow it.
     assert_eq!(fake.asked(), ["x"]);
     assert!(reason(&report, 0).starts_with("not sent: of the run's budget"));
     let it = &report.cases[0].executions[0];
@@ -164,12 +164,12 @@ fn unjudged_executions_are_stored_and_judged_later() {
     assert_eq!(kept[0].results[0].verdict.code(), Some(&FailureCode::BUDGET_EXCEEDED));
     assert!(close(first.cost.known_usd, 15e-6), "what it cost is in the report");
 
-    // There is no more money than before: what is known stays known.
+    // With the same budget, nothing more is sent, and the results stay.
     let fake = Fake::saying("1");
     let still = &run(&options, &fake).cases[0];
     assert_eq!((fake.asked().len(), still.executions[0].execution.output.as_str()), (0, "1"));
 
-    // With more, the judge is asked, and the model is not.
+    // With a larger budget, only the judge is asked.
     let fake = Fake::saying("1");
     let done = &run(&with_budget(1.0, 1), &fake).cases[0];
     assert_eq!(fake.asked(), ["q 1"]);
@@ -239,7 +239,7 @@ fn a_repeated_judgement_knows_the_tools_of_its_test() {
     assert!(again.passed(), "{:?}", again.executions[0].results);
 }
 
-/// Keeps everything as a journal does, and gives back the last of it.
+/// A record that stores all executions, and recalls the last one.
 #[derive(Default)]
 struct Keeping(Mutex<Vec<ExecutionResult>>);
 
@@ -346,7 +346,7 @@ fn failures_that_may_be_charged_count() {
     }
 }
 
-/// Knows the first case.
+/// A record that knows the first case.
 struct Known(ExecutionResult);
 
 impl Record for Known {

@@ -1,4 +1,4 @@
-//! Outputs of one test that are compared with each other, over models, prompts, repeats, shards and processes.
+//! Comparison of outputs, over models, prompts, repeats, shards and processes.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::support::{Fake, edit, failure, last_user, model, reply, says};
 
-/// The checks of a list entry.
+/// Compiles the checks of a list entry.
 fn entry(entry: &serde_json::Value) -> Vec<Check> {
     let (checks, problems) = compile(&json!({"assert": [entry]}), &Setup::new(&NoFiles, None));
     assert_eq!(problems, []);
@@ -42,7 +42,7 @@ fn compared(names: &[&str], checks: &[Check]) -> Suite {
     }
 }
 
-/// `a` says something long, `b` something short; the judge chooses by what it reads.
+/// Model `a` gives a long answer, `b` a short one; the judge chooses the long one.
 fn honest() -> Fake {
     Fake::new(|_, prompt| {
         Ok(match prompt.model.as_str() {
@@ -53,7 +53,7 @@ fn honest() -> Fake {
     })
 }
 
-/// Chooses the output that says this, by the place at which it is shown.
+/// The reply of a judge that chooses the output with this text, whatever its position.
 fn chooses(question: &str, said: &str) -> Reply {
     let lines: Vec<&str> = question.lines().collect();
     let at = lines.iter().position(|it| *it == said).unwrap();
@@ -61,12 +61,12 @@ fn chooses(question: &str, said: &str) -> Reply {
     reply(&format!(r#"{{"best": {number}, "reason": "It is longer."}}"#))
 }
 
-/// Keeps every entry, and brings back what is done or only to be judged, as a journal does.
+/// A record like a journal: stores all executions, and recalls those that are finished or only lack a judgement.
 #[derive(Default)]
 struct Memory {
     kept: Mutex<HashMap<(String, String, u32), ExecutionResult>>,
     entries: AtomicU32,
-    /// A model whose executions cannot be brought back.
+    /// A model whose executions cannot be loaded.
     unreadable: Option<&'static str>,
 }
 
@@ -225,7 +225,7 @@ async fn a_comparison_is_resumed_without_new_requests() {
         Control::default(),
     );
     let planned = plan(&suite, &options).unwrap();
-    // Ctrl-C while the second model is asked.
+    // Ctrl-C while the second model answers.
     let stopping = control.clone();
     let fake = Fake::new(move |_, prompt| {
         if prompt.model == "b-name" {
@@ -251,7 +251,7 @@ async fn a_comparison_is_resumed_without_new_requests() {
     let models: Vec<String> =
         fake.prompts.lock().unwrap().iter().map(|it| it.model.clone()).collect();
     assert_eq!(models, ["judge-name", "judge-name"]);
-    // And what is complete is not judged again.
+    // Complete results are not judged again.
     let fake = honest();
     let lines = run(&suite, &options, &fake, &memory).await;
     assert_eq!(lines, ["x a 0 Passed select-best=1", "x b 0 Failed select-best=0"]);
@@ -266,7 +266,7 @@ async fn evidence_is_kept_before_it_is_compared() {
     assert_eq!(memory.entries.load(Ordering::SeqCst), 4, "each execution, then each verdict");
 }
 
-/// A set with a comparison in it is one that compares; the set beside it has its verdict before, and is no sign of one.
+/// A set that contains a comparison is evaluated with the comparison. Other sets are evaluated before.
 #[tokio::test(start_paused = true)]
 async fn a_comparison_in_a_set_is_made_beside_other_sets() {
     let set = |inner: serde_json::Value| entry(&json!({"type": "assert-set", "assert": [inner]}));
@@ -287,7 +287,7 @@ async fn decided_comparisons_survive_a_second_stop() {
     let (options, memory) =
         (RunOptions { concurrency: Some(1), ..RunOptions::default() }, Memory::default());
     run(&suite, &options, &honest(), &memory).await;
-    // The process ended when one of the verdicts had been kept.
+    // The process ended after only one of the verdicts was stored.
     let settled = {
         let mut kept = memory.kept.lock().unwrap();
         kept.remove(&("x".to_owned(), "b".to_owned(), 0)).unwrap();

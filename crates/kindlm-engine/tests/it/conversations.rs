@@ -1,4 +1,4 @@
-//! The conversation loop: the vectors of the original, and what it does not have.
+//! The conversation loop: the test vectors of the original, and features that the original lacks.
 
 use kindlm_engine::{RunOptions, SimulatedAnswer, SimulatedResponse, SimulatedTool, Suite, run};
 use kindlm_types::{
@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Fake, close, edit, failure, reply, says, suite, vectors};
 
-/// Runs the only case of the suite once, against a model that gives these replies in order, and the last of
-/// them for ever.
+/// Runs the only case of the suite once. The model gives these replies in order, and repeats the last one.
 async fn converse(suite: &Suite, script: Vec<kindlm_types::Reply>) -> (CaseResult, Fake) {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let fake = Fake::new(move |_, _| {
@@ -32,7 +31,7 @@ async fn agrees_with_the_original() {
         let (case, fake) =
             converse(&suite, list(&input["script"]).iter().map(turn).collect()).await;
         let execution = &case.executions[0].execution;
-        // The original appends a note to what the model said.
+        // The original appends a note to the model's text.
         let said = expect["finalText"].as_str().unwrap();
         let said = said.split("\n[Note: Conversation truncated").next().unwrap();
         assert_eq!(execution.output, said, "{id}");
@@ -103,7 +102,7 @@ fn message(it: &Message) -> Value {
         shown["toolCalls"] = it
             .tool_calls
             .iter()
-            // The index of the original is the place among the calls of one reply of one call each.
+            // `index` of the original is the position among the calls of one reply; these replies have one call each.
             .map(
                 |it| json!({ "id": it.id, "name": it.name, "arguments": it.arguments, "index": 0 }),
             )

@@ -1,4 +1,4 @@
-//! Executing: order, bounds, stops, and what happens when things break.
+//! Execution: order, limits, stops and errors.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -35,7 +35,7 @@ async fn results_are_in_the_order_of_the_plan() {
         case.models = ["a", "b"].map(str::to_owned).into();
         case.repeat = 3;
     }
-    // The case is named after how long it takes; later repeats are faster.
+    // The name of the case is its latency in milliseconds; later repeats are faster.
     let calls = std::sync::atomic::AtomicU32::new(0);
     let fake = Fake::new(move |_, prompt| {
         let latency_ms: f64 = last_user(prompt).parse().unwrap();
@@ -188,14 +188,15 @@ async fn answers_are_counted_before_new_requests_begin() {
     for case in &mut suite.cases {
         edit(case, |it| it.checks = vec![says("good")].into());
     }
-    // A hundred answers come at once. More than are counted at a time, and among the rest is the one that is too many.
+    // 100 answers arrive at once, more than are stored with one write. The one that exceeds the limit is in the second
+    // write.
     let options = RunOptions { max_failures: Some(80), ..at_once(100) };
     let fake = Fake::new(|_, prompt| Ok(Reply { latency_ms: 50.0, ..reply(last_user(prompt)) }));
     executed(&suite, &options, &fake).await;
     assert_eq!(fake.asked().len(), 100);
 }
 
-/// Answers for model `a` only when nothing is left to do for `b`, as a model does that is asked slowly.
+/// A backend that answers for model `a` only after all calls for `b` are done, like a model with a low rate limit.
 struct Slow {
     left: tokio::sync::Semaphore,
     fast: u32,

@@ -1,4 +1,4 @@
-//! What other tools let pass, and must not pass here: one test for each, named after what it claims.
+//! Cases that other tools wrongly pass. Each test is named after the correct behaviour.
 
 use kindlm_assertions::{Check, Evidence, Setup, compile};
 use kindlm_engine::{Judged, Judges, SimulatedTool, Suite, judge, run};
@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 
 use crate::support::{Fake, edit, failure, model, reply, says, suite};
 
-/// The checks of an `expect.assert` list.
+/// Compiles the checks of an `expect.assert` list.
 fn checks(list: &Value) -> Vec<Check> {
     let (checks, problems) = compile(&json!({ "assert": list }), &Setup::new(&NoFiles, None));
     assert!(problems.is_empty(), "{problems:?}");
     checks
 }
 
-/// The only result of an entry; scripts are answered by `script`.
+/// Returns the only result of an entry; `script` answers its scripts.
 fn result(
     entry: &Value,
     execution: &Execution,
@@ -79,7 +79,7 @@ async fn a_judge_that_cannot_be_asked_leaves_its_check_errored() {
     let fake = Fake::new(|_, _| Err(failure(ProviderErrorKind::Auth)));
     let judged = judged(&list, &said("Hi."), &fake).await;
     assert_eq!((judged.outcome, judged.results.len()), (Outcome::Errored, 1));
-    // Nor does it disappear where there is no judge at all.
+    // The result also exists without any judge.
     let fake = Fake::saying("never asked");
     let judged = judge(&checks(&list), &said("Hi."), None, &Judges::new(&fake, &[], None)).await;
     assert_eq!((judged.outcome, judged.results.len()), (Outcome::Errored, 1));
@@ -211,7 +211,7 @@ fn a_call_without_a_result_is_not_completed() {
     ] {
         assert_eq!(status(&entry, &execution), "errored", "{entry}");
     }
-    // What is known decides all the same.
+    // A failure that is known still counts.
     let entry =
         json!({"type": "tool-trajectory", "value": [{"tool": "refund", "status": "completed"}]});
     assert_eq!(status(&entry, &execution), "failed");
@@ -288,7 +288,7 @@ async fn a_failure_stays_visible_where_something_else_is_errored() {
     assert_eq!(found, ["failed", "errored"]);
 }
 
-/// Fails every second time.
+/// A case that fails in every second repeat.
 fn unsteady() -> (Suite, Fake) {
     let mut suite = suite(&["hi"]);
     suite.cases[0].repeat = 2;
@@ -310,13 +310,13 @@ async fn one_repeat_that_passes_does_not_make_up_for_one_that_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn a_last_word_does_not_make_a_soft_check_of_a_gate() {
-    // Severity and threshold are two things: naming one leaves the other.
+    // Severity and threshold are independent settings.
     let entry = json!({"type": "similarity", "value": "abc", "severity": "gate", "atLeast": 0.9});
     let found = result(&entry, &said("abd"), &|| unreachable!());
     assert_eq!((found.severity, found.verdict.status()), (Severity::Gate, "failed"));
 }
 
-/// A reply of a program around an agent, which does not say that it tells everything.
+/// A reply of a program that wraps an agent, without complete evidence.
 fn of_program(text: &str, tool_calls: Vec<ToolCall>) -> Reply {
     Reply { tool_calls, coverage: Coverage::Only([].into()), ..reply(text) }
 }
@@ -345,7 +345,7 @@ async fn a_program_around_an_agent_vouches_for_no_call() {
     let (execution, found) = verdicts(&suite, &fake).await;
     assert_eq!(found, ["errored"; 6]);
     assert!(execution.only_declared().is_empty());
-    // The suite may say that it knows better, for the provider and for the test.
+    // The suite may declare evidence complete, for the provider and for the test.
     suite.models[0].declared = [Channel::Actions].into();
     edit(&mut suite.cases[0], |it| it.declared = [Channel::Errors].into());
     let (execution, found) = verdicts(&suite, &fake).await;

@@ -1,4 +1,4 @@
-//! Gates: the vectors of the reference, the examples of every page, and what holds for the registry.
+//! Gates: the test vectors of the reference, the examples of every page, and the properties of the registry.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -14,8 +14,9 @@ use serde_json::{Map, Value, json};
 
 use crate::support::{close, failure, vectors};
 
-/// Where we differ from the reference on purpose: gates that had nothing to measure. The reference shows them
-/// as measured (judges 1, drift 0), so that a reader takes them for a pass; ours hold as well, but say so.
+/// Intended differences from the reference: gates that had nothing to measure.
+///
+/// The reference reports them as measured (judges 1, drift 0), which looks like a pass. Our gates hold too, but say so.
 const NOTHING_TO_MEASURE: &[(&str, &str)] = &[
     ("gates-004", "driftScoreMax"),
     ("gates-007", "judgeAvgMin"),
@@ -54,7 +55,7 @@ fn agrees_with_the_reference() {
         let block = vector["gates"].as_object().unwrap();
         let (gates, problems) = gates::compile(block);
         assert_eq!(problems, [], "{id}");
-        // The reference knows five gates, and those that are not asked for are none of its results.
+        // The reference has five gates, and reports only those that the block contains.
         let results = evaluate_gates(&gates, &cases)
             .into_iter()
             .filter(|it| block.contains_key(it.gate.as_str()))
@@ -106,7 +107,7 @@ fn aggregated(it: &Value) -> CaseResult {
     }
 }
 
-/// A case result as the examples of the pages write it.
+/// A case result in the format of the examples on the pages.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Written {
@@ -114,9 +115,9 @@ struct Written {
     model: String,
     outcome: Outcome,
     codes: Vec<FailureCode>,
-    /// By assertion, the mean scores of its checks.
+    /// The mean scores of checks, by assertion.
     scores: indexmap::IndexMap<String, Vec<f64>>,
-    /// Passed, of so many.
+    /// The number of passed checks, and the total.
     deterministic: (u64, u64),
     probabilistic: (u64, u64),
     latency_ms: Option<f64>,
@@ -125,7 +126,7 @@ struct Written {
     total_tokens: u64,
     judge_cost_usd: f64,
     provider_errors: usize,
-    /// Executions without a verdict.
+    /// The number of executions without a verdict.
     errored: usize,
 }
 
@@ -219,7 +220,7 @@ fn page(id: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/gates").join(module).join("docs.md")
 }
 
-/// Runs one example: `yaml gate` and `yaml cases` in, outcome and message out.
+/// Runs one example: the inputs are `yaml gate` and `yaml cases`; the results are outcome and message.
 fn run_example(id: &str, example: &examples::Case) -> Result<(GateOutcome, String), String> {
     let block = example.input("gate").ok_or("the example has no `yaml gate` block")?;
     let cases = example.input("cases").ok_or("the example has no `yaml cases` block")?;
@@ -255,7 +256,7 @@ fn every_gate_page_shows_its_gate() {
         if let Err(message) = checked {
             panic!("{message}");
         }
-        // Whether a judge is good enough is not in the cases: the tests of that gate give it calibrations.
+        // Cases contain no calibrations, so the examples of `judgeKappaMin` cannot show other outcomes.
         let shown: &[GateOutcome] = match id {
             "judgeKappaMin" => &[GateOutcome::NothingToMeasure],
             _ => &[GateOutcome::Held, GateOutcome::Broken],
@@ -340,7 +341,7 @@ fn the_schema_describes_every_gate() {
 #[test]
 fn thresholds_have_a_tolerance() {
     for (id, threshold, case) in [
-        // 0.7, 0.8 and 0.9 average 0.7999999999999999 in doubles; 1 - 0.7 is 0.30000000000000004.
+        // In doubles, the average of 0.7, 0.8 and 0.9 is 0.7999999999999999, and 1 - 0.7 is 0.30000000000000004.
         ("judgeAvgMin", 0.8, json!({ "scores": { "judge": [0.7, 0.8, 0.9] } })),
         ("driftScoreMax", 0.3, json!({ "scores": { "drift": [0.7] } })),
         ("costMaxUsd", 0.3, json!({ "costUsd": 0.1 + 0.2 })),

@@ -1,4 +1,4 @@
-//! A suite built, run and asserted on in Rust: no YAML, no command line.
+//! A suite that is built, run and checked in Rust, without YAML and command line.
 
 use kindlm_engine::{CaseBody, Model, RunOptions, SimulatedTool, Suite, TestCase, gates, run};
 use kindlm_types::{ExitStatus, Limits, Params, Price, Reply, ToolCall, ToolSpec};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::{Fake, last_user, reply, says};
 
-/// A support agent that looks an order up before it answers.
+/// A support agent that calls a tool for the order before it answers.
 fn agent() -> Fake {
     Fake::new(|_, prompt| {
         let lookup = prompt.messages.iter().rfind(|it| it.tool_name.is_some());
@@ -26,7 +26,7 @@ fn agent() -> Fake {
     })
 }
 
-/// A suite in which orders have this status.
+/// A suite in which all orders have this status.
 fn support_suite(status: &str) -> Suite {
     let mut greeting = CaseBody::prompt("Hi");
     greeting.checks = [says("Hello")].into();

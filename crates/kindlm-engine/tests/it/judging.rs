@@ -1,4 +1,4 @@
-//! Judging: who is asked, how often, and what it costs.
+//! Judging: the choice of judges, the number of questions, and the cost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -91,7 +91,7 @@ fn a_reply_that_was_cut_off_is_asked_for_with_twice_the_limit() {
             assert_eq!(found, Some(expected), "{name} {own:?} {after_cut}");
         }
     }
-    // A set of 100 rules: `gpt-4o` can answer with 16,384 tokens at most.
+    // A set of 100 rules: `gpt-4o` supports at most 16,384 output tokens.
     let large = Model { name: "gpt-4o".to_owned(), ..model("a") };
     assert_eq!(large.judge_params(&question(13_056, true)).max_tokens, Some(16_384));
 }
@@ -230,7 +230,7 @@ async fn a_backend_that_hangs_is_given_up() {
     );
 }
 
-/// Asks for a vector and shows its length.
+/// A check that embeds a text and reports the length of the vector.
 #[derive(Debug)]
 struct Embeds(Option<&'static str>);
 
@@ -300,7 +300,7 @@ async fn vectors_come_from_the_named_or_first_embedding_model() {
     }
 }
 
-/// Never has enough of asking.
+/// A check that asks new questions forever.
 #[derive(Debug)]
 struct Nags;
 

@@ -1,4 +1,4 @@
-//! Planning: what is selected, in which order, and what is refused.
+//! Planning: selection, order and errors.
 
 use std::collections::HashSet;
 
@@ -89,7 +89,7 @@ fn excluded_tags_deselect_tests() {
         (&["eu"], &["slow"], 4),
         (&["eu", "slow"], &["eu"], 1),
         (&[], &["eu"], 1),
-        // Nothing has that tag, so nothing is left out.
+        // No case has the excluded tag, so all cases are selected.
         (&[], &["slwo"], 6),
         (&["eu"], &["slwo", "slow"], 4),
     ] {
@@ -260,7 +260,7 @@ proptest! {
         prop_assert_eq!(parts.iter().map(|it| it.skipped.len()).sum::<usize>(), whole.skipped.len());
         let digests: HashSet<String> = parts.iter().map(|it| it.part.clone().unwrap().shard.plan_digest).collect();
         prop_assert_eq!(digests.len(), 1);
-        // No part has more than the one with least and the heaviest case.
+        // The sizes of two shards differ by at most the heaviest case.
         let sizes: Vec<usize> = parts.iter().map(|it| it.units.len()).collect();
         let heaviest = repeats.iter().max().copied().unwrap_or_default() as usize * 2;
         prop_assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= heaviest);

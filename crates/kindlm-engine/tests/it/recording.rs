@@ -1,4 +1,4 @@
-//! What is kept of a run, and how a run goes on from it.
+//! Records: storing executions, and resuming a run.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -13,15 +13,15 @@ use kindlm_types::{
 
 use crate::support::{Fake, edit, failure, last_user, model, reply, says, suite};
 
-/// Keeps executions in memory, as long as it has room.
+/// A record in memory with a limited capacity.
 #[derive(Default)]
 struct Memory {
-    /// By position in the plan.
+    /// The stored executions by position in the plan.
     places: Mutex<HashMap<usize, ExecutionResult>>,
     kept: Mutex<HashMap<(String, String, u32), ExecutionResult>>,
-    /// After how many it is full; `None` for never.
+    /// The maximum number of executions; unlimited if `None`.
     room: Option<usize>,
-    /// A case that cannot be brought back.
+    /// A case that cannot be loaded.
     unreadable: Option<&'static str>,
 }
 
@@ -196,7 +196,7 @@ async fn an_unreadable_journal_stops_the_run_before_a_request() {
     assert_eq!(executed.cases.len(), 3);
 }
 
-/// The case that failed before the run was stopped counts again, so nothing is sent.
+/// A failure of the stopped run counts after resuming, so nothing is sent.
 #[tokio::test(start_paused = true)]
 async fn failures_of_before_count() {
     let mut suite = Suite { models: vec![model("a")], ..Suite::default() };
@@ -210,13 +210,13 @@ async fn failures_of_before_count() {
     let fake = Fake::saying("ok");
     assert_eq!(run(&suite, &plan, &options, &fake, &memory).await, first);
     assert!(fake.asked().is_empty());
-    // Without that limit it goes on.
+    // Without that limit, the run continues.
     let executed = run(&suite, &plan, &one_by_one(), &fake, &memory).await;
     assert_eq!(fake.asked(), ["y"]);
     assert!(executed.cases[1].passed());
 }
 
-/// A streamed run of the plan, and the same run in memory.
+/// A streamed run has the same report as a run in memory.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_holds_nothing_reports_the_same() {
     let mut suite = suite(&["x", "y", "z", "w"]);

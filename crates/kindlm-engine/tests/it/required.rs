@@ -1,4 +1,4 @@
-//! Required checks: what is still done after one that does not hold.
+//! Required checks: the behaviour after one that does not hold.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn lines(result: &ExecutionResult) -> Vec<String> {
     lines.collect()
 }
 
-/// Says what it was asked; a judge asked by [`asks`] says 1.
+/// A model that repeats the user's message; as a judge for [`asks`], it replies 1.
 fn parrot() -> Fake {
     Fake::new(|_, prompt| {
         let judging = prompt.messages.first().is_some_and(|it| it.content == "You judge.");
@@ -106,7 +106,7 @@ async fn a_failed_required_turn_ends_the_conversation() {
     );
     assert_eq!(result.outcome, Outcome::Failed);
     assert_eq!(fake.asked(), ["one", "polite? one", "two"]);
-    // The judge was asked once, before the second turn, and is paid for once.
+    // The judge was asked once, before the second turn, and its cost counts once.
     assert!(close(result.judge_usage.total_tokens.try_into().map_or(0.0, u32::into), 15.0));
 }
 
@@ -129,7 +129,7 @@ async fn an_errored_required_check_ends_the_conversation() {
             "second | skipped | says | not run: the required check `first: polite?` could not be judged",
         ]
     );
-    // The failure stays visible in an execution that is errored.
+    // The failure stays visible although the execution is errored.
     assert_eq!(result.outcome, Outcome::Errored);
     assert!(!fake.asked().contains(&"two".to_owned()));
 }
@@ -156,7 +156,7 @@ async fn a_skipped_check_asks_no_judge_and_has_a_reason() {
         ["- | skipped | judge | no judge yet", "- | passed | Says hi | "]
     );
     assert_eq!(fake.asked(), ["hi"]);
-    // It counts for nothing: neither among those that held, nor among those that were judged.
+    // A skipped check is neither among the passed nor among the judged ones.
     assert_eq!((case.checks.probabilistic_passed, case.checks.probabilistic_total), (0, 0));
     assert!(case.scores.iter().all(|it| it.assertion != "judge"));
 }

@@ -1,6 +1,6 @@
-//! Whole runs of the original: the same cases, planned, executed, judged and aggregated by ours.
+//! Whole runs of the original, repeated by our engine.
 //!
-//! The reader of their files is just large enough for them; `kindlm-config` has the real one.
+//! The parser here reads only these test files; the real one is in `kindlm-config`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use crate::support::{Fake, edit, failure, last_user, model, reply, vectors};
 
-/// Where ours differs on purpose, and why.
+/// The intended differences, with the reasons.
 const DIFFERENT: &[(&str, &str)] = &[
     ("no-models", "a case without models is listed as skipped, not dropped in silence"),
     ("throw-and-pass-models", "a provider error keeps its code"),
@@ -80,7 +80,7 @@ impl Files for InMemory {
     }
 }
 
-/// Reads the suite, or says that the file is not valid.
+/// Parses the suite; `None` if the file is invalid.
 fn read(input: &Value) -> Option<Suite> {
     let written: Written = serde_yaml::from_str(input["yaml"].as_str().unwrap()).unwrap();
     let files = InMemory(input["files"].as_object().cloned().unwrap_or_default());
@@ -133,8 +133,9 @@ fn read(input: &Value) -> Option<Suite> {
     Some(suite)
 }
 
-/// The original's test double: replies by the last user message, `ok` where none is set. The judge's prompt is
-/// not ours to know, so the judge gives the one reply that is set under a prompt.
+/// The test double of the original: replies by the last user message, `ok` by default.
+///
+/// The original's judge prompt is unknown, so the judge gives the only reply that is set for a prompt.
 fn backend(input: &Value) -> Fake {
     let replies = input["replies"].as_object().cloned().unwrap_or_default();
     let commands = input["commands"].as_object().cloned().unwrap_or_default();
@@ -205,7 +206,7 @@ async fn run(suite: &Suite, input: &Value, fake: &Fake) -> Report {
     report(suite, &plan, execute(run).await.cases, RunInfo::default())
 }
 
-/// The facts of a run that both sides know, in the words of the original.
+/// The facts of a run that both report, with the names of the original.
 fn facts(report: &Report, fake: &Fake) -> Value {
     let cases = report.cases.iter().map(|case| {
         json!({
@@ -230,7 +231,7 @@ fn facts(report: &Report, fake: &Fake) -> Value {
     })
 }
 
-/// Gates that the original does not have.
+/// Gates that the original lacks.
 const NEW: [&str; 2] = ["erroredMax", "providerErrorsMax"];
 
 fn expected(expect: &Value) -> Value {
@@ -244,7 +245,7 @@ fn expected(expect: &Value) -> Value {
     })
 }
 
-/// JSON with every number as a double, so that `1` is `1.0`.
+/// Converts every number to a double, so that `1` equals `1.0`.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Number(it) => json!(it.as_f64()),

@@ -1,4 +1,4 @@
-//! Checks of what an agent did see the turn that they belong to, and at the end the whole conversation.
+//! Scopes of tool checks: those in a turn see only that turn, those at the end the whole conversation.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Fake, edit, last_user, reply, suite};
 
-/// An entry, and what it comes to on the first turn, on the second, and on both together.
+/// Each entry with its results on the first turn, on the second turn, and on the whole conversation.
 const TABLE: &str = r#"[
   [{"type": "called-tool", "value": "lookup"}, "passed", "failed", "passed"],
   [{"type": "called-tool", "value": "refund", "after": "lookup"}, "failed", "failed", "passed"],
@@ -43,7 +43,7 @@ const TABLE: &str = r#"[
   [{"type": "output-matches", "value": {"type": "object"}}, "failed", "failed", "failed"]
 ]"#;
 
-/// Calls the tool that it is asked for, without a word, then says what it has done.
+/// An agent that calls the requested tool without a text, and then reports the result.
 fn agent() -> Fake {
     Fake::new(|_, prompt| {
         let (tool, done) = match last_user(prompt) {

@@ -1,4 +1,4 @@
-//! Checks in sets count in cases and gates like those outside of one.
+//! Checks in sets count in cases and gates like other checks.
 
 use kindlm_engine::{aggregate, evaluate_gates, gates};
 use kindlm_types::{
@@ -35,7 +35,7 @@ fn scored(id: &str, score: f64) -> AssertionResult {
     AssertionResult { class: Class::Probabilistic, ..result }
 }
 
-/// What one gate says about one case.
+/// The result of one gate for one case.
 fn gate(id: &str, threshold: f64, case: &CaseResult) -> (GateOutcome, Option<f64>) {
     let (gates, problems) = gates::compile(json!({ id: threshold }).as_object().unwrap());
     assert_eq!(problems, []);
@@ -108,7 +108,7 @@ fn a_soft_part_that_is_low_is_found_though_the_set_holds() {
     for (parts, findings, outcome) in [
         (vec![low()], 1, Outcome::Scored),
         (vec![nested], 1, Outcome::Scored),
-        // With a threshold a set may hold although a part of it does not: that is what the threshold is for.
+        // A set with a threshold may hold although one of its checks fails.
         (vec![failing("pii", "PII_DETECTED")], 0, Outcome::Passed),
         (vec![AssertionResult::pass("pii", "PII")], 0, Outcome::Passed),
     ] {

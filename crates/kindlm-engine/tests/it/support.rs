@@ -1,4 +1,4 @@
-//! A backend that answers from a closure, and checks that are simple enough to see through.
+//! A backend that answers from a closure, and simple checks.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,17 +18,17 @@ type Answering = dyn Fn(&str, &Prompt) -> Result<Reply, ProviderError> + Send + 
 type Running = dyn Fn(&CommandSpec) -> Result<CommandOutput, ProviderError> + Send + Sync;
 type Embedding = dyn Fn(&str, &str, &str) -> Result<Vec<f64>, ProviderError> + Send + Sync;
 
-/// A backend in memory. An answer comes after the reply's `latency_ms`.
+/// A backend in memory. An answer takes the reply's `latency_ms`.
 pub(crate) struct Fake {
     complete: Box<Answering>,
     run: Box<Running>,
     embed: Box<Embedding>,
-    /// Every prompt, in the order in which they came.
+    /// All prompts, in order.
     pub(crate) prompts: Mutex<Vec<Prompt>>,
-    /// How often `embed` was called.
+    /// The number of calls of `embed`.
     pub(crate) embeddings: AtomicUsize,
     in_flight: AtomicUsize,
-    /// The most calls that were in flight at once.
+    /// The maximum number of concurrent calls.
     pub(crate) most_in_flight: AtomicUsize,
 }
 
@@ -47,7 +47,7 @@ impl Fake {
         }
     }
 
-    /// Says the same to everything.
+    /// A backend that gives the same answer to every prompt.
     pub(crate) fn saying(text: &str) -> Self {
         let text = text.to_owned();
         Self::new(move |_, _| Ok(reply(&text)))
@@ -131,7 +131,7 @@ impl Backend for Fake {
     }
 }
 
-/// A reply of 15 tokens that took 10 ms.
+/// A reply with 15 tokens and a latency of 10 ms.
 pub(crate) fn reply(text: &str) -> Reply {
     let usage = Usage { input_tokens: 10, output_tokens: 5, total_tokens: 15, ..Usage::default() };
     Reply { usage, latency_ms: 10.0, ..Reply::text(text) }
@@ -153,7 +153,7 @@ pub(crate) fn last_user(prompt: &Prompt) -> &str {
         .map_or("", |it| &it.content)
 }
 
-/// A model that costs 1 dollar for a million tokens of either kind.
+/// A model whose price is $1 per million tokens, for input and output.
 pub(crate) fn model(id: &str) -> Model {
     Model {
         id: id.to_owned(),
@@ -178,14 +178,14 @@ pub(crate) fn suite(cases: &[&str]) -> Suite {
     }
 }
 
-/// Changes what a case sends or expects.
+/// Changes the body of a case.
 pub(crate) fn edit(case: &mut TestCase, change: impl FnOnce(&mut CaseBody)) {
     let mut body = case.body.body().unwrap().into_owned();
     change(&mut body);
     case.body = Arc::new(body);
 }
 
-/// Passes if the output contains the text. A text of `panic!` panics, as a bug would.
+/// A check that passes if the output contains the text. The text `panic!` panics, like a bug.
 #[derive(Debug)]
 struct Says(&'static str);
 
@@ -224,7 +224,7 @@ pub(crate) fn says(text: &'static str) -> Check {
     Check::new(&SAYS, Arc::new(Says(text)))
 }
 
-/// Asks a judge for a number, and once more if the first answer is none.
+/// A check that asks a judge for a number, and asks again if the first answer is not a number.
 #[derive(Debug)]
 pub(crate) struct Asks {
     pub(crate) question: &'static str,
@@ -295,7 +295,7 @@ pub(crate) fn asks_model(question: &'static str, model: &'static str) -> Check {
     Check::new(&JUDGE, Arc::new(Asks { question, model: Some(model) }))
 }
 
-/// Records the evidence it is given, as a JSON-like line in the result's label.
+/// A check that writes its evidence into the label of its result.
 #[derive(Debug)]
 struct Sees;
 
@@ -327,14 +327,14 @@ pub(crate) fn sees() -> Check {
     Check::new(&SEES, Arc::new(Sees))
 }
 
-/// The lines of a conformance file.
+/// Parses the lines of a conformance file.
 pub(crate) fn vectors(path: &str) -> Vec<serde_json::Value> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/conformance/");
     let text = std::fs::read_to_string(format!("{folder}{path}")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Whether two numbers agree to 1e-9.
+/// Returns true if two numbers differ by at most 1e-9.
 pub(crate) fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9
 }

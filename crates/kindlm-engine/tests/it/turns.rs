@@ -1,4 +1,4 @@
-//! Labelled turns: what is sent, and what each turn's checks see.
+//! Labelled turns: the requests, and the evidence for the checks of each turn.
 
 use kindlm_engine::{
     Baseline, CaseBody, ConversationTurn, Run, RunOptions, Subject, Suite, TestCase, execute, plan,
@@ -26,7 +26,7 @@ fn conversation(turns: Vec<ConversationTurn>) -> Suite {
     suite
 }
 
-/// Calls the tool `look` when it is asked to, then says what it was asked.
+/// An agent that calls the tool `look` on request, and then repeats the request.
 fn agent() -> Fake {
     Fake::new(|_, prompt| {
         let asked = last_user(prompt);
@@ -130,7 +130,7 @@ async fn the_last_turn_of_a_message_has_its_remaining_rounds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_is_not_reached_is_errored() {
-    // The model is done after one round, so there is none for `late`; the next message is sent all the same.
+    // The model is done after one round, so `late` is not reached; the next message is sent anyway.
     let suite = conversation(vec![
         turn("first", Some("hello"), None),
         turn("late", None, Some("x")),
@@ -260,7 +260,7 @@ async fn uncounted_tokens_leave_the_sum_unknown() {
     assert!(others.into_iter().all(|it| execution.coverage.includes(it)));
     assert_eq!(execution.usage, Usage { partial: true, ..reply("").usage });
     assert_eq!(execution.cost_usd, None, "the price of one answer is not that of both");
-    // Where none is counted, there is no sum that could be taken for one.
+    // If no answer is counted, there is no sum that could be mistaken for the whole.
     let fake = Fake::new(|_, _| Ok(Reply::text("yes")));
     let report = run(&suite, &RunOptions::default(), &fake).await.unwrap();
     let execution = &report.cases[0].executions[0].execution;
@@ -354,7 +354,7 @@ async fn a_provider_that_fails_after_earlier_turns_is_an_event() {
     assert_eq!(types, ["message", "usage", "message", "message", "error"]);
     let Some(Event::Error { message }) = it.execution.recorded_events.last() else { panic!() };
     assert_eq!(*message, it.error.as_ref().unwrap().message());
-    // Where nothing came before it, the execution's error says it all.
+    // Without earlier events, the error of the execution is sufficient.
     let report = run(&suite, &RunOptions::default(), &fails("hello")).await.unwrap();
     let types: Vec<&str> = report.cases[0].executions[0]
         .execution

@@ -1,4 +1,4 @@
-//! `costMaxUsd`: what the run costs.
+//! `costMaxUsd`: the maximum cost of the run.
 
 use kindlm_types::{CaseResult, ExactSum, Execution, GateOutcome, GateResult, ecma};
 
@@ -23,11 +23,11 @@ struct CostMaxUsd {
     threshold: f64,
     known_usd: ExactSum,
     unknown: u32,
-    /// Among them those in which no answer told its tokens, so that no price helps.
+    /// The number of these in which an answer did not report its tokens, so that a price does not help.
     uncounted: u32,
-    /// Among them those of programs that tell the cost of some requests, and of others not.
+    /// The number of these in which a program reported the cost of only some requests.
     partly: u32,
-    /// Executions of programs that tell nothing of their cost.
+    /// The number of executions of programs that reported no cost.
     untold: u32,
     measured: bool,
 }
@@ -51,7 +51,7 @@ impl Measurement for CostMaxUsd {
             u32::try_from(unknown.count()).unwrap_or(u32::MAX)
         };
         if [crate::COMMAND, crate::TRANSCRIPT].contains(&case.model.as_str()) {
-            // No price says what a program has spent, only it does. One that says nothing of it is not asked.
+            // Only the program itself can report its cost. Programs that report none are not counted as unknown.
             let partly = count(|it| it.spent_at_least().is_some());
             self.partly += partly;
             self.unknown += partly;
@@ -107,7 +107,7 @@ impl Measurement for CostMaxUsd {
             }
         };
         let mut result = at_most(id, cost, self.threshold, message);
-        // An unknown price is not 0: what cannot be measured cannot be said to hold.
+        // An unknown price is not 0, so the gate cannot hold.
         if self.unknown > 0 {
             result.outcome = GateOutcome::Broken;
         }

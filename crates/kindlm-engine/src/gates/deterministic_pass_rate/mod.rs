@@ -1,4 +1,4 @@
-//! `deterministicPassRate`: how many of the checks judged by rules pass.
+//! `deterministicPassRate`: the minimum share of passed checks that are judged by rules.
 
 use kindlm_types::{CaseResult, GateResult, RateCount};
 

@@ -1,4 +1,4 @@
-//! `driftScoreMax`: how far the outputs have moved from the baseline.
+//! `driftScoreMax`: the maximum drift of the outputs from the baseline.
 
 use kindlm_types::{CaseResult, GateResult, ecma};
 
@@ -21,7 +21,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Clone, Debug)]
 struct DriftScoreMax {
     threshold: f64,
-    /// The most so far.
+    /// The highest drift so far.
     drift: Option<f64>,
 }
 
@@ -33,7 +33,7 @@ impl Gate for DriftScoreMax {
 
 impl Measurement for DriftScoreMax {
     fn observe(&mut self, case: &CaseResult) {
-        // A drift check scores how much has stayed; the drift is the rest.
+        // The score of a drift check is the similarity; the drift is 1 minus the score.
         let scores = case.scores.iter().filter(|it| it.assertion == "drift");
         self.drift = self.drift.into_iter().chain(scores.map(|it| 1.0 - it.mean)).reduce(f64::max);
     }

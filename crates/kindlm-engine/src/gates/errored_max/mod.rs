@@ -1,4 +1,4 @@
-//! `erroredMax`: how many executions could not be judged.
+//! `erroredMax`: the maximum number of executions that could not be judged.
 
 use kindlm_types::{CaseResult, ExecutionError, ExecutionResult, GateResult, Outcome, ecma};
 
@@ -30,7 +30,7 @@ impl Gate for ErroredMax {
     }
 }
 
-/// True if an execution was carried out and has no verdict, though every provider answered.
+/// Returns true if an execution was carried out but has no verdict, although all providers answered.
 fn is_errored(execution: &ExecutionResult) -> bool {
     execution.outcome == Outcome::Errored
         && !execution.failed_by_provider()

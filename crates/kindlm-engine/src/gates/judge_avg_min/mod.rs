@@ -1,4 +1,4 @@
-//! `judgeAvgMin`: the average of the judges' scores.
+//! `judgeAvgMin`: the minimum average of the judges' scores.
 
 use kindlm_types::{CaseResult, GateResult, Mean};
 

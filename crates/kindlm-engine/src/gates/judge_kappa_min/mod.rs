@@ -1,4 +1,4 @@
-//! `judgeKappaMin`: how far the judges agree with people.
+//! `judgeKappaMin`: the minimum agreement of the judges with people.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,24 +24,25 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: |threshold| judge_kappa_min(KappaDemand::new(threshold), Calibrated::default()),
 };
 
-/// What a suite demands of the agreement of its judges with people.
+/// The required agreement of the judges with people.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KappaDemand {
-    /// The least Cohen's kappa; the lower end of its interval must reach it.
+    /// The minimum of Cohen's kappa. The lower end of its interval must reach it.
     pub min: f64,
-    /// The least number of labelled outputs behind it.
+    /// The minimum number of labelled outputs.
     pub min_labels: f64,
-    /// The greatest age of a calibration in days; any age if absent.
+    /// The maximum age of a calibration in days; unlimited if absent.
     pub max_age_days: Option<f64>,
 }
 
 impl KappaDemand {
-    /// The demand for a kappa, whatever it stands on and however old it is.
+    /// Creates a requirement for kappa only, without limits on labels or age.
     pub fn new(min: f64) -> Self {
         Self { min, min_labels: 0.0, max_age_days: None }
     }
 
-    /// Why what is known about a judge does not meet the demand, if so: as a fragment about the judge.
+    /// Returns the reason why a judge's calibration does not meet the requirement, as a sentence fragment about the
+    /// judge.
     pub fn unmet(&self, known: &JudgeKappa) -> Option<String> {
         if let Some((lost, all)) = known.unanswered {
             return Some(format!(
@@ -64,7 +65,7 @@ impl KappaDemand {
         }
         if let Some(max) = self.max_age_days {
             let limit = ecma::number(max);
-            // Clocks of two machines may differ by some hours.
+            // Allow for clocks that differ by some hours.
             let Some(age) = known.age_days.filter(|it| *it > -1.0) else {
                 return Some(format!(
                     "no time in the past is recorded for its calibration, and `maxAgeDays` is {limit}"
@@ -142,47 +143,49 @@ fn with_options(options: &Map<String, Value>) -> Result<Box<dyn Gate>, Vec<Probl
     }
 }
 
-/// The agreement of a judge with people about one criterion, or about a kind of check without criteria.
+/// The agreement of a judge with people on one criterion, or on a kind of check without criteria.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JudgeKappa {
     /// The assertion's id, such as `judge`.
     pub check: String,
-    /// The calibrated judge with its options; models are called `provider:model`.
+    /// The calibrated judge with its options; models are written `provider:model`.
     pub judge: JudgeBlock,
-    /// Digests of what it was told.
+    /// The digests of the judge's prompts.
     pub prompts: Vec<String>,
     /// The digest of the criterion; `None` for all criteria together.
     pub criterion: Option<String>,
-    /// The vendors' names of the models that answered, sorted, where they are others than those that were asked for.
+    /// The vendors' names of the models that answered, sorted, if they differ from the requested ones.
     pub answered: Vec<String>,
-    /// The age of the calibration in days, if that is known.
+    /// The age of the calibration in days, if it is known.
     pub age_days: Option<f64>,
-    /// Cohen's kappa, from -1 to 1; `None` if it does not exist, as people gave every output the same answer.
+    /// Cohen's kappa, from -1 to 1; `None` if it is undefined because people gave all outputs the same label.
     pub kappa: Option<f64>,
-    /// On how many labelled outputs kappa stands, and how far it may be off.
+    /// The labelled outputs behind kappa, and its uncertainty.
     pub labels: Labels,
-    /// How many labelled outputs it gave no readable answer for, and of how many; `None` if it answered all. What it would
-    /// have said about them is not in kappa, so that kappa counts for nothing.
+    /// The number of labelled outputs without a readable reply, and the number of all; `None` if all have one.
+    ///
+    /// Kappa lacks the missing replies, so it is not valid.
     pub unanswered: Option<(u64, u64)>,
 }
 
-/// The data behind a kappa.
+/// The labelled outputs behind a kappa, and its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Labels {
     /// The number of outputs that people have labelled.
     pub count: u64,
-    /// The 95% interval of kappa; `None` if the judge or people always said the same.
+    /// The 95% interval of kappa; `None` if the judge or the people gave all outputs the same answer.
     pub interval: Option<(f64, f64)>,
 }
 
 impl Labels {
-    /// The lower end of the interval of kappa.
+    /// Returns the lower end of the interval.
     pub fn low(&self) -> Option<f64> {
         self.interval.map(|(low, _)| low)
     }
 
-    /// True if a judge that has nothing in common with people could have agreed with them as much. One that always says the
-    /// same has nothing in common with them.
+    /// Returns true if the agreement may be chance.
+    ///
+    /// A judge that always gives the same answer has no interval, and its agreement is chance.
     pub fn may_be_chance(&self) -> bool {
         self.interval.is_none_or(|(low, _)| low <= 0.0)
     }
@@ -198,32 +201,32 @@ impl fmt::Display for Labels {
     }
 }
 
-/// All that is known about the judges of a run.
+/// The calibrations of the judges of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Calibrated {
-    /// The models by their ids in the suite, as `provider:model`.
+    /// The models by id in the suite, as `provider:model`.
     pub models: BTreeMap<String, String>,
-    /// The agreement of judges with people.
+    /// The known agreements of judges with people.
     pub known: Vec<JudgeKappa>,
 }
 
-/// The gate, with all that is known about the judges. Without that every judge counts as never calibrated.
+/// Creates the gate with the known calibrations. A judge without one counts as never calibrated.
 pub fn judge_kappa_min(demand: KappaDemand, calibrated: Calibrated) -> Box<dyn Gate> {
     Box::new(JudgeKappaMin { demand, calibrated, judged: Vec::new() })
 }
 
-/// A criterion of a kind of check that a judge judged.
+/// A criterion of a kind of check, with the judge that judged it.
 #[derive(Clone, Debug, PartialEq)]
 struct Judged {
     check: String,
     judge: JudgeBlock,
-    /// The digest of what the judge was told, if the result has it.
+    /// The digest of the judge's prompt, if the result has it.
     prompt: Option<String>,
     /// The digest of the criterion, if the check has one.
     criterion: Option<String>,
-    /// The vendors' names of the models that answered, where they are others than those that were asked for.
+    /// The vendors' names of the models that answered, if they differ from the requested ones.
     answered: Vec<String>,
-    /// Names the check in messages.
+    /// The label of the check, for messages.
     label: String,
 }
 
@@ -267,8 +270,9 @@ impl JudgeKappaMin {
         }
     }
 
-    /// What is known about a judge: about the one who was asked in the same way, with the same instructions, for the same
-    /// criterion. The error says what is not known, as a fragment about the judge.
+    /// Returns the calibration of a judge with the same options, prompt and criterion.
+    ///
+    /// The error is a sentence fragment about the judge.
     fn known(&self, judged: &Judged) -> Result<&JudgeKappa, String> {
         let models = &self.calibrated.models;
         let full = |id: &str| models.get(id).cloned().unwrap_or_else(|| id.to_owned());

@@ -1,4 +1,4 @@
-//! `keywordFailuresMax`: how many cases say a denied word, or none that they should.
+//! `keywordFailuresMax`: the maximum number of cases with a denied word, or without a required one.
 
 use kindlm_types::{CaseResult, CodeFamily, FailureCode, GateResult, ecma};
 

@@ -1,4 +1,4 @@
-//! `latencyMaxMs`: how long the answers take on average.
+//! `latencyMaxMs`: the maximum average latency.
 
 use kindlm_types::{CaseResult, GateResult, Mean, ecma};
 

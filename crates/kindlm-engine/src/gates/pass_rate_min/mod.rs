@@ -1,4 +1,4 @@
-//! `passRateMin`: how many of the cases pass.
+//! `passRateMin`: the minimum share of passed cases.
 
 use kindlm_types::{CaseResult, GateResult, RateCount};
 
@@ -49,7 +49,7 @@ impl Measurement for PassRateMin {
                 format!("Pass rate: nothing to measure (min: {})", percent(self.threshold));
             return nothing_to_measure(REGISTRATION.meta.id, self.threshold, message);
         }
-        // An empty run is not a green run: its rate is 0.
+        // A run without cases must not pass, so its rate is 0.
         let rate = self.cases.rate().unwrap_or(0.0);
         let message = format!("Pass rate: {} (min: {})", percent(rate), percent(self.threshold));
         at_least(REGISTRATION.meta.id, rate, self.threshold, message)

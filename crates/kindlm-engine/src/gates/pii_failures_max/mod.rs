@@ -1,4 +1,4 @@
-//! `piiFailuresMax`: how many cases have personal data in an output.
+//! `piiFailuresMax`: the maximum number of cases with personal data in an output.
 
 use kindlm_types::{CaseResult, FailureCode, GateResult, ecma};
 

@@ -1,4 +1,4 @@
-//! `probabilisticPassRate`: how many of the checks judged by a model pass.
+//! `probabilisticPassRate`: the minimum share of passed checks that are judged by a model.
 
 use kindlm_types::{CaseResult, GateResult, RateCount};
 

@@ -1,4 +1,4 @@
-//! `providerErrorsMax`: how many executions failed because of a provider.
+//! `providerErrorsMax`: the maximum number of executions that failed because of a provider.
 
 use kindlm_types::{CaseResult, GateResult, ecma};
 

@@ -1,4 +1,4 @@
-//! `schemaFailuresMax`: how many kinds of schema failures the cases have.
+//! `schemaFailuresMax`: the maximum number of schema failures. Each code counts once per case.
 
 use kindlm_types::{CaseResult, CodeFamily, FailureCode, GateResult, ecma};
 
