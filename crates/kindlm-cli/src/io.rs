@@ -1,4 +1,4 @@
-//! The world as the commands see it: streams, environment, working directory, screen and clock.
+//! The environment of the commands: streams, variables, working directory, screen and clock.
 
 use std::io::{self, IsTerminal as _, Read, Write};
 use std::ops::Deref;
@@ -11,31 +11,31 @@ use kindlm_run::World;
 use crate::SCRIPT_WORKER;
 use crate::signals::Signals;
 
-/// The world as the commands see it. Tests make one of their own.
+/// The environment of the commands. Tests create their own.
 pub struct Io {
-    /// The context of the library beneath; the notices go to stderr.
+    /// The environment of the library; its notices go to stderr.
     pub world: World,
-    /// The source of records.
+    /// The input stream with records.
     pub stdin: Box<dyn Read + Send>,
-    /// Carries the requested output, and nothing else.
+    /// The output stream, for requested output only.
     pub stdout: Box<dyn Write + Send>,
-    /// Carries progress and diagnostics.
+    /// The stream for progress and diagnostics.
     pub stderr: Stderr,
-    /// The devices at the other end of the streams.
+    /// The properties of the devices behind the streams.
     pub screen: Screen,
 }
 
-/// The standard error stream: notices come from several threads.
+/// The standard error stream, which several threads share.
 #[derive(Clone)]
 pub struct Stderr(Arc<Mutex<Box<dyn Write + Send>>>);
 
 impl Stderr {
-    /// A stream that writes there.
+    /// Creates a stream that writes to `to`.
     pub fn new(to: impl Write + Send + 'static) -> Self {
         Self(Arc::new(Mutex::new(Box::new(to))))
     }
 
-    /// Writes lines as they are: with colours. A closed stream is no failure.
+    /// Writes a line unchanged, including colours. Errors, such as a closed stream, are ignored.
     pub(crate) fn line(&self, text: &str) {
         let mut to = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = to.write_all(text.as_bytes()).and_then(|()| to.write_all(b"\n"));
@@ -46,7 +46,7 @@ impl Stderr {
     }
 }
 
-/// The devices at the other end of the streams.
+/// The properties of the devices behind the streams.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Screen {
     /// True if stdin is a terminal.
@@ -55,7 +55,7 @@ pub struct Screen {
     pub stdout_is_terminal: bool,
     /// True if stderr is a terminal.
     pub stderr_is_terminal: bool,
-    /// The terminal's columns, as it says; some say 0.
+    /// The number of columns that the terminal reports, which may be 0.
     pub columns: Option<usize>,
 }
 
@@ -68,9 +68,9 @@ impl Deref for Io {
 }
 
 impl Io {
-    /// The process's own streams, environment and clock.
+    /// Returns the environment of this process.
     pub fn system() -> Self {
-        // A working directory that was deleted is found out when a file is looked for in it.
+        // If the working directory was deleted, the error appears when a file is opened.
         let working_dir = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
         let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         let world = World {
@@ -90,11 +90,13 @@ impl Io {
         io
     }
 
-    /// Commands in this world, which tell notices on that stream, hear the process's signals, and run scripts in workers
-    /// that are this same program. Nothing is read, and what was asked for goes nowhere.
+    /// Creates an environment for commands, with empty stdin and discarded stdout.
+    ///
+    /// Notices go to `stderr`. It listens to the signals of the process. Scripts run in worker processes of this
+    /// program.
     pub fn new(world: World, stderr: Stderr) -> Self {
         let notices = stderr.clone();
-        // Only a script needs it, and then it says what is missing.
+        // The path is only needed for scripts, which report an error if it is wrong.
         let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("kindlm"));
         let world = World {
             notices: Arc::new(move |text| notices.line(text)),
@@ -111,23 +113,23 @@ impl Io {
         }
     }
 
-    /// Columns to write in: `COLUMNS`, else the terminal's, else 80. Never 0.
+    /// Returns the output width in columns: `COLUMNS`, else the terminal's, else 80. It is never 0.
     pub(crate) fn width(&self) -> usize {
         let said = self.var("COLUMNS").and_then(|it| it.parse().ok());
         said.or(self.screen.columns).filter(|&it| it > 0).unwrap_or(80)
     }
 
-    /// True if colours are wanted on stdout.
+    /// Returns true if stdout should have colours.
     pub(crate) fn color_stdout(&self) -> bool {
         self.color(self.screen.stdout_is_terminal)
     }
 
-    /// True if colours are wanted on stderr.
+    /// Returns true if stderr should have colours.
     pub(crate) fn color_stderr(&self) -> bool {
         self.color(self.screen.stderr_is_terminal)
     }
 
-    /// <https://no-color.org> before <https://bixense.com/clicolors/> before what the terminal can do.
+    /// Applies <https://no-color.org>, then <https://bixense.com/clicolors/>, then the capabilities of the terminal.
     fn color(&self, terminal: bool) -> bool {
         if self.var("NO_COLOR").is_some() {
             return false;
@@ -140,7 +142,7 @@ impl Io {
             && self.var("CLICOLOR").as_deref() != Some("0")
     }
 
-    /// True if a moving progress bar can be shown. A terminal of 0 columns cannot: a bar never fits in it.
+    /// Returns true if an animated progress bar can be shown. A terminal that reports 0 columns cannot show one.
     pub(crate) fn can_animate(&self) -> bool {
         self.screen.stderr_is_terminal
             && self.screen.columns.is_some_and(|it| it > 0)
@@ -148,7 +150,7 @@ impl Io {
             && self.var("TERM").as_deref() != Some("dumb")
     }
 
-    /// Writes lines to stderr as they are: with colours.
+    /// Writes a line to stderr unchanged, including colours.
     pub(crate) fn show(&self, text: &str) {
         self.stderr.line(text);
     }

@@ -1,7 +1,7 @@
 //! The command line of KindLM: arguments, files, environment, clock, terminal.
 //!
-//! [`run`] does everything that the binary does, in a world that [`Io`] describes, and says how the process
-//! should end; only `main` ends it.
+//! [`run`] does the work of the binary in the environment [`Io`], and returns the exit status. Only `main` ends the
+//! process.
 
 mod args;
 mod commands;
@@ -25,12 +25,12 @@ pub use io::{Io, Screen, Stderr};
 pub use kindlm_run::World;
 use kindlm_run::{Failure, Outcome};
 
-/// The first argument with which the binary is a worker for scripts; see [`kindlm_script::HostOptions::args`].
+/// The first argument that makes the binary a worker for scripts; see [`kindlm_script::HostOptions::args`].
 pub const SCRIPT_WORKER: &str = kindlm_run::SCRIPT_WORKER;
 
-/// Runs the command of the arguments; the first one is the program's name.
+/// Runs a command. The first argument is the program's name.
 ///
-/// Everything that was written is flushed when it returns.
+/// All output is flushed when it returns.
 pub fn run(args: impl IntoIterator<Item = OsString>, mut io: Io) -> ExitStatus {
     let outcome = match parse(args, &io) {
         Ok(cli) => dispatch(cli.command, &mut io),
@@ -72,11 +72,11 @@ fn dispatch(command: Command, io: &mut Io) -> Outcome {
     }
 }
 
-/// Shows clap's message: a mistake on stderr, requested help on stdout.
+/// Prints clap's message: errors on stderr, requested help on stdout.
 fn usage(err: &clap::Error, io: &mut Io) -> Outcome {
     let plain = err.render().to_string();
     let harmless = kindlm_reporters::visible(&plain);
-    // The typed text is repeated in the message. If it would act on the terminal, colours are omitted too.
+    // The message repeats the typed text. If this contains control sequences, all colours are removed, too.
     let text = |color| {
         if color && harmless == plain { err.render().ansi().to_string() } else { harmless.clone() }
     };

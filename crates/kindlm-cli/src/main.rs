@@ -8,7 +8,7 @@ static ALLOCATOR: allocator::Mimalloc = allocator::Mimalloc;
 fn main() -> std::process::ExitCode {
     allocator::give_memory_back_soon();
     keep_files_from_children();
-    // A worker for scripts is this same program: it needs nothing of the rest, and must print nothing.
+    // Workers for scripts are processes of this program. They need no other set-up, and must not print anything.
     if std::env::args_os().nth(1).is_some_and(|arg| arg == kindlm_cli::SCRIPT_WORKER) {
         return kindlm_script::worker::main().into();
     }
@@ -16,8 +16,9 @@ fn main() -> std::process::ExitCode {
     kindlm_cli::run(std::env::args_os(), kindlm_cli::Io::system()).code().into()
 }
 
-/// Keeps files that the caller left open from every program that is started here: an agent could write to them. The
-/// files that this process opens itself are not inherited anyway.
+/// Prevents child processes from inheriting files that the caller left open, because an agent could write to them.
+///
+/// Files that this process opens are not inherited by default.
 #[cfg(unix)]
 fn keep_files_from_children() {
     use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
@@ -31,7 +32,7 @@ fn keep_files_from_children() {
             unsafe_code,
             reason = "there is no other way to name a file that the caller opened"
         )]
-        // SAFETY: it is open, and nothing closes it meanwhile: no other thread runs yet.
+        // SAFETY: the file is open, and nothing closes it meanwhile, because no other thread runs yet.
         let file = unsafe { BorrowedFd::borrow_raw(number) };
         if let Ok(flags) = fcntl_getfd(file) {
             let _ = fcntl_setfd(file, flags | FdFlags::CLOEXEC);
@@ -42,12 +43,13 @@ fn keep_files_from_children() {
 #[cfg(not(unix))]
 fn keep_files_from_children() {}
 
-/// Raises the limit of open files as far as allowed. Each request under way is an open file, and a shell on macOS
-/// allows 256 by default. A failure is ignored.
+/// Raises the limit of open files as far as possible, and ignores errors.
+///
+/// Each request in flight is an open file. The default limit of a shell on macOS is 256.
 #[cfg(unix)]
 fn allow_many_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    /// As many as macOS takes.
+    /// The maximum that macOS accepts.
     const MANY: u64 = 10_240;
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.map_or(MANY, |it| it.min(MANY));

@@ -1,4 +1,4 @@
-//! Opens a suite, and shows its problems.
+//! Loads suites, and shows their problems.
 
 use kindlm_config::{Diagnostic, Loaded};
 use kindlm_run::project::load;
@@ -10,7 +10,7 @@ use serde_json::Map;
 
 use crate::{Failure, Io};
 
-/// Reads a suite that is to be used. Errors are shown on stderr, and end the command.
+/// Loads a suite for use. If it has errors, prints them to stderr and fails.
 pub(crate) fn open(
     io: &mut Io,
     options: &OpenOptions,
@@ -20,14 +20,14 @@ pub(crate) fn open(
     usable(io, read, options.allow_outside)
 }
 
-/// The same of one that was read.
+/// Converts a loaded suite into a project. If it has errors, prints them to stderr and fails.
 pub(crate) fn usable(
     io: &mut Io,
     (place, files, loaded): (Place, Folder, Loaded),
     allow_outside: bool,
 ) -> Result<Project, Failure> {
     if let Some(suite) = loaded.suite {
-        // Warnings are in the suite, and so in the report.
+        // The suite, and so the report, contains the warnings.
         return Ok(Project { place, suite, files, allow_outside });
     }
     show(io, &loaded);
@@ -35,12 +35,12 @@ pub(crate) fn usable(
     Err(Failure::said(ExitStatus::InvalidInput))
 }
 
-/// Shows problems on stderr, each with its place, and how many there are.
+/// Prints problems to stderr with their locations, and their number.
 pub(crate) fn show(io: &mut Io, loaded: &Loaded) {
     show_all(io, &loaded.diagnostics, &loaded.warnings);
 }
 
-/// Shows errors and warnings on stderr, and how many errors there are in which file.
+/// Prints errors and warnings to stderr, and the number of errors in each file.
 pub(crate) fn show_all(io: &mut Io, errors: &[Diagnostic], warnings: &[Diagnostic]) {
     let color = io.color_stderr();
     let secrets = Secrets::of(io, &Map::new());
@@ -50,7 +50,7 @@ pub(crate) fn show_all(io: &mut Io, errors: &[Diagnostic], warnings: &[Diagnosti
         io.show(text.trim_end());
         io.tell("");
     }
-    // The config file first, as its problems come first; then datasets by name.
+    // The config file comes first, because its problems come first; datasets follow by name.
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for diagnostic in errors {
         let file = diagnostic.file();

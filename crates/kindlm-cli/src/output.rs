@@ -1,4 +1,4 @@
-//! Writes reports to stdout and into files.
+//! Writes reports to stdout and to files.
 
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use kindlm_run::suite_files::SuiteFiles;
 /// The default reporter.
 const DEFAULT: &str = "pretty";
 
-/// The number of results that did not pass and are named.
+/// The maximum number of named results that did not pass.
 const NAMED: usize = 5;
 
 /// The reports to write, and their targets.
@@ -22,7 +22,7 @@ pub(crate) struct Output {
     verbosity: Verbosity,
 }
 
-/// `-q` and `-v`.
+/// Returns the verbosity from the flags `-q` and `-v`.
 pub(crate) fn verbosity(quiet: bool, verbose: bool) -> Verbosity {
     match (quiet, verbose) {
         (true, _) => Verbosity::Quiet,
@@ -32,8 +32,9 @@ pub(crate) fn verbosity(quiet: bool, verbose: bool) -> Verbosity {
 }
 
 impl Output {
-    /// Checks before anything is sent that the reports can be written: those that are requested, or the usual one,
-    /// and `more` beside them.
+    /// Checks that the reports can be written, before anything is sent.
+    ///
+    /// `specs` are the requested reports; if empty, the default one. `more` are reports to write in addition.
     pub(crate) fn new(
         io: &Io,
         mut specs: Vec<ReporterSpec>,
@@ -70,7 +71,7 @@ impl Output {
                 ))
                 .with_help("give each of them a file of its own"));
             }
-            // Into a device or a pipe any number of them may go.
+            // Devices and pipes may receive several reports.
             if target.is_file() || !target.exists() {
                 taken.push((target, id));
             }
@@ -78,12 +79,12 @@ impl Output {
         Ok(Self { specs, verbosity })
     }
 
-    /// True if a report goes into a file.
+    /// Returns true if a report is written to a file.
     pub(crate) fn writes_files(&self) -> bool {
         self.specs.iter().any(|it| it.path.is_some())
     }
 
-    /// Refuses reports that would replace a file of the suite.
+    /// Checks that no report would overwrite a file of the suite.
     pub(crate) fn spare(&self, io: &Io, files: &SuiteFiles) -> Result<(), Failure> {
         for spec in &self.specs {
             if let Some(path) = &spec.path {
@@ -94,9 +95,10 @@ impl Output {
         Ok(())
     }
 
-    /// Writes every report, and names the written files. If all are files, shows the cases that did not pass.
+    /// Writes all reports, and prints the names of the written files. If there are only files, prints the failed cases,
+    /// too.
     ///
-    /// A report that cannot be written does not keep the others from being written.
+    /// If a report cannot be written, the others still are.
     pub(crate) fn write(&self, io: &mut Io, report: &AnyReport<'_>) -> Result<(), Failure> {
         let mut result = Ok(());
         for spec in &self.specs {
@@ -135,7 +137,7 @@ impl Output {
         path: &Path,
         report: &AnyReport<'_>,
     ) -> Result<(), Failure> {
-        // A file is read on another screen, and later: with everything, without colours.
+        // A file may be read on another screen, so its layout does not depend on this terminal.
         let style = Style { color: false, width: 100, verbosity: self.verbosity };
         write_file(&io.working_dir.join(path), reporter, report, &style)?;
         if self.verbosity != Verbosity::Quiet {
@@ -145,7 +147,7 @@ impl Output {
     }
 }
 
-/// Reports in one line that a run failed, and its failures.
+/// Prints one line with the failures, if the run failed.
 fn tell_verdict(io: &mut Io, report: &AnyReport<'_>) {
     let summary = report.summary();
     let word = match summary.exit_status {
@@ -169,7 +171,7 @@ fn tell_verdict(io: &mut Io, report: &AnyReport<'_>) {
         clauses.push(format!("{count} of {all} results did not pass: {}", names.join(", ")));
     }
     let gates = report.broken_gates().map(|it| format!("`{}`", it.gate)).collect::<Vec<_>>();
-    // The gates of a shard decide nothing.
+    // The gates of a shard have no effect.
     if !gates.is_empty() && report.shard.is_none() {
         clauses.push(format!("failed gates: {}", gates.join(", ")));
     }

@@ -1,4 +1,4 @@
-//! The progress of a run: a bar on a terminal, an occasional line in CI.
+//! The progress of a run: a bar on a terminal, occasional lines in CI.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,13 +9,13 @@ use kindlm_types::Outcome;
 
 use crate::{Io, Stderr};
 
-/// The unit that is counted in a run.
+/// The default unit that is counted.
 const EXECUTIONS: &str = "executions";
 
-/// The least time between two lines.
+/// The minimum time between two lines.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Shows how far a run is, on stderr.
+/// Shows the progress of a run on stderr.
 pub(crate) struct Progress {
     state: Mutex<State>,
 }
@@ -38,12 +38,12 @@ enum View {
 }
 
 impl Progress {
-    /// Progress as this terminal, or this pipe, can show it; none if it should be quiet.
+    /// Creates a display that suits the terminal or pipe; none if `quiet`.
     pub(crate) fn new(io: &Io, quiet: bool) -> Self {
         let view = match (quiet, io.can_animate()) {
             (true, _) => View::Nothing,
             (_, true) => bar().map_or(View::Nothing, View::Bar),
-            // The first line comes after a second: a short run needs none.
+            // The first line comes after one second, because a short run needs none.
             _ => View::Lines { last: Instant::now() },
         };
         let stderr = io.stderr.clone();
@@ -52,7 +52,7 @@ impl Progress {
         Self { state: Mutex::new(state) }
     }
 
-    /// The same for so many things that are no executions, such as `outputs`.
+    /// Creates a display for `total` items of another unit, such as `outputs`.
     pub(crate) fn of(io: &Io, what: &'static str, total: usize) -> Self {
         let mut progress = Self::new(io, false);
         let state = progress.state.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -67,7 +67,7 @@ impl Progress {
 }
 
 impl kindlm_run::Progress for Progress {
-    /// Something happened.
+    /// Updates the display.
     fn on(&self, event: RunProgress<'_>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
@@ -105,7 +105,7 @@ impl kindlm_run::Progress for Progress {
         state.show();
     }
 
-    /// Says something without disturbing the bar.
+    /// Prints a text above the bar.
     fn say(&self, text: &str) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let View::Bar(bar) = &state.view {
@@ -158,7 +158,7 @@ impl State {
     }
 }
 
-/// Redrawn a few times a second at most, however fast the run is.
+/// Creates a bar that is redrawn at most 8 times a second.
 fn bar() -> Option<ProgressBar> {
     let style = ProgressStyle::with_template("{bar:30} {pos} of {len} {prefix}{msg}").ok()?;
     let target = ProgressDrawTarget::stderr_with_hz(8);

@@ -1,4 +1,4 @@
-//! The arguments that define a run. They are stored with it, so that resuming it needs none of them.
+//! The arguments that define a run. They are stored with the run, so that they need not be repeated to resume it.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use kindlm_run::{Place, Tag, saved};
 use crate::args::{Cli, Command, ResponsesArgs, SelectArgs, TestArgs};
 use crate::{Failure, Io};
 
-/// The arguments that hold, and the run that is resumed with them, if one is.
+/// Returns the arguments to use; if a run is resumed, merged with its stored arguments.
 pub(crate) fn settled(
     io: &Io,
     place: &Place,
@@ -23,7 +23,7 @@ pub(crate) fn settled(
     Ok((again(given, past.id(), &past.arguments(), base(io, place))?, Some(past)))
 }
 
-/// The arguments that must stay the same while a run lasts.
+/// Returns the arguments that define a run, for storing.
 pub(crate) fn arguments_of(io: &Io, place: &Place, args: &TestArgs) -> Vec<String> {
     of(args, base(io, place))
 }
@@ -32,8 +32,10 @@ fn base<'a>(io: &'a Io, place: &'a Place) -> Base<'a> {
     Base { working_dir: &io.working_dir, folder: &place.folder }
 }
 
-/// The folders that paths are relative to. Given paths are relative to the folder where KindLM was called, stored
-/// ones to the folder of the suite. A run may be resumed from another folder, and with its suite in another place.
+/// The base folders of paths.
+///
+/// Given paths are relative to the working directory, stored paths to the folder of the suite. A run can be resumed
+/// from another folder, or after its suite was moved.
 #[derive(Clone, Copy)]
 struct Base<'a> {
     working_dir: &'a Path,
@@ -44,11 +46,12 @@ impl Base<'_> {
     fn kept(self, given: &Path) -> String {
         let path = self.working_dir.join(given);
         let path = path.strip_prefix(self.folder).unwrap_or(&path);
-        // The folder itself: an empty value is none.
+        // The folder itself: an empty value would mean no value.
         if path.as_os_str().is_empty() { ".".to_owned() } else { path.display().to_string() }
     }
 
-    /// A run is stored by its id. A file is stored with a slash, so that it is not mistaken for a run.
+    /// Returns the stored form of a run: its id, or the path of a file with a slash, so that it does not look like an
+    /// id.
     fn kept_run(self, named: &str) -> String {
         match saved::as_file(self.working_dir, named) {
             Some(path) => Path::new(".").join(self.kept(&path)).display().to_string(),
@@ -56,7 +59,7 @@ impl Base<'_> {
         }
     }
 
-    /// Stored arguments, converted to those that are given here.
+    /// Converts stored arguments to given ones.
     fn given(self, mut args: TestArgs) -> TestArgs {
         if let Some(folder) = &mut args.responses.responses_dir {
             *folder = self.folder.join(&*folder);
@@ -71,17 +74,17 @@ impl Base<'_> {
     }
 }
 
-/// The arguments that decide which executions a run has and how they are judged, always written in the same way.
+/// Returns the arguments that define the executions of a run and their judgement, in a fixed order and format.
 ///
-/// Arguments that may differ for the rest of a run are left out: reports, progress, concurrency, timeouts, and the
-/// limits that stop it.
+/// Arguments that may differ after resuming are omitted: reports, progress, concurrency, timeouts, and the limits that
+/// stop the run.
 fn of(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     let mut all = fixed(args, base);
     all.extend(sources(args, base));
     all
 }
 
-/// The source of answers: it stays the same, unless another one is requested.
+/// Returns the arguments for the source of answers. It stays the same unless another one is given.
 fn sources(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     let ResponsesArgs { responses, responses_dir } = &args.responses;
     let source = responses.and_then(|it| it.to_possible_value());
@@ -90,7 +93,7 @@ fn sources(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     source.into_iter().chain(folder).collect()
 }
 
-/// The arguments that cannot change for the rest of a run.
+/// Returns the arguments that cannot change when a run is resumed.
 fn fixed(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     let SelectArgs { tags, tests, models, failed, changed, shard, shard_durations } = &args.select;
     let mut all = Vec::new();
@@ -117,7 +120,7 @@ fn fixed(args: &TestArgs, base: Base<'_>) -> Vec<String> {
         add("runs", &runs.to_string());
     }
     if let Some(rate) = args.gate {
-        // As a share; but `1` may mean 1 % or all, and is not taken.
+        // Written as a share, except for 1: `1` is ambiguous (1% or 100%) and rejected.
         add("gate", &if rate < 1.0 { rate.to_string() } else { "100%".to_owned() });
     }
     if let Some(label) = &args.baseline {
@@ -128,7 +131,7 @@ fn fixed(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     all
 }
 
-/// The arguments to resume `run`, which was begun with `begun`: those, unless others are given.
+/// Returns the arguments for resuming `run`: those in `begun`, unless others are given.
 fn again(
     given: TestArgs,
     run: &str,

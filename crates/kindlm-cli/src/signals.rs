@@ -1,12 +1,13 @@
-//! Ctrl-C, and signals that ask a program to end.
+//! Ctrl-C, and signals that end a program.
 
 use kindlm_run::Interrupt;
 use kindlm_types::BoxFuture;
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Waits for a signal to end the program. It listens from now on, and not only when it is awaited: processes that are
-/// started meanwhile must not be left behind.
+/// Waits for a signal that ends the program.
+///
+/// It listens from the call on, not from the first poll, so that processes started in between are not left behind.
 pub(crate) fn interrupted() -> impl Future<Output = ()> {
     let mut signals = Signals::new();
     async move {
@@ -14,12 +15,12 @@ pub(crate) fn interrupted() -> impl Future<Output = ()> {
     }
 }
 
-/// The signals that ask a run to stop.
+/// The kind of a signal that stops a run.
 #[derive(Clone, Copy)]
 enum Stop {
     /// Ctrl-C.
     Keys,
-    /// Another program, or the end of the session.
+    /// A signal from another program, or the end of the session.
     #[cfg(unix)]
     Signal,
 }
@@ -34,7 +35,7 @@ impl Stop {
     }
 }
 
-/// Ctrl-C, the polite end that a CI service asks for, and the end of the terminal.
+/// The signals for Ctrl-C, for graceful termination (as used by CI services), and for a closed terminal.
 pub(crate) struct Signals {
     #[cfg(unix)]
     interrupt: Option<Signal>,
@@ -46,8 +47,8 @@ pub(crate) struct Signals {
 
 impl Signals {
     pub(crate) fn new() -> Self {
-        // Reaching the limit of a file's size is to be an error of the write. Without a handler for this signal, the
-        // process would be ended without a message. One call of `signal` is enough to install the handler.
+        // Turn the signal for exceeding the file size limit into a write error. Without a handler it would end the
+        // process without a message. One call of `signal` installs a handler.
         #[cfg(unix)]
         drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())));
         Self {
@@ -70,7 +71,7 @@ impl Signals {
         #[cfg(not(unix))]
         {
             if tokio::signal::ctrl_c().await.is_err() {
-                // Without signals, the run cannot be interrupted.
+                // Without signal handling, the run cannot be interrupted.
                 std::future::pending::<()>().await;
             }
             Stop::Keys
@@ -89,13 +90,12 @@ async fn received(signal: &mut Option<Signal>) {
     }
 }
 
-/// True if the process was started to outlive its terminal, as by `nohup`: then it must not listen either. Known
-/// on Linux only.
+/// Returns true if the process was started to outlive its terminal, for example by `nohup`. Detected on Linux only.
 #[cfg(unix)]
 fn ignores_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|it| it.strip_prefix("SigIgn:"));
-    // A bit for each signal, from 1; SIGHUP is 1.
+    // The mask has one bit per signal, from signal 1, which is SIGHUP.
     ignored.is_some_and(|it| it.trim().ends_with(['1', '3', '5', '7', '9', 'b', 'd', 'f']))
 }
 

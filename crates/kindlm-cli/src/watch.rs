@@ -1,7 +1,7 @@
-//! `kindlm test --watch`: runs again when a file of the suite is saved.
+//! `kindlm test --watch`: runs the suite again when one of its files is saved.
 //!
-//! Answers of models are stored and used again (`--responses cache`, unless another mode is requested), so a run
-//! after a change sends only the requests that the change affects.
+//! Answers of models are stored and reused (`--responses cache`, unless another mode is given), so a run after a change
+//! sends only the requests that the change affects.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ use kindlm_run::Place;
 use kindlm_run::project;
 use kindlm_run::suite_files::look_at_programs;
 
-/// The polling interval of the files. Polling sees every way of saving (in place, by renaming, over a network), and
-/// there are only few files.
+/// The polling interval for files. Polling detects every way of saving (in place, by renaming, over a network), and the
+/// number of files is small.
 const EVERY: Duration = Duration::from_millis(300);
 
-/// The number of further polls, at three times the usual rate, after which a missing file counts as removed.
+/// The number of further polls, at a third of the interval, after which a missing file counts as removed.
 const UNTIL_GONE: u32 = 5;
 
-/// Runs until it is interrupted; ends as the last run did, or as interrupted if that was cut short.
+/// Runs the suite until it is interrupted. Returns the status of the last run, or `Interrupted` if that was aborted.
 pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
     args.watch = false;
     args.responses.responses.get_or_insert(Source::Cache);
@@ -36,7 +36,7 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
         .build()
         .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
     loop {
-        // Before the run, so that a file that is saved during the run starts another.
+        // Record the files before the run, so that saving a file during the run triggers another run.
         let read = project::load(io, &args.suite.options(), commands::test::purpose(&args));
         let mut files = Files::of(io, &args.suite, read.as_ref().ok());
         let project = read.and_then(|it| opening::usable(io, it, args.suite.allow_outside));
@@ -49,7 +49,7 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
             return Ok(status);
         }
         files.look_at_folders_again();
-        // A path that was looked for and does not exist is watched, too, but is no file.
+        // Missing paths are watched, too, but are not counted as files.
         let count = files.0.values().flatten().count();
         let plural = if count == 1 { "file" } else { "files" };
         io.tell(&format!(
@@ -69,14 +69,14 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
     }
 }
 
-/// The files of a suite, and the time of the last change of each.
+/// The files of a suite, with their last changes.
 struct Files(BTreeMap<PathBuf, Mark>);
 
-/// The properties that change when a file is saved; `None` if it does not exist.
+/// The modification time and size of a file, which change when it is saved; `None` if it does not exist.
 type Mark = Option<(SystemTime, u64)>;
 
 impl Files {
-    /// The files that are read when the suite is, whether it can be used or not.
+    /// Returns the files that were read when the suite was loaded, even if loading failed.
     fn of(io: &Io, config: &ConfigArgs, read: Option<&(Place, Folder, Loaded)>) -> Self {
         let paths = match read {
             Some((place, folder, loaded)) => {
@@ -90,21 +90,21 @@ impl Files {
         Self(paths.into_iter().map(|it| (it.clone(), mark(&it))).collect())
     }
 
-    /// A run may write reports into a folder that is watched for new datasets; that is no reason for another run.
+    /// Accepts changes of folders, because the run itself may write reports into a folder that is watched for datasets.
     fn look_at_folders_again(&mut self) {
         for (path, old) in self.0.iter_mut().filter(|(path, _)| path.is_dir()) {
             *old = mark(path);
         }
     }
 
-    /// Waits until one of them is changed, made or removed, and then until it is left alone.
+    /// Waits until a file is changed, created or removed, and is then stable.
     async fn changed(&self) -> (PathBuf, Mark) {
         loop {
             tokio::time::sleep(EVERY).await;
             let Some((path, _)) = self.0.iter().find(|(path, old)| mark(path) != **old) else {
                 continue;
             };
-            // Editors write in several steps, and some remove a file before it is there again.
+            // Editors save in several steps, and some remove a file before they recreate it.
             let (mut last, mut looks) = (mark(path), 0);
             loop {
                 tokio::time::sleep(EVERY / 3).await;

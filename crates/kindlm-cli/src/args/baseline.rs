@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 use super::PlaceArgs;
 
-/// Stores the results of a run, to compare later runs with it
+/// Stores the results of a run, to compare later runs with them
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  kindlm test && kindlm baseline set\n  kindlm baseline set release-1 --run 20261120-140912-345-7f3a\n  kindlm test; kindlm baseline compare"
@@ -14,12 +14,12 @@ pub(crate) struct BaselineArgs {
     pub(crate) action: BaselineAction,
 }
 
-/// What to do with baselines.
+/// An action on baselines.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BaselineAction {
-    /// Makes a baseline out of a run; replaces the one that had the label
+    /// Creates a baseline from a run; replaces an existing one with this label
     Set {
-        /// Its name
+        /// The label of the baseline
         #[arg(default_value = "default")]
         label: String,
         /// The run: an id, or the file of a report [default: the newest run]
@@ -28,16 +28,17 @@ pub(crate) enum BaselineAction {
         /// Accept a run with cases that failed or could not be judged
         #[arg(long)]
         force: bool,
-        /// Accept a run that was interrupted, is a shard, or lacks cases of the baseline that it replaces; the baseline loses
-        /// those cases
+        /// Accept a run that was interrupted, is a shard, or lacks cases of the replaced baseline; the new baseline
+        /// lacks these cases
         #[arg(long)]
         partial: bool,
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Shows the changes since the baseline; exit code 1 if a pass rate fell or is unknown, or a case or a check is missing
+    /// Shows the changes since the baseline; exit code 1 if a pass rate fell or is unknown, or a case or a check is
+    /// missing
     Compare {
-        /// Its name
+        /// The label of the baseline
         #[arg(default_value = "default")]
         label: String,
         /// The run: an id, or the file of a report [default: the newest run]
@@ -53,7 +54,7 @@ pub(crate) enum BaselineAction {
     },
     /// Removes a baseline
     Remove {
-        /// Its name
+        /// The label of the baseline
         label: String,
         #[command(flatten)]
         place: PlaceArgs,

@@ -7,14 +7,14 @@ use clap::Args;
 use crate::args::ResponsesArgs;
 use crate::values;
 
-/// Compares a judge with people: how far do the two agree?
+/// Measures how well a judge agrees with people
 ///
-/// Reads outputs that people have labelled, asks the judge about them as `kindlm test` and `kindlm evaluate` would, and
-/// shows how often the two agree, Cohen's kappa with its interval, the best threshold, and where they differ. The result
-/// is stored in `.kindlm/calibrations` beside the suite, where the gate `judgeKappaMin` reads it.
+/// Reads outputs that people have labelled, and lets the judge rate them as `kindlm test` and `kindlm evaluate` would.
+/// Shows the share of equal answers, Cohen's kappa with its interval, the best threshold, and the differing answers.
+/// The result is stored in `.kindlm/calibrations` next to the suite, where the gate `judgeKappaMin` reads it.
 ///
-/// Outputs without a label are judged too: their pass rate, and with `--report` that of a run, is corrected for the
-/// judge's errors, to estimate what people would have found.
+/// Outputs without a label are judged, too. Their pass rate, and with `--report` that of a run, is corrected for the
+/// judge's errors, to estimate the pass rate by people.
 #[derive(Debug, Args)]
 #[command(
     after_help = "A table:\n  input,output,criteria,label\n  Where is my order?,It has shipped.,Answers the question,pass\n\nExamples:\n  kindlm calibrate labels.csv --judge openai:gpt-4o-mini\n  kindlm calibrate labels.jsonl -c kindlm.yaml --criteria 'Stays polite' --responses cache\n  kindlm calibrate labels.csv -c kindlm.yaml --assertions rules.json\n  kindlm calibrate -c kindlm.yaml --report 20261120-140912-345-7f3a\n\nExit codes: 0 done and kept, 1 some outputs could not be judged, and nothing is kept, 2 a file or an argument is invalid and nothing was sent, 3 the judge could not be reached",
@@ -30,7 +30,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "PROVIDER:MODEL|ID")]
     pub(crate) judge: Option<String>,
 
-    /// The suite whose model judges; the result is stored beside it
+    /// The suite with the judge model; the result is stored next to it
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
@@ -38,23 +38,23 @@ pub(crate) struct CalibrateArgs {
     #[arg(long)]
     pub(crate) allow_outside: bool,
 
-    /// The criterion for rows without one, in words
+    /// The criterion for rows without one, as text
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["assertions", "check"])]
     pub(crate) criteria: Option<String>,
 
-    /// A file with a set of rules for rows without a criterion, as JSON; one call judges all
+    /// A JSON file with a set of rules, for rows without a criterion; one request judges all rules
     #[arg(long, value_name = "FILE", conflicts_with = "check")]
     pub(crate) assertions: Option<PathBuf>,
 
-    /// An entry of the list form for rows without a criterion, as JSON
+    /// A check in the list form as JSON, for rows without a criterion
     #[arg(long, value_name = "JSON")]
     pub(crate) check: Option<String>,
 
-    /// The least score that passes a criterion [default: 0.7, as for the check `judge`]
+    /// The minimum score that passes a criterion [default: 0.7, as for the check `judge`]
     #[arg(long, value_name = "SCORE", value_parser = values::score)]
     pub(crate) min_score: Option<f64>,
 
-    /// The least label with which people pass an output, where labels are scores
+    /// The minimum label that counts as passed, if labels are scores
     #[arg(long, value_name = "SCORE", default_value_t = 0.5, value_parser = values::score)]
     pub(crate) label_threshold: f64,
 
@@ -62,11 +62,11 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "ID|FILE")]
     pub(crate) report: Option<String>,
 
-    /// Answer with one JSON object
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Write the JSON object to a file too
+    /// Also write the JSON object to a file
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
@@ -77,15 +77,15 @@ pub(crate) struct CalibrateArgs {
     #[command(flatten)]
     pub(crate) responses: ResponsesArgs,
 
-    /// The most that the judge may cost, in US dollars
+    /// The maximum cost of the judge, in US dollars
     #[arg(long, value_name = "USD", value_parser = values::usd)]
     pub(crate) budget_usd: Option<f64>,
 
-    /// Allow a budget although the price of the judge is not known; its cost is not counted
+    /// Allow a budget although the price of the judge is unknown; its cost is not counted
     #[arg(long)]
     pub(crate) allow_unpriced: bool,
 
-    /// How many outputs are judged at once
+    /// The maximum number of outputs that are judged concurrently
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = values::count::<256>)]
     pub(crate) concurrency: u32,
 }

@@ -1,4 +1,4 @@
-//! The arguments of the commands that explain: `assertions` and `explain`.
+//! The arguments of `kindlm assertions` and `kindlm explain`.
 
 use clap::Args;
 
@@ -7,7 +7,7 @@ use super::Format;
 /// Lists the assertions
 #[derive(Debug, Args)]
 pub(crate) struct AssertionsArgs {
-    /// How to answer
+    /// The output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
 }

@@ -10,7 +10,7 @@ use crate::values;
 
 /// Evaluates gates on a past run, without sending anything
 ///
-/// Takes the gates of the suite named with `-c`, or those of the report. The exit code is that of `kindlm test`.
+/// Uses the gates of the suite given with `-c`, or else those of the report. The exit code is that of `kindlm test`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  kindlm gate report.json\n  kindlm gate report.json --gate 90%\n  kindlm gate 20261120-140912-345-7f3a -c kindlm.yaml"
@@ -20,11 +20,11 @@ pub(crate) struct GateArgs {
     #[arg(value_name = "ID|FILE")]
     pub(crate) run: Option<String>,
 
-    /// The suite whose gates count: only its runs are used
+    /// The suite with the gates; then only runs of this suite are used
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// The least pass rate: `95`, `95%` or `0.95`
+    /// The minimum pass rate: `95`, `95%` or `0.95`
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     pub(crate) gate: Option<f64>,
 
@@ -32,7 +32,7 @@ pub(crate) struct GateArgs {
     #[arg(short, long = "reporter", value_name = "ID[=PATH]", value_parser = values::reporter)]
     pub(crate) reporters: Vec<ReporterSpec>,
 
-    /// Show the verdict, the gates and what failed
+    /// Show only the verdict, the gates and the failures
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 

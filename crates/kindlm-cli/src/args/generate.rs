@@ -1,4 +1,4 @@
-//! The arguments of the commands that write files for other programs: `schema`, `completions` and `man`.
+//! The arguments of `kindlm schema`, `kindlm completions` and `kindlm man`.
 
 use clap::{Args, ValueEnum};
 use clap_complete::Shell;
@@ -7,12 +7,12 @@ use clap_complete::Shell;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  kindlm schema config > kindlm.schema.json")]
 pub(crate) struct SchemaArgs {
-    /// The schema's subject
+    /// The file format that the schema describes
     #[arg(value_enum, default_value_t = SchemaOf::Config)]
     pub(crate) of: SchemaOf,
 }
 
-/// What a schema describes.
+/// A file format with a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SchemaOf {
     /// `kindlm.yaml`
@@ -34,6 +34,6 @@ pub(crate) struct CompletionsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  kindlm man > /usr/local/share/man/man1/kindlm.1")]
 pub(crate) struct ManArgs {
-    /// Of this command only
+    /// The command whose page is printed [default: the page of `kindlm`]
     pub(crate) command: Option<String>,
 }

@@ -6,8 +6,8 @@ use clap::Args;
 
 /// Converts a promptfoo config into a kindlm.yaml
 ///
-/// `kindlm test -c promptfooconfig.yaml` runs such a file without conversion. Options without an equivalent are shown
-/// at their places, and then nothing is written.
+/// `kindlm test -c promptfooconfig.yaml` runs such a file without conversion. If options have no equivalent, they are
+/// listed with their locations, and nothing is written.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  kindlm import promptfooconfig.yaml\n  kindlm import promptfooconfig.yaml --output - | less"
@@ -17,11 +17,11 @@ pub(crate) struct ImportArgs {
     #[arg(value_name = "FILE", default_value = "promptfooconfig.yaml")]
     pub(crate) file: PathBuf,
 
-    /// Where to write; `-` for stdout
+    /// The output file; `-` for stdout
     #[arg(short, long, value_name = "FILE", default_value = "kindlm.yaml")]
     pub(crate) output: PathBuf,
 
-    /// Replace a file that exists
+    /// Replace an existing file
     #[arg(short, long)]
     pub(crate) force: bool,
 
@@ -29,8 +29,8 @@ pub(crate) struct ImportArgs {
     #[arg(long)]
     pub(crate) allow_outside: bool,
 
-    /// Let programs that make its prompts, tests and variables run outside the sandbox and use the network, if the
-    /// config lets them
+    /// Let programs that create prompts, tests and variables run outside the sandbox and use the network, if the config
+    /// permits it
     #[arg(long)]
     pub(crate) allow_programs: bool,
 }

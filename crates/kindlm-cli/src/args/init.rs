@@ -2,11 +2,10 @@
 
 use clap::{Args, ValueEnum};
 
-/// Writes a first suite that runs as it is
+/// Creates a first suite that runs at once
 ///
-/// Writes `kindlm.yaml` into the working directory, and beside it `kindlm.schema.json`, which gives editors
-/// completion. The models of the templates are scripted, so `kindlm test` works at once, without a key. The file
-/// explains the next steps.
+/// Writes `kindlm.yaml` to the working directory, with `kindlm.schema.json`, which gives editors completion. The
+/// templates use scripted models, so `kindlm test` works without a key. The file explains the next steps.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  kindlm init\n  kindlm init --template agent && kindlm test")]
 pub(crate) struct InitArgs {
@@ -14,15 +13,15 @@ pub(crate) struct InitArgs {
     #[arg(short, long, value_enum, default_value_t = Template::Basic)]
     pub(crate) template: Template,
 
-    /// Replace files that exist
+    /// Replace existing files
     #[arg(short, long)]
     pub(crate) force: bool,
 }
 
-/// What to begin with.
+/// A template for the suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Template {
-    /// Two prompts, with checks of words, personal data, JSON and a judge
+    /// Two prompts with checks of words, personal data, JSON and a judge
     Basic,
     /// An agent that calls tools, with simulated answers
     Agent,

@@ -1,6 +1,6 @@
 //! The command line: commands, arguments and options.
 //!
-//! The doc comments are the help texts. The arguments of a command are in the file of its name.
+//! The doc comments are the help texts. The arguments of each command are in the file with its name.
 
 mod baseline;
 mod calibrate;
@@ -41,8 +41,8 @@ use kindlm_run::project::CONFIG;
 
 /// Tests prompts and AI agents: runs a suite, checks the answers and actions, and applies gates
 ///
-/// A suite is a file `kindlm.yaml`: test cases, models, and expectations. `kindlm test` runs it, repeats cases, applies
-/// gates, writes reports, and ends with an exit code for CI.
+/// A suite is a file `kindlm.yaml` with test cases, models and expectations. `kindlm test` runs it, repeats cases,
+/// applies gates, writes reports, and sets an exit code for CI.
 #[derive(Debug, Parser)]
 #[command(
     name = "kindlm",
@@ -54,12 +54,12 @@ use kindlm_run::project::CONFIG;
     after_long_help = "Start here:\n  kindlm init        write a first suite that runs without any key\n  kindlm test        run it\n  kindlm explain     read about an assertion, a gate, a provider or a failure code\n\nExit codes:\n  0    all gates passed\n  1    one or more gates failed\n  2    the configuration or the arguments are invalid; nothing was sent\n  3    a provider failed after retries\n  4    KindLM itself failed\n  130  interrupted; `kindlm test --resume` goes on"
 )]
 pub(crate) struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// A command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Test(TestArgs),
@@ -80,10 +80,10 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-/// Which suite.
+/// The arguments for loading a suite.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ConfigArgs {
-    /// The suite: a file, or a folder that holds a `kindlm.yaml`
+    /// The suite: a file, or a folder with a `kindlm.yaml`
     #[arg(short, long, value_name = "FILE", default_value = "kindlm.yaml")]
     pub(crate) config: PathBuf,
 
@@ -91,14 +91,14 @@ pub(crate) struct ConfigArgs {
     #[arg(long)]
     pub(crate) allow_outside: bool,
 
-    /// With `validate` and `--dry-run`: let programs that make prompts, tests and variables leave the sandbox and use the
-    /// network, if the suite permits it
+    /// For `validate` and `--dry-run`: let programs that create prompts, tests and variables run outside the sandbox
+    /// and use the network, if the suite permits it
     #[arg(long)]
     pub(crate) allow_programs: bool,
 }
 
 impl ConfigArgs {
-    /// The same for the library.
+    /// Converts the arguments into the options of the library.
     pub(crate) fn options(&self) -> OpenOptions {
         OpenOptions {
             config: self.config.clone(),
@@ -108,26 +108,26 @@ impl ConfigArgs {
     }
 }
 
-/// How to answer.
+/// An output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people
+    /// Text for people
     Text,
-    /// For programs: one JSON object
+    /// One JSON object, for programs
     Json,
 }
 
-/// Where runs and baselines are kept.
+/// The arguments for locating runs and baselines.
 #[derive(Debug, Args)]
 pub(crate) struct PlaceArgs {
-    /// The suite: only its runs are used; runs and baselines are stored in `.kindlm` beside it [default: any suite of the
-    /// folder]
+    /// The suite: only its runs are used; runs and baselines are stored in `.kindlm` next to it [default: any suite of
+    /// the folder]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
 
 impl PlaceArgs {
-    /// The config file that is named, or the usual one.
+    /// Returns the given config file, or the default one.
     pub(crate) fn config(&self) -> &Path {
         self.config.as_deref().unwrap_or(Path::new(CONFIG))
     }

@@ -7,7 +7,7 @@ use kindlm_run::reports::ReporterSpec;
 
 use crate::values;
 
-/// Shows the report of a past run again
+/// Shows the report of a past run
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  kindlm report\n  kindlm report 20261120-140912-345-7f3a --reporter junit=junit.xml\n  kindlm report downloaded/report.json -v"
@@ -24,7 +24,7 @@ pub(crate) struct ReportArgs {
     #[arg(short, long = "reporter", value_name = "ID[=PATH]", value_parser = values::reporter)]
     pub(crate) reporters: Vec<ReporterSpec>,
 
-    /// Show the verdict, the gates and what failed
+    /// Show only the verdict, the gates and the failures
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 

@@ -1,4 +1,4 @@
-//! The source of answers, as an argument.
+//! The arguments for the source of answers.
 
 use std::path::PathBuf;
 
@@ -6,31 +6,31 @@ use clap::{Args, ValueEnum};
 use kindlm_run::ResponseSource;
 use kindlm_store::responses::Mode;
 
-/// Where the answers of models come from.
+/// The arguments for the source of answers.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ResponsesArgs {
-    /// Where the answers of models come from, judges and embeddings included [default: live]
+    /// The source of models' answers, including those of judges and embeddings [default: live]
     ///
-    /// A stored answer matches by provider, model, messages, parameters, tools, the provider's configuration, the content
-    /// of its files, and the repeat. Tests of commands always run.
+    /// A stored answer matches by provider, model, messages, parameters, tools, the provider's configuration, the
+    /// content of its files, and the repeat. Commands of tests always run.
     #[arg(long, value_name = "MODE", value_enum)]
     pub(crate) responses: Option<Source>,
 
-    /// The folder of stored answers [default: `.kindlm/responses` beside the suite]
+    /// The folder of stored answers [default: `.kindlm/responses` next to the suite]
     #[arg(long, value_name = "DIR", requires = "responses")]
     pub(crate) responses_dir: Option<PathBuf>,
 }
 
-/// Where the answers of models come from.
+/// A source of models' answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Source {
-    /// Request each answer; store none
+    /// Request all answers; store none
     Live,
     /// Read stored answers; request and store the others
     Cache,
-    /// Request each answer, and replace the stored one
+    /// Request all answers, and replace the stored ones
     Record,
-    /// Request none: an answer that is not stored is an error
+    /// Read stored answers only; a missing answer is an error
     Replay,
 }
 
@@ -46,7 +46,7 @@ impl From<Source> for Mode {
 }
 
 impl ResponsesArgs {
-    /// The source that is meant; without arguments, models are asked for each answer.
+    /// Returns the source that the arguments select; by default, all answers are requested.
     pub(crate) fn source(&self) -> ResponseSource {
         ResponseSource {
             mode: self.responses.unwrap_or(Source::Live).into(),

@@ -11,14 +11,14 @@ use kindlm_run::reports::ReporterSpec;
 
 use crate::values;
 
-/// Runs the suite and reports
+/// Runs the suite and reports the results
 ///
 /// Sends every selected test case to its models, once for each repeat, checks the answers, applies the gates, and
-/// writes reports. The report is stored in `.kindlm/runs` beside the suite.
+/// writes reports. The report is stored in `.kindlm/runs` next to the suite.
 ///
-/// Ctrl-C once: starts nothing new, finishes the executions under way with their turns and judges, and writes the
-/// report. Twice: stops now. Each finished execution is on disk before it counts, so `--resume` continues after that,
-/// and after a crash, without paying twice.
+/// Ctrl-C once: finishes the executions in progress with their turns and judges, starts no others, and writes the
+/// report. Twice: stops at once. Each finished execution is saved before it counts, so `--resume` continues after an
+/// interrupt or a crash without paying twice.
 #[derive(Clone, Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[command(
@@ -34,19 +34,19 @@ pub(crate) struct TestArgs {
     #[arg(short, long = "reporter", value_name = "ID[=PATH]", value_parser = values::reporter)]
     pub(crate) reporters: Vec<ReporterSpec>,
 
-    /// The repeats of each test case, instead of the suite's
+    /// The number of repeats of each test case, instead of the suite's
     #[arg(long, value_name = "N", value_parser = values::count::<10_000>)]
     pub(crate) runs: Option<u32>,
 
-    /// The least pass rate, instead of `gates.passRateMin`: `95`, `95%` or `0.95`
+    /// The minimum pass rate, instead of `gates.passRateMin`: `95`, `95%` or `0.95`
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     pub(crate) gate: Option<f64>,
 
-    /// How many executions run at once [default: `defaults.concurrency`]
+    /// The maximum number of concurrent executions [default: `defaults.concurrency`]
     #[arg(long, value_name = "N", value_parser = values::count::<4096>)]
     pub(crate) concurrency: Option<u32>,
 
-    /// How long one request or command may take: `1500` (ms), `30s`, `2m`
+    /// The time limit of one request or command: `1500` (ms), `30s`, `2m`
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) timeout: Option<Duration>,
 
@@ -56,16 +56,16 @@ pub(crate) struct TestArgs {
     #[command(flatten)]
     pub(crate) responses: ResponsesArgs,
 
-    /// Resume a run that was stopped, killed, or met provider errors: only missing and errored executions run [default:
+    /// Resume a run that was stopped, killed, or had provider errors: only missing and errored executions run [default:
     /// the newest run of the suite]
     ///
-    /// The run keeps its id and its arguments: tests, models and shard need not be given again. It is an error if the
+    /// The run keeps its id and its arguments, so tests, models and shard need not be repeated. It is an error if the
     /// suite, its models or its variables have changed since.
     #[arg(long, value_name = "RUN", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "the option may stand alone")]
     pub(crate) resume: Option<Option<String>>,
 
-    /// Write nothing to disk while the run lasts; it cannot be resumed
+    /// Write nothing to disk during the run; it cannot be resumed
     #[arg(long, conflicts_with = "resume")]
     pub(crate) no_journal: bool,
 
@@ -75,23 +75,23 @@ pub(crate) struct TestArgs {
     #[arg(long, conflicts_with_all = ["dry_run", "resume"])]
     pub(crate) watch: bool,
 
-    /// Show what would be sent and what it may cost at most; send nothing
+    /// Show the requests that would be sent and their maximum cost; send nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// The most that models and judges may cost, in US dollars; the lower of this and `gates.costMaxUsd` counts
+    /// The maximum cost of models and judges, in US dollars; the lower of this and `gates.costMaxUsd` applies
     ///
-    /// The highest cost of a request is reserved before it is sent. When the rest of the budget is too low, nothing more is
-    /// sent, and the exit code is 1. This is also the threshold of the gate `costMaxUsd`, except with `--shard`, with
-    /// `--allow-unpriced`, and in suites with transcripts.
+    /// The maximum cost of each request is reserved before it is sent. If the rest of the budget is too low, nothing
+    /// more is sent, and the exit code is 1. This is also the threshold of the gate `costMaxUsd`, except with
+    /// `--shard`, with `--allow-unpriced`, and in suites with transcripts.
     #[arg(long, value_name = "USD", value_parser = values::usd)]
     pub(crate) budget_usd: Option<f64>,
 
-    /// Allow a budget although the price of a model is not known; its cost is not counted
+    /// Allow a budget although the price of a model is unknown; its cost is not counted
     #[arg(long)]
     pub(crate) allow_unpriced: bool,
 
-    /// Stop sending after the first test case that fails or cannot be judged: `--max-failures 1`
+    /// Stop sending after the first test case that failed or could not be judged: `--max-failures 1`
     #[arg(long)]
     pub(crate) fail_fast: bool,
 
@@ -99,11 +99,11 @@ pub(crate) struct TestArgs {
     #[arg(long, value_name = "N", conflicts_with = "fail_fast", value_parser = values::count::<1_000_000>)]
     pub(crate) max_failures: Option<u32>,
 
-    /// Treat soft checks like gates: a case that is only `scored` has failed
+    /// Treat soft checks like gates: a case that is only `scored` fails
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// The baseline that drift is measured against [default: `default`, if there is one]
+    /// The baseline for measuring drift [default: `default`, if it exists]
     #[arg(long, value_name = "LABEL")]
     pub(crate) baseline: Option<String>,
 
@@ -111,7 +111,7 @@ pub(crate) struct TestArgs {
     #[arg(long)]
     pub(crate) keep_workspaces: bool,
 
-    /// Show the verdict, the gates and what failed; no progress
+    /// Show only the verdict, the gates and the failures; no progress
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
@@ -120,10 +120,11 @@ pub(crate) struct TestArgs {
     pub(crate) verbose: bool,
 }
 
-/// Which test cases, on which models.
+/// The arguments that select test cases and models.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SelectArgs {
-    /// Only test cases with one of these tags, and without those that have a `!` in front; repeatable, or comma-separated
+    /// Only test cases with one of these tags; a tag with `!` in front excludes its test cases; repeatable, or
+    /// comma-separated
     #[arg(long, value_name = "[!]TAG", value_delimiter = ',', value_parser = values::tag)]
     pub(crate) tags: Vec<kindlm_run::Tag>,
 
@@ -132,25 +133,25 @@ pub(crate) struct SelectArgs {
     #[arg(long = "test", value_name = "PATTERN")]
     pub(crate) tests: Vec<String>,
 
-    /// Only these models, by id (`command` for tests of commands); repeatable, or comma-separated
+    /// Only these models, by id (`command` for command tests); repeatable, or comma-separated
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub(crate) models: Vec<String>,
 
-    /// Only test cases that did not pass in their last run, on the models on which they did not
+    /// Only test cases that did not pass in their last run, on the models where they did not
     #[arg(long)]
     pub(crate) failed: bool,
 
-    /// Only test cases whose prompt, variables or expectations have changed since their last run, that did not pass then,
-    /// or that never ran
+    /// Only test cases that did not pass in their last run, that never ran, or whose prompt, variables or expectations
+    /// have changed since
     #[arg(long, conflicts_with = "failed")]
     pub(crate) changed: bool,
 
-    /// Only shard K of N; each test case is in one shard. `kindlm merge` merges the reports and applies the gates; a shard
-    /// ends with 0 even if test cases failed
+    /// Only shard K of N; each test case is in one shard. `kindlm merge` merges the reports and applies the gates; a
+    /// shard has exit code 0 even if test cases failed
     #[arg(long, value_name = "K/N", value_parser = values::shard, conflicts_with_all = ["failed", "changed"])]
     pub(crate) shard: Option<Shard>,
 
-    /// Balance the shards by the durations in this report; give all shards the same
+    /// Balance the shards by the durations in this report; use the same report for all shards
     #[arg(long, value_name = "REPORT", requires = "shard")]
     pub(crate) shard_durations: Option<String>,
 }

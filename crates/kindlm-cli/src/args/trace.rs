@@ -14,8 +14,8 @@ use crate::values;
 
 /// Tests an agent by its OpenTelemetry spans
 ///
-/// Receives spans over OTLP/HTTP (JSON or protobuf), or reads them from files, makes one execution of each trace, and
-/// checks it by the expectations of the suite. Prompts and models of the suite are not used. A trace with the attribute
+/// Receives spans over OTLP/HTTP (JSON or protobuf), or reads them from files. Each trace is one execution, which the
+/// expectations of the suite check. Prompts and models of the suite are not used. A trace with the attribute
 /// `kindlm.test` is checked by that test case, every other trace by all of them.
 ///
 /// Without spans the executions are errored.
@@ -28,26 +28,26 @@ pub(crate) struct TraceArgs {
     #[command(flatten)]
     pub(crate) suite: ConfigArgs,
 
-    /// Run this command by `sh -c` in the folder of the suite, with `OTEL_EXPORTER_OTLP_ENDPOINT` and related variables
-    /// set, and wait until it has ended
+    /// Run this command with `sh -c` in the folder of the suite, with `OTEL_EXPORTER_OTLP_ENDPOINT` and related
+    /// variables set, and wait until it has ended
     #[arg(long, value_name = "COMMAND", conflicts_with = "from")]
     pub(crate) command: Option<String>,
 
-    /// Read spans from this file instead: OTLP JSON, JSON lines as the collector writes them, or protobuf, gzipped or
-    /// not; repeatable
+    /// Read spans from this file instead: OTLP JSON, JSON lines as written by the collector, or protobuf, optionally
+    /// gzipped; repeatable
     #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "host", "timeout", "settle"])]
     pub(crate) from: Vec<PathBuf>,
 
-    /// The port to receive spans on; 0 is any that is free [default: `trace.port`, else 4318]
+    /// The port that receives spans; 0 for any free port [default: `trace.port`, else 4318]
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Option<u16>,
 
-    /// The address to receive spans on; anyone who can reach it can send spans
+    /// The address that receives spans; every program that can reach it can send spans
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     pub(crate) host: IpAddr,
 
-    /// How long to wait for spans, or for the command to end: `1500` (ms), `30s`, `2m` [default: `trace.timeoutMs`, else
-    /// 30s]
+    /// The time to wait for spans, or for the command to end: `1500` (ms), `30s`, `2m` [default: `trace.timeoutMs`,
+    /// else 30s]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) timeout: Option<Duration>,
 
@@ -59,7 +59,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "N", value_parser = values::count::<10_000>)]
     pub(crate) traces: Option<u32>,
 
-    /// Make one execution of all traces: for an agent whose calls do not share a span
+    /// Treat all traces as one execution: for an agent whose calls do not share a span
     #[arg(long, conflicts_with = "traces")]
     pub(crate) merge: bool,
 
@@ -69,11 +69,12 @@ pub(crate) struct TraceArgs {
     #[arg(short, long = "reporter", value_name = "ID[=PATH]", value_parser = values::reporter)]
     pub(crate) reporters: Vec<ReporterSpec>,
 
-    /// The least pass rate, instead of `gates.passRateMin`: `95`, `95%` or `0.95`
+    /// The minimum pass rate, instead of `gates.passRateMin`: `95`, `95%` or `0.95`
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     pub(crate) gate: Option<f64>,
 
-    /// Only test cases with one of these tags, and without those that have a `!` in front; repeatable, or comma-separated
+    /// Only test cases with one of these tags; a tag with `!` in front excludes its test cases; repeatable, or
+    /// comma-separated
     #[arg(long, value_name = "[!]TAG", value_delimiter = ',', value_parser = values::tag)]
     pub(crate) tags: Vec<kindlm_run::Tag>,
 
@@ -85,7 +86,7 @@ pub(crate) struct TraceArgs {
     #[command(flatten)]
     pub(crate) responses: ResponsesArgs,
 
-    /// Allow a budget although the price of a judge is not known; its cost is not counted
+    /// Allow a budget although the price of a judge is unknown; its cost is not counted
     #[arg(long)]
     pub(crate) allow_unpriced: bool,
 
@@ -93,15 +94,15 @@ pub(crate) struct TraceArgs {
     #[arg(long)]
     pub(crate) no_journal: bool,
 
-    /// Treat soft checks like gates: a case that is only `scored` has failed
+    /// Treat soft checks like gates: a case that is only `scored` fails
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// The baseline that drift is measured against [default: `default`, if there is one]
+    /// The baseline for measuring drift [default: `default`, if it exists]
     #[arg(long, value_name = "LABEL")]
     pub(crate) baseline: Option<String>,
 
-    /// Show the verdict, the gates and what failed; no progress
+    /// Show only the verdict, the gates and the failures; no progress
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 

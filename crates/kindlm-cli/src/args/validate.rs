@@ -6,7 +6,7 @@ use super::{ConfigArgs, Format};
 
 /// Checks the suite without sending anything
 ///
-/// Shows every problem at once, with its place and a suggestion. Exit code 2 if there is one.
+/// Shows all problems with their locations and suggestions. The exit code is 2 if there are problems.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  kindlm validate\n  kindlm validate -c suites/refunds.yaml --format json"
@@ -15,7 +15,7 @@ pub(crate) struct ValidateArgs {
     #[command(flatten)]
     pub(crate) suite: ConfigArgs,
 
-    /// How to answer
+    /// The output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
 }

@@ -1,4 +1,4 @@
-//! `kindlm baseline`: keeps the results of a run, and compares others with them.
+//! `kindlm baseline`: stores the results of a run, and compares other runs with them.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use kindlm_run::saved;
 use kindlm_run::saved::Saved;
 use kindlm_run::suites::SuiteKey;
 
-/// The number of names of a kind that a message gives before it counts the rest.
+/// The maximum number of names in a message; the others are only counted.
 const NAMED: usize = 5;
 
 pub(crate) fn run(args: BaselineArgs, io: &mut Io) -> Outcome {
@@ -30,16 +30,16 @@ pub(crate) fn run(args: BaselineArgs, io: &mut Io) -> Outcome {
     }
 }
 
-/// The flags with which a user makes a run the baseline.
+/// The flags with which a user accepts an unsuitable run as the baseline.
 #[derive(Clone, Copy)]
 struct Insist {
-    /// Cases that failed, or could not be judged.
+    /// True if cases may have failed, or may not have been judged.
     force: bool,
-    /// Cases that were not run.
+    /// True if cases may not have been run.
     partial: bool,
 }
 
-/// The run that is meant, in the folder or of the suite that is named.
+/// Finds the given run in the folder or in the suite of the arguments.
 fn find(io: &mut Io, args: &PlaceArgs, run: Option<&str>) -> Result<(Place, Saved), Failure> {
     let place = Place::new(io, args.config());
     let suite = SuiteKey::named(io, args.config.as_deref())?;
@@ -49,7 +49,7 @@ fn find(io: &mut Io, args: &PlaceArgs, run: Option<&str>) -> Result<(Place, Save
 
 fn set(io: &mut Io, args: &PlaceArgs, label: &str, run: Option<&str>, insist: Insist) -> Outcome {
     let baselines = Baselines::new(Place::new(io, args.config()).state());
-    // A label that cannot be one is refused first.
+    // Check the label first.
     baselines.path(label).map_err(|err| Failure::store(&err))?;
     let (_, saved) = find(io, args, run)?;
     if let Some(reason) = incomplete(&saved.report).filter(|_| !insist.partial) {
@@ -83,7 +83,7 @@ fn set(io: &mut Io, args: &PlaceArgs, label: &str, run: Option<&str>, insist: In
     Ok(ExitStatus::Success)
 }
 
-/// The baseline that has the label already, which must be of the same suite. One that is damaged may be replaced.
+/// Returns the existing baseline with this label, which must belong to the same suite. A damaged one may be replaced.
 fn replaced(
     baselines: &Baselines,
     label: &str,
@@ -103,7 +103,7 @@ fn replaced(
     }
 }
 
-/// A baseline of another suite.
+/// Returns the error for a baseline of another suite.
 fn foreign(label: &str, baseline: &Baseline, suite: &SuiteInfo) -> Failure {
     let (other, name) = (&baseline.suite_name, &suite.name);
     let (other, name) = match &baseline.project {
@@ -118,13 +118,13 @@ fn foreign(label: &str, baseline: &Baseline, suite: &SuiteInfo) -> Failure {
     ))
 }
 
-/// The cases that a baseline would lose.
+/// Returns the cases that are missing in the new baseline.
 fn dropped(before: &Baseline, after: &Baseline) -> Vec<String> {
     let gone = before.compare(after).removed;
     gone.iter().map(|it| format!("`{}`", name(&it.case, &it.model))).collect()
 }
 
-/// The first of them, in words.
+/// Joins the first names, and counts the others.
 fn named(mut all: Vec<String>) -> String {
     let more = all.len().saturating_sub(NAMED);
     all.truncate(NAMED);
@@ -132,7 +132,7 @@ fn named(mut all: Vec<String>) -> String {
     all.join(", ")
 }
 
-/// Why a run should not be a baseline.
+/// Returns the reason why a run should not be a baseline.
 fn unfit(report: &AnyReport<'_>) -> Option<String> {
     let totals = report.totals();
     if totals.errored > 0 {
@@ -141,11 +141,11 @@ fn unfit(report: &AnyReport<'_>) -> Option<String> {
     if totals.failed > 0 {
         return Some(format!("{} failed", cases(totals.failed)));
     }
-    // Cases to which no check applied yet are allowed: a first baseline is made of them.
+    // Cases to which no check applied are allowed, because a first baseline consists of them.
     (totals.cases == 0 && !totals.unchecked()).then(|| "no test case was run".to_owned())
 }
 
-/// Why a run has not all that its suite has.
+/// Returns the reason why a run does not cover its whole suite.
 fn incomplete(report: &AnyReport<'_>) -> Option<String> {
     if let Some(shard) = &report.shard {
         return Some(format!("it is shard {} of {}", shard.index, shard.count));
@@ -175,7 +175,7 @@ fn compare(io: &mut Io, args: &PlaceArgs, label: &str, run: Option<&str>) -> Out
     Ok(if comparison.held() { ExitStatus::Success } else { ExitStatus::GatesFailed })
 }
 
-/// Everything that changed, one line each, and how much of it there is.
+/// Lists all changes, one per line, with their numbers.
 fn describe(comparison: &Comparison) -> String {
     let mut text = String::new();
     for (title, changes) in [
@@ -278,7 +278,7 @@ fn list(io: &mut Io, place: &PlaceArgs) -> Outcome {
                 let suite = one_line(&it.suite_name);
                 writeln!(text, "{label:width$}  {}  {results}  {suite}", it.created_at)
             }
-            // One damaged file must not hide the others.
+            // A damaged file must not hide the other baselines.
             Err(err) => writeln!(text, "{label:width$}  {}", one_line(&err.to_string())),
         };
     }

@@ -1,4 +1,4 @@
-//! `kindlm calibrate`: measures how far a judge and people agree.
+//! `kindlm calibrate`: measures how well a judge agrees with people.
 
 use kindlm_run::calibrate::{Agreement, CalibrateConfig, LabelFile, Question, Subject, load_rules};
 use kindlm_run::{NamedJudge, OpenOptions, Outcome, Purpose, saved};
@@ -51,7 +51,7 @@ fn config(args: &CalibrateArgs) -> CalibrateConfig {
     }
 }
 
-/// The question of the arguments, for rows that have none.
+/// Returns the question from the arguments, for rows without one.
 fn question(args: &CalibrateArgs, io: &Io) -> Result<Question, Failure> {
     let assertions = args.assertions.as_ref().map(|path| load_rules(io, path)).transpose()?;
     let check: Option<serde_json::Value> = match &args.check {

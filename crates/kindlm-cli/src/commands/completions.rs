@@ -8,7 +8,7 @@ use crate::{Failure, Io};
 use kindlm_run::Outcome;
 
 pub(crate) fn run(args: &CompletionsArgs, io: &mut Io) -> Outcome {
-    // Into memory first: the generator panics when its writer fails, and a pipe may be closed early.
+    // Generate into memory first: the generator panics if its writer fails, and a pipe may be closed early.
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "kindlm", &mut text);
     Failure::of_stdout(io.stdout.write_all(&text))?;

@@ -1,4 +1,4 @@
-//! `kindlm explain`: prints the page of a registry entry, or the meaning of a failure code.
+//! `kindlm explain`: prints the page of a registry entry, or the explanation of a failure code.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use crate::args::ExplainArgs;
 use crate::{Failure, Io, print};
 use kindlm_run::Outcome;
 
-/// One page.
+/// A page of a registry entry.
 struct Page {
     kind: &'static str,
     id: &'static str,
@@ -16,10 +16,10 @@ struct Page {
     text: &'static str,
 }
 
-/// Most pages that are shown with a code; a code of more assertions says only which they are.
+/// The maximum number of pages that are printed with a code. If more assertions give it, only their names are listed.
 const PAGES: usize = 5;
 
-/// Codes that no assertion of its own gives.
+/// The codes that any execution may give, with their explanations.
 const COMMON: [(FailureCode, &str); 6] = [
     (
         FailureCode::PROVIDER_TIMEOUT,
@@ -47,7 +47,7 @@ const COMMON: [(FailureCode, &str); 6] = [
     (FailureCode::INTERNAL_ERROR, "KindLM could not do what was asked: a check has a bug."),
 ];
 
-/// The meanings of the codes that no execution gives: problems in files, and gates.
+/// The codes that no execution gives, with their explanations: problems in files, and gates.
 const OTHERS: [(&str, &str); 15] = [
     (
         "CONFIG_SYNTAX",
@@ -177,8 +177,9 @@ fn pages() -> impl Iterator<Item = Page> {
     assertions.chain(gates).chain(providers).chain(reporters)
 }
 
-/// The page, or the pages: an assertion and a gate may share a name. An assertion is also found by its place
-/// under `expect`, such as `guardrails.pii`.
+/// Returns the pages of a topic. There may be several, because an assertion and a gate may share a name.
+///
+/// An assertion is also found by its location under `expect`, such as `guardrails.pii`.
 fn page(topic: &str) -> Option<String> {
     let pointer = format!("/{}", topic.trim_start_matches("expect.").replace('.', "/"));
     let placed = kindlm_assertions::assertions()
@@ -190,7 +191,7 @@ fn page(topic: &str) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("\n\n") + "\n")
 }
 
-/// All of a kind.
+/// Returns the list of all entries of a kind.
 fn lists(topic: &str) -> Option<String> {
     let kinds = ["assertions", "gates", "providers", "reporters"];
     let kind = kinds.into_iter().find(|kind| {
@@ -224,7 +225,7 @@ fn overview() -> String {
     text
 }
 
-/// Every failure code with who gives it and when.
+/// Returns all failure codes, each with its source and explanation.
 fn all_codes() -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Vec::new();
     for meta in kindlm_assertions::assertions().map(|it| &it.meta) {
@@ -248,7 +249,7 @@ fn codes() -> String {
     text
 }
 
-/// The meaning of a failure code, with the pages of the assertions that give it.
+/// Returns the explanation of a failure code, with the pages of the assertions that give it.
 fn code(topic: &str) -> Option<String> {
     let meanings: Vec<(String, String)> =
         all_codes().into_iter().filter(|(code, _)| code.eq_ignore_ascii_case(topic)).collect();
@@ -271,7 +272,7 @@ fn code(topic: &str) -> Option<String> {
     Some(text)
 }
 
-/// The page of a code that no execution gives.
+/// Returns the explanation of a code that no execution gives.
 fn other(topic: &str) -> Option<String> {
     let (name, text) = OTHERS.iter().find(|(name, _)| name.eq_ignore_ascii_case(topic))?;
     Some(format!("# {name}\n\n{text}\n"))

@@ -1,4 +1,4 @@
-//! `kindlm gate`: holds a past run against gates again.
+//! `kindlm gate`: evaluates gates on a past run.
 
 use crate::args::GateArgs;
 use crate::output::{Output, verbosity};

@@ -1,4 +1,4 @@
-//! `kindlm import`: writes a `kindlm.yaml` that is equivalent to another tool's config.
+//! `kindlm import`: converts another tool's config into a `kindlm.yaml`.
 
 use kindlm_types::ExitStatus;
 
@@ -7,7 +7,7 @@ use crate::{Failure, Io, opening, print};
 use kindlm_run::Outcome;
 use kindlm_run::project::{self, CONFIG};
 
-/// The name of an output that means stdout.
+/// The name of the output that denotes stdout.
 const STDOUT: &str = "-";
 
 pub(crate) fn run(args: &ImportArgs, io: &mut Io) -> Outcome {

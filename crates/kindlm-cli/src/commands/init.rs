@@ -1,4 +1,4 @@
-//! `kindlm init`: writes a first suite that runs as it is.
+//! `kindlm init`: creates a first suite.
 
 use kindlm_types::ExitStatus;
 
@@ -8,7 +8,7 @@ use crate::{Failure, Io, print};
 use kindlm_run::Outcome;
 use kindlm_run::project::CONFIG;
 
-/// The path of the schema for editors; the templates name it in their first line.
+/// The path of the schema for editors, which the templates reference in their first line.
 const SCHEMA: &str = "kindlm.schema.json";
 
 pub(crate) fn run(args: &InitArgs, io: &mut Io) -> Outcome {
@@ -16,8 +16,7 @@ pub(crate) fn run(args: &InitArgs, io: &mut Io) -> Outcome {
         return Err(Failure::input(format!("`{CONFIG}` is already there; nothing was written"))
             .with_help("`--force` replaces it"));
     }
-    // The schema is generated, so it may be replaced at any time. It comes first: where it cannot be written,
-    // nothing is left behind.
+    // The schema is generated, so it may be overwritten. It is written first, so that an error leaves no files behind.
     let schema = pretty(&kindlm_config::json_schema());
     for (path, text) in [(SCHEMA, schema.as_str()), (CONFIG, text(args.template))] {
         kindlm_store::write(&io.working_dir.join(path), text.as_bytes())

@@ -1,4 +1,4 @@
-//! `kindlm merge`: puts the reports of all shards of a run together.
+//! `kindlm merge`: merges the reports of all shards of a run.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &MergeArgs, io: &mut Io) -> Outcome {
         let saved = saved::find(io, &place, Some(named), None)?;
         parts.push((saved.name, saved.report));
     }
-    // All parts must have the same gates; merging makes sure of it.
+    // The gates of the first report are sufficient, because merging verifies that all shards have the same.
     let gates = rebuild(io, parts.first().map_or(&[], |(_, it)| &it.gates))?;
     let before: Vec<_> = parts.iter().flat_map(|(_, it)| it.gates.clone()).collect();
     let report = merge_streamed(parts, &gates);

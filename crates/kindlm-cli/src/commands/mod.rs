@@ -1,4 +1,4 @@
-//! The commands: one file each.
+//! The commands, each in its own file.
 
 pub(crate) mod assertions;
 pub(crate) mod baseline;

@@ -1,4 +1,4 @@
-//! `kindlm report`: shows the report of a past run again.
+//! `kindlm report`: shows the report of a past run.
 
 use kindlm_types::ExitStatus;
 

@@ -16,7 +16,7 @@ pub(crate) fn run(args: &SchemaArgs, io: &mut Io) -> Outcome {
     Ok(ExitStatus::Success)
 }
 
-/// JSON for people, with a line end.
+/// Formats JSON with indentation and a final line break.
 pub(crate) fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }

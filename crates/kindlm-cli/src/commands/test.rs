@@ -1,4 +1,4 @@
-//! `kindlm test`: runs the suite and reports.
+//! `kindlm test`: runs the suite and reports the results.
 
 use kindlm_engine::RunOptions;
 use kindlm_reporters::Verbosity;
@@ -16,7 +16,7 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     run_project(args, project, io)
 }
 
-/// The same of a suite that is read already.
+/// Runs a suite that is already loaded.
 pub(crate) fn run_project(args: TestArgs, project: Project, io: &mut Io) -> Outcome {
     let Project { place, suite, files, .. } = &project;
     let (args, past) = resume::settled(io, place, suite, args)?;
@@ -37,7 +37,7 @@ pub(crate) fn run_project(args: TestArgs, project: Project, io: &mut Io) -> Outc
     prepared.run(&world, Box::new(progress), &mut |report| output.write(io, report))
 }
 
-/// The configuration of the run from the arguments.
+/// Returns the configuration of the run from the arguments.
 fn config(args: &TestArgs, arguments: Vec<String>) -> RunConfig {
     RunConfig {
         options: RunOptions {
@@ -67,7 +67,7 @@ fn selection(args: &SelectArgs) -> Selection {
     Selection { tags, tests, models, failed, changed, shard, shard_durations }
 }
 
-/// The purpose of loading the suite: to run it, or only to look at it.
+/// Returns the purpose of loading the suite: to run it, or only to inspect it.
 pub(crate) fn purpose(args: &TestArgs) -> Purpose {
     if args.dry_run { Purpose::look(args.suite.allow_programs) } else { Purpose::Run }
 }

@@ -1,4 +1,4 @@
-//! `kindlm trace`: judges an agent's actions by the spans that it sends.
+//! `kindlm trace`: tests an agent by the spans that it sends.
 
 use kindlm_reporters::Verbosity;
 use kindlm_run::suite_files::SuiteFiles;
@@ -14,7 +14,7 @@ pub(crate) fn run(args: &TraceArgs, io: &mut Io) -> Outcome {
     let project = opening::open(io, &args.suite.options(), Purpose::Run)?;
     let Project { place, suite, files, .. } = &project;
     let verbosity = verbosity(args.quiet, args.verbose);
-    // Everything that can be refused is refused before the agent is run.
+    // Check all arguments before the agent is started.
     let reports = kindlm_run::project::reports(io, place, suite, args.suite.allow_outside)?;
     let output = Output::new(io, args.reporters.clone(), reports, verbosity)?;
     output.spare(io, &SuiteFiles::new(place, files, Some(suite)))?;
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &TraceArgs, io: &mut Io) -> Outcome {
     judge_traces(&world, project, &config(args), progress, &mut take)
 }
 
-/// The configuration from the arguments.
+/// Returns the configuration from the arguments.
 fn config(args: &TraceArgs) -> TraceConfig {
     TraceConfig {
         command: args.command.clone(),

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
         project::load(io, &args.suite.options(), Purpose::look(args.suite.allow_programs))?;
     let status =
         if loaded.suite.is_some() { ExitStatus::Success } else { ExitStatus::InvalidInput };
-    // A key that is missing on this machine is no fault of the suite.
+    // A missing API key on this machine is only a warning, because the suite itself is valid.
     let missing = loaded.suite.as_ref().map(|it| keys::missing(io, it)).unwrap_or_default();
     for warning in missing.all() {
         io.tell(&format!("warning: {warning}"));
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
     Ok(status)
 }
 
-/// The contents of a suite, in numbers.
+/// The numbers of items in a suite.
 #[derive(Default)]
 struct Counts {
     prompts: usize,
@@ -77,7 +77,7 @@ impl Counts {
                     1
                 }
             };
-            // Made of text that was read just now, so it cannot fail; if it does, the run says why.
+            // Creating the body cannot fail, because the suite was just loaded. If it fails, the run reports the error.
             if let Ok(body) = case.body.body() {
                 counts.checks += body.checks.len();
                 counts.checks += body.conversation.iter().map(|it| it.checks.len()).sum::<usize>();
@@ -110,7 +110,7 @@ fn found(suite: &Suite) -> Value {
     })
 }
 
-/// The ids of the models, or of the agents.
+/// Returns the ids of the models, or of the agents.
 fn ids(suite: &Suite, of_agents: bool) -> Vec<&str> {
     let models = suite.models.iter().filter(|it| it.agent.is_some() == of_agents);
     models.map(|it| it.id.as_str()).collect()

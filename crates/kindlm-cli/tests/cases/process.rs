@@ -360,7 +360,7 @@ fn a_terminal_without_columns_is_harmless() {
         .stdin(Stdio::null())
         .output()
     else {
-        return; // There is no `script` here.
+        return; // The program `script` is not installed.
     };
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
     assert!(output.stdout.len() < 200_000, "{} bytes", output.stdout.len());
