@@ -1,14 +1,14 @@
-//! Runs the benches, and writes what they measured, with the machine that they ran on.
+//! Runs the benches, and writes the results and the properties of the machine to a page.
 
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use std::path::Path;
 use xshell::{Shell, cmd};
 
-/// The page that the figures go to.
+/// The page with the results.
 const PAGE: &str = "docs/benchmarks.md";
 
-/// The benchmarks: a title, an explanation, and the name.
+/// The benches: a title, an explanation, and the name.
 const BENCHES: [(&str, &str, &str); 3] = [
     (
         "The command line",
@@ -29,7 +29,7 @@ const BENCHES: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// Measures everything, one after the other, and writes the page. Peers are measured beside us: `promptfoo=<path>`.
+/// Runs all benches one after the other, and writes the page. `promptfoo=<path>` adds a peer to compare with.
 pub(crate) fn run(sh: &Shell, root: &Path, peers: &[String]) -> Result<()> {
     let date = cmd!(sh, "date -u +%F").read().context("the date")?;
     let commit = cmd!(sh, "git rev-parse --short HEAD").read().context("the commit")?;
@@ -51,12 +51,13 @@ pub(crate) fn run(sh: &Shell, root: &Path, peers: &[String]) -> Result<()> {
     for (title, about, bench) in BENCHES {
         let of_process = if bench == "process" { peers } else { &[] };
         let peers = of_process.iter().flat_map(|it| ["--peer", it.as_str()]);
-        // Both packages each time: one by one they would be built with other features, and so again.
+        // Build both packages together: separately they would be built with other features, and so twice.
         let packages = ["-p", "kindlm-cli", "-p", "kindlm-script"];
-        // With the profile of the binaries that are shipped.
+        // Use the profile of the released binaries.
         let mut cargo =
             cmd!(sh, "cargo bench --profile dist {packages...} --bench {bench} -- {peers...}");
-        // Cargo's variables about `xtask` would reach the build scripts of dependencies, and have them built again.
+        // Remove cargo's variables about `xtask`, because they would make cargo rebuild dependencies with build
+        // scripts.
         for (name, _) in std::env::vars_os() {
             if name
                 .to_str()
@@ -71,7 +72,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, peers: &[String]) -> Result<()> {
     }
     sh.write_file(root.join(PAGE), page).context("write the page")
 }
-/// The properties of the machine that affect the figures, as far as the system reports them.
+/// Returns the properties of the machine that affect the results, as far as they are known.
 fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -1,7 +1,8 @@
-//! Finds files that need each other: file A uses an item of file B, and B, straight or by way of others, one of A.
+//! Finds circular dependencies between files: file A uses an item of file B, and B uses, directly or indirectly, one of
+//! A.
 //!
-//! A `pub use` in a `mod.rs` is a facade: a use of it counts as a use of the file that defines the item. A module and those
-//! inside it may need each other: the outer one lists them, and holds the words that they share.
+//! A `pub use` in a `mod.rs` is a facade: using it counts as using the file that defines the item. A module and its
+//! submodules may depend on each other, because the module lists them and defines their common items.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,20 +17,20 @@ use syn::{Attribute, Item, ItemUse, UseTree, Visibility};
 /// The names of a path, from the root of the crate.
 type ModulePath = Vec<String>;
 
-/// The references of one file to others.
+/// The references of one file to other files.
 #[derive(Default)]
 struct Module {
-    /// Names that it makes visible under its own, with the paths of the items.
+    /// The names that it re-exports, with the paths of the items.
     facade: BTreeMap<String, ModulePath>,
-    /// Names that it imports, with their paths.
+    /// The names that it imports, with the paths of the items.
     imports: BTreeMap<String, ModulePath>,
-    /// Modules all of whose names it imports, or makes visible if it is a facade.
+    /// The modules whose names it imports with `*`.
     globs: Vec<ModulePath>,
-    /// Paths in its code, as they are written.
+    /// The paths in its code, as written.
     used: BTreeSet<ModulePath>,
 }
 
-/// The circles between the files of a crate, each with its files in order.
+/// Returns the circles between the files of a crate, each with its files in order.
 pub(crate) fn of_crate(src: &Path, files: &[std::path::PathBuf]) -> Result<Vec<Vec<String>>> {
     let mut modules: BTreeMap<ModulePath, Module> = BTreeMap::new();
     for file in files {
@@ -84,7 +85,7 @@ fn circles(modules: &BTreeMap<ModulePath, Module>) -> Vec<Vec<String>> {
     circles
 }
 
-/// A path in the code of a module, from the root of the crate; `None` if it leads out of the crate.
+/// Resolves a path in the code of a module to the root of the crate; `None` if it leads out of the crate.
 fn absolute(
     modules: &BTreeMap<ModulePath, Module>,
     from: &ModulePath,
@@ -103,7 +104,7 @@ fn absolute(
     Some(start.into_iter().chain(written.iter().skip(1).cloned()).collect())
 }
 
-/// A path that begins with `crate`, `self` or `super`, from the root of the crate.
+/// Resolves a path that begins with `crate`, `self` or `super` to the root of the crate.
 fn rooted(from: &ModulePath, written: &ModulePath) -> Option<ModulePath> {
     let mut base = match written.first()?.as_str() {
         "crate" => Vec::new(),
@@ -119,13 +120,13 @@ fn rooted(from: &ModulePath, written: &ModulePath) -> Option<ModulePath> {
     Some(base)
 }
 
-/// The module whose file defines an item, with facades resolved; `None` for a module itself.
+/// Returns the module whose file defines an item, through facades; `None` for a module itself.
 fn defining(
     modules: &BTreeMap<ModulePath, Module>,
     path: &ModulePath,
     depth: usize,
 ) -> Option<ModulePath> {
-    /// More facades than any item has in front of it.
+    /// The maximum number of facades that are followed.
     const DEEPEST: usize = 16;
     let length = (0..=path.len()).rev().find(|it| modules.contains_key(&path[..*it]))?;
     let (module, name) = (path[..length].to_vec(), path.get(length)?);
@@ -168,7 +169,7 @@ impl Reader<'_> {
         let path = if matches!(first, Some("crate" | "self" | "super")) {
             rooted(self.path, written)
         } else if is_facade {
-            // Of a module below this one, or of another crate, whose path leads nowhere here.
+            // The path is in a submodule. A path in another crate resolves to nothing, which is harmless.
             Some(self.path.iter().chain(written).cloned().collect())
         } else {
             None

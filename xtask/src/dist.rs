@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 use xshell::{Shell, cmd};
 
-/// Builds the binary with the `dist` profile and packs it with its documents and completions.
+/// Builds the binary with the `dist` profile, and packs it with its documents and completions.
 pub(crate) fn build(sh: &Shell, root: &Path) -> Result<()> {
     cmd!(sh, "cargo build --profile dist -p kindlm-cli --features full").run()?;
     let binary = root.join("target/dist/kindlm");

@@ -1,4 +1,4 @@
-//! Brings conformance vectors into the repository.
+//! Copies conformance vectors into the repository.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 const FOLDERS: [&str; 3] = ["kindlm", "kindlm-core", "promptfoo"];
 
-/// Replaces the vectors in `to` by those in `from`; says what changed.
+/// Replaces the vectors in `to` by those in `from`; returns a summary of the changes.
 pub(crate) fn bring_in(from: &Path, to: &Path) -> Result<String> {
     for folder in FOLDERS {
         if !from.join(folder).is_dir() {
@@ -45,7 +45,7 @@ fn copy_folder(from: &Path, to: &Path, files: &mut usize, lines: &mut usize) -> 
     Ok(())
 }
 
-/// Copies the content only: read-only sources must not make read-only copies. Counts vectors.
+/// Copies the contents without permissions, because the sources may be read-only. Returns the number of vectors.
 fn copy(from: &Path, to: &Path) -> Result<usize> {
     let content = std::fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
     std::fs::write(to, &content).with_context(|| format!("cannot write {}", to.display()))?;

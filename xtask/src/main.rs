@@ -1,6 +1,6 @@
 //! Developer tasks of the KindLM workspace: `cargo xtask <task>`.
 //!
-//! Everything that CI does is a task here, so that it can be done at a desk in the same way.
+//! All steps of CI are tasks here, so that developers can run them in the same way.
 #![expect(clippy::print_stdout, reason = "a task tells its developer what it did")]
 #![expect(clippy::print_stderr, reason = "a task tells its developer what went wrong")]
 
@@ -30,11 +30,11 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Makes the folder of a new registry entry, and its two lines.
+    /// Creates the folder of a new registry entry, and its two lines.
     New {
-        /// What to make.
+        /// The registry.
         kind: registries::Kind,
-        /// Its id, such as `wordCountMax`; of an assertion with its group, such as `text/word-count`.
+        /// The id, such as `wordCountMax`; for an assertion with its group, such as `text/word-count`.
         name: String,
     },
     /// Writes the files that are generated from the code: schemas and reference pages.
@@ -43,29 +43,29 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Rewrites expected results: examples in pages, CLI cases, snapshots. Read the diff before committing.
+    /// Rewrites expected results: examples in pages, CLI cases, snapshots. Review the diff before committing.
     Bless {
         /// The id of an assertion, gate, provider or reporter: only the tests of its crate are run.
         id: Option<String>,
     },
-    /// Brings in the conformance vectors from a folder.
+    /// Copies the conformance vectors from a folder.
     Fixtures {
-        /// The folder that holds `kindlm`, `kindlm-core` and `promptfoo`.
+        /// The folder with `kindlm`, `kindlm-core` and `promptfoo`.
         folder: PathBuf,
     },
-    /// Checks what the compiler does not: pages, module docs, names in documents, dependencies.
+    /// Checks rules that the compiler does not: pages, module docs, names in documents, dependencies.
     Tidy,
-    /// Runs the benches, prints what they measured, and writes it to `docs/benchmarks.md`.
+    /// Runs the benches, prints the results, and writes them to `docs/benchmarks.md`.
     Bench {
-        /// Another tool to measure beside it: `promptfoo=<path>`; repeatable.
+        /// Another tool to compare with: `promptfoo=<path>`; repeatable.
         #[arg(long = "peer", value_name = "NAME=PATH")]
         peers: Vec<String>,
     },
-    /// Draws the terminal of the README, from a run of the quickstart's broken suite
+    /// Creates the terminal picture of the README, from a run of the quickstart's broken suite
     Picture,
-    /// Builds the release archive of this machine's platform into `target/dist`.
+    /// Builds the release archive for this platform in `target/dist`.
     Dist,
-    /// Everything that must hold before a change lands.
+    /// Runs all checks that must pass before a change is merged.
     Ci,
 }
 
@@ -105,7 +105,7 @@ fn run() -> Result<()> {
     }
 }
 
-/// The root of the workspace; tests point `XTASK_ROOT` at a copy.
+/// Returns the root of the workspace; tests set `XTASK_ROOT` to a copy.
 fn root() -> PathBuf {
     if let Some(root) = std::env::var_os("XTASK_ROOT") {
         return root.into();
@@ -122,7 +122,7 @@ fn tidy_or_fail(root: &std::path::Path) -> Result<()> {
     if findings.is_empty() { Ok(()) } else { bail!("tidy found {} problem(s)", findings.len()) }
 }
 
-/// The generated files are written, and checked, by one test of the binary's crate.
+/// Writes or checks the generated files. A test of the binary's crate does both.
 fn codegen(sh: &Shell, check: bool) -> Result<()> {
     let _bless = (!check).then(|| sh.push_env("KINDLM_BLESS", "1"));
     cmd!(sh, "cargo test --quiet -p kindlm-cli --test generated")
@@ -143,12 +143,12 @@ fn ci(sh: &Shell, root: &std::path::Path) -> Result<()> {
     cmd!(sh, "cargo fmt --all --check").run()?;
     tidy_or_fail(root)?;
     {
-        // A snapshot that no test refers to, or that differs, must not pass.
+        // A snapshot that differs, or that no test uses, must fail.
         let _insta = sh.push_env("INSTA_UPDATE", "no");
         cmd!(sh, "cargo test --workspace").run()?;
     }
     cmd!(sh, "cargo clippy --workspace --all-targets -- -D warnings").run()?;
-    // Each library crate stands alone, with the features it has by default and with none.
+    // Each library crate must compile alone, with its default features and without features.
     cmd!(sh, "cargo check -p kindlm-providers --no-default-features").run()?;
     let _docs = sh.push_env("RUSTDOCFLAGS", "-D warnings");
     cmd!(sh, "cargo doc --workspace --no-deps --quiet").run()?;

@@ -1,4 +1,4 @@
-//! Draws the terminal of the README, from a run of the quickstart's broken suite.
+//! Creates the terminal picture of the README, from a run of the quickstart's broken suite.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use xshell::{Shell, cmd};
 /// The path of the picture.
 const PICTURE: &str = "docs/images/terminal.svg";
 
-/// The fewest columns with which no line of the suite is broken.
+/// The minimum number of columns at which no line of the output is wrapped.
 const COLUMNS: &str = "84";
 
 pub(crate) fn draw(sh: &Shell, root: &Path) -> Result<()> {
@@ -16,7 +16,7 @@ pub(crate) fn draw(sh: &Shell, root: &Path) -> Result<()> {
     let _width = sh.push_env("COLUMNS", COLUMNS);
     let suite = "fixtures/quickstart/broken.yaml";
     let run = cmd!(sh, "cargo run --quiet -- test -c {suite}");
-    // The suite is broken on purpose, so the exit code is 1.
+    // The tests of the suite fail on purpose, so the exit code is 1.
     let text = run.ignore_status().ignore_stderr().read()?;
     let whole = format!("\u{1b}[2m$\u{1b}[0m kindlm test -c {suite}\n{text}\n");
     let picture = anstyle_svg::Term::new().render_svg(&whole);

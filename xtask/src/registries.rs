@@ -1,4 +1,4 @@
-//! The paths of the registries, and the form of their entries in the source.
+//! The paths of the registries, and the format of their entries in the source.
 
 use std::path::{Path, PathBuf};
 
@@ -7,21 +7,22 @@ use anyhow::{Context, Result, bail};
 /// The registries of the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Kind {
-    /// A check of one execution.
+    /// Checks of one execution.
     Assertion,
-    /// A threshold over a whole run.
+    /// Thresholds over a whole run.
     Gate,
-    /// A codec for one vendor's API.
+    /// Codecs for the APIs of vendors.
     Provider,
-    /// A rendering of the report.
+    /// Renderers of the report.
     Reporter,
 }
 
 impl Kind {
     pub(crate) const ALL: [Self; 4] = [Self::Assertion, Self::Gate, Self::Provider, Self::Reporter];
 
-    /// The files with the `mod` lines and a slice; the entries' folders are beside them. Assertions have one for each
-    /// group.
+    /// Returns the files with the `mod` lines and a slice. The folders of the entries are next to them.
+    ///
+    /// Assertions have one file for each group.
     pub(crate) fn files(self, root: &Path) -> Result<Vec<PathBuf>> {
         let one = match self {
             Self::Assertion => return assertion_groups(root),
@@ -32,7 +33,9 @@ impl Kind {
         Ok(vec![root.join(one)])
     }
 
-    /// The name of an entry's folder and module: `word_count` for `word-count`, `judge_closedqa` for `judge:closedQA`.
+    /// Returns the name of an entry's folder and module.
+    ///
+    /// `word-count` becomes `word_count`, and `judge:closedQA` becomes `judge_closedqa`.
     pub(crate) fn module(self, id: &str) -> String {
         let mut module = String::new();
         for c in id.chars() {
@@ -48,7 +51,7 @@ impl Kind {
         module
     }
 
-    /// The crate that holds the registry.
+    /// Returns the crate that contains the registry.
     pub(crate) fn package(self) -> &'static str {
         match self {
             Self::Assertion => "kindlm-assertions",
@@ -59,7 +62,7 @@ impl Kind {
     }
 }
 
-/// The `mod.rs` of each folder beside the front page of the assertions that has a slice.
+/// Returns the `mod.rs` files of the assertion groups, which contain a slice.
 fn assertion_groups(root: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for item in std::fs::read_dir(root.join(ASSERTIONS))? {
@@ -73,10 +76,10 @@ fn assertion_groups(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The source of the assertions.
+/// The source folder of the assertions.
 pub(crate) const ASSERTIONS: &str = "crates/kindlm-assertions/src";
 
-/// A part that an entry needs to be complete.
+/// A required part of a registry entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// `REGISTRATION` in `mod.rs`.
@@ -85,18 +88,18 @@ pub(crate) enum Piece {
     Page,
     /// The `mod` line.
     ModLine,
-    /// The line of the slice.
+    /// The entry in the slice.
     SliceLine,
 }
 
-/// One folder beside a registry, as far as the text of the source tells.
+/// A folder next to a registry, as far as the source text shows.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) module: String,
     pub(crate) missing: Vec<Piece>,
 }
 
-/// Every folder beside a registry's file that holds an entry, or looks as if it should.
+/// Returns all folders next to a registry's file that are registry entries, or incomplete ones.
 pub(crate) fn entries(file: &Path) -> Result<Vec<Entry>> {
     let source =
         std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -139,7 +142,7 @@ pub(crate) fn entries(file: &Path) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// The crate with the registry that has this entry.
+/// Returns the crate whose registry has this entry.
 pub(crate) fn package_of(root: &Path, id: &str) -> Result<&'static str> {
     for kind in Kind::ALL {
         let module = kind.module(id);
@@ -152,11 +155,11 @@ pub(crate) fn package_of(root: &Path, id: &str) -> Result<&'static str> {
     bail!("no assertion, gate, provider or reporter is called `{id}`")
 }
 
-/// The text between the brackets of the registry's slice.
+/// Returns the text between the brackets of the registry's slice.
 fn slice_of(source: &str) -> Option<&str> {
     let start = source.find("static REGISTRY: &[&Registration]")?;
     let open = start + source[start..].find("&[")? + 2;
-    // The first `&[` belongs to the type; the slice begins after the `=`.
+    // The first `&[` may belong to the type; the slice begins after the `=`.
     let equals = start + source[start..].find('=')?;
     let open = if open < equals { equals + source[equals..].find("&[")? + 2 } else { open };
     let close = open + source[open..].find("];")?;

@@ -1,4 +1,4 @@
-//! Makes the folder of a new registry entry, and its two lines.
+//! Creates the folder of a new registry entry, and its two lines.
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ fn template(kind: Kind) -> Template {
     }
 }
 
-/// Makes the files and lines of a new entry; returns what was done and what comes next.
+/// Creates the files and lines of a new entry; returns a list of what was done and of the next steps.
 pub(crate) fn new(root: &Path, kind: Kind, name: &str) -> Result<Vec<String>> {
     let (file, id) = place(root, kind, name)?;
     let names = Names::of(id, kind)?;
@@ -70,7 +70,7 @@ pub(crate) fn new(root: &Path, kind: Kind, name: &str) -> Result<Vec<String>> {
     ])
 }
 
-/// The file of the registry, and the id. The name of an assertion has its group before it: `text/word-count`.
+/// Returns the file of the registry, and the id. The name of an assertion begins with its group: `text/word-count`.
 fn place<'n>(root: &Path, kind: Kind, name: &'n str) -> Result<(PathBuf, &'n str)> {
     let files = kind.files(root)?;
     if kind != Kind::Assertion {
@@ -91,13 +91,13 @@ fn place<'n>(root: &Path, kind: Kind, name: &'n str) -> Result<(PathBuf, &'n str
 
 /// The spellings of one name.
 struct Names {
-    /// As users write it: `word-count`, or `wordCountMax` for a gate.
+    /// The id for users: `word-count`, or `wordCountMax` for a gate.
     id: String,
-    /// `word_count`.
+    /// The module name: `word_count`.
     module: String,
-    /// `WordCount`.
+    /// The type name: `WordCount`.
     type_name: String,
-    /// `WORD_COUNT`.
+    /// The name for constants: `WORD_COUNT`.
     code: String,
 }
 
@@ -130,8 +130,9 @@ impl Names {
     }
 }
 
-/// Adds `mod x;` in alphabetical order and `&x::REGISTRATION` to the slice: at the end where the order means
-/// something (assertions, gates), in alphabetical order elsewhere.
+/// Adds `mod x;` in alphabetical order, and `&x::REGISTRATION` to the slice.
+///
+/// The order of assertions and gates matters, so they are added at the end; other entries in alphabetical order.
 fn add_lines(source: &str, module: &str, kind: Kind) -> Result<String> {
     let mut lines: Vec<String> = source.lines().map(str::to_owned).collect();
     let is_mod = |line: &str| line.starts_with("mod ") && line.ends_with(';');

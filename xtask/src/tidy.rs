@@ -1,4 +1,4 @@
-//! Checks what the compiler does not.
+//! Checks rules that the compiler does not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,8 @@ use anyhow::{Context, Result, bail};
 use crate::circles;
 use crate::registries::{self, ASSERTIONS, Entry, Kind, Piece};
 
-/// Crates that a library crate must not pull in, in any depth: who wants one check must not get an HTTP client.
+/// The crates that a library crate must not depend on, even indirectly. For example, using one check must not require
+/// an HTTP client.
 const FORBIDDEN: [(&str, &[&str]); 21] = [
     ("kindlm-types", &["tokio", "reqwest", "serde_yaml", "yaml_serde", "regex", "jsonschema"]),
     ("kindlm-wire", &["tokio", "reqwest", "regex", "jsonschema"]),
@@ -40,10 +41,10 @@ const FORBIDDEN: [(&str, &[&str]); 21] = [
     ("kindlm-store", &["tokio", "reqwest", "yaml_serde", "jsonschema", "clap"]),
 ];
 
-/// The most lines of code of the binary, its unit tests included: blank lines and comments are not counted.
+/// The maximum number of code lines in the binary, including unit tests, without blank lines and comments.
 const BINARY_LINES: usize = 3_500;
 
-/// Every finding, each with what to do about it.
+/// Returns all findings, each with its advice.
 pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for kind in Kind::ALL {
@@ -59,7 +60,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// No two files of a crate need each other.
+/// Checks that the files of each crate have no circular dependencies.
 fn check_circles(root: &Path) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for item in std::fs::read_dir(root.join("crates"))? {
@@ -77,7 +78,7 @@ fn check_circles(root: &Path) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// Every entry of a registry is whole: code, page, `mod` line, slice line.
+/// Checks that every entry of a registry is complete: code, page, `mod` line, slice entry.
 pub(crate) fn check_registry(root: &Path, kind: Kind) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for path in kind.files(root)? {
@@ -92,7 +93,8 @@ pub(crate) fn check_registry(root: &Path, kind: Kind) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// Below the front page of the assertions there are folders only, and assertions are in groups only.
+/// Checks that the source folder of the assertions contains only group folders, and that only groups contain
+/// assertions.
 fn check_assertion_groups(root: &Path) -> Result<Vec<String>> {
     let groups = Kind::Assertion.files(root)?;
     let mut findings = Vec::new();
@@ -132,7 +134,7 @@ fn advice(missing: Piece, module: &str, file: &str) -> String {
     }
 }
 
-/// Every source file says what it is for.
+/// Checks that every source file begins with a module doc.
 fn check_module_docs(root: &Path) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for file in rust_files(root)? {
@@ -153,7 +155,7 @@ fn rust_files(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The Rust files in a folder and below it, but for fixtures and templates.
+/// Returns the Rust files below a folder, except fixtures and templates.
 fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut folders = vec![folder.to_owned()];
     let mut files = Vec::new();
@@ -172,7 +174,7 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The crates in ARCHITECTURE.md are the crates of the workspace.
+/// Checks that ARCHITECTURE.md lists exactly the crates of the workspace.
 fn check_architecture(root: &Path) -> Result<Vec<String>> {
     let page = std::fs::read_to_string(root.join("ARCHITECTURE.md")).context("ARCHITECTURE.md")?;
     let named: BTreeSet<&str> = page
@@ -195,7 +197,7 @@ fn check_architecture(root: &Path) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// A crate depends on crates of lower floors only. The floors stand in the table of crates in ARCHITECTURE.md.
+/// Checks that crates depend only on crates of lower levels. The levels are in the table of crates in ARCHITECTURE.md.
 fn check_floors(root: &Path) -> Result<Vec<String>> {
     let page = std::fs::read_to_string(root.join("ARCHITECTURE.md"))?;
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
@@ -222,7 +224,7 @@ fn check_floors(root: &Path) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// The crates of this workspace that a manifest names under `[dependencies]`.
+/// Returns the crates of this workspace under `[dependencies]` of a manifest.
 fn needed_crates(manifest: &str) -> impl Iterator<Item = &str> {
     let lines = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);
     lines
@@ -231,7 +233,7 @@ fn needed_crates(manifest: &str) -> impl Iterator<Item = &str> {
         .filter(|name| name.starts_with("kindlm"))
 }
 
-/// The binary stays thin: arguments, streams and progress.
+/// Checks the size of the binary, which must contain only arguments, streams and progress.
 fn check_binary_size(root: &Path) -> Result<Option<String>> {
     let mut lines = 0;
     for file in sources(&root.join("crates/kindlm-cli/src"))? {
@@ -245,12 +247,12 @@ fn check_binary_size(root: &Path) -> Result<Option<String>> {
     }))
 }
 
-/// The lines that are neither blank nor a comment.
+/// Counts the lines that are neither blank nor comments.
 fn code_lines(text: &str) -> usize {
     text.lines().map(str::trim).filter(|it| !it.is_empty() && !it.starts_with("//")).count()
 }
 
-/// Library crates do not pull in what they must not need.
+/// Checks that library crates do not depend on forbidden crates.
 fn check_dependencies(root: &Path) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for (package, forbidden) in FORBIDDEN {

@@ -1,4 +1,4 @@
-//! A new registry entry, made in a scratch copy of the workspace, compiles; a forgotten piece is found.
+//! A new registry entry, created in a copy of the workspace, compiles, and a missing part is reported.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::path::{Path, PathBuf};
@@ -6,9 +6,9 @@ use std::process::{Command, Output};
 
 /// A copy of the workspace's sources.
 ///
-/// It shares the target folder, for the sake of what others have built there. Cargo knows crates of a workspace by their
-/// relative paths, so the copy's take the place of the real ones: the copy is deleted at the end, because cargo builds
-/// anew what it finds no sources of, and would take the copy's for the real ones otherwise.
+/// It shares the target folder, to reuse the compiled dependencies. Cargo identifies crates of a workspace by relative
+/// path, so the copy's artifacts replace the real ones. The copy is deleted at the end: cargo rebuilds crates whose
+/// sources are missing, and would otherwise use the copy's artifacts for the real crates.
 struct Scratch {
     folder: PathBuf,
     target: PathBuf,
@@ -57,7 +57,7 @@ impl Scratch {
             .unwrap()
     }
 
-    /// Runs this very program on the copy.
+    /// Runs the xtask binary on the copy.
     fn xtask(&self, arguments: &[&str]) -> (bool, String) {
         let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
             .current_dir(&self.folder)
@@ -101,7 +101,7 @@ fn new_entries_compile_and_pass_and_a_forgotten_piece_is_found() {
     let (ok, said) = scratch.xtask(&["tidy"]);
     assert!(ok, "tidy after `new`: {said}");
 
-    // The scaffold's own examples and the meta-tests over the registry hold; no warning is left behind.
+    // The examples of the scaffold and the tests of the registry pass, without warnings.
     let arguments = ["test", "--quiet", "-p", "kindlm-assertions", "--test", "it"];
     let blessed =
         scratch.cargo_with(&arguments, &[("KINDLM_BLESS", "1"), ("INSTA_UPDATE", "always")]);
@@ -113,7 +113,7 @@ fn new_entries_compile_and_pass_and_a_forgotten_piece_is_found() {
     );
     assert!(page.unwrap().contains("fail  0  ZZ_EXAMPLE_FAILED"), "the page shows what was found");
     for package in ["kindlm-engine", "kindlm-providers", "kindlm-reporters"] {
-        // What a codec needs of `kindlm-providers` is there without features; they would double the build.
+        // A codec needs no features of `kindlm-providers`. Features would double the build time.
         let output = scratch.cargo(&["check", "--quiet", "--no-default-features", "-p", package]);
         assert!(
             output.status.success() && output.stderr.is_empty(),
@@ -124,7 +124,7 @@ fn new_entries_compile_and_pass_and_a_forgotten_piece_is_found() {
     forget(&scratch);
 }
 
-/// Takes the pieces of a whole entry away, one at a time.
+/// Removes the parts of a complete entry, one at a time.
 fn forget(scratch: &Scratch) {
     let folder = scratch.path("crates/kindlm-assertions/src/text/zz_example");
     let registry = scratch.path("crates/kindlm-assertions/src/text/mod.rs");
@@ -154,7 +154,7 @@ fn forget(scratch: &Scratch) {
     let (ok, said) = scratch.xtask(&["tidy"]);
     assert!(!ok && said.contains("no docs.md: write the page"), "{said}");
 
-    // A failure code without an example in the page fails the tests of the registry.
+    // The tests of the registry fail for a failure code without an example on the page.
     let (first, _) = page.split_once("```yaml expect").unwrap();
     std::fs::write(folder.join("docs.md"), first).unwrap();
     let output = scratch.cargo(&["test", "--quiet", "-p", "kindlm-assertions", "--test", "it"]);

@@ -1,9 +1,9 @@
-//! How much memory a large run takes: a whole process, measured from outside.
+//! Measures the memory of large runs, as whole processes.
 //!
-//! `cargo bench -p kindlm-cli --bench memory` runs 100,000 executions in two shapes at concurrency 256 against the mock
-//! server, with JSON and JUnit reports, and prints the peak and the memory over time; then what looks at the report of
-//! the first shape afterwards. One case with many repeats weighs almost nothing in the suite, so the second shape shows
-//! what the run itself takes. Other shapes: `-- CASES REPEATS`.
+//! `cargo bench -p kindlm-cli --bench memory` runs 100,000 executions in two shapes, at concurrency 256, against the
+//! mock server, with JSON and JUnit reports. It prints the peak and the memory over time, and then the memory of
+//! commands that read the report of the first shape. The second shape is one case with many repeats: its suite is tiny,
+//! so it shows the memory of the run itself. Other shapes: `-- CASES REPEATS`.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot run must say so loudly")]
 
@@ -19,17 +19,17 @@ use std::time::Duration;
 use kindlm_testing::MockServer;
 use support::{KINDLM, Sample, watched, write_suite};
 
-/// Executions: test cases, and repeats of each.
+/// The size of a run: the number of test cases, and of repeats of each.
 #[derive(Clone, Copy)]
 struct Shape {
     cases: usize,
     repeats: usize,
 }
 
-/// The most that a run of 100,000 cases may take, in MiB.
+/// The maximum memory of a run of 100,000 cases, in MiB.
 const MOST_MIB: f64 = 100.0;
 
-/// What can be done with the report of a large run.
+/// Commands that read the report of a large run.
 const AFTERWARDS: [(&str, &[&str]); 5] = [
     ("`report -q`", &["report", "-q"]),
     ("`report --reporter junit`", &["report", "-q", "--reporter", "junit=again.xml"]),
@@ -39,7 +39,7 @@ const AFTERWARDS: [(&str, &[&str]); 5] = [
 ];
 
 fn main() {
-    // Only `cargo bench` gives `--bench`; `cargo test --benches` wants to know that it builds.
+    // `cargo bench` passes `--bench`; `cargo test --benches` only checks that the bench compiles.
     if !std::env::args().any(|it| it == "--bench") || !Path::new("/proc/self/status").exists() {
         return;
     }
@@ -76,7 +76,7 @@ fn main() {
     println!("{charts}\n{looked}");
 }
 
-/// Runs the shape in a process of its own: what it took, and the memory in MiB over time.
+/// Runs a shape in a process, and returns its measurements and the memory in MiB over time.
 fn run(folder: &Path, shape: Shape) -> (Sample, Vec<(Duration, f64)>) {
     let server = MockServer::for_bench(Duration::ZERO).unwrap();
     write_suite(folder, shape.cases, shape.repeats, &server.url());
@@ -88,9 +88,9 @@ fn run(folder: &Path, shape: Shape) -> (Sample, Vec<(Duration, f64)>) {
     let mut over_time = Vec::new();
     let every = Duration::from_millis(5);
     let sample = watched(&mut command, every, &mut |at, mib| over_time.push((at, mib)));
-    // What was measured is a run of everything, with its reports.
+    // Verify that the process ran all executions, and wrote the reports.
     assert_eq!(server.count(), shape.cases * shape.repeats);
-    // Gates are test cases of JUnit too, of another class.
+    // JUnit reports also contain gates as test cases, with another class.
     let of_model = "<testcase classname=\"bench.m\" ";
     assert_eq!(occurrences(&folder.join("report.xml"), of_model), shape.cases);
     let repeats = occurrences(&folder.join("report.json"), "\"repeat\":");
@@ -98,7 +98,7 @@ fn run(folder: &Path, shape: Shape) -> (Sample, Vec<(Duration, f64)>) {
     (sample, over_time)
 }
 
-/// What looks at the report of the run in this folder.
+/// Measures the commands that read the report in this folder.
 fn afterwards(folder: &Path, shape: Shape) -> String {
     let mut table = format!(
         "| with the report of {} × {} | wall | peak memory |\n|---|--:|--:|\n",
@@ -114,13 +114,13 @@ fn afterwards(folder: &Path, shape: Shape) -> String {
     table
 }
 
-/// At most `most` of them, evenly chosen, the last one included.
+/// Returns at most `most` samples, evenly spaced, including the last one.
 fn thinned<T: Copy>(samples: &[T], most: usize) -> Vec<T> {
     let step = samples.len().div_ceil(most).max(1);
     samples.iter().rev().step_by(step).rev().copied().collect()
 }
 
-/// How often a short text stands in a file of any size.
+/// Counts the occurrences of a short text in a file of any size.
 fn occurrences(path: &Path, text: &str) -> usize {
     let mut file = File::open(path).unwrap();
     let mut buffer = vec![0; 1 << 16];
@@ -132,7 +132,7 @@ fn occurrences(path: &Path, text: &str) -> usize {
         }
         let end = kept + read;
         found += buffer[..end].windows(text.len()).filter(|it| *it == text.as_bytes()).count();
-        // A text that begins in this part and ends in the next.
+        // Keep the end of this part, because a match may extend into the next part.
         kept = (text.len() - 1).min(end);
         buffer.copy_within(end - kept..end, 0);
     }

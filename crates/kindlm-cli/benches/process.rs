@@ -1,9 +1,14 @@
-//! What a user waits for and what a CI machine pays: whole processes, measured from outside.
+//! Measures time, CPU time and memory of whole processes.
 //!
-//! Three tables: what it takes until something is sent, beside starting a process that does nothing and reading the
-//! same file; 5,000 cases beside a bare `reqwest` loop that sends the same requests and throws the answers away, and
-//! beside other tools (`-- --peer promptfoo=<path>`); and what is asked for. CPU time is user plus system, of a process
-//! and its children; the mock provider runs in the bench's own process and is not in it.
+//! It prints three tables:
+//!
+//! - the time until the first request is sent, compared with an empty process and with reading the same file;
+//! - 5,000 cases, compared with a bare `reqwest` loop that sends the same requests, and with other tools (`-- --peer
+//!   promptfoo=<path>`);
+//! - the targets.
+//!
+//! CPU time is user plus system time, of a process and its children. It excludes the mock provider, which runs in the
+//! process of the bench.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::cast_precision_loss, reason = "a few thousand cases")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot run must say so loudly")]
@@ -20,21 +25,22 @@ use kindlm_testing::MockServer;
 use kindlm_testing::peer::Peer;
 use support::{KINDLM, Sample, head, watched, write_suite};
 
-/// The first argument with which the bench runs itself as the bare loop: `--bare <url> <requests> <concurrency>`.
+/// The first argument that makes the bench run as the bare loop: `--bare <url> <requests> <concurrency>`.
 const BARE: &str = "--bare";
 
-/// The first argument with which the bench is only the mock, for a profiler that looks at `kindlm test` by itself:
-/// `--serve <folder> <ms>` writes the suite into the folder, says the address, and answers after so many milliseconds until
-/// it is stopped.
+/// The first argument that makes the bench run only the mock server, for profiling `kindlm test`: `--serve <folder>
+/// <ms>`.
+///
+/// It writes the suite to the folder, prints the address, and answers after this latency until it is stopped.
 const SERVE: &str = "--serve";
 
-/// How many cases the runs have.
+/// The number of cases in the runs.
 const CASES: usize = 5_000;
 
-/// How many requests are in flight where the provider answers at once.
+/// The concurrency for the provider without latency.
 const AT_ONCE: usize = 32;
 
-/// The fastest run's wall time and memory, and the mean CPU time of all.
+/// The wall time and memory of the fastest run, and the mean CPU time of all runs.
 struct Measured {
     best: Sample,
     cpu: Option<Duration>,
@@ -52,7 +58,7 @@ fn main() {
     {
         return serve(Path::new(folder), Duration::from_millis(ms.parse().unwrap()));
     }
-    // Only `cargo bench` gives `--bench`; `cargo test --benches` wants to know that it builds.
+    // `cargo bench` passes `--bench`; `cargo test --benches` only checks that the bench compiles.
     if !arguments.iter().any(|it| it == "--bench") {
         return;
     }
@@ -96,16 +102,16 @@ fn main() {
     );
 }
 
-/// How long a provider takes that is not fast.
+/// The latency of the slow provider.
 const SLOW: Duration = Duration::from_millis(50);
 
-/// Prints a target, and whether it is met.
+/// Prints a target and its result.
 fn target(what: &str, most: f64, ratio: f64) {
     let met = if ratio <= most { "met" } else { "missed" };
     println!("| {what} | ≤ {most} | {ratio:.2} | {met} |");
 }
 
-/// Start-up, and reading a suite.
+/// Measures start-up and loading a suite.
 fn until_something_is_sent(folder: &Path, peers: &[Peer]) {
     let nowhere = "http://127.0.0.1:9";
     let one = in_yaml(folder, "one.yaml", 1, nowhere);
@@ -133,15 +139,15 @@ fn until_something_is_sent(folder: &Path, peers: &[Peer]) {
     row(&what, 3, || kindlm(&many, &["validate"]));
 }
 
-/// What a run costs in CPU time, beside the least.
+/// The CPU time of a run, compared with the minimum.
 struct Cpu {
     bare: Duration,
     run: Duration,
-    /// Of the run, until the first request.
+    /// The part of the run before the first request.
     before: Duration,
 }
 
-/// A provider that answers at once.
+/// Measures runs against a provider without latency.
 fn at_once(folder: &Path, peers: &[Peer]) -> Option<Cpu> {
     let server = MockServer::for_bench(Duration::ZERO).unwrap();
     let here = folder.join("at-once");
@@ -175,7 +181,7 @@ fn at_once(folder: &Path, peers: &[Peer]) -> Option<Cpu> {
     Some(Cpu { bare: bare.cpu?, run: run.cpu?, before: before.cpu? })
 }
 
-/// A provider that takes its time: the fastest whole process, and the fastest run by itself.
+/// Measures runs against a slow provider. Returns the fastest process and the fastest run.
 fn waiting(folder: &Path, peers: &[Peer]) -> (Duration, Duration) {
     let server = MockServer::for_bench(SLOW).unwrap();
     let here = folder.join("waiting");
@@ -203,7 +209,7 @@ fn waiting(folder: &Path, peers: &[Peer]) -> (Duration, Duration) {
     (whole.best.wall, alone)
 }
 
-/// How long the last run of this folder took by its own report: from the first request to the last judgement.
+/// Returns the duration of the last run in this folder according to its report, without start-up and reporting.
 fn last_run(folder: &Path) -> Duration {
     let runs = folder.join(".kindlm/runs");
     let order = std::fs::read_to_string(runs.join("order")).unwrap_or_default();
@@ -214,7 +220,7 @@ fn last_run(folder: &Path) -> Duration {
     Duration::from_secs_f64(report["run"]["durationMs"].as_f64().unwrap() / 1e3)
 }
 
-/// Sends the requests of the bench's suites, and does nothing with the answers.
+/// Sends the requests of the suites, and discards the answers.
 fn bare_loop(url: &str, requests: usize, concurrency: usize) {
     kindlm_providers::install_tls();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -254,7 +260,7 @@ fn kindlm(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command `times` times, and prints what it took.
+/// Runs a command `times` times, and prints the measurements.
 fn row(what: &str, times: u32, command: impl FnMut() -> Command) -> Measured {
     let measured = measure(times, command);
     let memory = measured.best.peak_mib.map_or("–".to_owned(), |mib| format!("{mib:.0} MiB"));
@@ -283,16 +289,17 @@ fn show(time: Duration) -> String {
     }
 }
 
-/// CPU time of all children that have ended, in steps of 10 ms; `None` where there is no `/proc`.
+/// Returns the CPU time of all ended child processes, with a resolution of 10 ms; `None` without `/proc`.
 fn children_cpu() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name in parentheses may hold spaces; the fields after it do not. `cutime` and `cstime` are 16 and 17.
+    // The name in parentheses may contain spaces; the fields after it do not. `cutime` and `cstime` are fields 16 and
+    // 17.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks: u64 = fields.get(13..15)?.iter().filter_map(|it| it.parse::<u64>().ok()).sum();
     Some(Duration::from_millis(ticks * 10))
 }
 
-/// A suite of `tests` cases that are written out in YAML.
+/// Writes a suite with `tests` cases as YAML.
 fn in_yaml(folder: &Path, name: &str, tests: usize, url: &str) -> String {
     let mut yaml = head(url);
     yaml.push_str("tests:\n");

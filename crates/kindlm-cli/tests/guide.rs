@@ -1,4 +1,4 @@
-//! The pages for readers hold: suites load, commands run, links lead somewhere, and the book names every page.
+//! Checks the documentation: suites load, commands run, links are valid, and the book lists all pages.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The pages of the book, from the folder `docs`.
+/// Returns the pages of the book, relative to the folder `docs`.
 fn pages() -> BTreeSet<PathBuf> {
     let docs = root().join("docs");
     let (mut open, mut pages) = (vec![docs.clone()], BTreeSet::new());
@@ -31,7 +31,7 @@ fn pages() -> BTreeSet<PathBuf> {
     pages
 }
 
-/// The fenced blocks of a page: language, what stands behind it, text, line.
+/// Returns the fenced blocks of a page: language, words after it, text, line.
 fn blocks(page: &Path) -> Vec<kindlm_testing::examples::Example> {
     kindlm_testing::examples::parse(&fs::read_to_string(root().join("docs").join(page)).unwrap())
 }
@@ -55,8 +55,8 @@ fn every_suite_on_a_page_loads_without_a_complaint() {
     assert!(count >= 5, "found {count} suites");
 }
 
-/// Writes the files that a page for beginners shows, each under the name behind its language, checks its suite, and runs its
-/// `console` blocks.
+/// Writes the files that a page for beginners shows, under the names after their languages. Validates the suite, and
+/// runs the `console` blocks.
 #[test]
 fn every_command_on_a_page_runs() {
     let mut count = 0;
@@ -97,7 +97,7 @@ fn every_command_on_a_page_runs() {
     assert!(count >= 8, "ran {count} commands");
 }
 
-/// The anchor of a heading, as code hosts and the book make it.
+/// Returns the anchor of a heading, as code hosts and the book generate it.
 fn anchor(heading: &str) -> String {
     let kept = heading.to_lowercase().replace(['`', '*'], "");
     let kept = kept.chars().filter(|it| it.is_alphanumeric() || matches!(it, ' ' | '-' | '_'));
@@ -120,7 +120,7 @@ fn anchors(page: &Path) -> BTreeSet<String> {
     anchors
 }
 
-/// How the address of a file of this repository begins.
+/// The start of the URLs of files in this repository.
 const SOURCE: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/");
 
 #[test]
@@ -149,7 +149,7 @@ fn every_link_leads_somewhere() {
                 None if path.is_empty() => file.clone(),
                 None => file.parent().unwrap().join(path),
             };
-            // The book has the files of `docs` only: a page of it names others by their address.
+            // The book contains only the files of `docs`, so its pages must link to other files by URL.
             let is_reached = in_repository.is_some()
                 || !file.starts_with(root.join("docs"))
                 || path

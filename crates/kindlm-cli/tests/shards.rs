@@ -1,4 +1,4 @@
-//! A run that is divided between processes gives what the undivided run gives.
+//! A run that is divided into shards has the same result as the undivided run.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The files of the quickstart, and a suite that no provider answers.
+/// Creates a folder with the files of the quickstart, and a suite whose provider rejects all requests.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     copy(&root().join("fixtures/quickstart"), folder.path());
@@ -94,7 +94,7 @@ fn said(output: Output) -> (String, Option<i32>, String) {
     (text(output.stdout), output.status.code(), text(output.stderr))
 }
 
-/// Without times and ids of runs: nothing else may differ.
+/// Replaces times and ids of runs, because nothing else may differ.
 fn normalise(text: &str) -> String {
     [
         (r"\b\d{8}-\d{6}-\d{3}-[0-9a-f]{4}\b", "<run>"),
@@ -109,7 +109,7 @@ fn normalise(text: &str) -> String {
     })
 }
 
-/// Runs all shards at once; gives back their reports' names and their exit codes.
+/// Runs all shards concurrently; returns the names of their reports, and their exit codes.
 fn shards(
     folder: &Path,
     config: &str,
@@ -132,7 +132,7 @@ fn shards(
 
 const REPORTERS: [&str; 4] = ["json", "junit", "compliance", "pretty"];
 
-/// Every report that `command` writes, normalised, and its exit code.
+/// Runs `command` with all reporters; returns the normalised reports, and the exit code.
 fn reports(folder: &Path, command: &[&str]) -> (Vec<String>, Option<i32>) {
     let mut args = command.to_vec();
     let files = REPORTERS.map(|it| format!("{it}={it}.out"));
@@ -143,7 +143,7 @@ fn reports(folder: &Path, command: &[&str]) -> (Vec<String>, Option<i32>) {
     let read = |id| {
         let text = normalise(&fs::read_to_string(folder.join(format!("{id}.out"))).unwrap());
         match id {
-            // Its hashes cover times and ids.
+            // The hashes in this report depend on times and ids.
             "compliance" => {
                 Regex::new(r"\b[0-9a-f]{64}\b").unwrap().replace_all(&text, "<hash>").into()
             }
@@ -210,7 +210,7 @@ fn every_case_is_in_one_shard_and_the_shards_are_balanced() {
     assert!(most - least <= 14, "{sizes:?}");
 }
 
-/// One case took as long as all others together, so it gets a shard of its own.
+/// One case takes as long as all others together, so it has a shard of its own.
 #[test]
 fn durations_of_an_earlier_run_balance_the_shards() {
     let folder = folder();
@@ -232,7 +232,7 @@ fn durations_of_an_earlier_run_balance_the_shards() {
     assert_eq!(cases[0], BTreeSet::from(["case 8".to_owned()]));
     assert_eq!(cases[1].len(), 16);
 
-    // A shard that does not know the durations divides the run in another way, and is refused.
+    // A shard without the durations divides the run differently, and is rejected.
     let (others, _) = shards(folder, "repeats.yaml", 2, &[]);
     run(
         folder,
@@ -254,7 +254,7 @@ fn durations_of_an_earlier_run_balance_the_shards() {
     assert!(stderr.contains("the plans differ"), "{stderr}");
 }
 
-/// The lines that a job of an example runs.
+/// Collects the commands of the jobs in an example.
 fn scripts(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) if text.starts_with("kindlm ") => found.push(text.clone()),
@@ -264,7 +264,7 @@ fn scripts(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Runs the very lines of the examples, with the variables that CI would set.
+/// Runs the commands of the examples, with the variables that CI would set.
 #[test]
 fn the_examples_for_ci_work() {
     for (file, index, count) in

@@ -22,7 +22,7 @@
 //!     ProviderErrorKind, Reply,
 //! };
 //!
-//! // A check of one's own: it looks at the evidence and gives results.
+//! // A custom check: it inspects the evidence, and returns results.
 //! #[derive(Debug)]
 //! struct Polite;
 //!
@@ -51,7 +51,7 @@
 //!     }
 //! }
 //!
-//! // The world: here a model that always says the same. `kindlm-providers` has one that speaks HTTP.
+//! // The backend: here a model that always gives the same answer. `kindlm-providers` has one for HTTP.
 //! struct Canned;
 //!
 //! impl Backend for Canned {

@@ -1,6 +1,6 @@
 //! Tests prompts and AI agents from Rust.
 //!
-//! [`check`] holds what an agent did and said against an `expect` block, as `kindlm.yaml` has it:
+//! [`check`] evaluates an `expect` block, as in `kindlm.yaml`, on an execution of an agent:
 //!
 //! ```
 //! use kindlm::{Execution, Outcome, ToolCall, check};
@@ -19,11 +19,11 @@
 //! # Ok::<(), kindlm::CheckError>(())
 //! ```
 //!
-//! | to | use |
+//! | task | item |
 //! |---|---|
 //! | check one answer | [`check`] |
 //! | write an assertion, or compile checks once | [`assertions`] |
-//! | run cases on a model or agent of your own, with gates | [`engine`] |
+//! | run cases on your own model or agent, with gates | [`engine`] |
 //! | write a report | [`reporters`] |
 //! | open, run and resume a suite file | `kindlm::run`, with the feature `run` |
 #![deny(clippy::disallowed_methods)]
@@ -48,19 +48,21 @@ pub use kindlm_types::{
 /// The results of the checks of one execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
-    /// One for each check, in the order of the block.
+    /// The results, in the order of the checks in the block.
     pub results: Vec<AssertionResult>,
 }
 
 impl Checked {
-    /// The outcome of the execution: the worst of its results. A check that needs a model is errored, as none is asked.
+    /// Returns the outcome of the execution: the worst of its results.
+    ///
+    /// Checks that need a model are errored, because no model is called.
     pub fn outcome(&self) -> Outcome {
         Outcome::of(&self.results)
     }
 }
 
 impl fmt::Display for Checked {
-    /// A line for each check that does not hold.
+    /// Writes one line for each check that does not hold.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for result in self.results.iter().filter(|it| !it.verdict.held()) {
             writeln!(f, "{}: {}", result.label, result.verdict.message().unwrap_or_default())?;
@@ -69,16 +71,16 @@ impl fmt::Display for Checked {
     }
 }
 
-/// Why an `expect` block cannot be used: each problem with its place in the block.
+/// The reason why an `expect` block is invalid: all problems, with their locations in the block.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
 pub struct CheckError(pub Vec<String>);
 
-/// Holds an execution against an `expect` block. Files that the block names are not read, and no model is asked.
+/// Evaluates an `expect` block on an execution. No files are read, and no model is called.
 ///
 /// # Errors
 ///
-/// If the block has a problem: an unknown check, a missing option, a pattern that cannot be read.
+/// Fails if the block is invalid: an unknown check, a missing option, or an invalid pattern.
 pub fn check(execution: &Execution, expect: &Value) -> Result<Checked, CheckError> {
     let (checks, problems) = compile(expect, &Setup::new(&NoFiles, None));
     if !problems.is_empty() {

@@ -1,4 +1,4 @@
-//! What a Rust test does with the facade alone.
+//! A Rust test that uses only the facade crate.
 
 use kindlm::{Execution, Outcome, ToolCall, check};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What both benches need: the suite that they run, and processes that are measured from outside.
+//! Support for the benches: the suite, and the measurement of processes.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -6,11 +6,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The binary.
+/// The path of the binary.
 pub(crate) const KINDLM: &str = env!("CARGO_BIN_EXE_kindlm");
 
-/// Writes a `kindlm.yaml` with a test for each row of a dataset, each with three checks by rules, and gives back how
-/// many bytes the two files have.
+/// Writes a `kindlm.yaml` with one test for each row of a dataset, each with three checks by rules.
+///
+/// Returns the total size of the two files in bytes.
 pub(crate) fn write_suite(folder: &Path, cases: usize, repeats: usize, url: &str) -> u64 {
     let yaml =
         format!("{}defaults: {{ repeat: {repeats} }}\ntests: [file://cases.jsonl]\n", head(url));
@@ -28,7 +29,7 @@ pub(crate) fn write_suite(folder: &Path, cases: usize, repeats: usize, url: &str
     yaml.len() as u64 + path.metadata().unwrap().len()
 }
 
-/// What a suite says before its tests.
+/// Returns the part of a suite before its tests.
 pub(crate) fn head(url: &str) -> String {
     format!(
         "kindlm: 1\nproject: bench\nsuite: {{ name: bench }}\n\
@@ -39,16 +40,17 @@ pub(crate) fn head(url: &str) -> String {
     )
 }
 
-/// One run of a process.
+/// The measurements of one process.
 pub(crate) struct Sample {
-    /// From its start to its end.
+    /// The time from start to end.
     pub(crate) wall: Duration,
-    /// The peak resident set in MiB, as the kernel counts it; `None` if it ended before it could be measured.
+    /// The peak resident set in MiB, as reported by the kernel; `None` if the process ended before it was measured.
     pub(crate) peak_mib: Option<f64>,
 }
 
-/// Runs a command to its end, which must be a good one. `look` hears of its memory all the while: the resident set in
-/// MiB, so long after the start.
+/// Runs a command to its end, which must succeed.
+///
+/// `look` is called repeatedly with the time since the start, and the resident set in MiB.
 pub(crate) fn watched(
     command: &mut Command,
     every: Duration,
@@ -65,7 +67,7 @@ pub(crate) fn watched(
     let path = format!("/proc/{}/status", child.id());
     let mut peak_mib = None;
     while child.try_wait().unwrap().is_none() {
-        // Where there is no `/proc`, nothing is seen.
+        // Without `/proc`, memory is not measured.
         let status = std::fs::read_to_string(&path).unwrap_or_default();
         if let (Some(peak), Some(now)) = (mib(&status, "VmHWM:"), mib(&status, "VmRSS:")) {
             peak_mib = Some(peak);
@@ -79,7 +81,7 @@ pub(crate) fn watched(
     Sample { wall, peak_mib }
 }
 
-/// A number of KiB in a `status` file of `/proc`, in MiB.
+/// Reads a number of KiB from a `status` file of `/proc`, in MiB.
 fn mib(status: &str, name: &str) -> Option<f64> {
     let line = status.lines().find(|line| line.starts_with(name))?;
     line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kib| kib / 1024.0)

@@ -1,4 +1,4 @@
-//! Agents that work in sandboxes, and what is left of them when nobody waits any more.
+//! Agents in sandboxes, and the clean-up after an interrupt.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -12,14 +12,14 @@ use serde_json::Value;
 
 use crate::binary;
 
-/// Says what it finds, twice. The second turn goes on in the folder as the first one left it.
+/// An agent that reports its environment in two turns. Both turns work in the same folder.
 const AGENT: &str = r#"read -r hello; echo '{"kindlm":"hello","version":1}'
 while read -r turn; do
   echo more >> notes.txt
   echo '{"kindlm":"result","text":"'"$(pwd) token=$TOKEN other=$OTHER hidden=$(cat "$KINDLM_SUITE/check.sh" 2>/dev/null) lines=$(grep -c more notes.txt)"'"}'
 done"#;
 
-/// A suite with one test of one agent, in a folder that is not itself for temporary files.
+/// Writes a suite with one test of one agent, in a folder with its own folder for temporary files.
 fn suite(folder: &Path, command: &str, workspace: &str) -> std::path::PathBuf {
     let suite = folder.join("suite");
     fs::create_dir_all(suite.join("repo")).unwrap();
@@ -47,7 +47,7 @@ fn kindlm(suite: &Path, path: &str) -> Command {
     command
 }
 
-/// Runs it; the only case of the report, and the exit code.
+/// Runs the suite; returns the only case of the report, and the exit code.
 fn run(suite: &Path, path: &str) -> (Value, Option<i32>) {
     report_of(kindlm(suite, path).spawn().unwrap())
 }
@@ -63,7 +63,7 @@ fn left(suite: &Path) -> usize {
     fs::read_dir(suite.parent().unwrap().join("temp")).unwrap().count()
 }
 
-/// The `PATH` with a program before all others.
+/// Writes a program, and returns a `PATH` in which it comes first.
 fn with(folder: &Path, name: &str, text: &str) -> String {
     let programs = folder.join("programs");
     fs::create_dir_all(&programs).unwrap();
@@ -87,7 +87,9 @@ fn an_agent_is_spoken_with_in_a_sandbox_of_bwrap() {
     assert_eq!(left(&suite), 0);
 }
 
-/// It stands for Docker: what it runs hears nothing unless that is asked for, and gets only the variables that are named.
+/// A replacement for Docker.
+///
+/// The program in it gets stdin only with `--interactive`, and only the named environment variables.
 const ENGINE: &str = r#"#!/bin/sh
 echo "$@" >> "$KINDLM_SUITE/words"
 [ "$1" = run ] || exit 0
@@ -122,7 +124,7 @@ fn an_agent_is_spoken_with_in_a_container() {
     assert_eq!(left(&suite), 0);
 }
 
-/// It starts for the probe, and not for the agent: whoever did nothing did nothing wrong, and is no passed test.
+/// The sandbox starts for the probe, but not for the agent. An agent that did nothing must not pass negative checks.
 #[test]
 fn a_sandbox_that_does_not_start_for_an_agent_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
@@ -140,7 +142,7 @@ fn a_sandbox_that_does_not_start_for_an_agent_is_an_error() {
 #[test]
 fn a_second_interrupt_ends_an_agent_and_removes_its_folder() {
     let folder = tempfile::tempdir().unwrap();
-    // One that has left the group is found by the name of the folder.
+    // A process that has left the process group is found by the path of the folder.
     let agent = format!(
         "{} setsid sleep 3301 & sleep 3302 & echo \"$! $(pwd)\" > \"$KINDLM_SUITE/begun\"; wait",
         r#"read -r hello; echo "{\"kindlm\":\"hello\",\"version\":1}"; read -r turn;"#
@@ -160,7 +162,7 @@ fn a_second_interrupt_ends_an_agent_and_removes_its_folder() {
     for _ in 0..2 {
         let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
         assert!(sent.success());
-        // The second one is heard once the first one is.
+        // Send the second signal only after the first one was handled.
         stderr.read_line(&mut String::new()).unwrap();
     }
     let (case, code) = report_of(child);

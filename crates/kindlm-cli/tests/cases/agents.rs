@@ -1,4 +1,4 @@
-//! The agents in `docs/agents.md` are agents, and its suite is one.
+//! The agents and the suite in `docs/agents.md` work.
 #![cfg(unix)]
 
 use std::fs;

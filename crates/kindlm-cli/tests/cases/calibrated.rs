@@ -1,4 +1,4 @@
-//! A judge is held against people, and may not judge before it agrees with them.
+//! Calibration of a judge, and the gate that requires it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::binary;
 
 const KEY: &str = "key-nobody-may-see-4711";
 
-/// A judge that passes what has a plus, and repeats the key as its reason.
+/// A judge that passes outputs with a plus, and repeats its key as the reason.
 fn judge() -> MockServer {
     MockServer::answering(|request| {
         let has = |text: &str| request.body.windows(text.len()).any(|it| it == text.as_bytes());
@@ -37,7 +37,7 @@ fn suite(folder: &Path, url: &str, least: f64) {
     fs::write(folder.join("kindlm.yaml"), yaml).unwrap();
 }
 
-/// So many outputs as people and the judge see them, each a different one; then so many without a label.
+/// Writes labelled outputs, by the labels of people and of the judge, and then outputs without a label. All differ.
 fn labels(folder: &Path, table: [usize; 4], unlabelled: [usize; 2]) {
     let mut csv = "output,label\n".to_owned();
     let [both_pass, only_human, only_judge, both_fail] = table;
@@ -84,7 +84,7 @@ fn the_numbers_are_those_of_the_published_table() {
     suite(folder, &server.url(), 0.6);
     labels(folder, [20, 5, 10, 15], [70, 30]);
 
-    // Nobody knows the judge: nothing is sent.
+    // The judge was never calibrated, so nothing is sent.
     let refused = kindlm(folder, &["test"]);
     assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
     assert!(
@@ -112,7 +112,7 @@ fn the_numbers_are_those_of_the_published_table() {
     let powered = &found["corrected"][0]["predictionPowered"];
     assert!(powered["low"].as_f64() < powered["value"].as_f64(), "{powered}");
 
-    // What is kept has no key in it, and is asked for nobody again.
+    // The stored calibration contains no key, and is used without asking the judge again.
     let all = [String::from_utf8_lossy(&output.stdout).into_owned(), said(&output)].concat();
     assert!(!all.contains(KEY) && all.contains("[redacted]"));
     let kept = folder.join(".kindlm/calibrations/openai-gpt-4o-mini.json");
@@ -122,7 +122,7 @@ fn the_numbers_are_those_of_the_published_table() {
     let again = kindlm(folder, &[&CALIBRATE[..], &["--responses", "cache"]].concat());
     assert_eq!((again.status.code(), server.count()), (Some(0), 150), "{}", said(&again));
 
-    // 0.40 is less than 0.6, and its lower bound more than 0.15.
+    // 0.40 is below 0.6, and its lower bound is above 0.15.
     let refused = kindlm(folder, &["test"]);
     assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
     assert!(
@@ -196,7 +196,7 @@ fn an_unlabelled_unjudged_output_is_reported() {
         assert_eq!(output.status.code(), Some(code), "{}", said(&output));
         let words = format!("1 of 4 outputs without a label were not judged; {words}");
         assert!(said(&output).contains(&words), "{}", said(&output));
-        // What people have labelled is whole.
+        // All labels were complete, so the calibration is stored.
         assert!(folder.join(".kindlm/calibrations").exists());
     }
 }
@@ -243,7 +243,7 @@ fn a_judge_that_could_mostly_not_be_read_is_not_calibrated() {
     let refused = kindlm(folder, &["test"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(said(&refused).contains("it was never calibrated"), "{}", said(&refused));
-    // Earlier versions kept what they had: it is not taken for agreement.
+    // Earlier versions stored incomplete calibrations. They do not count as agreement.
     labels(folder, [2, 0, 0, 2], [0, 0]);
     assert_eq!(kindlm(folder, &CALIBRATE).status.code(), Some(0));
     let path = folder.join(".kindlm/calibrations/openai-gpt-4o-mini.json");
@@ -264,7 +264,7 @@ fn a_judge_whose_provider_has_other_settings_now_is_another() {
     let folder = tempfile::tempdir().unwrap();
     suite(folder.path(), &server.url(), 0.5);
     labels(folder.path(), [40, 2, 2, 40], [0, 0]);
-    // Twice the same says it once.
+    // Duplicate rows are asked only once.
     let csv = fs::read_to_string(folder.path().join("labels.csv")).unwrap();
     let rows = csv.split_once('\n').unwrap().1;
     fs::write(folder.path().join("labels.csv"), format!("{csv}{rows}")).unwrap();
@@ -275,7 +275,7 @@ fn a_judge_whose_provider_has_other_settings_now_is_another() {
     let output = kindlm(folder.path(), &["test", "-q"]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert_eq!(server.requests().len(), 84 + 2);
-    // Where it is reached decides nothing.
+    // The URL of the judge does not affect its calibration.
     let path = folder.path().join("kindlm.yaml");
     let yaml = fs::read_to_string(&path).unwrap();
     fs::write(&path, yaml.replace("/v1\"", "/v1/\"")).unwrap();

@@ -1,4 +1,4 @@
-//! One case folder: how it is run, and what is compared.
+//! A case folder: runs its commands, and compares the results.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use similar::TextDiff;
 use crate::binary;
 use crate::normalise::normalise;
 
-/// Files of a case folder that are not input.
+/// The files of a case folder that are not input.
 const OWN: [&str; 6] = ["cmd", "base", "stdout", "stderr", "exit", "files"];
 
 /// A case folder.
@@ -19,7 +19,7 @@ pub(crate) struct Case {
     folder: PathBuf,
 }
 
-/// What came of a case, by the names of the files that hold what should.
+/// The results of a case, by the names of the files with the expected results.
 pub(crate) type Got = BTreeMap<&'static str, String>;
 
 impl Case {
@@ -31,10 +31,10 @@ impl Case {
         self.folder.file_name().unwrap().to_str().unwrap().to_owned()
     }
 
-    /// Runs every line of `cmd` in a copy of the folder.
+    /// Runs all lines of `cmd` in a copy of the folder.
     pub(crate) fn run(&self) -> Got {
         let scratch = tempfile::tempdir().unwrap();
-        // The suite stands one folder down, so that there is an outside.
+        // The suite is in a subfolder, so that files outside of its folder can exist.
         let place = scratch.path().canonicalize().unwrap().join("case");
         fs::create_dir(&place).unwrap();
         if let Ok(base) = fs::read_to_string(self.folder.join("base")) {
@@ -78,7 +78,7 @@ impl Case {
         got
     }
 
-    /// What differs from what the folder says, to be shown.
+    /// Returns a diff between the expected and the actual results; `None` if they are equal.
     pub(crate) fn difference(&self, got: &Got) -> Option<String> {
         let mut text = String::new();
         for (name, actual) in got {
@@ -92,7 +92,7 @@ impl Case {
         (!text.is_empty()).then_some(text)
     }
 
-    /// Makes what came the expectation. What is empty has no file.
+    /// Writes the results as the expected ones. An empty result has no file.
     pub(crate) fn bless(&self, got: &Got) {
         for (name, actual) in got {
             let path = self.folder.join(name);
@@ -105,7 +105,7 @@ impl Case {
     }
 }
 
-/// Runs `[NAME=value…] kindlm …`, `cat …` or `rm …`, with `< file` for stdin and `2> file` for nothing else.
+/// Runs `[NAME=value…] kindlm …`, `cat …` or `rm …`. `< file` sets stdin, and `2> file` is ignored.
 fn step(line: &str, place: &Path) -> Output {
     let mut words = split(line).into_iter().peekable();
     let mut env = Vec::new();
@@ -140,7 +140,7 @@ fn step(line: &str, place: &Path) -> Output {
         .unwrap()
 }
 
-/// Words, as a shell splits them: quotes keep words together.
+/// Splits a line into words like a shell; quotes keep words together.
 fn split(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = None::<String>;
@@ -178,7 +178,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Every file below a folder, with its content.
+/// Returns all files below a folder with their contents.
 fn snapshot(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_path_buf()];

@@ -1,4 +1,4 @@
-//! Agents that try to look better than they worked, and files that the caller left open.
+//! Agents that try to cheat, and files that the caller left open.
 
 use std::fs;
 use std::process::{Command, Stdio};

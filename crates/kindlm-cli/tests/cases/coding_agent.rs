@@ -27,7 +27,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Runs what has a tag; the only execution, and the exit code.
+/// Runs the tests with a tag; returns the only execution, and the exit code.
 fn run(folder: &Path, tag: &str, args: &[&str]) -> (ExecutionResult, Option<i32>, String) {
     copy(&fixtures().join("coding-agent"), folder);
     let output = Command::new(binary())
@@ -46,7 +46,7 @@ fn run(folder: &Path, tag: &str, args: &[&str]) -> (ExecutionResult, Option<i32>
     (execution, output.status.code(), stderr)
 }
 
-/// Each check on a line: how it ended, and its name.
+/// Returns one line per check, with its verdict and its label.
 fn shown(execution: &ExecutionResult) -> Vec<String> {
     let results = execution.results.iter().map(|it| {
         let word = match it.verdict {
@@ -60,7 +60,7 @@ fn shown(execution: &ExecutionResult) -> Vec<String> {
     results.collect()
 }
 
-/// Whether npm can get what the example needs; where it cannot, that is said.
+/// Returns true if npm can install the packages of the example; prints a message if not.
 fn npm_reaches_its_registry() -> bool {
     let folder = tempfile::tempdir().unwrap();
     let shop = fixtures().join("coding-agent/shop-ts");
@@ -107,7 +107,7 @@ fn vitest_scores_an_agent_that_never_sees_it() {
     let workspace = execution.execution.workspace.unwrap();
     let paths: Vec<&str> = workspace.changes.iter().map(|it| it.path.as_str()).collect();
     assert_eq!((paths, code), (vec!["src/cart.ts"], Some(1)));
-    // The start and the copies are gone.
+    // The initial state and the copies were removed.
     let left = fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name());
     assert!(left.into_iter().all(|it| !it.to_string_lossy().starts_with("kindlm-")));
 }
@@ -120,7 +120,7 @@ fn cargo_scores_an_agent_that_never_sees_it() {
     let folder = tempfile::tempdir().unwrap();
     let (execution, code, stderr) = run(folder.path(), "cargo-test", &["--keep-workspaces"]);
     let mut shown = shown(&execution);
-    // They run at once, so their order is nobody's.
+    // The tests run concurrently, so their order varies.
     shown.sort();
     assert_eq!(
         shown,
@@ -150,7 +150,7 @@ fn nextest_scores_an_agent_that_never_sees_it() {
     let folder = tempfile::tempdir().unwrap();
     let (execution, code, stderr) = run(folder.path(), "nextest", &[]);
     let mut shown = shown(&execution);
-    // They run at once, so their order is nobody's.
+    // The tests run concurrently, so their order varies.
     shown.sort();
     assert_eq!(
         shown,

@@ -1,4 +1,4 @@
-//! `kindlm evaluate` on the vectors as they stand, and as a dialogue.
+//! `kindlm evaluate` on the conformance vectors, and in interactive use.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -94,7 +94,7 @@ fn order_is_kept_and_every_line_is_counted() {
             .unwrap(),
         }
     }
-    // The last line has no end.
+    // The last line has no line break.
     input.push_str(r#"{"id":"last"}"#);
     let mut child = Command::new(binary())
         .args(["evaluate", "--jsonl"])
@@ -146,7 +146,7 @@ fn each_line_is_answered_before_the_next_one_is_sent() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// Reads the first result of many, and no more; tells the exit code and what is said.
+/// Reads only the first of many results, and closes the pipe; returns it with the exit code and stderr.
 fn read_one(length: &str) -> (String, Option<i32>, String) {
     let input: String = (0..50_000).fold(String::new(), |mut text, id| {
         writeln!(
@@ -187,7 +187,7 @@ fn a_reader_that_stops_changes_no_exit_code() {
 fn after_an_interrupt_no_record_is_begun() {
     let verdict = |_: &_| MockReply::text(r#"{"score": 1, "reasoning": "x"}"#);
     let server = MockServer::answering(verdict).unwrap();
-    // The interrupt comes before its first answer.
+    // The interrupt comes before the first answer.
     server.hold();
     let folder = tempfile::tempdir().unwrap();
     let yaml = format!(
@@ -250,7 +250,7 @@ fn an_interrupted_evaluation_can_be_resumed() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Nobody closes stdin, and the last line has no end yet.
+        // Stdin stays open, and the last line is incomplete.
         let mut stdin = child.stdin.take().unwrap();
         let text: String = (0..at).map(record).collect();
         write!(stdin, "{text}{{\"id\":").unwrap();

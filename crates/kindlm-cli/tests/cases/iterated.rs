@@ -1,4 +1,4 @@
-//! The loop of those who write prompts: change an assertion, judge again, without asking the model under test again.
+//! Changing an assertion and judging again, without calling the model under test again.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -22,7 +22,7 @@ const RULES: [(&str, &str); 4] = [
 ];
 const CASES: usize = 10;
 
-/// A model under test, and a judge that passes every rule that it is asked about after some time.
+/// A model under test, and a judge with a latency that passes all rules.
 fn server(latency: Duration) -> MockServer {
     MockServer::answering(move |request| {
         let body = request.json();
@@ -39,7 +39,7 @@ fn server(latency: Duration) -> MockServer {
     .unwrap()
 }
 
-/// The suite; `assertions` are what the prompt has, or what each test expects.
+/// Writes the suite, with the assertions either in the prompt (`prompt`) or in each test (`expect`).
 fn suite(folder: &Path, url: &str, prompt: &str, expect: &str) {
     let mut yaml = format!(
         "kindlm: 1\nproject: p\nsuite: {{ name: iterated }}\n\
@@ -96,7 +96,7 @@ fn a_changed_assertion_is_judged_without_a_model_request() {
     suite(folder.path(), &server.url(), &of_prompt(&changed), "");
     let started = Instant::now();
     let output = run(folder.path());
-    // Shown, not asserted: how long it takes depends on what else the machine does.
+    // The duration is only printed, because it depends on the load of the machine.
     eprintln!("from change to verdict: {:.1} s for {CASES} cases", started.elapsed().as_secs_f64());
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(asked(&server, "agent", before), [0; 0]);
@@ -105,7 +105,7 @@ fn a_changed_assertion_is_judged_without_a_model_request() {
     assert_eq!(report["assertionBreakdown"]["formal_tone"]["n"], CASES);
     assert_eq!(report["totals"]["averageScore"], 1.0);
 
-    // Nothing changed: nobody is asked.
+    // Without a change, no requests are sent.
     let before = server.count();
     run(folder.path());
     assert_eq!(server.count(), before);
@@ -133,7 +133,7 @@ fn one_call_for_a_set_sends_less_than_a_call_for_each_assertion() {
         "bytes sent to the judge for a case with four assertions: {together} in one call, {apart} in four"
     );
     assert!(together * 2 < apart, "{together} {apart}");
-    // The page says what was measured; a token is about four bytes of English.
+    // The page contains the measured numbers. A token is about four bytes of English text.
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/judges.md");
     let page = fs::read_to_string(page).unwrap();
     for (calls, bytes) in [("one call for the set", together), ("one call for each rule", apart)] {

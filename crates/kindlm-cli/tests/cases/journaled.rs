@@ -1,4 +1,4 @@
-//! A suite, a server that knows who asked it what how often, and what is left of a run when it is disturbed.
+//! A suite, a server that counts requests by process and case, and the files of an interrupted run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,10 +14,10 @@ use regex::Regex;
 
 use crate::binary;
 
-/// How often each process asked for each case. A process is known by its key.
+/// The number of requests by process and case. A process is identified by its API key.
 pub(crate) type Asked = BTreeMap<String, BTreeMap<u32, u32>>;
 
-/// A model that repeats what it is asked, and counts.
+/// A model that repeats the prompt, and counts the requests.
 pub(crate) struct Counting {
     pub(crate) server: MockServer,
     asked: Arc<Mutex<Asked>>,
@@ -38,18 +38,18 @@ impl Counting {
         Self { server: server.unwrap(), asked }
     }
 
-    /// How often each case was asked for by the process with this key.
+    /// Returns the number of requests for each case by the process with this key.
     pub(crate) fn by(&self, key: &str) -> BTreeMap<u32, u32> {
         let asked = self.asked.lock().unwrap();
         asked.get(&format!("Bearer {key}")).cloned().unwrap_or_default()
     }
 
-    /// How many cases the process with this key has asked for.
+    /// Returns the number of cases that the process with this key has requested.
     pub(crate) fn count_by(&self, key: &str) -> usize {
         self.asked.lock().unwrap().get(&format!("Bearer {key}")).map_or(0, BTreeMap::len)
     }
 
-    /// Writes a suite of so many cases that asks this server; two of them fail.
+    /// Writes a suite with this number of cases that uses this server; two of them fail.
     pub(crate) fn suite(&self, folder: &Path, cases: usize) {
         let mut yaml = format!(
             "kindlm: 1\nproject: p\nsuite: {{ name: many }}\n\
@@ -85,10 +85,10 @@ pub(crate) fn ended(output: Output) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// The folder of the only run.
+/// Returns the folder of the only run.
 pub(crate) fn run_folder(folder: &Path) -> Option<PathBuf> {
     let runs = fs::read_dir(folder.join(".kindlm/runs")).ok()?.map(|it| it.unwrap().path());
-    // A process that is killed before it has a journal leaves an empty folder, which no later one takes for a run.
+    // A process that is killed before it has a journal leaves an empty folder, which does not count as a run.
     let is_run =
         |it: &PathBuf| ["journal.jsonl", "report.json"].iter().any(|file| it.join(file).is_file());
     let runs: Vec<PathBuf> = runs.filter(is_run).collect();
@@ -96,7 +96,7 @@ pub(crate) fn run_folder(folder: &Path) -> Option<PathBuf> {
     runs.into_iter().next()
 }
 
-/// The cases that are in the journal, each once; `None` if there is no journal yet.
+/// Returns the cases in the journal without duplicates; `None` if there is no journal yet.
 pub(crate) fn journaled(folder: &Path) -> Option<BTreeSet<u32>> {
     let journal = match Journal::open(run_folder(folder)?) {
         Ok(journal) => journal,
@@ -113,7 +113,7 @@ pub(crate) fn journaled(folder: &Path) -> Option<BTreeSet<u32>> {
     Some(cases)
 }
 
-/// The reports that were written, without times and ids: nothing else may differ.
+/// Returns the written reports without times and ids, because nothing else may differ.
 pub(crate) fn reports(folder: &Path) -> [String; 2] {
     ["report.json", "report.xml"].map(|name| {
         let text = fs::read_to_string(folder.join(name)).unwrap();

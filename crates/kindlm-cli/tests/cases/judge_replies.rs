@@ -1,5 +1,7 @@
-//! What judges reply, good and bad: `judge-replies.jsonl` holds the replies in the form of two APIs, and what each must
-//! come to in every one of three checks. The judge gives the same reply again when it is asked again.
+//! Valid and invalid replies of judges.
+//!
+//! `judge-replies.jsonl` contains replies in the format of two APIs, with the expected result in each of three checks.
+//! The judge repeats its reply if it is asked again.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -10,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::binary;
 
-/// The checks: the `expect` block, a verdict that passes and one that fails.
+/// The checks: the `expect` block, a passing and a failing verdict.
 fn checks() -> Vec<(&'static str, Value, Value, Value)> {
     let rule = |pass: bool| json!({"results": [{"id": "a", "pass": pass, "reasoning": "x"}]});
     let rules = json!({"assert": [{"type": "prompt-assertion", "assertions": [{"id": "a", "instruction": "Be kind."}]}]});
@@ -36,15 +38,16 @@ fn rows() -> Vec<Value> {
     lines.map(|it| serde_json::from_str(it).unwrap()).collect()
 }
 
-/// A verdict with a mark in front, as judges write it.
+/// Returns the verdict with a mark, as judges write it.
 fn marked(verdict: &Value, mark: &str) -> Value {
     let mut whole = json!({ "mark": mark });
     whole.as_object_mut().unwrap().extend(verdict.as_object().unwrap().clone());
     whole
 }
 
-/// A reply with verdicts and the mark in place of their names. A text that is nothing but the name of a verdict is that
-/// verdict as an object, where `objects` are wanted.
+/// Replaces the placeholders in a reply by the verdicts and the mark.
+///
+/// If `objects` is true, a string that consists of one placeholder becomes the verdict as an object.
 fn filled(reply: &Value, mark: &str, (passes, fails): (&Value, &Value), objects: bool) -> Value {
     let verdicts = [
         ("NOMARK_PASS", passes.clone()),
@@ -78,7 +81,7 @@ fn filled(reply: &Value, mark: &str, (passes, fails): (&Value, &Value), objects:
     }
 }
 
-/// The number of the row that a request is about, and the mark that it asks for.
+/// Returns the number of the row that a request is about, the mark that it requires, and its body.
 fn asked(request: &MockRequest) -> (usize, String, Value) {
     let body: Value = serde_json::from_slice(&request.body).unwrap();
     let messages = body["messages"].as_array().unwrap();
@@ -121,7 +124,7 @@ fn reply(row: &Value, mark: &str, verdicts: (&Value, &Value), request: &Value) -
     }))
 }
 
-/// Judges every row of a form with a check; says what became of each.
+/// Judges all rows of a format with a check, and returns their outcomes.
 fn outcomes(form: &str, expect: &Value, verdicts: (Value, Value)) -> BTreeMap<usize, String> {
     let rows = rows();
     let numbers: Vec<usize> = (0..rows.len()).filter(|it| rows[*it]["form"] == form).collect();

@@ -1,4 +1,4 @@
-//! Runs that are killed at random moments and gone on with: nothing is lost, and nothing is paid for twice.
+//! Runs that are killed at random moments and resumed: no result is lost, and nothing is paid for twice.
 #![cfg(unix)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use crate::journaled::{Counting, REPORTS, assert_same, ended, journaled, kindlm,
 const CASES: usize = 500;
 const KILLS: u32 = 200;
 
-/// A generator of numbers that look random (xorshift).
+/// A pseudo-random number generator (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -34,13 +34,13 @@ struct Counts {
     repeated_requests: u32,
 }
 
-/// Lets a process work, until a random moment if it is to be killed; whether it was killed before it was done.
+/// Runs a process, and kills it at a random moment if `kill` is set. Returns true if it was killed before its end.
 fn work(folder: &Path, counting: &Counting, key: &str, kill: Option<&mut Random>) -> bool {
     let resume = if journaled(folder).is_some() { &["--resume"][..] } else { &[] };
     let args = [&["test", "-q"], resume, &REPORTS[..]].concat();
     let mut child = kindlm(folder, key, &args).spawn().unwrap();
     if let Some(random) = kill {
-        // Either while it starts, or after so many requests; and then somewhere between two of them.
+        // Kill it either during start-up, or after a number of requests; then after a random pause.
         let requests = if random.below(5) == 0 { 0 } else { 1 + random.below(45) };
         let pause = if requests == 0 { random.below(150_000) } else { random.below(6_000) };
         while counting.count_by(key) < usize::try_from(requests).unwrap()
@@ -56,13 +56,13 @@ fn work(folder: &Path, counting: &Counting, key: &str, kill: Option<&mut Random>
     code.is_none()
 }
 
-/// One process after the other, all but the last of which are killed; `counts` says what came of it.
+/// Runs processes one after the other, and kills all but the last one; counts the results in `counts`.
 fn run(counting: &Counting, random: &mut Random, expected: &[String; 2], counts: &mut Counts) {
     counts.runs += 1;
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     counting.suite(folder, CASES);
-    // What was kept after each process.
+    // The stored executions after each process.
     let mut kept: Vec<BTreeSet<u32>> = vec![BTreeSet::new()];
     let key = |process: usize| format!("key-{}-{process}", counts.runs);
     loop {
@@ -122,14 +122,14 @@ fn a_killed_run_loses_nothing_and_pays_once() {
 fn programs_do_not_outlive_a_run_that_was_killed() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    // A program is guarded before its stderr is read, and a pipe does not hold this much: what follows the first line
-    // runs in a program that is guarded.
+    // A program is guarded before its stderr is read. The output exceeds the size of a pipe, so the program is guarded
+    // after this line.
     let guarded = "head -c 1000000 /dev/zero >&2";
-    // A process that has left its group is found on Linux only.
+    // A process that has left its process group is found on Linux only.
     let leaves = cfg!(target_os = "linux") && kindlm_testing::installed("setsid");
     let daemon = "setsid sh -c 'echo $$ >> begun; exec sleep 3308' &";
     let model = format!("{}echo $$ >> begun; exec sleep 3307", if leaves { daemon } else { "" });
-    // What it starts goes with it, and what ignores the request to end is ended all the same.
+    // Child processes end with the program, even if they ignore the signal to terminate.
     let programs = [
         (
             "agent.sh",

@@ -1,8 +1,8 @@
-//! The binary, run as a user runs it: a folder for each case in `fixtures/cli`.
+//! The binary, run as a user runs it: one case folder for each test in `fixtures/cli`.
 //!
-//! A case folder holds `cmd` (what is typed, one command on a line), the input files, and what must come of it:
-//! `stdout`, `stderr`, `exit` (the codes) and `files` (what is written). `base` names a folder whose files are
-//! copied first. `KINDLM_BLESS=1` rewrites the expectations; read what it wrote.
+//! A case folder contains `cmd` (the commands, one per line), the input files, and the expected results: `stdout`,
+//! `stderr`, `exit` (the exit codes) and `files` (the written files). `base` names a folder whose files are copied
+//! first. `KINDLM_BLESS=1` rewrites the expected results; review the changes.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod agent_workspaces;
@@ -45,10 +45,10 @@ fn binary() -> &'static str {
     env!("CARGO_BIN_EXE_kindlm")
 }
 
-/// An event that takes longer than this counts as one that does not happen.
+/// The time after which an awaited event counts as failed.
 const NEVER: Duration = Duration::from_mins(5);
 
-/// Waits until it holds.
+/// Waits until a condition holds.
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
@@ -57,8 +57,10 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Lets signals reach the programs that are started from here, also where the tests were started with signals ignored (`nohup`,
-/// the background of a shell). Programs inherit which signals are ignored, but not which are caught: so those are caught.
+/// Lets signals reach the child processes, even if the tests were started with ignored signals (`nohup`, a shell's
+/// background).
+///
+/// Children inherit ignored signals, but not handlers. So each ignored signal gets a handler.
 #[cfg(unix)]
 fn heed_signals() {
     use tokio::signal::unix::{SignalKind, signal};
@@ -68,7 +70,7 @@ fn heed_signals() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _entered = runtime.enter();
         for kind in kinds {
-            // Who stops the tests with a signal that is not ignored still does.
+            // Signals that are not ignored keep their default action, so that they still stop the tests.
             if ignored_signals() & (1 << (kind.as_raw_value() - 1)) != 0 {
                 drop(signal(kind).unwrap());
             }
@@ -76,7 +78,7 @@ fn heed_signals() {
     });
 }
 
-/// The signals that this process ignores, one bit each; all but SIGHUP are taken for heeded where the system does not say.
+/// Returns a bit mask of the signals that this process ignores; if unknown, only SIGHUP counts as ignored.
 #[cfg(unix)]
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Takes out of a text what differs from run to run and from machine to machine.
+//! Removes the parts of a text that differ between runs and machines.
 
 use std::sync::LazyLock;
 
@@ -12,11 +12,11 @@ static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         (r"\b(linux|macos|windows)-(x86_64|aarch64)\b", "<platform>"),
         (r#""(durationMs|latencyMs|latencyAvgMs)": ?[0-9.e-]+"#, r#""$1": <ms>"#),
         (r#"\b(time|timestamp)="[^"]*""#, r#"$1="<time>""#),
-        // Right-aligned: the spaces before it depend on the digits.
+        // Right-aligned: the number of spaces depends on the number of digits.
         (r"(?m) {2,}\d+(\.\d+)? (ms|s)\b", "  <ms>"),
         (r" · \d+(\.\d+)? (ms|s) · ", " · <ms> · "),
         (r"\bTime {4}\d+(\.\d+)? (ms|s)\b", "Time    <ms>"),
-        // Progress comes once a second: a slow machine says more.
+        // Progress is printed once a second, so slow machines print more lines.
         (r"(?m)^\d+ of \d+ (executions|outputs)(, \d+ (failed|errored))*\n", ""),
         (r"\bKindLM \d+\.\d+\.\d+\b", "KindLM <version>"),
     ]
@@ -25,7 +25,7 @@ static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
     .collect()
 });
 
-/// The text without times, ids and places; `folder` is where the case ran.
+/// Replaces times, ids and paths in a text; `folder` is the folder of the case.
 pub(crate) fn normalise(text: &str, folder: &str) -> String {
     let mut text = text.replace(folder, "<dir>");
     text = text.replace(&format!("kindlm {}", env!("CARGO_PKG_VERSION")), "kindlm <version>");

@@ -1,4 +1,4 @@
-//! How the process behaves among others: pipes, signals, terminals.
+//! The behaviour of the process with pipes, signals and terminals.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{binary, wait_until};
 
-/// A suite of many cases, each with a long output.
+/// Writes a suite of many cases with long outputs.
 fn suite(folder: &Path, cases: usize, latency_ms: u32, concurrency: usize) {
     let mut yaml = format!(
         "kindlm: 1\nproject: p\nsuite: {{ name: many }}\n\
@@ -40,14 +40,14 @@ fn a_long_report_goes_through_a_pipe_whole() {
     let folder = tempfile::tempdir().unwrap();
     suite(folder.path(), 200, 0, 16);
     let mut child = kindlm(folder.path(), &["test", "--reporter", "json"]).spawn().unwrap();
-    // The pipe is full, because the test has not read it yet.
+    // The pipe is full, because the test has not read from it yet.
     let mut json = Vec::new();
     child.stdout.take().unwrap().read_to_end(&mut json).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(json.len() > 128 * 1024, "{} bytes", json.len());
     let report = parse_report(&json).unwrap();
     assert_eq!(report.cases.len(), 200);
-    // The same report was kept.
+    // The stored report is equal.
     let state = folder.path().join(".kindlm");
     let kept = fs::read(state.join("runs").join(&report.run.id).join("report.json")).unwrap();
     assert_eq!(parse_report(&kept).unwrap(), report);
@@ -123,7 +123,7 @@ fn signal(child: &Child, name: &str) {
     assert!(status.success());
 }
 
-/// Starts a run of cases that take a while each, and waits until the first has begun.
+/// Starts a run of cases with a latency, and waits until the first have started.
 #[cfg(unix)]
 fn started(folder: &Path, server: &MockServer) -> Child {
     let mut child =
@@ -132,14 +132,14 @@ fn started(folder: &Path, server: &MockServer) -> Child {
     child
 }
 
-/// Waits until the run has sent so many requests.
+/// Waits until the run has sent this number of requests.
 #[cfg(unix)]
 fn sent(child: &mut Child, server: &MockServer, requests: usize) {
     wait_until("a request", || server.count() >= requests || child.try_wait().unwrap().is_some());
     assert_eq!(child.try_wait().unwrap(), None, "it ended before it sent anything");
 }
 
-/// A server that answers when the test releases it.
+/// A server that answers only after the test releases it.
 #[cfg(unix)]
 fn held_server() -> MockServer {
     let server = MockServer::start().unwrap();
@@ -147,7 +147,7 @@ fn held_server() -> MockServer {
     server
 }
 
-/// Sends a signal, and waits until the run says that it has heard it; gives back where it says the rest.
+/// Sends a signal, and waits until the run prints that it received it; returns the rest of stderr.
 #[cfg(unix)]
 fn stop(child: &mut Child, name: &str, says: &str) -> BufReader<ChildStderr> {
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
@@ -158,7 +158,7 @@ fn stop(child: &mut Child, name: &str, says: &str) -> BufReader<ChildStderr> {
     stderr
 }
 
-/// The result of a stopped run.
+/// Returns the report, exit code and stderr of a stopped run.
 #[cfg(unix)]
 fn stopped(child: Child, mut stderr: BufReader<ChildStderr>) -> (Value, Option<i32>, String) {
     let output = child.wait_with_output().unwrap();
@@ -269,7 +269,7 @@ fn a_run_that_should_outlive_its_terminal_does() {
     assert_eq!(server.count(), 20);
 }
 
-/// The server asks to wait for a minute: nobody does after an interrupt.
+/// The server demands a wait of one minute, which an interrupt ends.
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_waits_for_a_retry() {
@@ -280,9 +280,9 @@ fn an_interrupt_ends_waits_for_a_retry() {
     let server = server.unwrap();
     slow_suite(folder.path(), &server.url());
     let mut child = started(folder.path(), &server);
-    // The answers may not have arrived yet; an interrupt before that does the same.
+    // The answers may not have arrived yet; an interrupt before that has the same effect.
     signal(&child, "-INT");
-    // Only one: a second one would give up everything.
+    // Only one interrupt, because a second one would stop at once.
     let mut stdout = child.stdout.take().unwrap();
     let reader = std::thread::spawn(move || {
         let mut text = String::new();
@@ -304,7 +304,7 @@ fn an_interrupt_ends_waits_for_a_retry() {
     assert_eq!(server.count(), 2, "nothing was sent after the interrupt");
 }
 
-/// What a command has started ends with it, whatever it was.
+/// Child processes of a command end with it.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_second_interrupt_ends_the_children_of_commands() {
@@ -323,7 +323,7 @@ fn a_second_interrupt_ends_the_children_of_commands() {
     signal(&child, "-TERM");
     let (report, code, _) = stopped(child, stderr);
     assert_eq!((code, outcomes(&report)), (Some(130), vec!["errored"]));
-    // A dead process whose parent has not looked yet is no longer a process.
+    // A zombie process counts as ended.
     let lives = || {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
@@ -346,7 +346,7 @@ fn a_second_interrupt_stops_now_and_still_reports() {
     assert_eq!(outcomes(&report).len(), 20);
 }
 
-/// In a terminal of no columns (`script` in some CI) the original wrote 800 MB and never ended.
+/// In a terminal with 0 columns (`script` in some CI systems), the original wrote 800 MB and never ended.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_terminal_without_columns_is_harmless() {

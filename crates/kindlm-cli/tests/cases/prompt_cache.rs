@@ -1,4 +1,4 @@
-//! What judges cost with a provider that caches prompts, measured with a server that bills as Anthropic does.
+//! The cost of judges with prompt caching, measured with a server that charges like Anthropic.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 
 use crate::binary;
 
-/// About how many tokens a text has.
+/// Estimates the number of tokens of a text.
 fn tokens(text: &str) -> u64 {
     text.chars().count() as u64 / 4
 }
 
-/// What was billed: tokens at the price of input, written to the cache, and read from it.
+/// The charged tokens: at the input price, written to the cache, and read from it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bill {
     input: u64,
@@ -25,14 +25,14 @@ struct Bill {
 }
 
 impl Bill {
-    /// In tokens at the price of input.
+    /// Returns the total cost, expressed in input tokens.
     #[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]
     fn weighed(self) -> f64 {
         self.input as f64 + 1.25 * self.written as f64 + 0.1 * self.read as f64
     }
 }
 
-/// Answers as a judge to whom every rule is kept, and caches what is marked, from 1,024 tokens.
+/// A judge that passes all rules, and caches marked prefixes of at least 1,024 tokens.
 fn judge(rules: usize, total: Arc<Mutex<Bill>>) -> MockServer {
     let cached = Mutex::new(HashSet::new());
     MockServer::answering(move |request| {
@@ -82,7 +82,7 @@ fn judge(rules: usize, total: Arc<Mutex<Bill>>) -> MockServer {
     .unwrap()
 }
 
-/// Judges 25 outputs by so many rules; gives the bill.
+/// Judges 25 outputs by this number of rules; returns the charged tokens.
 fn evaluated(rules: usize) -> Bill {
     let (folder, total) = (tempfile::tempdir().unwrap(), Arc::new(Mutex::new(Bill::default())));
     let server = judge(rules, Arc::clone(&total));

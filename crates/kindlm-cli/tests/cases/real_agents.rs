@@ -1,7 +1,7 @@
-//! The real Claude Code and the real Codex, from their npm packages, against scripted models on this machine.
+//! The real Claude Code and Codex, from their npm packages, with scripted models on this machine.
 //!
-//! Where Linux allows it they run in a network namespace that has nothing but loopback. Their environment holds no key but a
-//! made-up one, and their homes are temporary.
+//! If Linux allows it, they run in a network namespace with only the loopback device. Their environment contains only a
+//! fake key, and their home folders are temporary.
 #![cfg(unix)]
 
 use std::fs;
@@ -16,16 +16,16 @@ use serde_json::{Value, json};
 
 use crate::binary;
 
-/// Set in the process that runs in a namespace of its own.
+/// The environment variable that is set in the process inside the namespace.
 const INSIDE: &str = "KINDLM_TEST_IN_NAMESPACE";
 
-/// Installs a package once for all runs; `None`, with words, if npm is missing or cannot.
+/// Installs a package once for all test runs; if npm is missing or fails, prints a message and returns `None`.
 fn package(name: &str, version: &str) -> Option<PathBuf> {
     let key = name.rsplit('/').next().unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{key}-{version}"));
     fs::create_dir_all(&folder).unwrap();
     let done = folder.join("installed");
-    // Other processes of the test run wait here.
+    // Other test processes wait here.
     let lock = fs::File::create(folder.join("lock")).unwrap();
     lock.lock().unwrap();
     if done.exists() {
@@ -49,7 +49,7 @@ fn package(name: &str, version: &str) -> Option<PathBuf> {
     Some(folder)
 }
 
-/// The file of a name in the package for this platform, which npm has chosen.
+/// Finds a file in the package for this platform, which npm has selected.
 fn native(folder: &Path, scope: &str, prefix: &str, file: &str) -> Option<PathBuf> {
     let platforms = fs::read_dir(folder.join("node_modules").join(scope)).ok()?;
     let mut waiting: Vec<PathBuf> = platforms
@@ -66,7 +66,9 @@ fn native(folder: &Path, scope: &str, prefix: &str, file: &str) -> Option<PathBu
     None
 }
 
-/// Runs a test again in a namespace that has only loopback; `false` if this is that run, or there are none here.
+/// Runs a test again in a network namespace with only loopback.
+///
+/// Returns false if this is the inner run, or namespaces are not available.
 fn ran_in_a_namespace(test: &str) -> bool {
     const LOOPBACK: &str = "ip link set lo up && exec \"$@\"";
     if std::env::var_os(INSIDE).is_some() {
@@ -90,7 +92,7 @@ fn ran_in_a_namespace(test: &str) -> bool {
     true
 }
 
-/// Runs a suite whose tests are scripts; a line for each check of each test, sorted by the name of the test.
+/// Runs a suite whose tests are scripts; returns one line per check, sorted by the name of the test.
 fn run(suite: &Value, env: &[(&str, &str)]) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
@@ -132,7 +134,7 @@ fn run(suite: &Value, env: &[(&str, &str)]) -> Vec<String> {
     shown
 }
 
-/// A test whose message is a script.
+/// Returns a test whose message is a script.
 fn test(name: &str, script: &Value, checks: &Value) -> Value {
     let user = format!("SCRIPT {script}");
     json!({

@@ -1,4 +1,4 @@
-//! Answers that are kept, and used again without asking anybody.
+//! Stored answers, which are used again without requests.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::binary;
 
 const KEY: &str = "key-nobody-may-see-4711";
 
-/// A model that gives the key away when it is asked to, a judge, and vectors.
+/// A model that reveals its key on request, a judge, and an embedding model.
 fn server() -> MockServer {
     MockServer::answering(|request| {
         let body = request.body.as_slice();
@@ -69,7 +69,7 @@ fn a_replay_sends_nothing_and_costs_nothing() {
     let folder = folder.path();
     let server = server();
     suite(folder, &server.url(), "Where is my order?");
-    // A baseline first, so that drift has something to compare with.
+    // Set a baseline first, because drift needs one.
     assert_eq!(kindlm(folder, &["test", "-q"], Some(KEY)).status.code(), Some(0));
     assert!(kindlm(folder, &["baseline", "set"], None).status.success());
 
@@ -80,7 +80,7 @@ fn a_replay_sends_nothing_and_costs_nothing() {
     assert_eq!(recorded.status.code(), Some(0), "{said}");
     let asked = server.count() - before;
     assert!(said.contains("secrets were removed from 1 kept answer"), "{said}");
-    // Three answers, the judge's, which both repeats share, and a vector, as the outputs are the same.
+    // Three answers, one reply of the judge for both repeats, and one vector, because the outputs are equal.
     assert_eq!(asked, 5);
     assert!(server.requests()[before..].iter().any(|it| it.path.ends_with("/embeddings")));
     let kept = fs::read_dir(folder.join(".kindlm/responses")).unwrap();
@@ -91,7 +91,7 @@ fn a_replay_sends_nothing_and_costs_nothing() {
     assert!(kept.iter().all(|it| !it.contains(KEY)), "{kept:?}");
 
     let before = server.count();
-    // Without a key: nobody is there to refuse it.
+    // Without a key, because no request is sent.
     let replayed = kindlm(folder, &[&args[..], &["replay"]].concat(), None);
     let said = String::from_utf8_lossy(&replayed.stderr).into_owned();
     let shown = String::from_utf8_lossy(&replayed.stdout);
@@ -175,12 +175,12 @@ fn provider_settings_are_part_of_a_stored_request() {
     let run = |mode: &str| {
         let output = kindlm(folder, &["test", "--responses", mode], Some(KEY));
         let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        // The lines of a report are broken.
+        // The lines of a report are wrapped.
         (output.status.code(), said.split_whitespace().collect::<Vec<_>>().join(" "))
     };
     write("");
     assert_eq!(run("record").0, Some(0));
-    // What adds nothing leaves recordings as they were; so does what changes no answer.
+    // Settings that do not affect the answers keep the stored answers valid.
     for same in ["", ", body: {}, logprobs: false", ", organization: us"] {
         write(same);
         assert_eq!(run("replay").0, Some(0), "{same}");

@@ -1,4 +1,4 @@
-//! Runs that stop for other reasons than a kill, and how they go on.
+//! Runs that stop for other reasons than a kill, and are resumed.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use crate::journaled::{
     Counting, REPORTS, assert_same, ended, journaled, kindlm, reports, run_folder,
 };
 
-/// The reports of an undisturbed run.
+/// Returns the reports of an undisturbed run.
 fn expected(counting: &Counting, cases: usize) -> [String; 2] {
     let folder = tempfile::tempdir().unwrap();
     counting.suite(folder.path(), cases);
@@ -25,7 +25,7 @@ fn expected(counting: &Counting, cases: usize) -> [String; 2] {
     reports(folder.path())
 }
 
-/// Goes on with the run, and checks that only what was missing is asked for and that the reports are as they should be.
+/// Resumes the run. Checks that it requests only the missing executions, and that the reports are as expected.
 fn goes_on(folder: &Path, counting: &Counting, cases: usize, expected: &[String; 2]) {
     let missing = cases - journaled(folder).unwrap().len();
     let args = [&["test", "--resume"], &REPORTS[..]].concat();
@@ -36,8 +36,7 @@ fn goes_on(folder: &Path, counting: &Counting, cases: usize, expected: &[String;
     assert_same(&reports(folder), expected);
 }
 
-/// A limit of the system on the size of files stands for a disk that is full after some bytes: a write that goes over it
-/// is cut short there.
+/// The system's file size limit simulates a full disk: a write beyond the limit is cut off there.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_run_stops_on_a_full_disk_and_resumes() {
@@ -63,7 +62,7 @@ fn a_run_stops_on_a_full_disk_and_resumes() {
     assert!(stdout.contains("were not run") || stdout.contains("not sent"), "{stdout}");
     let kept = journaled(folder).unwrap().len();
     let asked = counting.by("full").len();
-    // What was under way when the first could not be kept is lost, and no more.
+    // Only executions that were in flight when the first one could not be stored are lost.
     assert!(kept > 5 && asked < CASES && asked - kept <= 8 + 1, "{kept} of {asked}");
     goes_on(folder, &counting, CASES, &expected(&counting, CASES));
 }
@@ -90,7 +89,7 @@ fn a_damaged_line_is_named_and_its_execution_is_run_again() {
     let counting = Counting::start(Duration::ZERO);
     let expected = expected(&counting, 30);
     for (place, damage) in [
-        // A cost that looks right, an answer with another letter, a line that is no JSON.
+        // A plausible cost, an answer with an additional letter, invalid JSON, and an invalid outcome.
         (5, ("\"costUsd\":0.", "\"costUsd\":1.")),
         (9, ("\"output\":\"", "\"output\":\"x")),
         (2, ("{", "(")),
@@ -177,7 +176,7 @@ fn failed_executions_are_resumed() {
     assert_same(&reports(folder), &expected(&counting, 30));
 }
 
-/// A shard that was killed has no report, and what it has done is not taken for the whole.
+/// A shard that was killed has no report, and its incomplete results cannot be merged.
 #[test]
 fn a_shard_that_was_killed_is_not_merged_before_it_is_finished() {
     let counting = Counting::start(Duration::ZERO);
@@ -188,7 +187,7 @@ fn a_shard_that_was_killed_is_not_merged_before_it_is_finished() {
     let (code, stderr) = ended(kindlm(folder, "first", &args).output().unwrap());
     assert_eq!(code, Some(0), "{stderr}");
     let run = run_folder(folder).unwrap();
-    // As a kill leaves it.
+    // The state after a kill.
     fs::remove_file(run.join("report.json")).unwrap();
     let journal = run.join("journal.jsonl");
     let lines = fs::read_to_string(&journal).unwrap();
@@ -203,7 +202,7 @@ fn a_shard_that_was_killed_is_not_merged_before_it_is_finished() {
         assert!(stderr.contains("never finished: 5 of 15 executions are done"), "{stderr}");
         assert!(stderr.contains(&format!("help: finish it with `kindlm test --resume {id}`")));
     }
-    // It is still the first of two shards, without being told.
+    // The resumed run is still the first of two shards, without arguments.
     let (code, stderr) = ended(kindlm(folder, "again", &["test", "--resume"]).output().unwrap());
     assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(counting.by("again").len(), 10, "{stderr}");
@@ -213,7 +212,7 @@ fn a_shard_that_was_killed_is_not_merged_before_it_is_finished() {
     assert!(stderr.contains("2/2") || stderr.contains("missing"), "{stderr}");
 }
 
-/// The header's digests are of what is sent and expected; the order of keys in the file is not.
+/// A run that was killed counts as the last run, even if an older run has a later id.
 #[test]
 fn a_run_that_never_ended_is_the_last_run_all_the_same() {
     let counting = Counting::start(Duration::ZERO);
@@ -223,14 +222,14 @@ fn a_run_that_never_ended_is_the_last_run_all_the_same() {
     let said = |args: &[&str]| ended(kindlm(folder, "key", args).output().unwrap());
     let (code, stderr) = said(&["test", "-q"]);
     assert_eq!(code, Some(0), "{stderr}");
-    // The clock was ahead.
+    // The clock was ahead in the first run.
     let id = "20990101-000000-000-ffff";
     let first = folder.join(".kindlm/runs").join(id);
     fs::rename(run_folder(folder).unwrap(), &first).unwrap();
     let order = folder.join(".kindlm/runs/order");
     fs::write(&order, format!("{id}\n")).unwrap();
     assert_eq!(said(&["test", "-q"]).0, Some(0));
-    // As a kill leaves it.
+    // The state after a kill.
     let runs = fs::read_dir(folder.join(".kindlm/runs")).unwrap().map(|it| it.unwrap().path());
     let second = runs.into_iter().find(|it| it.is_dir() && *it != first).unwrap();
     let second_id = second.file_name().unwrap().to_str().unwrap();
@@ -254,7 +253,7 @@ fn a_run_that_never_ended_is_the_last_run_all_the_same() {
             assert!(stderr.contains(&help), "{stderr}");
         }
     }
-    // While somebody is at it, it is in nobody's way; it is told.
+    // A run that is still active is ignored, with a message.
     let held = Journal::open(&second).unwrap();
     let held = JournalWriter::resume(&held, Durability::Flush).unwrap();
     for args in [&["report"][..], &["gate"], &["test", "--failed"]] {
@@ -268,7 +267,7 @@ fn a_run_that_never_ended_is_the_last_run_all_the_same() {
     assert!(stderr.contains(") and has no report yet: 1 of "), "{stderr}");
     drop(held);
     assert_eq!(said(&["report", id]).0, Some(0));
-    // One without a first line was killed before anything was sent, and is in nobody's way.
+    // A run without a first line was killed before anything was sent, and is ignored.
     let torn = folder.join(".kindlm/runs/99990101-000000-000-0000");
     fs::create_dir(&torn).unwrap();
     fs::write(torn.join("journal.jsonl"), "{\"schemaVersion\"").unwrap();
@@ -294,7 +293,7 @@ fn a_digest_is_short_and_stable() {
     assert_eq!(header.cases[0].vars, Digest::shortened(vars.as_bytes()));
 }
 
-/// A first turn was answered and paid for, the second refused: made again, the execution has cost all of it.
+/// The first turn was answered and paid for, and the second one was rejected. After a repetition, both attempts count.
 #[test]
 fn earlier_attempts_count_in_budget_and_report() {
     use kindlm_testing::{MockReply, MockServer};
@@ -328,7 +327,7 @@ fn earlier_attempts_count_in_budget_and_report() {
     server.push_all([answer(), MockReply::error(400, "not now")]);
     let (code, text) = said(&["test"]);
     assert!(code != Some(0) && text.contains("Cost: $0.1000"), "{code:?} {text}");
-    // Twice: what is spent is not forgotten, however often the run goes on.
+    // Resume twice: earlier costs count in every resumed run.
     server.push_all([answer(), MockReply::error(400, "not now")]);
     let (code, text) = said(&["test", "--resume"]);
     assert!(code != Some(0) && text.contains("Cost: $0.2000"), "{code:?} {text}");

@@ -1,4 +1,4 @@
-//! The values of keys never leave the process, also where a model or a command repeats them.
+//! The values of keys never leave the process, even if a model or a command repeats them.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn kindlm_with(folder: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Every file below a folder that has the text in it.
+/// Returns all files below a folder that contain the key.
 fn leaks(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for item in fs::read_dir(folder).unwrap() {
@@ -137,7 +137,7 @@ fn keys_in_a_judges_answer_are_not_in_an_evaluation() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("the key is [redacted]"), "{text}");
     assert!(!leaked(&output.stdout) && !leaked(&output.stderr), "{text}");
-    // Nor as the name of a record, nor in what is wrong with it.
+    // The key must not appear as the id of a record, or in its error message.
     let records = [
         format!(
             r#"{{"id": "{KEY}", "agent_output": "x", "expect": {{"output": {{"contains": ["x"]}}}}}}"#
@@ -161,7 +161,7 @@ fn keys_in_a_judges_answer_are_not_in_an_evaluation() {
     }
 }
 
-/// Speaks the protocol of agents, and says more than it should in each kind of thing that it can say.
+/// An agent that reveals the key in every part of its protocol.
 const AGENT: &str = r#"key=$(printf %s "$MY_KEY")
 read -r hello
 echo '{"kindlm":"hello","version":1}'
@@ -174,7 +174,7 @@ while read -r turn; do
 done
 "#;
 
-/// Programs see the whole environment, so what they let out is a secret although no provider names it.
+/// Programs get the whole environment, so its secrets are redacted even if no provider names them.
 #[test]
 fn secrets_of_programs_are_in_no_artifact() {
     let folder = tempfile::tempdir().unwrap();
@@ -232,7 +232,7 @@ tests:
     assert!(words.contains("it wrote to stderr: [redacted]"), "{said}");
 }
 
-/// Values of variables that only their names tell to be secret, or that no name tells: a password in an address.
+/// Secret values, recognized by the name of the variable, or only by the form of the value: a password in a URL.
 const PLANTED: [(&str, &str, &str); 5] = [
     ("MY_KEY", "sk-CANARY7-q9Zx/T+w3vLm=Kd", "sk-CANARY7-q9Zx/T+w3vLm=Kd"),
     ("DB_PASS", "canary.pass.17", "canary.pass.17"),
@@ -241,7 +241,7 @@ const PLANTED: [(&str, &str, &str); 5] = [
     ("MY_SECRET", "canary^line^20\ncanary^line^21", "canary^line^21"),
 ];
 
-/// A secret in every form in which it may come back.
+/// Returns a secret in all encodings in which it may appear.
 fn forms(secret: &str) -> Vec<String> {
     use data_encoding::{BASE64, BASE64URL, HEXLOWER, HEXUPPER};
 
@@ -262,10 +262,10 @@ fn forms(secret: &str) -> Vec<String> {
     forms
 }
 
-/// Everything that must be in no file and in no output.
+/// Returns all texts that must not appear in files and outputs.
 fn canaries() -> Vec<String> {
     let known = PLANTED.iter().flat_map(|(_, _, secret)| forms(secret));
-    // Values that look like secrets without being named: keys of services, and pairs.
+    // Values that look like secrets without a name: API keys of services, and key-value pairs.
     let looks = ["AbCdEf0123456789xyz", "c4n4ryp4ss", "c4n4ryb34rer00000"];
     known.chain(looks.map(str::to_owned)).collect()
 }
@@ -280,7 +280,7 @@ fn with_planted(folder: &Path, line: &str) -> Output {
         .unwrap()
 }
 
-/// The files below a folder, without the suite, that hold a canary, and which.
+/// Returns the files below a folder, except the suite, that contain a secret, with the secret.
 fn planted_in(folder: &Path, canaries: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for item in fs::read_dir(folder).unwrap() {
@@ -300,7 +300,7 @@ fn planted_in(folder: &Path, canaries: &[String]) -> Vec<String> {
     found
 }
 
-/// Secrets of every kind, in every form, wherever they can enter: no artifact holds one.
+/// Secrets of all kinds and encodings, through all inputs, appear in no output.
 #[test]
 fn no_artifact_holds_a_secret_in_any_form() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `kindlm trace` as its users meet it: what the receiver answers, agents that send spans, and what is never green.
+//! `kindlm trace`: the answers of the receiver, agents that send spans, and results that must not pass.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -50,7 +50,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A `kindlm trace` that waits for spans.
+/// A `kindlm trace` process that waits for spans.
 struct Waiting {
     child: Child,
     address: String,
@@ -73,14 +73,14 @@ impl Waiting {
         Self { child, address, stderr }
     }
 
-    /// Sends a request as it stands; what came back.
+    /// Sends a raw request; returns the response.
     fn send(&self, head: &str, body: &[u8]) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(NEVER)).unwrap();
         let length = body.len();
         let head =
             format!("{head}\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
-        // Who is turned away may not hear the rest.
+        // The server may close the connection early, so write errors are ignored.
         let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -175,7 +175,7 @@ fn the_receiver_reports_errors_and_goes_on() {
         assert!(answer.contains(words), "{head}: {answer}");
         assert!(!answer.contains("access-control"), "{answer}");
     }
-    // No HTTP at all.
+    // Data that is not HTTP.
     let mut stream = TcpStream::connect(&waiting.address).unwrap();
     stream.write_all(&[0; 4096]).unwrap();
     drop(stream);
@@ -184,7 +184,7 @@ fn the_receiver_reports_errors_and_goes_on() {
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     assert!(answer.contains(r#"{"partialSuccess":{"rejectedSpans":"1""#), "{answer}");
     let (code, report, stderr) = waiting.end();
-    // What was refused may have held what a check says did not happen.
+    // The rejected data may contain events that a negative check looks for.
     assert_eq!(code, Some(1), "{stderr}");
     assert_eq!(report["totals"]["errored"], 1, "{report}");
     assert!(stderr.contains("1 span in 1 trace"), "{stderr}");
@@ -212,7 +212,7 @@ fn spans_that_never_end_are_not_waited_for_without_end() {
     let folder = suite();
     let mut waiting = Waiting::start(
         folder.path(),
-        // A pipe that nobody empties yet holds the report of one execution.
+        // The report of one execution fits into a pipe that is not read yet.
         &["--command", "sleep 1", "--timeout", "3s", "--settle", "2900ms", "--merge"],
     );
     let deadline = Instant::now() + NEVER;
@@ -287,7 +287,7 @@ fn an_interrupt_stops_the_agent_with_all_that_it_started() {
     }
 }
 
-/// Not there, or dead and only not yet waited for.
+/// Returns true if a process has ended; zombies count as ended.
 #[cfg(unix)]
 fn is_gone(id: &str) -> bool {
     let output = Command::new("ps").args(["-o", "stat=", "-p", id]).output().unwrap();
@@ -295,8 +295,9 @@ fn is_gone(id: &str) -> bool {
     state.trim().is_empty() || state.trim().starts_with('Z')
 }
 
-/// The example for users, in a virtual environment with the OpenTelemetry SDK from `PyPI`; `None` where there is no Python,
-/// which is said.
+/// The example for users, in a virtual environment with the OpenTelemetry SDK from `PyPI`.
+///
+/// Without Python, prints a message and returns `None`.
 fn python_agent() -> Option<(tempfile::TempDir, PathBuf)> {
     if !installed("python3") {
         return None;
@@ -347,7 +348,7 @@ fn a_python_agent_is_tested_by_its_spans() {
             assert_eq!(case["executions"][0]["outcome"], "passed", "{case:#}");
         }
     }
-    // The same agent, without the limit: the test that it should fail does fail.
+    // The same agent without the limit fails the test.
     let agent = fs::read_to_string(folder.path().join("agent.py")).unwrap();
     fs::write(folder.path().join("agent.py"), agent.replace("LIMIT = 100", "LIMIT = 10_000"))
         .unwrap();

@@ -1,4 +1,4 @@
-//! Which answers are evidence that something did not happen.
+//! Answers that are evidence for the absence of events.
 
 use std::fs;
 use std::process::{Command, Stdio};

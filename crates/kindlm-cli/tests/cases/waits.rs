@@ -1,4 +1,4 @@
-//! What providers ask to wait, and answers that are lost on their way: how often something is sent, and what is said.
+//! Waits that providers demand, and lost answers: the number of requests, and the messages.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::binary;
 
-/// A suite of so many tests on one model.
+/// Writes a suite with this number of tests on one model.
 fn suite(folder: &Path, server: &MockServer, tests: usize) {
     let url = server.url();
     let tests = (0..tests).map(|it| {
@@ -43,7 +43,7 @@ fn said(output: &Output) -> String {
 #[test]
 fn all_requests_to_a_model_wait_together() {
     let folder = tempfile::tempdir().unwrap();
-    // Closed for a while after the first request; whoever comes is told how long.
+    // After the first request, the server rejects requests for a while, and reports the remaining wait.
     let (since, closed) = (OnceLock::new(), Duration::from_millis(600));
     let server = MockServer::answering(move |_| {
         let left = closed.saturating_sub(since.get_or_init(Instant::now).elapsed());
@@ -57,7 +57,8 @@ fn all_requests_to_a_model_wait_together() {
     suite(folder.path(), &server, 12);
     let output = test(folder.path(), &["--concurrency", "4"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    // Nothing came while it was closed but what was on its way already: the first, and at most one of each other worker.
+    // During that time, only requests that were already in flight arrive: the first, and at most one of each other
+    // worker.
     assert!((13..=12 + 4).contains(&server.count()), "{}: {}", server.count(), said(&output));
 }
 
@@ -129,7 +130,7 @@ fn a_judge_that_refuses_json_schema_is_asked_with_a_tool() {
     let output = test(folder.path(), &["--concurrency", "1"]);
     let said = said(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(output.status.code(), Some(0), "{said}");
-    // One for each test, one for each verdict, and the refused one.
+    // One request for each test, one for each verdict, and the rejected one.
     assert!((11..=12).contains(&server.count()), "{}: {said}", server.count());
     assert_eq!(said.matches("openai:gpt refuses the form in which judges must answer").count(), 1);
     assert!(said.contains("`structuredOutput: tool`"), "{said}");

@@ -1,4 +1,4 @@
-//! `--watch`: a saved file starts another run, which asks only for what the change touches.
+//! `--watch`: saving a file starts another run, which requests only the answers that the change affects.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -9,7 +9,7 @@ use kindlm_testing::MockServer;
 
 use crate::binary;
 
-/// Watches a suite; also gives what waits until a line of stderr says something.
+/// Watches a suite. Also returns a function that waits for a text on stderr.
 #[cfg(target_os = "linux")]
 fn watch(folder: &Path) -> (Child, impl FnMut(&str)) {
     let mut child = Command::new(binary())
@@ -29,7 +29,7 @@ fn watch(folder: &Path) -> (Child, impl FnMut(&str)) {
     (child, until)
 }
 
-/// The exit code after Ctrl-C.
+/// Returns the exit code after Ctrl-C.
 #[cfg(target_os = "linux")]
 fn interrupted(mut child: Child) -> Option<i32> {
     let id = child.id().to_string();
@@ -106,7 +106,7 @@ fn imports_of_programs_are_watched() {
     write("good.mjs", "export const good = 'good'\n");
     let (child, mut until) = watch(folder.path());
     until("watching 5 files (exit code 1)");
-    // The answer of the model that is gone is not taken from where it was kept.
+    // The stored answer of the removed model is not used.
     write("said.js", "exports.said = 'good'\n");
     until("`said.js` was saved");
     until("watching 5 files (exit code 0)");

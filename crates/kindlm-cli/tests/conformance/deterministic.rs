@@ -1,12 +1,12 @@
-//! What `deterministic.jsonl` has beyond the checks that `kindlm-assertions` runs by itself: scripts in other
-//! languages, webhooks, and several checks together.
+//! The vectors of `deterministic.jsonl` that `kindlm-assertions` cannot run: scripts in other languages, webhooks, and
+//! groups of checks.
 
 use kindlm_testing::{MockReply, MockServer, installed};
 use serde_json::{Value, json};
 
 use crate::workers::{Differences, agree, vectors};
 
-/// The vectors whose ids begin so, one or more a word.
+/// Returns the vectors whose ids begin with one of these words.
 fn of(kinds: &[&str]) -> Vec<Value> {
     let all = vectors("deterministic.jsonl");
     let is_one =
@@ -57,7 +57,7 @@ fn several_checks_together_agree() {
     agree(&vectors, TOGETHER);
 }
 
-/// `kindlm-assertions` has nobody who runs their scripts.
+/// `kindlm-assertions` has no script host for these vectors.
 #[test]
 fn checks_with_a_transform_agree() {
     let mut vectors = vectors("deterministic.jsonl");
@@ -73,7 +73,7 @@ fn a_person_is_no_check_of_a_run() {
     agree(&vectors, &[]);
 }
 
-/// The other vectors are run by `kindlm-assertions`, which counts them.
+/// `kindlm-assertions` runs and counts the other vectors.
 #[test]
 fn every_vector_is_run_by_some_test() {
     let here = of(&["python", "webhook", "not-webhook", "aggregate", "human"]).len();

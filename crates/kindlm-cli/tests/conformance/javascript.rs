@@ -1,8 +1,8 @@
-//! Holds the `javascript` assertion against promptfoo's answers, with the scripts run by real workers.
+//! Compares the `javascript` assertion with promptfoo's results; real workers run the scripts.
 
 use crate::workers::{Differences, agree, vectors};
 
-/// Where we differ on purpose, and why.
+/// The intended differences, with the reasons.
 const DIFFERENCES: Differences<'_> = &[
     ("aggregate/empty-set", "An empty set checks nothing, so it is a mistake in the suite."),
     ("aggregate/implicit-global-leak", "Each call begins afresh: no global outlives a check."),

@@ -1,5 +1,5 @@
-//! promptfoo's answers, held against ours, where something must be asked or run; what scripts may reach; and that
-//! nothing of them is left behind.
+//! Comparison with promptfoo's results for checks that need requests or programs; permissions of scripts; and the
+//! clean-up of workers.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod deterministic;

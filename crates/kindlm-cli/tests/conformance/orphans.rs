@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use kindlm_testing::installed;
 use serde_json::json;
 
-/// How long to wait before something counts as never happening.
+/// The time after which an awaited event counts as failed.
 const NEVER: Duration = Duration::from_mins(1);
 
 fn until<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
@@ -22,7 +22,7 @@ fn until<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The processes that one has started and that are still there.
+/// Returns the running child processes of a process.
 fn children(of: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{of}/task"));
     let tasks = tasks.into_iter().flatten().flatten();
@@ -32,7 +32,7 @@ fn children(of: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Whether a process runs; one that has ended may wait for somebody to take note of it.
+/// Returns true if a process runs; zombies count as ended.
 fn runs(process: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|it| !it.trim().is_empty() && !it.trim().starts_with('Z'))
@@ -52,7 +52,7 @@ fn suite(folder: &Path, check: &serde_json::Value) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Kills the host while the script runs, as nobody could prevent.
+/// Kills the host while a script runs. The host cannot handle this signal.
 fn ends_with_its_host(check: &serde_json::Value) {
     let folder = tempfile::tempdir().unwrap();
     let mut host = suite(folder.path(), check);
@@ -61,7 +61,7 @@ fn ends_with_its_host(check: &serde_json::Value) {
         let workers = children(host.id());
         (!workers.is_empty()).then_some(workers)
     });
-    // A script in the sandbox cannot write a file; its worker may be killed before it is begun, which is harder.
+    // A script in the sandbox cannot write a file, so its worker may be killed before the script starts.
     if check["type"] != "javascript" || check["scripts"]["runtime"] == "node" {
         until("the script", || busy.exists().then_some(()));
     }
@@ -70,7 +70,7 @@ fn ends_with_its_host(check: &serde_json::Value) {
     until("the end of the worker", || workers.iter().all(|it| !runs(*it)).then_some(()));
 }
 
-/// A script that never looks up: neither limits nor messages reach it.
+/// A script that never yields, so that neither limits nor messages reach it.
 #[test]
 fn a_worker_of_the_sandbox_ends_with_its_host() {
     let deaf = "String.raw({ raw: { length: 2 ** 53 - 1 } })";

@@ -1,4 +1,4 @@
-//! What scripts may reach: the network through the real client, files through the real disk.
+//! The permissions of scripts: network through the real client, files on the real disk.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use kindlm_types::script::{
 
 use crate::workers::host;
 
-/// What a script says that may do this much.
+/// Returns the result of a script with these permissions.
 async fn said(host: &ScriptHost, permissions: ScriptPermissions, code: &str) -> String {
     let question = ScriptQuestion {
         runtime: ScriptRuntime::QuickJs,
@@ -61,7 +61,7 @@ fn fetch_follows_no_redirect_to_other_hosts() {
         assert_eq!(said(&host, net(std::slice::from_ref(&a)), &get(&a)).await, refused);
         assert_eq!(outside.count(), 0, "nothing may be sent to a host that is not permitted");
 
-        // Where both are permitted the redirect is followed, without the credentials of the first.
+        // If both hosts are permitted, the redirect is followed, without the credentials of the first host.
         inside.push(MockReply::redirect(302, &format!("http://{b}/y")));
         assert_eq!(said(&host, net(&[a.clone(), b.clone()]), &get(&a)).await, r#"[200,"secret"]"#);
         assert_eq!(outside.requests()[0].header("authorization"), None);

@@ -1,4 +1,4 @@
-//! Runs vectors: their checks as the list form has them, their scripts by real workers.
+//! Runs vectors: their checks in the list form, their scripts in real workers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,10 +18,10 @@ use kindlm_types::{
 };
 use serde_json::{Map, Value, json};
 
-/// Ids of vectors that differ on purpose, and why.
+/// The ids of vectors that differ as intended, with the reasons.
 pub(crate) type Differences<'a> = &'a [(&'a str, &'a str)];
 
-/// The vectors of a file.
+/// Returns the vectors of a file.
 pub(crate) fn vectors(file: &str) -> Vec<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../fixtures/conformance/promptfoo")
@@ -31,7 +31,7 @@ pub(crate) fn vectors(file: &str) -> Vec<Value> {
     lines.map(|it| serde_json::from_str(it).unwrap()).collect()
 }
 
-/// Runs vectors; those that differ must be exactly these.
+/// Runs vectors. Exactly those in `differences` must differ.
 pub(crate) fn agree(vectors: &[Value], differences: Differences<'_>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut found: BTreeMap<String, String> = BTreeMap::new();
@@ -123,7 +123,7 @@ fn execution(vector: &Value) -> Execution {
     }
 }
 
-/// The test of the one assertion, and the parameters of its provider.
+/// Returns a test with the assertion, and with the parameters of its provider.
 fn written(vector: &Value) -> Written {
     let expect = vector.get("assertion").map(|it| json!({"assert": [it]}).to_string().into());
     let temperature = vector.pointer("/provider/config/temperature").and_then(Value::as_f64);
@@ -134,7 +134,7 @@ fn vars(vector: &Value) -> Map<String, Value> {
     vector["vars"].as_object().cloned().unwrap_or_default()
 }
 
-/// The requests of scripts.
+/// The HTTP client for scripts.
 struct Http(Arc<HttpTransport>);
 
 impl Fetch for Http {
@@ -158,13 +158,13 @@ pub(crate) fn host(folder: &Path) -> ScriptHost {
         workers: 1,
         env: Arc::new(|name| std::env::var(name).ok()),
         fetch: Some(Arc::new(Http(Arc::new(transport)))),
-        // An interpreter is slow to start while other tests run.
+        // Interpreters start slowly while other tests run.
         timeout: Duration::from_mins(1),
         ..options
     })
 }
 
-/// What we say, in the form of what is expected.
+/// Returns our result, in the format of the expected one.
 fn ours(vector: &Value, folder: &Path, runtime: &tokio::runtime::Runtime) -> Value {
     let root = folder.to_str().unwrap();
     for (name, text) in vector["files"].as_object().into_iter().flatten() {
@@ -227,10 +227,10 @@ fn said(result: &AssertionResult) -> Value {
     said
 }
 
-/// The first thing in which an answer is not what is expected.
+/// Returns the first difference between the expected result and ours.
 fn difference(expected: &Value, ours: &Value, is_engine_text: bool) -> Option<String> {
     if let Some(message) = expected.get("throws") {
-        // Where their runner threw, ours says so before the run, or has no verdict.
+        // If promptfoo throws, we report an error before the run, or the check is errored.
         let said_so = ours.get("refused").is_some() || ours["pass"] == json!("errored");
         return (!said_so).then(|| format!("throws {message}, ours: {ours}"));
     }
@@ -273,7 +273,7 @@ fn difference(expected: &Value, ours: &Value, is_engine_text: bool) -> Option<St
     }
     let parts = ours["componentResults"].as_array()?;
     let theirs = expected["componentResults"].as_array()?;
-    // Theirs are flat: the parts of a part follow it.
+    // promptfoo's results are flat: the parts of a part follow it.
     let mut theirs = theirs.iter();
     parts.iter().find_map(|part| {
         let one = theirs.next()?;

@@ -1,4 +1,4 @@
-//! Providers that are programs, and what goes between the provider and the checks.
+//! Providers that are programs, and transforms between the provider and the checks.
 
 use kindlm_testing::installed;
 use serde_json::json;
@@ -47,7 +47,7 @@ tests:
     assert!(ran.stderr.contains("`options.tone` is only seen by scripts"), "{ran:?}");
 }
 
-/// promptfoo hands a chat to every provider as JSON on lines of its own, and renders templates in its texts only.
+/// promptfoo passes a chat to every provider as indented JSON, and renders templates only inside its texts.
 #[test]
 fn a_chat_stays_a_chat_also_with_one_message() {
     let config = "prompts:
@@ -93,7 +93,7 @@ tests:
     assert_eq!(ran.code, 0, "{ran:?} {rows:#?}");
 }
 
-/// Values of promptfoo 0.121.20.
+/// The expected values are from promptfoo 0.121.20.
 #[test]
 fn variables_may_be_templates_of_others() {
     let config = "prompts: ['{{greeting}} / {{loud}} / {{ items.length }} / {{ name.toUpperCase() }}']
@@ -109,7 +109,7 @@ tests:
     assert_eq!(ran.code, 0, "{ran:?} {rows:#?}");
 }
 
-/// Node.js reads no TypeScript by itself, and enumerations not even where it does.
+/// Node.js does not run all TypeScript: older versions none, newer ones no enumerations.
 #[test]
 fn node_runs_typescript_with_imports() {
     if !installed("node") {
@@ -164,7 +164,7 @@ exports.check = (output: string) => count(output) === 13;
     let (ran, rows) = rows(folder.path(), CONFIG, &[]);
     assert_eq!(rows.len(), 1, "{ran:?}");
     assert_eq!(rows[0]["status"], "passed", "{rows:#?}");
-    // Nothing is left beside the files of the suite.
+    // No files are left next to the files of the suite.
     let mut kept: Vec<String> = std::fs::read_dir(folder.path())
         .unwrap()
         .map(|it| it.unwrap().file_name().into_string().unwrap())
@@ -180,7 +180,7 @@ exports.check = (output: string) => count(output) === 13;
     assert!(why.contains("old.cts`: 1:"), "{rows:#?}");
 }
 
-/// What models answered before there were tools is an object for checks, as in promptfoo.
+/// A legacy `function_call` is an object for checks, as in promptfoo.
 #[test]
 fn a_function_call_has_the_form_of_promptfoo() {
     let server = kindlm_testing::MockServer::answering(|_| {

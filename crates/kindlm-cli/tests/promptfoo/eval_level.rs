@@ -1,13 +1,13 @@
-//! Whole promptfoo configs, run as they are: exit code, verdicts, scores and outputs as promptfoo's own.
+//! Whole promptfoo configs: exit code, verdicts, scores and outputs are the same as promptfoo's.
 //!
-//! Where ours differs on purpose, the vector and the reason stand in a list; a list that is not exact fails.
+//! Intended differences are listed with the reasons. A list that is not exact fails.
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-/// Vectors that differ on purpose.
+/// The vectors with intended differences.
 const DIFFERENT: [(&str, &str); 4] = [
     ("unknown-type", "an unknown type is a config error: nothing is sent"),
     (
@@ -27,7 +27,7 @@ fn vectors() -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What a run came to, in the words of both.
+/// The result of a run, in a common format.
 #[derive(Debug, PartialEq)]
 struct Ran {
     passed_run: bool,
@@ -86,14 +86,14 @@ fn theirs(vector: &Value) -> Ran {
     Ran { passed_run: expect["exit"] == 0, rows: sorted(rows.collect()) }
 }
 
-/// Which row comes first depends on how tests, prompts and providers are nested.
+/// Sorts rows, because their order depends on the nesting of tests, prompts and providers.
 fn sorted(rows: Vec<Value>) -> Vec<Value> {
     let mut rows: Vec<Value> = rows.into_iter().map(rounded).collect();
     rows.sort_by_key(Value::to_string);
     rows
 }
 
-/// Numbers to nine digits, and written in one way.
+/// Rounds numbers to nine decimals, in a uniform notation.
 fn rounded(value: Value) -> Value {
     match value {
         Value::Number(number) => {
@@ -106,7 +106,7 @@ fn rounded(value: Value) -> Value {
     }
 }
 
-/// Derived metrics see sums of scores, as there. One that cannot be worked out says why; there it is 0.
+/// Derived metrics use sums of scores, as in promptfoo. A failed computation has a reason; in promptfoo it is 0.
 #[test]
 fn derived_metrics_are_those_of_promptfoo() {
     let vectors = vectors();

@@ -1,11 +1,11 @@
-//! Model-graded assertions of a promptfoo config, with a judge that answers over HTTP.
+//! Model-graded assertions of a promptfoo config, with a judge over HTTP.
 
 use kindlm_testing::{MockReply, MockServer};
 use serde_json::{Value, json};
 
 use crate::ran::{CONFIG, folder, rows};
 
-/// Answers as the model under test, and as the grader what each question asks for.
+/// A server that answers as the model under test and as the grader.
 fn server() -> MockServer {
     MockServer::answering(|request| {
         let body = request.json();
@@ -33,7 +33,7 @@ fn graded(question: &str) -> Value {
         ];
         return json!({"statements": statements});
     }
-    // Which of the outputs is best, by the place at which it stands.
+    // The index of the best output, by its position in the question.
     let at = |text: &str| question.find(text).unwrap_or(usize::MAX);
     let first = at("Paris is the capital of France. It lies") < at("Lyon.");
     json!({"best": i32::from(!first), "reason": "It is right."})
@@ -105,7 +105,7 @@ fn checks_are_judged_by_the_grader_of_the_config() {
     assert_eq!(reason(0, 0), "It names Paris.");
     assert_eq!(reason(0, 2), "Output selected as the best: Answers the question");
     assert_eq!(reason(1, 0), "It names Lyon.");
-    // Two models; a rubric for each, one question about the context, and the comparison forth and back.
+    // Two models: one rubric for each, one question about the context, and the comparison in both orders.
     let models: Vec<String> = server
         .requests()
         .iter()

@@ -1,5 +1,6 @@
-//! `http` providers of a promptfoo config: what is sent, and what becomes of the answer. What is expected is what
-//! promptfoo 0.121.20 sent to the same server, and what its scripts saw.
+//! `http` providers of a promptfoo config: the requests, and the handling of answers.
+//!
+//! The expected values are the requests of promptfoo 0.121.20 to the same server, and the inputs of its scripts.
 
 use kindlm_testing::{MockReply, MockServer};
 use serde_json::json;
@@ -182,7 +183,7 @@ fn secrets_of_the_environment_are_shown_nowhere() {
     }
     assert!(!ran.stdout.contains(TOKEN) && !ran.stderr.contains(TOKEN), "{ran:?}");
 
-    // Nothing is sent where there is no value.
+    // If a variable has no value, nothing is sent.
     let ran = kindlm_with(folder.path(), &["test", "-c", CONFIG], &[]);
     assert_eq!(server.count(), sent.len());
     assert!(ran.stderr.contains("`PASSPHRASE_OF_MINE` is not set"), "{ran:?}");

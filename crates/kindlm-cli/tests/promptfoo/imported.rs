@@ -1,4 +1,4 @@
-//! `kindlm import` writes a suite that runs as the config does, over every fixture.
+//! `kindlm import` writes a suite with the same results as the config, for all fixtures.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::ran::{kindlm, rows};
 
-/// Where configs are that run without keys.
+/// The folder of the configs that run without keys.
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
 }
@@ -25,7 +25,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Runs the config of a folder, and what it is imported as; both must say the same.
+/// Runs a config and its imported suite, and compares the results. Returns false if the config is invalid.
 fn same(name: &str, folder: &Path, config: &str) -> bool {
     let (direct, expected) = rows(folder, config, &[]);
     if direct.code == 2 {

@@ -1,4 +1,4 @@
-//! Whole promptfoo configs, run as they are by the binary.
+//! Whole promptfoo configs, run by the binary.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod custom;

@@ -1,11 +1,11 @@
-//! Programs of a config: what they make, what they may do, and what is said when they fail.
+//! Programs of a config: their results, their permissions, and their errors.
 
 use kindlm_testing::installed;
 use serde_json::{Value, json};
 
 use crate::ran::{CONFIG, folder, kindlm, rows};
 
-/// Files, with the config first, and what each execution says: its output.
+/// A title, the files (the config first), and the output of each execution.
 type Makes = (&'static str, &'static [(&'static str, &'static str)], &'static [&'static str]);
 
 const MAKES: &[Makes] = &[
@@ -49,7 +49,7 @@ const MAKES: &[Makes] = &[
                 "def chat(context):\n    return [{'role': 'system', 'content': 'x'}, {'role': 'user', 'content': 'Hi ' + context['vars']['name']}]\n",
             ),
         ],
-        // As promptfoo sends it: JSON on lines of its own.
+        // promptfoo sends the chat as indented JSON.
         &[
             "[\n  {\n    \"role\": \"system\",\n    \"content\": \"x\"\n  },\n  {\n    \"role\": \"user\",\n    \"content\": \"Hi Ada\"\n  }\n]",
         ],
@@ -180,7 +180,7 @@ fn programs_make_their_parts_of_the_suite() {
     }
 }
 
-/// Files, and a part of what is said on stderr; nothing is sent.
+/// A title, the files, and a part of stderr; nothing is sent.
 type Fails = (&'static str, &'static [(&'static str, &'static str)], &'static str);
 
 const FAILS: &[Fails] = &[

@@ -1,4 +1,4 @@
-//! A folder with a config, and what the binary makes of it.
+//! Runs the binary in a folder with a config.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The config of a folder.
+/// The default name of a config.
 pub(crate) const CONFIG: &str = "promptfooconfig.yaml";
 
-/// A folder with these files.
+/// Creates a folder with these files.
 pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -20,7 +20,7 @@ pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -33,7 +33,7 @@ pub(crate) fn kindlm(folder: &Path, args: &[&str]) -> Ran {
     kindlm_with(folder, args, &[])
 }
 
-/// The same, with environment variables.
+/// Runs the binary in a folder, with environment variables.
 pub(crate) fn kindlm_with(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kindlm"));
     command.current_dir(folder).args(args).envs(env.iter().copied());
@@ -45,7 +45,7 @@ pub(crate) fn kindlm_with(folder: &Path, args: &[&str], env: &[(&str, &str)]) ->
     }
 }
 
-/// Runs a config, and gives its executions: what was said, how it was judged, on whom.
+/// Runs a config; returns its executions with outputs, verdicts and models.
 pub(crate) fn rows(folder: &Path, config: &str, env: &[(&str, &str)]) -> (Ran, Vec<Value>) {
     let args = ["test", "-c", config, "-q", "--reporter", "json=ran.json"];
     let ran = kindlm_with(folder, &args, env);
