@@ -28,8 +28,9 @@ use support::{KINDLM, Sample, head, watched, write_suite};
 /// The first argument that makes the bench run as the bare loop: `--bare <url> <requests> <concurrency>`.
 const BARE: &str = "--bare";
 
-/// The first argument that makes the bench run only the mock server, for profiling `kindlm test`: `--serve <folder>
-/// <ms>`.
+/// The first argument that makes the bench run only the mock server.
+///
+/// For profiling `kindlm test`: `--serve <folder> <ms>`.
 ///
 /// It writes the suite to the folder, prints the address, and answers after this latency until it is stopped.
 const SERVE: &str = "--serve";
@@ -209,7 +210,9 @@ fn waiting(folder: &Path, peers: &[Peer]) -> (Duration, Duration) {
     (whole.best.wall, alone)
 }
 
-/// Returns the duration of the last run in this folder according to its report, without start-up and reporting.
+/// Returns the duration of the last run in this folder according to its report.
+///
+/// Start-up and reporting are not included.
 fn last_run(folder: &Path) -> Duration {
     let runs = folder.join(".kindlm/runs");
     let order = std::fs::read_to_string(runs.join("order")).unwrap_or_default();

@@ -129,6 +129,8 @@ impl Io {
         self.color(self.screen.stderr_is_terminal)
     }
 
+    /// Returns true if colours are enabled.
+    ///
     /// Applies <https://no-color.org>, then <https://bixense.com/clicolors/>, then the capabilities of the terminal.
     fn color(&self, terminal: bool) -> bool {
         if self.var("NO_COLOR").is_some() {

@@ -16,7 +16,9 @@ fn main() -> std::process::ExitCode {
     kindlm_cli::run(std::env::args_os(), kindlm_cli::Io::system()).code().into()
 }
 
-/// Prevents child processes from inheriting files that the caller left open, because an agent could write to them.
+/// Prevents child processes from inheriting files that the caller left open.
+///
+/// An agent could write to them.
 ///
 /// Files that this process opens are not inherited by default.
 #[cfg(unix)]

@@ -50,8 +50,9 @@ impl Base<'_> {
         if path.as_os_str().is_empty() { ".".to_owned() } else { path.display().to_string() }
     }
 
-    /// Returns the stored form of a run: its id, or the path of a file with a slash, so that it does not look like an
-    /// id.
+    /// Returns the stored form of a run: its id, or the path of a file.
+    ///
+    /// The path contains a slash, so that it does not look like an id.
     fn kept_run(self, named: &str) -> String {
         match saved::as_file(self.working_dir, named) {
             Some(path) => Path::new(".").join(self.kept(&path)).display().to_string(),
@@ -74,7 +75,9 @@ impl Base<'_> {
     }
 }
 
-/// Returns the arguments that define the executions of a run and their judgement, in a fixed order and format.
+/// Returns the arguments that define the executions of a run and their judgement.
+///
+/// The order and the format are fixed.
 ///
 /// Arguments that may differ after resuming are omitted: reports, progress, concurrency, timeouts, and the limits that
 /// stop the run.

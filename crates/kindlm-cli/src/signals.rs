@@ -35,7 +35,9 @@ impl Stop {
     }
 }
 
-/// The signals for Ctrl-C, for graceful termination (as used by CI services), and for a closed terminal.
+/// The signals that stop a run.
+///
+/// They are Ctrl-C, graceful termination (as used by CI services), and a closed terminal.
 pub(crate) struct Signals {
     #[cfg(unix)]
     interrupt: Option<Signal>,

@@ -1,6 +1,6 @@
 //! `kindlm test --watch`: runs the suite again when one of its files is saved.
 //!
-//! Answers of models are stored and reused (`--responses cache`, unless another mode is given), so a run after a change
+//! Answers of models are stored and reused (`--responses cache`, unless another mode is given). A run after a change
 //! sends only the requests that the change affects.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,9 @@ use kindlm_run::suite_files::look_at_programs;
 /// number of files is small.
 const EVERY: Duration = Duration::from_millis(300);
 
-/// The number of further polls, at a third of the interval, after which a missing file counts as removed.
+/// The number of further polls after which a missing file counts as removed.
+///
+/// Their interval is a third of the normal one.
 const UNTIL_GONE: u32 = 5;
 
 /// Runs the suite until it is interrupted. Returns the status of the last run, or `Interrupted` if that was aborted.
@@ -90,7 +92,9 @@ impl Files {
         Self(paths.into_iter().map(|it| (it.clone(), mark(&it))).collect())
     }
 
-    /// Accepts changes of folders, because the run itself may write reports into a folder that is watched for datasets.
+    /// Accepts changes of folders.
+    ///
+    /// The run itself may write reports into a folder that is watched for datasets.
     fn look_at_folders_again(&mut self) {
         for (path, old) in self.0.iter_mut().filter(|(path, _)| path.is_dir()) {
             *old = mark(path);

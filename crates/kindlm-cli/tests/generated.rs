@@ -45,7 +45,9 @@ fn folder(id: &str) -> String {
     })
 }
 
-/// Returns the URL of a page on the code host, because the book contains only pages of `docs/`.
+/// Returns the URL of a page on the code host.
+///
+/// The book contains only pages of `docs/`.
 fn page_link(page: &str) -> String {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     assert!(std::path::Path::new(root).join(page).is_file(), "{page}");

@@ -55,8 +55,9 @@ fn every_suite_on_a_page_loads_without_a_complaint() {
     assert!(count >= 5, "found {count} suites");
 }
 
-/// Writes the files that a page for beginners shows, under the names after their languages. Validates the suite, and
-/// runs the `console` blocks.
+/// Writes the files of a page for beginners, and runs its `console` blocks.
+///
+/// The name of a file follows the language of its block. The suite is validated, too.
 #[test]
 fn every_command_on_a_page_runs() {
     let mut count = 0;

@@ -15,7 +15,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Creates a folder with the files of the quickstart, and a suite whose provider rejects all requests.
+/// Creates a folder with the files of the quickstart.
+///
+/// It also contains a suite whose provider rejects all requests.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     copy(&root().join("fixtures/quickstart"), folder.path());

@@ -22,7 +22,9 @@ pub(crate) struct Budget {
     state: Mutex<State>,
     /// Notifies waiting requests that a reservation was settled.
     settled: Notify,
-    /// Orders the requests that cost money, so that small requests do not overtake a large one forever.
+    /// A lock that queues the requests that cost money.
+    ///
+    /// It prevents small requests from overtaking a large one forever.
     turn: tokio::sync::Mutex<()>,
     /// The reason why nothing more is sent.
     exhausted: OnceLock<String>,
@@ -34,8 +36,7 @@ struct State {
     reserved: f64,
     /// The number of requests in flight that have a reservation above 0.
     paying: usize,
-    /// The number of attempts whose answers were lost and may be charged, and the part of `spent` that is counted for
-    /// them.
+    /// The number of lost answers that may be charged, and the part of `spent` for them.
     lost: (u64, f64),
 }
 

@@ -98,7 +98,9 @@ impl<'a> Calls<'a> {
         Ok(result?)
     }
 
-    /// Returns the number of attempts whose answers were lost and their cost in US dollars, which counts as spent.
+    /// Returns the number of attempts whose answers were lost, and their cost.
+    ///
+    /// The cost is in US dollars, and counts as spent.
     ///
     /// `None` if there are none, or the run has no budget.
     pub(crate) fn lost(&self) -> Option<(u64, f64)> {

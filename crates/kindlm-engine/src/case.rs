@@ -46,7 +46,7 @@ pub struct TestCase {
     pub pass_rate_min: f64,
     /// The minimum weighted mean score of a passing execution. If set, failed checks only count by their score.
     pub threshold: Option<f64>,
-    /// The group of executions to compare, if a check of the case [compares](Check::compares) outputs.
+    /// The comparison group, if a check of the case [compares](Check::compares) outputs.
     pub compared: Option<Comparison>,
     /// Scripts that transform the output for all checks, in order.
     pub transforms: Arc<[Arc<Transform>]>,

@@ -80,7 +80,9 @@ impl Digest {
         self.0.update(text);
     }
 
-    /// Adds a letter for the type and then the content, so that different values never have the same bytes.
+    /// Adds a JSON value: a letter for the type, and then the content.
+    ///
+    /// So different values never have the same bytes.
     fn add_value(&mut self, value: &Value) {
         match value {
             Value::Null => self.0.update("n"),

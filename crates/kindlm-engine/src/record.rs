@@ -4,7 +4,10 @@ use std::ops::Range;
 
 use kindlm_types::{CaseResult, ExecutionResult};
 
-/// A store for the finished executions of this run and of earlier processes, outside the run's memory.
+/// A store for finished executions, outside the memory of the run.
+///
+/// It has those of this run and of earlier processes. An execution is counted, reported and aggregated only after it
+/// was stored. `()` stores nothing.
 ///
 /// An execution is counted, reported and aggregated only after it was stored. `()` stores nothing.
 pub trait Record: Sync {
@@ -53,7 +56,9 @@ pub trait Record: Sync {
     }
 }
 
-/// A record whose executions can be loaded at any time, so that the run need not hold them in memory.
+/// A record whose executions can be loaded at any time.
+///
+/// The run then need not hold them in memory.
 pub trait ReadRecord: Record {
     /// Loads the execution at a position of the plan. It was stored or recalled in this run.
     fn read(&self, at: usize) -> Result<ExecutionResult, RecordError>;

@@ -36,7 +36,9 @@ pub fn report(suite: &Suite, plan: &Plan, mut cases: Vec<CaseResult>, run: RunIn
     with_cases(suite, plan, cases, gates, run)
 }
 
-/// Creates the report of a run that left its executions to `record`, which loads them during rendering.
+/// Creates the report of a run that left its executions to `record`.
+///
+/// The executions are loaded during rendering.
 pub fn report_streamed<'a>(
     suite: &'a Suite,
     plan: &'a Plan,

@@ -133,7 +133,7 @@ pub fn shard(
     part
 }
 
-/// Returns the first case of the comparison group, for each case that is compared with others.
+/// Returns the first case of the comparison group of each case that has one.
 fn leaders(suite: &Suite) -> HashMap<usize, usize> {
     let mut first: HashMap<&Comparison, usize> = HashMap::new();
     let compared = suite.cases.iter().enumerate();
@@ -179,7 +179,7 @@ fn deal(
     owners
 }
 
-/// Returns a digest that is equal for all shards of one run, and differs if the plan, options or models differ.
+/// Returns a digest of the plan, options and models. All shards of one run share it.
 fn digest(
     suite: &Suite,
     plan: &Plan,

@@ -38,7 +38,9 @@ pub struct Suite {
     ///
     /// Without a panel, the single judge of `defaults` answers.
     pub judging: JudgeBlock,
-    /// The judges of each kind of check with their location in the file, without duplicates, in the order of the file.
+    /// The judges of each kind of check, with their locations in the file.
+    ///
+    /// Without duplicates, in the order of the file.
     ///
     /// Empty for a suite that is built in code.
     pub judged: Vec<JudgedAt>,
@@ -84,9 +86,9 @@ pub struct Model {
     pub limits: Limits,
     /// True if the provider gets the variables of the test in addition to the prompt.
     pub tells_vars: bool,
-    /// The functions that the provider sends with every request, in addition to the tools of tests.
+    /// The functions that the provider sends with every request, besides the test's tools.
     pub offers: Arc<[ToolSpec]>,
-    /// The kinds of evidence that the suite declares complete for the model's provider, or for the agent.
+    /// The kinds of evidence that the suite declares complete for the provider or agent.
     pub declared: BTreeSet<Channel>,
     /// The agent's entry, if the target is an agent. Agents are never used as judges.
     pub agent: Option<Arc<AgentSpec>>,

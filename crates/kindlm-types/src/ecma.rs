@@ -1,4 +1,6 @@
-//! Numbers and JSON in the notation of JavaScript, which the messages of the original KindLM use.
+//! Numbers and JSON in the notation of JavaScript.
+//!
+//! The messages of the original KindLM use this notation.
 
 use std::io;
 

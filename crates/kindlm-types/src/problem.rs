@@ -120,7 +120,9 @@ impl Problem {
     }
 }
 
-/// Returns the candidate that is most similar to an unknown word, if any is similar enough.
+/// Returns the candidate that is most similar to an unknown word.
+///
+/// `None` if none is similar enough.
 ///
 /// The Damerau–Levenshtein distance, ignoring case, must be at most a third of the longer word. Of equally similar
 /// candidates the first wins.
@@ -137,7 +139,9 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, _, candidate)| candidate)
 }
 
-/// Returns up to `most` candidates that are similar to an unknown word, the most similar first.
+/// Returns up to `most` candidates that are similar to an unknown word.
+///
+/// The most similar ones come first.
 ///
 /// Candidates that [`nearest`] accepts come first. Then come those that share a part with the word, between `-` and
 /// `:`.

@@ -21,7 +21,9 @@ pub fn twice(json: &str) -> Option<String> {
     Some(find(json, &|_| true)?.key)
 }
 
-/// Returns the first duplicate key at any depth of a JSON text, among the keys for which `is_meant` is true.
+/// Returns the first duplicate key at any depth of a JSON text, among some keys.
+///
+/// Only keys for which `is_meant` is true are considered.
 ///
 /// ```
 /// use kindlm_types::twice_of;

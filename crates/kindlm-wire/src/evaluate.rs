@@ -76,7 +76,9 @@ pub struct Record {
     /// The changes in the agent's workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<Box<kindlm_types::Workspace>>,
-    /// The tools offered to the model, each as `{name, parameters}` or in the format of OpenAI's API.
+    /// The tools offered to the model.
+    ///
+    /// Each one is `{name, parameters}`, or in the format of OpenAI's API.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<RecordedTool>,
     /// The checks: an `expect` block as in `kindlm.yaml`.
@@ -226,7 +228,9 @@ pub struct Evaluation {
     pub total: u64,
     /// The outcome of the record.
     pub outcome: Outcome,
-    /// The weighted mean of the scores of the checks, if the record has a `threshold` to compare it with.
+    /// The weighted mean of the scores of the checks.
+    ///
+    /// Present if the record has a `threshold` to compare it with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weighted_score: Option<f64>,
     /// The weighted mean of each named score.
@@ -320,7 +324,7 @@ pub struct BatchResults {
     pub average_score: Option<f64>,
     /// The totals of each prompt assertion, by id.
     pub assertion_breakdown: BTreeMap<String, AssertionBreakdown>,
-    /// The number of results that `assertion_breakdown` omits because it would have too many ids.
+    /// The number of results that `assertion_breakdown` omits, because it has too many ids.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub results_left_out: u64,
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::{WireError, v1};
 use kindlm_types::{CaseResult, Report};
 
-/// A callback for each case of a report, with the byte range of the case's JSON in the report.
+/// A callback for each case of a report, with the byte range of the case in the JSON.
 pub type OnCase<'a> = dyn FnMut(CaseResult, Range<u64>) + 'a;
 
 /// Reads a report of any supported version, and passes its cases to `on_case` one at a time.

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 /// The path of the binary.
 pub(crate) const KINDLM: &str = env!("CARGO_BIN_EXE_kindlm");
 
-/// Writes a `kindlm.yaml` with one test for each row of a dataset, each with three checks by rules.
+/// Writes a `kindlm.yaml` with one test for each row of a dataset.
+///
+/// Each test has three checks by rules.
 ///
 /// Returns the total size of the two files in bytes.
 pub(crate) fn write_suite(folder: &Path, cases: usize, repeats: usize, url: &str) -> u64 {

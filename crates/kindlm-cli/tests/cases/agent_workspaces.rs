@@ -19,7 +19,9 @@ while read -r turn; do
   echo '{"kindlm":"result","text":"'"$(pwd) token=$TOKEN other=$OTHER hidden=$(cat "$KINDLM_SUITE/check.sh" 2>/dev/null) lines=$(grep -c more notes.txt)"'"}'
 done"#;
 
-/// Writes a suite with one test of one agent, in a folder with its own folder for temporary files.
+/// Writes a suite with one test of one agent.
+///
+/// Its folder contains a folder for temporary files.
 fn suite(folder: &Path, command: &str, workspace: &str) -> std::path::PathBuf {
     let suite = folder.join("suite");
     fs::create_dir_all(suite.join("repo")).unwrap();

@@ -37,7 +37,9 @@ fn suite(folder: &Path, url: &str, least: f64) {
     fs::write(folder.join("kindlm.yaml"), yaml).unwrap();
 }
 
-/// Writes labelled outputs, by the labels of people and of the judge, and then outputs without a label. All differ.
+/// Writes outputs with and without labels. All outputs differ.
+///
+/// `table` has the numbers by the labels of people and of the judge.
 fn labels(folder: &Path, table: [usize; 4], unlabelled: [usize; 2]) {
     let mut csv = "output,label\n".to_owned();
     let [both_pass, only_human, only_judge, both_fail] = table;

@@ -39,7 +39,9 @@ fn server(latency: Duration) -> MockServer {
     .unwrap()
 }
 
-/// Writes the suite, with the assertions either in the prompt (`prompt`) or in each test (`expect`).
+/// Writes the suite.
+///
+/// The assertions are either in the prompt (`prompt`) or in each test (`expect`).
 fn suite(folder: &Path, url: &str, prompt: &str, expect: &str) {
     let mut yaml = format!(
         "kindlm: 1\nproject: p\nsuite: {{ name: iterated }}\n\

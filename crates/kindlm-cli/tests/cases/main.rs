@@ -1,6 +1,6 @@
 //! The binary, run as a user runs it: one case folder for each test in `fixtures/cli`.
 //!
-//! A case folder contains `cmd` (the commands, one per line), the input files, and the expected results: `stdout`,
+//! A case folder contains `cmd` (the commands, one per line), and the input files. The expected results are `stdout`,
 //! `stderr`, `exit` (the exit codes) and `files` (the written files). `base` names a folder whose files are copied
 //! first. `KINDLM_BLESS=1` rewrites the expected results; review the changes.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -57,8 +57,9 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Lets signals reach the child processes, even if the tests were started with ignored signals (`nohup`, a shell's
-/// background).
+/// Lets signals reach the child processes.
+///
+/// The tests may have been started with ignored signals (`nohup`, a shell's background).
 ///
 /// Children inherit ignored signals, but not handlers. So each ignored signal gets a handler.
 #[cfg(unix)]

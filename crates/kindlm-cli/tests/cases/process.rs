@@ -346,7 +346,9 @@ fn a_second_interrupt_stops_now_and_still_reports() {
     assert_eq!(outcomes(&report).len(), 20);
 }
 
-/// In a terminal with 0 columns (`script` in some CI systems), the original wrote 800 MB and never ended.
+/// A terminal with 0 columns, as `script` has in some CI systems, is supported.
+///
+/// The original wrote 800 MB there, and never ended.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_terminal_without_columns_is_harmless() {

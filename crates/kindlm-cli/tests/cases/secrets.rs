@@ -174,7 +174,9 @@ while read -r turn; do
 done
 "#;
 
-/// Programs get the whole environment, so its secrets are redacted even if no provider names them.
+/// Programs get the whole environment.
+///
+/// So its secrets are redacted even if no provider names them.
 #[test]
 fn secrets_of_programs_are_in_no_artifact() {
     let folder = tempfile::tempdir().unwrap();

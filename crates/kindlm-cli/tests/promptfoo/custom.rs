@@ -47,7 +47,9 @@ tests:
     assert!(ran.stderr.contains("`options.tone` is only seen by scripts"), "{ran:?}");
 }
 
-/// promptfoo passes a chat to every provider as indented JSON, and renders templates only inside its texts.
+/// promptfoo passes a chat to every provider as indented JSON.
+///
+/// It renders templates only inside the texts of the chat.
 #[test]
 fn a_chat_stays_a_chat_also_with_one_message() {
     let config = "prompts:

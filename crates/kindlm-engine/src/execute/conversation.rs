@@ -40,7 +40,9 @@ pub(super) struct Conversation<'a> {
     timeout: Duration,
     prompt: Prompt,
     execution: Box<Execution>,
-    /// True if events are recorded, because the last text and the tool calls do not determine their order.
+    /// True if events are recorded.
+    ///
+    /// They are, if the last text and the tool calls do not determine their order.
     records_events: bool,
     /// The index of the first event of the current exchange.
     exchange_start: usize,

@@ -118,9 +118,9 @@ pub struct Executed {
 ///
 /// Then requests in flight are finished, and the rest is reported as not run.
 ///
-/// Each request reserves its maximum cost before it is sent: one token for each byte of the prompt, and the longest
-/// allowed answer (16,384 tokens by default). For models without a price, the costs that their answers report are
-/// counted.
+/// Each request reserves its maximum cost before it is sent. This is one token for each byte of the prompt, and the
+/// longest allowed answer (16,384 tokens by default). For models without a price, the costs that their answers report
+/// are counted.
 ///
 /// It runs on any tokio runtime with time enabled. It is a single task, so the checks run on one thread. All results
 /// are held in memory; see also [`execute_streamed`].
@@ -156,7 +156,7 @@ pub fn budget_usd(suite: &Suite, options: &RunOptions) -> Option<f64> {
     gates.chain(options.budget_usd).reduce(f64::min)
 }
 
-/// Returns the amount that the first request of a case reserves on this model, in US dollars.
+/// Returns the amount in US dollars that the first request of a case reserves.
 ///
 /// `None` if the case sends no request, or the price is unknown.
 pub fn reserve_usd(body: &CaseBody, model: &Model) -> Option<f64> {
@@ -278,7 +278,9 @@ impl Running<'_> {
         self.run.observed.is_none() && case.is_some_and(|it| it.kind != CaseKind::Transcript)
     }
 
-    /// Counts the money that earlier processes spent on an execution, even if no result is left of it.
+    /// Counts the money that earlier processes spent on an execution.
+    ///
+    /// It counts even if no result is left of the execution.
     fn count_spent(&self, unit: Unit, left: Option<&ExecutionResult>) {
         let calls = &self.judges.calls;
         calls.spend(self.spent_before(unit).ok());

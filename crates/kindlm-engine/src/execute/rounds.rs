@@ -1,7 +1,7 @@
 //! Compares executions with each other, after all executions of a round are complete.
 //!
-//! A round is a group of executions to compare: one repeat over the models of a test, and over the tests that are
-//! compared with it. Its members are carried out together, so that only a few rounds are in memory in a run of any
+//! A round is a group of executions to compare. It is one repeat of a test and of the tests that are compared with it,
+//! over all their models. Its members are carried out together, so that only a few rounds are in memory in a run of any
 //! size.
 
 use std::borrow::Cow;
@@ -58,7 +58,9 @@ struct Member {
 }
 
 impl Running<'_> {
-    /// Carries out the missing executions of a round, judges each one by itself, and then compares them.
+    /// Carries out a round, and compares its executions.
+    ///
+    /// Only missing executions are carried out. Each is first judged by itself.
     pub(super) async fn round(&self, round: &[usize]) -> Vec<(usize, Ended)> {
         let members = join_all(round.iter().map(|at| self.member(*at))).await;
         let is_there = |it: &Result<Member, RecordError>| {

@@ -7,10 +7,12 @@ use serde_json::{Value, json};
 
 use crate::{SimulatedAnswer, SimulatedResponse, SimulatedTool};
 
-/// The state of the simulated tools in one execution, whose answers may depend on earlier calls.
+/// The state of the simulated tools in one execution.
+///
+/// Their answers may depend on earlier calls.
 #[derive(Debug, Default)]
 pub(super) struct Simulation {
-    /// The number of times that each response was used, by the indices of the tool and the response.
+    /// The number of uses of each response, by the indices of the tool and the response.
     given: HashMap<(usize, usize), usize>,
 }
 

@@ -123,7 +123,9 @@ pub(super) fn not_reached(check: &Check, label: &str, reached: usize) -> Asserti
     )
 }
 
-/// Returns the result of a check whose turn was not sent, because a required check of an earlier turn did not hold.
+/// Returns the result of a check whose turn was not sent.
+///
+/// The reason is a required check of an earlier turn that did not hold.
 pub(super) fn not_sent(check: &Check, label: &str, halt: &Halt) -> AssertionResult {
     of_turn(not_run(check, halt), label)
 }

@@ -221,7 +221,9 @@ fn aggregate_score(threshold: f64, results: &[AssertionResult]) -> Option<Assert
     Some(AssertionResult { weight: 0.0, score, ..result.with_reasoning(reason) })
 }
 
-/// Returns the failure of a conversation that `maxTurns` ended, in the wording of the original.
+/// Returns the failure of a conversation that `maxTurns` ended.
+///
+/// The wording is that of the original.
 fn truncated(execution: &Execution) -> AssertionResult {
     let message = format!("MAX_TURNS_EXCEEDED: conversation exceeded {} turns", execution.requests);
     AssertionResult::fail(

@@ -60,7 +60,9 @@ fn wanted(body: &CaseBody) -> Vec<Gather> {
     all.filter(|it| seen.insert(it.clone())).collect()
 }
 
-/// Converts an error of a workspace into a provider error, because it is no failure of the agent.
+/// Converts an error of a workspace into a provider error.
+///
+/// It is no failure of the agent.
 fn failed(err: WorkspaceError) -> ExecutionError {
     let mut error = ProviderError::new(ProviderErrorKind::Command, WORKSPACE, err.0);
     error.attempts = 0;

@@ -10,7 +10,9 @@ pub fn defaults() -> Vec<Box<dyn Gate>> {
     compile(&Map::new()).0
 }
 
-/// Creates the gates of a `gates` block, including the defaults, in the order of the registry.
+/// Creates the gates of a `gates` block, including the default gates.
+///
+/// They are in the order of the registry.
 ///
 /// Reports all problems; a gate with a problem is omitted. Pointers are relative to the block.
 pub fn compile(block: &Map<String, Value>) -> (Vec<Box<dyn Gate>>, Vec<Problem>) {

@@ -27,7 +27,7 @@ fn best(orders: &str) -> Vec<Check> {
     entry(&json!({"type": "select-best", "value": "Is long", "model": "judge", "orders": orders}))
 }
 
-/// Cases on the models `a` and `b`, all compared with each other, and a model that only judges.
+/// Cases on the models `a` and `b` in one comparison group, and a judge model.
 fn compared(names: &[&str], checks: &[Check]) -> Suite {
     let case = |name: &&str| {
         let mut case = TestCase::prompt(*name, *name, &["a", "b"]);

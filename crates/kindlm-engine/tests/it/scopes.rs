@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Fake, edit, last_user, reply, suite};
 
-/// Each entry with its results on the first turn, on the second turn, and on the whole conversation.
+/// Each entry with its results: first turn, second turn, and whole conversation.
 const TABLE: &str = r#"[
   [{"type": "called-tool", "value": "lookup"}, "passed", "failed", "passed"],
   [{"type": "called-tool", "value": "refund", "after": "lookup"}, "failed", "failed", "passed"],

@@ -56,7 +56,9 @@ pub struct Execution {
     /// Either the rest is of an unsupported type, or an earlier answer was cut off. See
     /// [`incomplete_output`](Self::incomplete_output).
     pub unread: Option<String>,
-    /// The structured output, if the source reports it separately from the text (`output_json` of a command).
+    /// The structured output, if the source reports it separately from the text.
+    ///
+    /// For a command, this is its `output_json`.
     pub output_json: Option<Value>,
     /// The tool calls of all turns, in order.
     pub tool_calls: Vec<ToolCall>,
@@ -66,7 +68,9 @@ pub struct Execution {
     pub requests: u32,
     /// The tokens of all requests.
     pub usage: Usage,
-    /// Time spent waiting for the provider over all requests, without retries and back-off, in milliseconds.
+    /// The time spent waiting for the provider over all requests, in milliseconds.
+    ///
+    /// Retries and back-off are not included.
     pub latency_ms: Option<f64>,
     /// The cost of the tokens in US dollars, including stored replies; `None` if the price is not known.
     pub cost_usd: Option<f64>,
@@ -96,7 +100,7 @@ pub struct Execution {
     pub vars: Map<String, Value>,
     /// The metadata of the test case, for scripts.
     pub test_metadata: Map<String, Value>,
-    /// The natural logarithms of the probabilities of the answer's tokens, if the provider reports them.
+    /// The log probabilities of the answer's tokens (natural logarithms), if reported.
     pub log_probs: Option<Vec<f64>>,
     /// Other data of the source: skill calls, guardrail flags, …
     pub metadata: Map<String, Value>,
@@ -149,7 +153,9 @@ impl Execution {
         }
     }
 
-    /// Derives the events of a plain conversation, whose texts and tool calls are a complete record.
+    /// Derives the events of a plain conversation.
+    ///
+    /// Its texts and tool calls are a complete record.
     ///
     /// Within one answer, the text precedes the tool calls, as in the APIs of the vendors. A call without a response
     /// has no result event. The usage event comes first, so that the last event is the last text or call.
@@ -166,8 +172,9 @@ impl Execution {
         events
     }
 
-    /// Returns true if all events of a kind were recorded, according to the source or the suite, and none is known to
-    /// be missing.
+    /// Returns true if all events of a kind were recorded, and none is known to be missing.
+    ///
+    /// The source reports this, or the suite declares it.
     pub fn tells_all(&self, channel: Channel) -> bool {
         self.known_missing(channel).is_none()
             && (self.coverage.includes(channel) || self.declared.contains(&channel))
@@ -214,7 +221,7 @@ impl Execution {
         self.declared.iter().copied().filter(|it| !is_known(it)).collect()
     }
 
-    /// Returns a note for reports that lists the kinds of [`only_declared`](Self::only_declared).
+    /// Returns a note for reports with the kinds of [`only_declared`](Self::only_declared).
     pub fn declared_note(&self) -> Option<String> {
         let kinds: Vec<&str> = self.only_declared().into_iter().map(Channel::as_str).collect();
         (!kinds.is_empty())
@@ -249,8 +256,9 @@ impl Execution {
         self.requests > 0 && !self.usage.has_parts()
     }
 
-    /// Returns the reason why the cost of [uncounted](Self::is_uncounted) requests is unknown, as the end of a
-    /// sentence.
+    /// Returns the reason why the cost of [uncounted](Self::is_uncounted) requests is unknown.
+    ///
+    /// The reason is the end of a sentence.
     pub fn why_uncounted(&self) -> Option<&'static str> {
         if !self.is_uncounted() {
             return None;
@@ -270,7 +278,9 @@ impl Execution {
 pub enum ExecutionError {
     /// A provider failed, after all retries.
     Provider(ProviderError),
-    /// The execution was not started, because the run stopped before (budget, fail-fast, interrupt).
+    /// The execution was not started, because the run stopped before.
+    ///
+    /// The cause is the budget, fail-fast or an interrupt.
     NotRun {
         /// The reason why the run stopped.
         reason: String,

@@ -22,7 +22,9 @@ pub struct Usage {
     pub cache_write_tokens: Option<u64>,
     /// True if tokens are missing: those of the prompt, of the answer, or of one of several answers.
     pub partial: bool,
-    /// True if at least one answer reports only a total, without the tokens of its prompt and its answer.
+    /// True if at least one answer reports only a total.
+    ///
+    /// The tokens of its prompt and of its answer are unknown.
     pub total_only: bool,
 }
 
@@ -226,7 +228,9 @@ struct Reported {
     /// True if tokens are missing: those of the prompt, of the answer, or of one of several answers.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     partial: bool,
-    /// True if at least one answer reports only a total, without the tokens of its prompt and its answer.
+    /// True if at least one answer reports only a total.
+    ///
+    /// The tokens of its prompt and of its answer are unknown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     total_only: bool,
 }

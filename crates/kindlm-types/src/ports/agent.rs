@@ -48,7 +48,9 @@ pub struct AgentSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub timeout_ms: Option<u64>,
-    /// The price of the agent's tokens in US dollars per million, for agents that do not report the cost.
+    /// The price of the agent's tokens in US dollars per million.
+    ///
+    /// For agents that do not report the cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
     /// The types of output lines to ignore, such as `system/new_notice`.
@@ -126,7 +128,9 @@ pub struct AgentFolder {
     pub before: Option<String>,
     /// Environment variables to set, in addition to those of the agent.
     pub env: Vec<(String, String)>,
-    /// The names of KindLM's environment variables that are not passed on, unless the agent's entry names them.
+    /// The names of KindLM's environment variables that are not passed on.
+    ///
+    /// A variable that the agent's entry names is passed anyway.
     pub without: Vec<String>,
     /// True if the agent gets only the variables that `before` names.
     ///

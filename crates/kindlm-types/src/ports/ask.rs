@@ -28,7 +28,9 @@ pub fn mark_in(question: &str) -> Option<&str> {
         .find(|it| it.len() == MARK_LENGTH && it.bytes().all(|it| it.is_ascii_hexdigit()))
 }
 
-/// Adds the mark of the question to a judge's reply, if the reply is a JSON object without a mark.
+/// Adds the mark of the question to a judge's reply.
+///
+/// Only JSON objects without a mark are changed.
 ///
 /// For fixed replies that stand in for a judge in tests: they are written before the question is known.
 pub fn with_mark(reply: &str, question: &str) -> String {
@@ -261,7 +263,9 @@ impl Answers {
         self.by_question.get(&key).map(Arc::as_ref)
     }
 
-    /// Returns a text that several questions about this execution share, and makes it at most once.
+    /// Returns a text that several questions about this execution share.
+    ///
+    /// It is made at most once.
     ///
     /// `name` and `of` are the cache key: the name of the text, and the data it depends on besides the execution.
     pub fn shared(

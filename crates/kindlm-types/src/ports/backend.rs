@@ -25,7 +25,9 @@ pub struct CommandSpec {
     pub env: Vec<(String, String)>,
     /// The setting that raises the time limit, for error messages.
     pub raise: &'static str,
-    /// The names of KindLM's environment variables that are not passed on, unless `env` sets them.
+    /// The names of KindLM's environment variables that are not passed on.
+    ///
+    /// A variable that `env` sets is passed anyway.
     pub without: Vec<String>,
 }
 
@@ -54,7 +56,7 @@ pub struct CommandOutput {
     pub events: Vec<Event>,
     /// The kinds of evidence that are complete.
     pub coverage: Coverage,
-    /// The lines of stdout that look like the protocol but cannot be parsed, each with the reason.
+    /// The lines of stdout that look like the protocol but are invalid, with the reasons.
     pub unreadable: Vec<String>,
     /// The stderr.
     pub stderr: String,
@@ -90,7 +92,7 @@ impl CommandOutput {
         (cfg!(unix) && (1..=LAST).contains(&signal)).then_some(signal)
     }
 
-    /// Returns the reason why a command with [`unreadable`](Self::unreadable) lines gives no evidence.
+    /// Returns the reason why [`unreadable`](Self::unreadable) lines make evidence unusable.
     ///
     /// The data of these lines is lost, so negative checks would pass without cause.
     pub fn lost(unreadable: &[String]) -> Option<String> {
@@ -150,7 +152,9 @@ pub trait Backend: Send + Sync {
         false
     }
 
-    /// Returns true if the answer to this request is stored, so that nothing is sent and nothing paid.
+    /// Returns true if the answer to this request is stored.
+    ///
+    /// Nothing is then sent, and nothing paid.
     fn recalls(&self, _provider: &str, _prompt: &Prompt) -> bool {
         false
     }

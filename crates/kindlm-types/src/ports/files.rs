@@ -11,7 +11,7 @@ pub trait Files: Send + Sync {
     /// Reads a text file. `path` is relative to the suite, with `/` as separator.
     fn read(&self, path: &str) -> Result<Arc<str>, FileError>;
 
-    /// Lists the files that a glob pattern matches, as paths that [`read`](Files::read) takes, sorted.
+    /// Lists the files that match a glob pattern, as sorted paths for [`read`](Files::read).
     fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError>;
 
     /// Returns the file or folder at a path, with a digest of its contents.
@@ -67,7 +67,9 @@ pub enum FileError {
         /// The folder that was searched.
         folder: String,
     },
-    /// The path leads outside the suite's folder, by `..`, as an absolute path or through a symbolic link.
+    /// The path leads outside the suite's folder.
+    ///
+    /// It contains `..`, is absolute, or leads through a symbolic link.
     #[error("`{path}` is outside the folder of the config file")]
     Outside {
         /// The path as written.

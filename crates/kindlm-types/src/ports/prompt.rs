@@ -332,7 +332,9 @@ pub struct Reply {
     pub output_json: Option<Value>,
     /// The requested tool calls, in order. A call that already has a response was made by the provider: it is evidence.
     pub tool_calls: Vec<ToolCall>,
-    /// The events before the answer, in order, if the source reports more than the other fields hold.
+    /// The events before the answer, in order.
+    ///
+    /// Empty unless the source reports more than the other fields hold.
     pub events: Vec<Event>,
     /// The kinds of evidence that the source records completely.
     ///
@@ -346,7 +348,7 @@ pub struct Reply {
     pub model: String,
     /// The text of the model's refusal, if the provider marks one.
     pub refusal: Option<String>,
-    /// The natural logarithms of the probabilities of the answer's tokens, if they were requested.
+    /// The log probabilities of the answer's tokens (natural logarithms), if requested.
     pub log_probs: Option<Vec<f64>>,
     /// Other data of the provider, such as `guardrails`, the flags of its filter.
     pub metadata: Map<String, Value>,

@@ -109,7 +109,7 @@ impl ProviderError {
         self
     }
 
-    /// Returns true if the provider may charge for the last request although no usable answer arrived.
+    /// Returns true if the provider may charge for the last request without a usable answer.
     pub fn may_be_charged(&self) -> bool {
         let kind = self.kind;
         let worked =

@@ -24,7 +24,9 @@ pub trait CaseSource: fmt::Debug {
     /// Loads the case at `position`, from 0.
     fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError>;
 
-    /// Returns the case as compact JSON (`Case` of `kindlm-wire`), if that is cheaper than loading it; else `None`.
+    /// Returns the case as compact JSON, if that is cheaper than loading it; else `None`.
+    ///
+    /// The format is `Case` of `kindlm-wire`.
     ///
     /// The text is copied into reports without a check. A source that reads it from a file must verify that it is
     /// unchanged.

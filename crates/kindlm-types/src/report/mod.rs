@@ -104,7 +104,7 @@ pub struct SkippedCase {
     pub tags: Vec<String>,
     /// The reason why the case was skipped.
     pub reason: String,
-    /// The position among the skipped cases of the whole run, from 0, if the report covers a shard.
+    /// The position among all skipped cases of the run, from 0, if the report covers a shard.
     pub plan_index: Option<u64>,
 }
 

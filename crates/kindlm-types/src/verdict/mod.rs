@@ -260,7 +260,9 @@ impl Outcome {
         outcome.unwrap_or(if skips { Self::Skipped } else { Self::Passed })
     }
 
-    /// Returns the outcome of an execution that passes if its weighted mean score reaches a threshold.
+    /// Returns the outcome of an execution that has a threshold for its mean score.
+    ///
+    /// It passes if the weighted mean score reaches the threshold.
     ///
     /// The tolerance is 1e-9. The verdicts of single checks do not matter, but an errored check keeps the outcome
     /// errored. Without any score the checks decide, unless one was skipped: it might have given a score, so the

@@ -11,7 +11,7 @@ pub const ASSERT_SET: &str = "assert-set";
 /// The type of a negated set, as stored in its metadata.
 pub const NOT_ASSERT_SET: &str = "not-assert-set";
 
-/// The id of the result that compares the mean score of all checks with the test's threshold.
+/// The id of the result that compares the mean score with the test's threshold.
 pub const AGGREGATE_SCORE: &str = "threshold";
 
 /// The result of one check of one execution.
@@ -151,7 +151,9 @@ impl AssertionResult {
         self.assertion != AGGREGATE_SCORE
     }
 
-    /// Returns true if the check could not be decided because a provider failed, after all retries.
+    /// Returns true if the check could not be decided because a provider failed.
+    ///
+    /// All retries had failed, too.
     ///
     /// The code shows it, or the `cause` if the check uses a code of its own, or a check of the set.
     pub fn failed_by_provider(&self) -> bool {

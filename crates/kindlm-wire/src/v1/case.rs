@@ -289,7 +289,9 @@ impl HeadWriter {
     }
 }
 
-/// A [`Case`] without executions that borrows its data, because it is created for each case of a run.
+/// A [`Case`] without executions that borrows its data.
+///
+/// It is created for each case of a run, so it must be cheap.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Bare<'a> {

@@ -76,7 +76,9 @@ pub struct Execution {
     /// If `cached`: the money spent on the replies that did not come from the response store, in US dollars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent_usd: Option<f64>,
-    /// The cost of earlier attempts in US dollars, including their judges, if a resumed run repeated this execution.
+    /// The cost of earlier attempts in US dollars, including their judges.
+    ///
+    /// Present if a resumed run repeated this execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier_usd: Option<f64>,
     /// The reason why the model stopped: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or the provider's
@@ -123,7 +125,9 @@ pub struct Execution {
     /// The kinds of evidence that the source records completely; absent if these are all kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_for: Option<BTreeSet<Channel>>,
-    /// The kinds of evidence of which some is known to be lost, even if the suite declares them complete.
+    /// The kinds of evidence of which some is known to be lost.
+    ///
+    /// The suite may have declared them complete anyway.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub lost_evidence: BTreeSet<Channel>,
     /// The kinds of evidence that are complete only because the suite declares it.

@@ -1,4 +1,6 @@
-//! Serializes executions as lines of a journal, in the format of [`Execution`](super::Execution), without copying them.
+//! Serializes executions as lines of a journal, without copying them.
+//!
+//! The format is that of [`Execution`](super::Execution).
 
 use std::collections::BTreeSet;
 
@@ -14,7 +16,9 @@ use kindlm_types::{
     Message, NamedScore, Outcome, Score, Severity, ToolCall, Trace, Usage, Verdict, Workspace,
 };
 
-/// The JSON of an [`Execution`](super::Execution), serialized directly from an [`ExecutionResult`].
+/// The JSON of an execution, serialized directly from an [`ExecutionResult`].
+///
+/// The format is that of [`Execution`](super::Execution).
 ///
 /// A journal has one line for each execution. Most of its texts are long, so they are not copied.
 ///
@@ -176,7 +180,9 @@ impl<'a> Borrowed<'a> {
     }
 }
 
-/// The fields of [`Execution`](super::Execution), in the same order and with the same conditions for omitting them.
+/// The fields of [`Execution`](super::Execution), borrowed.
+///
+/// The order and the conditions for omitting fields are the same.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Borrowed<'a> {

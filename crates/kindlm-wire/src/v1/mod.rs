@@ -177,7 +177,7 @@ pub struct SkippedCase {
     pub tags: Vec<String>,
     /// The reason why the case was skipped.
     pub reason: String,
-    /// The position among the skipped cases of the whole run, from 0, if the report covers a shard.
+    /// The position among all skipped cases of the run, from 0, if the report covers a shard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_index: Option<u64>,
 }
@@ -253,7 +253,9 @@ impl From<&kindlm_types::Report> for Report {
 }
 
 impl<'a, Source: CaseSource + ?Sized> Report<CasesOf<'a, Source>> {
-    /// Returns a report that loads each case only when it is serialized, so that a large report is never in memory.
+    /// Returns a report that loads each case only when it is serialized.
+    ///
+    /// So a large report is never in memory.
     ///
     /// A case that cannot be loaded is an error of the serializer.
     pub fn borrowing(report: &'a kindlm_types::Report<Source>) -> Self {

@@ -23,7 +23,9 @@ struct CostMaxUsd {
     threshold: f64,
     known_usd: ExactSum,
     unknown: u32,
-    /// The number of these in which an answer did not report its tokens, so that a price does not help.
+    /// The number of these in which an answer did not report its tokens.
+    ///
+    /// A price does not help then.
     uncounted: u32,
     /// The number of these in which a program reported the cost of only some requests.
     partly: u32,

@@ -30,7 +30,7 @@ impl Gate for ErroredMax {
     }
 }
 
-/// Returns true if an execution was carried out but has no verdict, although all providers answered.
+/// Returns true if an execution has no verdict, although all providers answered.
 fn is_errored(execution: &ExecutionResult) -> bool {
     execution.outcome == Outcome::Errored
         && !execution.failed_by_provider()

@@ -41,8 +41,9 @@ impl KappaDemand {
         Self { min, min_labels: 0.0, max_age_days: None }
     }
 
-    /// Returns the reason why a judge's calibration does not meet the requirement, as a sentence fragment about the
-    /// judge.
+    /// Returns the reason why a judge's calibration does not meet the requirement.
+    ///
+    /// The reason is a sentence fragment about the judge.
     pub fn unmet(&self, known: &JudgeKappa) -> Option<String> {
         if let Some((lost, all)) = known.unanswered {
             return Some(format!(
@@ -143,7 +144,9 @@ fn with_options(options: &Map<String, Value>) -> Result<Box<dyn Gate>, Vec<Probl
     }
 }
 
-/// The agreement of a judge with people on one criterion, or on a kind of check without criteria.
+/// The agreement of a judge with people.
+///
+/// It is about one criterion, or about a kind of check without criteria.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JudgeKappa {
     /// The assertion's id, such as `judge`.
@@ -154,7 +157,9 @@ pub struct JudgeKappa {
     pub prompts: Vec<String>,
     /// The digest of the criterion; `None` for all criteria together.
     pub criterion: Option<String>,
-    /// The vendors' names of the models that answered, sorted, if they differ from the requested ones.
+    /// The vendors' names of the models that answered, sorted.
+    ///
+    /// Empty if they are the requested ones.
     pub answered: Vec<String>,
     /// The age of the calibration in days, if it is known.
     pub age_days: Option<f64>,
@@ -224,7 +229,7 @@ struct Judged {
     prompt: Option<String>,
     /// The digest of the criterion, if the check has one.
     criterion: Option<String>,
-    /// The vendors' names of the models that answered, if they differ from the requested ones.
+    /// The vendors' names of the models that answered; empty if they are the requested ones.
     answered: Vec<String>,
     /// The label of the check, for messages.
     label: String,

@@ -83,7 +83,9 @@ pub enum Coverage {
 }
 
 impl Coverage {
-    /// Builds a coverage from the values of [`complete_for`](Self::complete_for) and [`lost`](Self::lost).
+    /// Builds a coverage from its parts.
+    ///
+    /// They are those that [`complete_for`](Self::complete_for) and [`lost`](Self::lost) return.
     pub fn new(complete_for: Option<BTreeSet<Channel>>, lost: BTreeSet<Channel>) -> Self {
         complete_for.map_or(Self::Complete, Self::Only).losing(lost)
     }
@@ -164,7 +166,9 @@ impl Coverage {
     }
 }
 
-/// The kinds of evidence that the suite declares complete, for sources that do not report it themselves.
+/// The kinds of evidence that the suite declares complete.
+///
+/// For sources that do not report it themselves.
 ///
 /// Reports list declared completeness separately from what the source itself reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

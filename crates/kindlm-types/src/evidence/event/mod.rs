@@ -274,8 +274,9 @@ impl Event {
         if sum.is_empty() { (None, None) } else { (Some(sum.total()), cost) }
     }
 
-    /// Returns the sum of the reported costs in US dollars, which may be only a part of the whole; `None` if none is
-    /// reported.
+    /// Returns the sum of the reported costs in US dollars; `None` if none is reported.
+    ///
+    /// It may be only a part of the whole cost.
     pub fn told_usd(events: &[Self]) -> Option<f64> {
         let told = events.iter().filter_map(|it| match it {
             Self::Usage { cost_usd, .. } => *cost_usd,

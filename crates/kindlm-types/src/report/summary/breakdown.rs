@@ -72,7 +72,9 @@ struct Entry {
     kept: RateCount,
     errored: u64,
     skipped: u64,
-    /// The first [`NAMED_FAILURES`] cases by position, independent of the order in which they finish.
+    /// The first [`NAMED_FAILURES`] cases by position.
+    ///
+    /// The order in which they finish does not matter.
     failing: BTreeMap<usize, FailingCase>,
     failing_cases: u64,
     /// The position of the case that was last counted as failing.

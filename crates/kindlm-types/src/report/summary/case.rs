@@ -32,7 +32,9 @@ impl RepeatCounts {
     }
 }
 
-/// A check that failed or is errored, with all repeats in which it did so in the same way.
+/// A check that failed or is errored.
+///
+/// It covers all repeats in which the check did so in the same way.
 #[derive(Clone, Debug)]
 pub struct Finding<'a> {
     /// The result of the check in the first of these repeats.
@@ -43,7 +45,7 @@ pub struct Finding<'a> {
     pub repeats: Vec<u32>,
 }
 
-/// A reason why executions could not be carried out, with all repeats that have this reason.
+/// A reason why executions could not be carried out, with the affected repeats.
 #[derive(Clone, Debug)]
 pub struct ErrorFinding<'a> {
     /// The reason.
@@ -130,7 +132,9 @@ impl CaseResult {
         findings
     }
 
-    /// Returns the checks that were skipped in a repeat, each once, in order of first appearance.
+    /// Returns the checks that were skipped in a repeat, without duplicates.
+    ///
+    /// They are in order of first appearance.
     pub fn not_applied(&self) -> Vec<&AssertionResult> {
         let mut found: Vec<&AssertionResult> = Vec::new();
         let results = self.executions.iter().flat_map(|it| &it.results);
@@ -179,7 +183,9 @@ impl CaseResult {
         })
     }
 
-    /// Returns the reasons why executions could not be carried out, in order of first appearance.
+    /// Returns the reasons why executions could not be carried out.
+    ///
+    /// They are in order of first appearance.
     pub fn errors(&self) -> Vec<ErrorFinding<'_>> {
         let mut findings: Vec<ErrorFinding<'_>> = Vec::new();
         for execution in &self.executions {

@@ -126,15 +126,19 @@ pub struct Summary {
     pub untagged: Option<SuiteTotals>,
     /// The totals of each prompt assertion, in order of first appearance.
     pub assertions: Vec<AssertionSummary>,
-    /// The distinct failure codes of all cases, in order of first appearance, including provider errors.
+    /// The distinct failure codes of all cases, including provider errors.
+    ///
+    /// They are in order of first appearance.
     pub failure_codes: Vec<FailureCode>,
     /// The first failure code of a case.
     pub first_code: Option<FailureCode>,
-    /// The distinct kinds of provider errors that aborted executions, in order of first appearance.
+    /// The distinct kinds of provider errors that aborted executions.
+    ///
+    /// They are in order of first appearance.
     pub provider_error_kinds: Vec<ProviderErrorKind>,
     /// The number of executions that were answered from the response store.
     pub cached_executions: u64,
-    /// The number of executions whose cost is unknown because an answer did not report its tokens.
+    /// The number of executions of unknown cost, because an answer did not report its tokens.
     pub uncounted_executions: u64,
     /// The number of executions that were aborted, or were not run.
     pub broken_off: u64,

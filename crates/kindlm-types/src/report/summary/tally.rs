@@ -27,7 +27,7 @@ pub struct Tally {
     case_codes: FirstSeen<FailureCode, ()>,
     provider_errors: FirstSeen<ProviderErrorKind, ()>,
     cached: u64,
-    /// The number of executions whose cost is unknown because an answer did not report its tokens.
+    /// The number of executions of unknown cost, because an answer did not report its tokens.
     uncounted: u64,
     broken_off: u64,
     not_run: u64,
