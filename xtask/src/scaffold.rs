@@ -97,7 +97,7 @@ struct Names {
     module: String,
     /// The type name: `WordCount`.
     type_name: String,
-    /// The name for constants: `WORD_COUNT`.
+    /// The prefix of failure codes and constants: `WORD_COUNT`.
     code: String,
 }
 

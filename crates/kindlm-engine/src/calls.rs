@@ -170,7 +170,7 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// Aborts a call that hangs.
+/// Runs a call, and aborts it after the time `patience`, because it probably hangs.
 async fn give_up_after<T>(
     provider: &str,
     patience: Duration,

@@ -69,7 +69,7 @@ pub enum Comparison {
     Case(Arc<str>),
     /// All cases that use this name for their group.
     ///
-    /// It may equal the name of a case, but that does not add the case to the group.
+    /// The name may equal that of a case. This does not add the case to the group.
     Named(Arc<str>),
 }
 

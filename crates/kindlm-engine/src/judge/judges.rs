@@ -32,8 +32,8 @@ const OUTPUT_LIMIT: u32 = 16_384;
 /// The models that answer the questions of checks.
 ///
 /// Equal questions are asked once, even concurrently; failures are not cached. A judge answers with temperature 0
-/// unless the question sets another one. It uses the model's own `seed`, and its own `maxTokens` if this exceeds that of
-/// the question.
+/// unless the question sets another one. It uses the model's own `seed`, and its own `maxTokens` if this exceeds that
+/// of the question.
 pub struct Judges<'a> {
     pub(crate) calls: Calls<'a>,
     models: &'a [Model],

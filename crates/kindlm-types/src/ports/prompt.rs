@@ -275,7 +275,7 @@ impl FinishReason {
 
     /// Returns true if the name is unknown, so that the answer may or may not be complete.
     pub fn is_unclear(&self) -> bool {
-        // These names denote a normal end.
+        // Common names that need no warning: a normal end, or no reason at all.
         const GOOD: [&str; 8] =
             ["unknown", "completed", "done", "finished", "success", "eos", "eos_token", "end"];
         let Self::Other(word) = self else { return false };
