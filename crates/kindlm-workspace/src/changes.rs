@@ -1,4 +1,4 @@
-//! The changes between a start and the state in which an agent left it.
+//! The file changes between the starting state of a workspace and the state after the agent.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -12,13 +12,13 @@ use similar::TextDiff;
 use crate::inside::Inside;
 use crate::tree::{Entry, Found, Limits, Tree, walk};
 
-/// The longest search for the smallest diff of one file; after that, a larger diff is used.
+/// The time limit for a minimal diff of one file; after that, a longer diff is used.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The part of a file that decides whether it is text, in bytes.
+/// The number of bytes of a large file that decide if it is text.
 const SAMPLE: usize = 8 * 1024;
 
-/// Globs of paths, such as `node_modules/**`. `*` stays within one part of a path.
+/// Compiles path globs such as `node_modules/**`. `*` stays within one path part.
 pub(crate) fn globs(globs: &[String]) -> Result<GlobSet, String> {
     let mut set = GlobSetBuilder::new();
     for glob in globs {
@@ -28,8 +28,9 @@ pub(crate) fn globs(globs: &[String]) -> Result<GlobSet, String> {
     set.build().map_err(|err| err.to_string())
 }
 
-/// Compares two folders; the contents of the first are already listed. Stores at most so many bytes of texts and
-/// diffs.
+/// Returns the changes between two folders. The tree of the first one is given.
+///
+/// Texts and diffs are limited to `room` bytes in all.
 pub(crate) fn changes(
     (start, before): (&Inside, &Tree),
     end: &Inside,
@@ -39,7 +40,7 @@ pub(crate) fn changes(
 ) -> Result<Vec<FileChange>, String> {
     let after = walk(end, limits).map_err(|err| err.words("what the agent left behind"))?;
     let mut changes = Vec::new();
-    // List deleted files last, so that they take no room from existing ones.
+    // Describe deleted files last, so that existing files get the room for texts first.
     let differing = differing((start, before), (end, &after), ignore)?.into_iter();
     let (gone, there): (Vec<_>, Vec<_>) =
         differing.partition(|(_, kind)| *kind == ChangeKind::Deleted);
@@ -53,7 +54,7 @@ pub(crate) fn changes(
     Ok(changes)
 }
 
-/// The paths that differ, and the kinds of their changes. Ignored paths are not even read.
+/// Returns the changed paths with the kinds of their changes. Ignored paths are not read.
 fn differing(
     (start, before): (&Inside, &Tree),
     (end, after): (&Inside, &Tree),
@@ -81,7 +82,7 @@ fn differing(
     Ok(differing)
 }
 
-/// True if two files of the same size have the same content.
+/// Returns true if two files of the same size have the same content.
 fn is_same((one, other): (&Inside, &Inside), path: &Path) -> io::Result<bool> {
     let (mut one, mut other) = (one.file(path)?, other.file(path)?);
     let (mut a, mut b) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
@@ -99,7 +100,7 @@ fn is_same((one, other): (&Inside, &Inside), path: &Path) -> io::Result<bool> {
     }
 }
 
-/// A change with its description.
+/// Adds the link, the text and the diff to a change.
 fn described(
     mut change: FileChange,
     start: &Inside,
@@ -127,13 +128,13 @@ fn described(
     change.cut = matches!(new, Content::TooLarge)
         || (matches!(old, Content::TooLarge)
             && (matches!(new, Content::Text(_)) || change.change == ChangeKind::Deleted));
-    // A text that replaces a binary file is stored whole, as there is no diff of it.
+    // A text that replaces a binary file is stored in full, as there is no diff.
     if change.cut || (change.binary && !matches!(new, Content::Text(_))) {
         return Ok(change);
     }
     let new = match (new, &old) {
         (Content::Text(new), _) => Some(new),
-        // The lines of a deleted file are lines that were removed.
+        // The diff of a deleted file has all its lines.
         (_, Content::Text(_)) if change.change == ChangeKind::Deleted => None,
         _ => return Ok(change),
     };
@@ -156,11 +157,11 @@ fn described(
 
 /// The content of a file.
 enum Content {
-    /// It is not there, or is no regular file.
+    /// The file does not exist, or is not a regular file.
     None,
     Text(String),
     Binary,
-    /// It is larger than there is room for.
+    /// The file is larger than the room for texts.
     TooLarge,
 }
 
@@ -177,7 +178,7 @@ fn content(
     }
     let mut bytes = Vec::new();
     folder.file(path)?.read_to_end(&mut bytes)?;
-    // As in git, a file with a NUL byte is no text. Of a text in another encoding, the ASCII characters can be read.
+    // Like in git, a file with a NUL byte is binary. Bytes that are not UTF-8 are replaced.
     Ok(if bytes.contains(&0) {
         Content::Binary
     } else {
@@ -185,7 +186,7 @@ fn content(
     })
 }
 
-/// The unified diff of two texts, as git writes it; the second is absent if the file was deleted.
+/// Returns the unified diff of two texts in git's format. `new` is `None` for a deleted file.
 fn patch(path: &str, old: &str, new: Option<&str>) -> String {
     let to = new.map_or_else(|| "/dev/null".to_owned(), |_| format!("b/{path}"));
     TextDiff::configure()

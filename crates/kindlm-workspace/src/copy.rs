@@ -1,4 +1,4 @@
-//! Copies a folder so that nothing in the copy leads out of it.
+//! Copies a folder without links that lead out of it.
 
 use std::fs;
 use std::io;
@@ -9,14 +9,15 @@ use kindlm_types::FileTree;
 use crate::inside::without_setuid;
 use crate::tree::{Count, Limits};
 
-/// The real paths of files that are not copied, because an agent must not see them.
+/// The paths of files that are not copied because agents must not see them, without symbolic links.
 pub(crate) type Except<'a> = &'a [PathBuf];
 
-/// Copies the contents of a folder into another one, which exists. Blocks are shared where the file system can.
+/// Copies the content of a folder into an existing one, with shared blocks if the file system supports them.
 ///
-/// Symbolic links are copied as links, and are refused if they lead out; pipes, sockets and devices are refused too.
-/// `.git` and `.kindlm` are left out. The message of an error says which file, and why; `name` names the folder where it
-/// has more in it than is allowed.
+/// Symbolic links are copied as links. Links that lead out, pipes, sockets and devices are errors. `.git` and `.kindlm`
+/// are left out.
+///
+/// An error names the file. `name` is the name of the folder in errors about the limits.
 pub(crate) fn copy(
     from: &Path,
     to: &Path,
@@ -69,14 +70,14 @@ fn cannot(what: &str, path: &Path, err: &io::Error) -> String {
     format!("cannot {what} `{}`: {err}", path.display())
 }
 
-/// Copies a link that stays inside, both as written and by its real target.
+/// Copies a link if both its text and its real target stay inside the folder.
 fn copy_link(root: &Path, relative: &Path, target: &Path) -> Result<(), String> {
     let source = root.join(relative);
     let leads_to = fs::read_link(&source).map_err(|err| cannot("read", &source, &err))?;
     let inside = stays_inside(relative, &leads_to)
         && match source.canonicalize() {
             Ok(real) => real.starts_with(root),
-            // Its target does not exist yet, so its text decides.
+            // The target does not exist yet, so only the text of the link counts.
             Err(err) => err.kind() == io::ErrorKind::NotFound,
         };
     if !inside {
@@ -89,7 +90,7 @@ fn copy_link(root: &Path, relative: &Path, target: &Path) -> Result<(), String> 
     link(&leads_to, target).map_err(|err| cannot("make", target, &err))
 }
 
-/// True if a link at a path stays below the folder that the path is from, as written.
+/// Returns true if the text of a link stays inside the folder that the path `at` is relative to.
 fn stays_inside(at: &Path, leads_to: &Path) -> bool {
     let mut depth = at.components().count() - 1;
     for part in leads_to.components() {
@@ -159,7 +160,7 @@ mod tests {
         assert!(to.join("empty").is_dir() && fs::read_link(to.join("dangling")).is_ok());
         assert!(!to.join(".git").exists() && !to.join("secret.test").exists());
 
-        // Each of these would let an agent that follows it write outside of its copy.
+        // An agent that follows one of these links would write outside of its copy.
         fs::create_dir(folder.path().join("outside")).unwrap();
         fs::create_dir(from.join("inner")).unwrap();
         for (at, leads_to) in [
@@ -175,7 +176,7 @@ mod tests {
             );
             fs::remove_file(from.join(at)).unwrap();
         }
-        // A chain of links is judged by where it ends.
+        // A chain of links counts by its final target.
         symlink("inner/away", from.join("chain")).unwrap();
         symlink("../../outside", from.join("inner/away")).unwrap();
         let to = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Makes folders for agents, and removes them again.
+//! Creates and removes workspace folders for agents.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -15,38 +15,38 @@ use crate::open::Open;
 use crate::options::{FoldersOptions, folder, slug};
 use crate::start::{Start, StartKey};
 
-/// Folders for agents. Everything is removed when this is dropped, unless the user asked to keep it.
+/// The workspace folders of a run. All folders are removed on drop, unless the user asked to keep them.
 #[derive(Debug)]
 pub struct Folders {
     options: FoldersOptions,
-    /// Made when the first folder is.
+    /// The parent of all folders, created with the first one.
     root: Mutex<Option<Arc<TempDir>>>,
-    /// The starts of workspaces: each is made once.
+    /// The starting states, each of which is created once.
     starts: Mutex<HashMap<StartKey, Arc<OnceStart>>>,
 }
 
 type OnceStart = OnceCell<Result<Arc<Start>, WorkspaceError>>;
 
 impl Folders {
-    /// Nothing is made before it is needed.
+    /// Creates an empty set of folders. Nothing is created on disk yet.
     pub fn new(options: FoldersOptions) -> Self {
         Self { options, root: Mutex::default(), starts: Mutex::default() }
     }
 
-    /// Checks that a workspace of this kind can be made: its folder exists, and the program for its isolation is
+    /// Checks that a workspace can be created: its source folder exists, and the program for its isolation is
     /// installed.
     pub fn check(&self, spec: &WorkspaceSpec) -> Result<(), WorkspaceError> {
         Wrap::of(spec, &self.options)?;
         self.source(spec).map(|_| ())
     }
 
-    /// The folder of the workspaces that were not removed, if any was made.
+    /// Returns the parent of the workspaces that were kept, if there are any.
     pub fn kept(&self) -> Option<PathBuf> {
         let root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
         root.as_ref().filter(|_| self.options.keep).map(|it| it.path().to_path_buf())
     }
 
-    /// The real place of the folder that a workspace starts as.
+    /// Returns the path of the source folder, without symbolic links.
     pub(crate) fn source(&self, spec: &WorkspaceSpec) -> Result<PathBuf, WorkspaceError> {
         let source = resolve(&self.options, &spec.from, "workspace.from")?;
         if source.is_dir() {
@@ -90,7 +90,7 @@ impl Folders {
     }
 }
 
-/// The real place of something that a suite names, if the suite may name it.
+/// Returns a path from the suite without symbolic links, if the suite may use it.
 fn resolve(options: &FoldersOptions, path: &str, key: &str) -> Result<PathBuf, WorkspaceError> {
     let failed = |why: String| WorkspaceError(format!("`{key}` is `{path}`: {why}"));
     let suite = options.suite.canonicalize().map_err(|err| failed(err.to_string()))?;

@@ -1,8 +1,9 @@
-//! Reads and writes in a folder that an agent has had in its hands, and never leaves it.
+//! Reads and writes files in a folder that an agent has modified, without ever leaving it.
 //!
-//! Every path goes through an open folder of `cap-std`: neither `..` nor an absolute path nor a link leads out. A
-//! write replaces whatever exists at its path. The folder is opened before the agent starts and stays open, so a
-//! folder that the agent puts in its place is not mistaken for it.
+//! All paths are resolved by `cap-std` inside an open folder, so `..`, absolute paths and links cannot lead out. A
+//! write replaces the entry at its path.
+//!
+//! The folder is opened before the agent starts. It stays open, so a folder that replaces it is not used by mistake.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read};
@@ -19,14 +20,14 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    /// Opens a folder that KindLM has made, before a program works in it.
+    /// Opens a folder that KindLM created, before a program works in it.
     pub(crate) fn open(folder: &Path) -> Result<Self, String> {
         let dir = Dir::open_ambient_dir(folder, ambient_authority());
         let dir = dir.map_err(|err| format!("cannot open `{}`: {err}", folder.display()))?;
         Ok(Self { dir, at: folder.to_path_buf() })
     }
 
-    /// Fails if the folder is no longer where it was made: commands use the folder that is there now.
+    /// Fails if the folder is no longer at its path, where commands would use it.
     pub(crate) fn is_in_place(&self) -> Result<(), String> {
         let at = self.at.display();
         match is_same(&self.dir, &self.at) {
@@ -38,27 +39,27 @@ impl Inside {
         }
     }
 
-    /// The contents of a folder; the empty path is the folder itself.
+    /// Lists a folder; the empty path is the root.
     pub(crate) fn list(&self, folder: &Path) -> io::Result<ReadDir> {
         if folder.as_os_str().is_empty() { self.dir.entries() } else { self.dir.read_dir(folder) }
     }
 
-    /// The metadata of a path, which may be a link.
+    /// Returns the metadata of a path, without following a link.
     pub(crate) fn entry(&self, path: &Path) -> io::Result<Metadata> {
         self.dir.symlink_metadata(path)
     }
 
-    /// The target of a link, as written in the link.
+    /// Returns the target of a link as written.
     pub(crate) fn link(&self, path: &Path) -> io::Result<PathBuf> {
         self.dir.read_link_contents(path)
     }
 
-    /// A file to read.
+    /// Opens a file for reading.
     pub(crate) fn file(&self, path: &Path) -> io::Result<File> {
         self.dir.open(path)
     }
 
-    /// The text of a file of at most so many bytes; `None` if there is none.
+    /// Returns the text of a file with at most `limit` bytes; `None` if it does not exist.
     pub(crate) fn text(&self, path: &str, limit: u64) -> Result<Option<String>, String> {
         let metadata = match self.dir.metadata(path) {
             Ok(metadata) => metadata,
@@ -67,7 +68,7 @@ impl Inside {
             }
             Err(err) => return Err(format!("`{path}` cannot be read: {err}")),
         };
-        // Reading a pipe would wait for ever.
+        // Reading a pipe would block.
         if !metadata.is_file() {
             return Err(format!("`{path}` is not a regular file"));
         }
@@ -85,7 +86,7 @@ impl Inside {
         String::from_utf8(bytes).map(Some).map_err(|_| format!("`{path}` is not UTF-8 text"))
     }
 
-    /// Writes a file in the place of whatever is there.
+    /// Writes a file, and replaces any existing entry.
     pub(crate) fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         self.make_way(path)?;
         let mut options = OpenOptions::new();
@@ -93,7 +94,7 @@ impl Inside {
         io::Write::write_all(&mut file, content)
     }
 
-    /// Removes a file, a link, or a folder with all that is in it.
+    /// Removes a file, a link, or a folder with its content.
     pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
         match self.dir.symlink_metadata(path) {
             Ok(metadata) if metadata.is_dir() => self.dir.remove_dir_all(path),
@@ -105,7 +106,7 @@ impl Inside {
         }
     }
 
-    /// Makes a folder, unless there is one.
+    /// Creates a folder, unless it exists.
     pub(crate) fn make_dir(&self, path: &Path) -> io::Result<()> {
         if self.dir.symlink_metadata(path).is_ok_and(|it| it.is_dir()) {
             return Ok(());
@@ -114,13 +115,13 @@ impl Inside {
         self.dir.create_dir(path)
     }
 
-    /// Copies a file of the suite to a place.
+    /// Copies a file of the suite to a path.
     pub(crate) fn put(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.write(to, &fs::read(from)?)?;
         self.set_mode(to, &fs::metadata(from)?.permissions())
     }
 
-    /// True if there is a regular file with the content of a file of the suite.
+    /// Returns true if the path is a regular file with the same content as a file of the suite.
     pub(crate) fn is_like(&self, from: &Path, at: &Path) -> io::Result<bool> {
         match self.dir.symlink_metadata(at) {
             Ok(it) if it.is_file() && it.len() == fs::metadata(from)?.len() => {
@@ -134,7 +135,7 @@ impl Inside {
         }
     }
 
-    /// Copies a file or a link from another folder to the same place. Pipes, sockets and devices are left out.
+    /// Copies a file or a link from another folder to the same path. Skips pipes, sockets and devices.
     pub(crate) fn bring(&self, from: &Self, path: &Path) -> io::Result<()> {
         let metadata = from.dir.symlink_metadata(path)?;
         if metadata.is_symlink() {
@@ -151,12 +152,12 @@ impl Inside {
         self.set_mode(path, &from.dir.metadata(path)?.permissions().into_std(&to)?)
     }
 
-    /// Sets permissions without `setuid` and the like: no file here runs with the rights of another user.
+    /// Sets permissions without `setuid` and similar bits, so that no program runs with the rights of another user.
     fn set_mode(&self, path: &Path, permissions: &fs::Permissions) -> io::Result<()> {
         self.dir.set_permissions(path, Permissions::from_std(without_setuid(permissions)))
     }
 
-    /// Makes the folders above a path real ones, and removes the entry at the path.
+    /// Creates the parent folders, replaces links among them by folders, and removes the entry at the path.
     fn make_way(&self, path: &Path) -> io::Result<()> {
         let parts: Vec<Component<'_>> =
             path.components().filter(|it| *it != Component::CurDir).collect();
@@ -165,7 +166,7 @@ impl Inside {
             at.push(part);
             match self.dir.symlink_metadata(&at) {
                 Ok(metadata) if metadata.is_dir() => {}
-                // A link in the place of a folder would lead somewhere else.
+                // A link would lead to a different folder.
                 Ok(_) => {
                     self.dir.remove_file(&at)?;
                     self.dir.create_dir(&at)?;
@@ -178,14 +179,14 @@ impl Inside {
     }
 }
 
-/// Permissions without the bits that let a program run with the rights of its owner or group.
+/// Returns the permissions without the bits that run a program with the rights of its owner or group.
 #[cfg(unix)]
 pub(crate) fn without_setuid(permissions: &fs::Permissions) -> fs::Permissions {
     use std::os::unix::fs::PermissionsExt as _;
     fs::Permissions::from_mode(permissions.mode() & 0o777)
 }
 
-/// There are no such bits here.
+/// Returns the same permissions, as this system has no such bits.
 #[cfg(not(unix))]
 pub(crate) fn without_setuid(permissions: &fs::Permissions) -> fs::Permissions {
     permissions.clone()
@@ -201,7 +202,7 @@ fn link(_dir: &Dir, _leads_to: &Path, _at: &Path) -> io::Result<()> {
     Err(io::Error::new(ErrorKind::Unsupported, "links cannot be made on this system"))
 }
 
-/// True if a path leads to an open folder, and not by a link.
+/// Returns true if the path is the open folder itself and not a link.
 #[cfg(unix)]
 fn is_same(open: &Dir, at: &Path) -> io::Result<bool> {
     use cap_std::fs::MetadataExt as _;
@@ -211,7 +212,7 @@ fn is_same(open: &Dir, at: &Path) -> io::Result<bool> {
     Ok(there.is_dir() && (is.dev(), is.ino()) == (there.dev(), there.ino()))
 }
 
-/// Elsewhere a folder that is open cannot be moved away.
+/// On this system, an open folder cannot be moved.
 #[cfg(not(unix))]
 fn is_same(_open: &Dir, at: &Path) -> io::Result<bool> {
     Ok(fs::symlink_metadata(at)?.is_dir())
@@ -243,7 +244,7 @@ mod tests {
             let words = inside.text(path, 100).unwrap_err();
             assert!(words.contains("outside of the filesystem"), "{path}: {words}");
         }
-        // Writing replaces the links, and does not follow them.
+        // A write replaces links instead of following them.
         for path in ["EVAL.ts", "tests/deep/EVAL.ts", "taken", "way/new"] {
             inside.write(Path::new(path), b"ours").unwrap();
             assert_eq!(inside.text(path, 100).unwrap().as_deref(), Some("ours"), "{path}");

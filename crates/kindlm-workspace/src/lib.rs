@@ -1,8 +1,9 @@
-//! Folders in which agents work.
+//! Workspaces: the folders in which agents work.
 //!
-//! [`Folders`] gives each execution a folder of its own that starts as a folder of the suite. It reports afterwards
-//! the changes in it, the results of commands there, and the results of tests ([`reports`]). Reading and writing in a
-//! folder that an agent has had in its hands never leaves that folder, whatever links the agent has made.
+//! [`Folders`] gives each execution its own copy of a folder of the suite. Afterwards it reports the changes, and the
+//! results of commands and tests ([`reports`]).
+//!
+//! File access never leaves the workspace, whatever links the agent has created.
 //!
 //! ```
 //! use kindlm_types::workspace::{TestFormat, TestStatus};

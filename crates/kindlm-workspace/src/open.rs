@@ -1,4 +1,4 @@
-//! A folder that is ready for one agent.
+//! A workspace that is ready for one agent.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,26 +20,26 @@ use crate::options::slug;
 use crate::start::Start;
 use crate::work::blocking;
 
-/// A folder that is ready for one agent.
+/// A workspace that is ready for one agent.
 #[derive(Debug)]
 pub(crate) struct Open {
     spec: WorkspaceSpec,
     start: Arc<Start>,
     hidden: Vec<(PathBuf, PathBuf)>,
     wrap: Wrap,
-    /// The folder in which the agent works: the one that was made, or one in it.
+    /// The folder where the agent works; in a worktree it may be below the root of the checkout.
     folder: PathBuf,
-    /// The same, opened before the agent started.
+    /// The same folder, opened before the agent started.
     inside: Arc<Inside>,
-    /// The top of the checkout in which it is, where it is one.
+    /// The root of the checkout, if the isolation is a worktree.
     checkout: Option<Arc<Inside>>,
-    /// Paths whose changes are not reported.
+    /// The paths whose changes are ignored.
     ignore: GlobSet,
     keep: bool,
     timeout: Duration,
-    /// The execution, as a part of names of folders.
+    /// The readable part of folder names, from the execution.
     name: String,
-    /// Removed before that in which it is; absent when everything has ended.
+    /// The folder of the workspace; `None` after it was removed. It must be dropped before its parent `root`.
     work: Option<TempDir>,
     root: Arc<TempDir>,
 }
@@ -54,7 +54,7 @@ impl Open {
         of: WorkFor<'_>,
         backend: &dyn Backend,
     ) -> Result<Self, WorkspaceError> {
-        // In a folder of its own, so that `..` contains no other agent's work.
+        // Each workspace has its own parent folder, so that `..` contains no work of other agents.
         let folder = start.copy_to(&work.path().join("work"), backend).await?;
         let ignore = globs(&spec.ignore).map_err(WorkspaceError)?;
         let is_guarded = wrap.is_sandbox();
@@ -111,15 +111,14 @@ impl Open {
         Ok(workspace)
     }
 
-    /// Ends the processes that still run, and removes the folder unless the user asked to keep it. An error says why
-    /// it is still there.
+    /// Ends the remaining processes, and removes the folder unless the user asked to keep it.
     async fn remove(&mut self, backend: &dyn Backend) -> Result<(), WorkspaceError> {
         self.wrap.end(&self.folder, backend).await;
         let work = self.work.take();
         if self.keep {
             return Ok(());
         }
-        // Removing many files takes a while, and others should not wait for it.
+        // Use a blocking task, as removing many files takes time.
         let removed = blocking(move || {
             let closed = work.map_or(Ok(()), TempDir::close);
             closed.map_err(|err| format!("the folder cannot be removed: {err}"))
@@ -174,7 +173,7 @@ impl OpenWorkspace for Open {
         Self: 'a,
     {
         Box::pin(async move {
-            // The execution has already failed, and that failure is reported.
+            // The failure of the execution is already reported.
             let _ = self.remove(backend).await;
         })
     }
@@ -182,7 +181,7 @@ impl OpenWorkspace for Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // It is not waited for any more: the run was stopped.
+        // The run was stopped, so do not wait.
         if self.work.is_some() {
             self.wrap.abandon(&self.folder);
         }

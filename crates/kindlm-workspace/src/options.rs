@@ -1,4 +1,4 @@
-//! The folder for workspaces, and the names of its contents.
+//! The options of workspace folders, and their names.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,29 +6,31 @@ use std::path::{Path, PathBuf};
 use kindlm_types::{WorkFor, WorkspaceError};
 use tempfile::TempDir;
 
-/// The variable with the path of the suite, for an agent.
+/// The environment variable with the path of the suite.
 const SUITE: &str = "KINDLM_SUITE";
-/// The variable with the path of the workspace, for an agent.
+/// The environment variable with the path of the workspace.
 pub(crate) const WORKSPACE: &str = "KINDLM_WORKSPACE";
 
-/// The sources and the target of the folders that are made.
+/// The options of workspace folders.
 #[derive(Clone, Debug, Default)]
 pub struct FoldersOptions {
-    /// The folder of the suite; paths in the suite are relative to it.
+    /// The folder of the suite, which paths in the suite are relative to.
     pub suite: PathBuf,
-    /// Hidden files and folders of all tests, from that folder: no agent may read those of another test either.
+    /// The hidden files and folders of all tests, relative to the suite's folder. Agents must not read those of other
+    /// tests either.
     pub hidden: Vec<String>,
-    /// True if a workspace may start as a folder outside of that one.
+    /// True if a workspace may start as a folder outside the suite's folder.
     pub allow_outside: bool,
-    /// The folder for temporary files. Outside of the suite, so that tools do not take the suite for a part of the work.
+    /// The folder for temporary files. It is outside the suite, so that tools do not confuse the suite with the agent's
+    /// work.
     pub temp: PathBuf,
-    /// True if the folders are left where they are.
+    /// True if workspaces are not removed.
     pub keep: bool,
-    /// The folders in which programs are searched, as in the variable `PATH`.
+    /// The folders to search for programs, in the format of the variable `PATH`.
     pub path: OsString,
 }
 
-/// A temporary folder. `prefix` is the part of its name that people read.
+/// Creates a temporary folder with a readable `prefix` in its name.
 pub(crate) fn folder(within: &Path, prefix: &str, keep: bool) -> Result<TempDir, WorkspaceError> {
     let mut made = tempfile::Builder::new().prefix(prefix).tempdir_in(within).map_err(|err| {
         WorkspaceError(format!("cannot make a folder in `{}`: {err}", within.display()))
@@ -37,7 +39,7 @@ pub(crate) fn folder(within: &Path, prefix: &str, keep: bool) -> Result<TempDir,
     Ok(made)
 }
 
-/// The name of an execution as a part of a file name.
+/// Returns the name of an execution as part of a file name.
 pub(crate) fn slug(of: &WorkFor<'_>) -> String {
     let plain = |it: char| if it.is_ascii_alphanumeric() { it.to_ascii_lowercase() } else { '-' };
     let case: String = of.case.chars().take(40).map(plain).collect();
@@ -45,7 +47,7 @@ pub(crate) fn slug(of: &WorkFor<'_>) -> String {
     format!("{case}-{model}-{}", of.repeat)
 }
 
-/// The variables that describe the workspace to each command in it.
+/// Returns the environment variables that describe the workspace to commands.
 pub(crate) fn variables(options: &FoldersOptions, folder: &Path) -> Vec<(String, String)> {
     let variable = |name: &str, path: &Path| (name.to_owned(), path.display().to_string());
     let suite = options.suite.canonicalize().unwrap_or_else(|_| options.suite.clone());

@@ -1,4 +1,4 @@
-//! The starts of workspaces: each is made once, and copied for each agent.
+//! The starting states of workspaces, each of which is created once and copied for each agent.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::options::folder;
 use crate::tree::{Limits, Tree, walk, written_at};
 use crate::work::{NAME, blocking, copy_start, run};
 
-/// The shortest timeout of a setup: it may have to install the agent's tools.
+/// The minimum timeout of a setup, as it may install the agent's tools.
 const SETUP: Duration = Duration::from_mins(10);
 
-/// A command that does nothing, so that it fails only if its isolation does not start.
+/// A command that fails only if its isolation does not start.
 const NOTHING: &str = "true";
 
-/// The properties that distinguish two starts.
+/// The settings that determine a starting state. Equal keys share one state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct StartKey {
     from: String,
@@ -49,22 +49,22 @@ impl StartKey {
     }
 }
 
-/// A folder that no agent works in.
+/// The starting state of a workspace, in a folder where no agent works.
 #[derive(Debug)]
 pub(crate) struct Start {
     /// The folder that is copied.
     pub(crate) folder: PathBuf,
-    /// The same, opened when it was made.
+    /// The same folder, opened right after its creation.
     pub(crate) inside: Inside,
-    /// The contents.
+    /// The content of the folder.
     pub(crate) tree: Tree,
-    /// The source of further worktrees.
+    /// The repository for more checkouts, if the isolation is a worktree.
     pub(crate) worktrees: Option<Worktrees>,
     _made: TempDir,
 }
 
 impl Start {
-    /// Makes it, and runs its setup.
+    /// Creates the folder, and runs the setup.
     pub(crate) async fn make(
         spec: &WorkspaceSpec,
         source: PathBuf,
@@ -85,7 +85,7 @@ impl Start {
             let checkout = made.path().join("worktree");
             let folder = found.check_out(&checkout, backend).await?;
             prepare(spec, &folder, wrap, timeout, backend).await?;
-            // Git is not used here any more.
+            // Git is not needed in this folder any more.
             at = found.make_plain(&checkout, &at).await?;
             worktrees = Some(found);
         } else {
@@ -111,7 +111,7 @@ impl Start {
         Ok(Self { folder: at, inside, tree, worktrees, _made: made })
     }
 
-    /// Makes a folder that is like it, at a place where there is none yet; gives the folder to work in.
+    /// Copies the starting state to a new path, and returns the folder to work in.
     pub(crate) async fn copy_to(
         &self,
         at: &Path,
@@ -126,11 +126,13 @@ impl Start {
         Ok(at.to_path_buf())
     }
 
-    /// Fails if the start was written to after it was made. The agents' folders are copied from it, and their changes
-    /// are computed against it.
+    /// Fails if the starting state was modified after its creation, because agents' folders are copied from it and
+    /// compared with it.
     ///
-    /// This includes ignored paths: their changes are not reported, but every agent works with them. Where agents
-    /// cannot write there (`is_guarded`), only a process that the setup left running can have changed them.
+    /// Ignored paths count too: their changes are not reported, but every agent works with them.
+    ///
+    /// If agents cannot write there (`is_guarded`), ignored paths may change, because only a process that the setup
+    /// left running can do that.
     pub(crate) fn is_as_made(&self, ignore: &GlobSet, is_guarded: bool) -> Result<(), String> {
         let at = self.folder.display();
         let advice = "an agent, or what `setup` left running, has left its own folder; choose `isolation: bubblewrap` or `container`, and name there in `workspace.ignore` what `setup` goes on writing";
@@ -149,7 +151,7 @@ impl Start {
     }
 }
 
-/// Checks that the isolation of commands starts, and runs the setup.
+/// Checks that the isolation starts, and runs the setup.
 async fn prepare(
     spec: &WorkspaceSpec,
     folder: &Path,
@@ -160,7 +162,7 @@ async fn prepare(
     let watched = Watched { wrap, folder, is_over: false };
     let prepared = async {
         if wrap.is_sandbox() {
-            // As the agent will be: a setup reaches the network where the agent may not.
+            // Use the agent's network setting; the setup has network access even if the agent does not.
             let nothing = wrap.command(folder, NOTHING, timeout.max(SETUP), spec.network, &[]);
             let what = format!("the sandbox of `isolation: {}`", spec.isolation.as_str());
             run(&nothing, &what, Some(wrap), backend).await?;
@@ -176,7 +178,7 @@ async fn prepare(
     prepared
 }
 
-/// Commands that run in a start. They are ended when they are not waited for any more.
+/// A guard for commands in a starting state, which ends them if the future is dropped.
 struct Watched<'a> {
     wrap: &'a Wrap,
     folder: &'a Path,
@@ -184,7 +186,7 @@ struct Watched<'a> {
 }
 
 impl Watched<'_> {
-    /// A process that a successful setup has left running may be needed by the agents.
+    /// Keeps the processes of a successful setup running, as the agents may need them.
     async fn over(mut self, has_failed: bool, backend: &dyn Backend) {
         if has_failed {
             self.wrap.end(self.folder, backend).await;

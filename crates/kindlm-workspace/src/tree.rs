@@ -1,4 +1,4 @@
-//! Lists the contents of a folder, without following any link.
+//! Lists the content of a folder without following links.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,28 +9,28 @@ use kindlm_types::{FileTree, WorkspaceSpec};
 
 use crate::inside::Inside;
 
-/// Everything below a folder but folders, by its path from there with `/` between parts.
+/// The files and links in a folder, by their relative paths with `/` as separator.
 pub(crate) type Tree = BTreeMap<String, Found>;
 
-/// Something below a folder, and what shows whether it has been written to, whatever its times say.
+/// An entry in a folder, with a stamp that reveals writes even if the file times were reset.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) entry: Entry,
     stamp: Stamp,
 }
 
-/// Something below a folder.
+/// The kind of an entry in a folder.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// A regular file.
     File { bytes: u64, executable: bool },
-    /// A symbolic link, and its target as written.
+    /// A symbolic link with its target as written.
     Link(PathBuf),
     /// A pipe, a socket or a device.
     Other,
 }
 
-/// The most that may be below a folder.
+/// The limits for the content of a folder.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) bytes: u64,
@@ -41,13 +41,13 @@ impl Limits {
     /// No limits.
     pub(crate) const NONE: Self = Self { bytes: u64::MAX, files: u64::MAX };
 
-    /// Those of a workspace.
+    /// Returns the limits of a workspace.
     pub(crate) fn of(spec: &WorkspaceSpec) -> Self {
         Self { bytes: spec.max_bytes, files: spec.max_files }
     }
 }
 
-/// The count of entries found below a folder so far, checked against its limits.
+/// A counter of files and bytes that checks the limits.
 #[derive(Debug)]
 pub(crate) struct Count {
     limits: Limits,
@@ -60,7 +60,7 @@ impl Count {
         Self { limits, bytes: 0, files: 0 }
     }
 
-    /// One more, of so many bytes.
+    /// Adds a file of `bytes` bytes.
     pub(crate) fn add(&mut self, bytes: u64) -> Result<(), WalkError> {
         self.files += 1;
         self.bytes = self.bytes.saturating_add(bytes);
@@ -74,18 +74,18 @@ impl Count {
     }
 }
 
-/// Why a folder cannot be walked through.
+/// The error of listing a folder.
 #[derive(Debug)]
 pub(crate) enum WalkError {
     Io(PathBuf, io::Error),
-    /// There are more files.
+    /// The number of files exceeds this limit.
     Files(u64),
-    /// The files are larger together.
+    /// The total size exceeds this limit, in bytes.
     Bytes(u64),
 }
 
 impl WalkError {
-    /// In words; `what` names the folder.
+    /// Returns the message; `what` names the folder.
     pub(crate) fn words(&self, what: &str) -> String {
         match self {
             Self::Io(path, err) => format!("cannot read `{}` in {what}: {err}", path.display()),
@@ -99,7 +99,7 @@ impl WalkError {
     }
 }
 
-/// The contents of a folder, at any depth.
+/// Lists the content of a folder at any depth.
 pub(crate) fn walk(root: &Inside, limits: Limits) -> Result<Tree, WalkError> {
     let mut tree = Tree::new();
     let mut count = Count::new(limits);
@@ -114,7 +114,7 @@ pub(crate) fn walk(root: &Inside, limits: Limits) -> Result<Tree, WalkError> {
             let path = format!("{prefix}{}", name.to_string_lossy());
             let at = folder.join(name);
             let failed = |err| WalkError::Io(at.clone(), err);
-            // Of the link itself, where it is one.
+            // Returns the metadata of a link itself.
             let metadata = root.entry(&at).map_err(failed)?;
             let kind = metadata.file_type();
             let entry = if kind.is_dir() {
@@ -134,7 +134,7 @@ pub(crate) fn walk(root: &Inside, limits: Limits) -> Result<Tree, WalkError> {
     Ok(tree)
 }
 
-/// A path at which something was written to between two walks.
+/// Returns a path that was modified between two listings.
 pub(crate) fn written_at<'a>(
     before: &'a Tree,
     now: &'a Tree,
@@ -144,7 +144,7 @@ pub(crate) fn written_at<'a>(
     before.keys().chain(now.keys()).find(differs).map(String::as_str)
 }
 
-/// The place of a file and the time of its last change, which only the system sets.
+/// The inode and the change time, which only the operating system sets.
 #[cfg(unix)]
 type Stamp = (u64, i64, i64);
 
@@ -154,7 +154,7 @@ fn stamp(metadata: &Metadata) -> Stamp {
     (metadata.ino(), metadata.ctime(), metadata.ctime_nsec())
 }
 
-/// Elsewhere the time of the last change has to do.
+/// The modification time, as this system has no change time.
 #[cfg(not(unix))]
 type Stamp = Option<cap_std::time::SystemTime>;
 

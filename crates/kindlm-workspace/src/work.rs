@@ -1,4 +1,4 @@
-//! Commands that must succeed, and work on the disk.
+//! Runs commands that must succeed, and blocking disk operations.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use crate::copy::copy;
 use crate::isolation::Wrap;
 use crate::tree::Limits;
 
-/// The name of the folder in errors.
+/// The name of the starting state in errors.
 pub(crate) const NAME: &str = "the start of the workspace";
 
-/// Runs a command that must succeed; `what` names it, `wrap` is its isolation.
+/// Runs a command that must succeed. `what` is its name in errors, and `wrap` its isolation.
 pub(crate) async fn run(
     command: &CommandSpec,
     what: &str,
@@ -39,7 +39,7 @@ pub(crate) async fn run(
     Err(WorkspaceError(format!("{what} {ended}{colon}{last}")))
 }
 
-/// Works on the disk without keeping others waiting.
+/// Runs a disk operation on a thread for blocking work.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, WorkspaceError> {
@@ -49,7 +49,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Copies a start to a folder. Its size has been checked before.
+/// Copies a starting state to a folder. Its size was checked before.
 pub(crate) async fn copy_start(start: &Path, to: &Path) -> Result<(), WorkspaceError> {
     let (from, to) = (start.to_path_buf(), to.to_path_buf());
     blocking(move || copy(&from, &to, &[], Limits::NONE, NAME)).await

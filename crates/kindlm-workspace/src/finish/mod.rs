@@ -1,4 +1,4 @@
-//! Collects the evidence of a workspace when an agent has finished.
+//! Collects the evidence from a workspace after the agent has finished.
 
 mod score;
 
@@ -19,39 +19,39 @@ use crate::tree::Limits;
 use crate::work::blocking;
 use score::{Parts, Score, TestsToRun, hidden_files};
 
-/// The largest part of a file that a check gets, in bytes: 1 MiB.
+/// The maximum number of bytes of a file that checks can read: 1 MiB.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The workspace that is to be finished.
+/// The workspace to collect evidence from.
 pub(crate) struct Finish<'a> {
     pub(crate) spec: &'a WorkspaceSpec,
     pub(crate) start: &'a Arc<Start>,
     pub(crate) hidden: &'a [(PathBuf, PathBuf)],
     pub(crate) wrap: &'a Wrap,
-    /// The folder in which the agent worked.
+    /// The folder where the agent worked.
     pub(crate) folder: &'a Path,
     pub(crate) inside: &'a Arc<Inside>,
-    /// The top of the agent's checkout, where it is one.
+    /// The root of the agent's checkout, if the isolation is a worktree.
     pub(crate) checkout: Option<&'a Arc<Inside>>,
     pub(crate) ignore: &'a GlobSet,
     pub(crate) timeout: Duration,
-    /// The folder for fresh copies, and the readable part of their names.
+    /// The folder for fresh copies.
     pub(crate) root: &'a Path,
     pub(crate) name: &'a str,
     pub(crate) keep: bool,
 }
 
-/// Finds the changes, then runs commands and tests in fresh copies.
+/// Finds the changes, and runs the commands and tests of checks in fresh copies.
 ///
-/// All commands share one copy, so that one may use the results of another. Tests get a copy of their own each: a
-/// command runs the agent's code, which must not reach them.
+/// All commands share one copy, so that one can use the results of another. Each test run has its own copy, because
+/// commands run the agent's code, which must not affect the tests.
 pub(crate) async fn finish(
     task: Finish<'_>,
     execution: &Execution,
     wanted: &[Gather],
     backend: &dyn Backend,
 ) -> Result<Workspace, WorkspaceError> {
-    // The agent has finished, so the processes that it left running are no longer needed in the folder.
+    // The agent has finished, so end the processes that it left running.
     task.wrap.end(task.folder, backend).await;
     let (changes, files) = look(&task, wanted).await?;
     let changes = Arc::new(changes);
@@ -69,7 +69,7 @@ pub(crate) async fn finish(
     Ok(workspace)
 }
 
-/// Runs the commands and tests that checks need.
+/// Runs the commands and tests of the checks.
 async fn score(
     task: &Finish<'_>,
     parts: &Parts,
@@ -105,7 +105,7 @@ async fn score(
     }
 }
 
-/// The changes, and the files that checks read.
+/// Returns the changes, and the files that checks read.
 async fn look(
     task: &Finish<'_>,
     wanted: &[Gather],
@@ -124,7 +124,7 @@ async fn look(
         inside.is_in_place()?;
         let before = (&start.inside, &start.tree);
         let changes = changes(before, &inside, &ignore, limits, max_diff_bytes)?;
-        // Afterwards, so that it holds for all that was read.
+        // Check the start afterwards, so that the result covers everything that was read.
         start.is_as_made(&ignore, is_guarded)?;
         let seen = |path: String| {
             let (text, problem) = match inside.text(&path, MAX_FILE) {
@@ -138,7 +138,7 @@ async fn look(
     .await
 }
 
-/// The parts of which fresh copies are made.
+/// Collects the parts of the fresh copies.
 async fn parts(
     task: &Finish<'_>,
     changes: Arc<Vec<FileChange>>,

@@ -1,8 +1,9 @@
-//! The fresh copy in which commands and tests run when the agent has finished.
+//! The fresh copies in which commands and tests run after the agent has finished.
 //!
-//! It is made of the start, the changes that the agent made, and the hidden files. Files that the agent left in
-//! ignored paths are not in it, such as a replaced test runner in `node_modules`. Processes that it left running do
-//! not know its path.
+//! A copy consists of the starting state, the agent's changes and the hidden files.
+//!
+//! Files that the agent left in ignored paths are not copied, such as a replaced test runner in `node_modules`.
+//! Processes that it left running do not know the path of the copy.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -26,17 +27,18 @@ use crate::start::Start;
 use crate::tree::{Count, Limits};
 use crate::work::blocking;
 
-/// The most bytes of a test report: 64 MiB.
+/// The maximum size of a test report: 64 MiB.
 const MAX_REPORT: u64 = 64 << 20;
-/// The longest stored part of a command's output, in bytes.
+/// The maximum number of stored bytes of a command's output.
 const KEPT: usize = 16 * 1024;
-/// The setting to raise for a check with a limit of its own.
+/// The setting that a timeout error names if the check has its own limit.
 const OWN_LIMIT: &str = "the `timeoutMs` of the check";
-/// The files in which tests find the agent's actions.
+/// The files that give tests the agent's actions.
 const SUMMARIES: [&str; 2] = ["__kindlm__/results.json", "__niceeval__/results.json"];
 
-/// The parts of git's folder in a checkout that belong to the work of the agent: its commits, branches and index.
-/// Settings and hooks do not belong to it, since git would run programs that they name.
+/// The files in `.git` that belong to the agent's work, such as commits, branches and index.
+///
+/// Settings and hooks are left out, because git would run programs that they name.
 const GIT_STATE: [&str; 10] = [
     "HEAD",
     "FETCH_HEAD",
@@ -49,34 +51,34 @@ const GIT_STATE: [&str; 10] = [
     "refs",
     "shallow",
 ];
-/// The file with the path of the objects of the user's repository. The fresh checkout has its own.
+/// The file that points to the objects of the user's repository. The fresh checkout has its own.
 const ALTERNATES: &str = ".git/objects/info/alternates";
 
-/// The parts of which every fresh copy is made.
+/// The parts of a fresh copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts {
     pub(crate) start: Arc<Start>,
     /// The agent's folder.
     pub(crate) agent: Arc<Inside>,
-    /// The top of the agent's checkout, where it is one.
+    /// The root of the agent's checkout, if the isolation is a worktree.
     pub(crate) checkout: Option<Arc<Inside>>,
-    /// The changes that the agent made.
+    /// The agent's changes.
     pub(crate) changes: Arc<Vec<FileChange>>,
-    /// Hidden files, by where they go.
+    /// The hidden files by their paths in the workspace.
     pub(crate) hidden: Arc<BTreeMap<PathBuf, PathBuf>>,
-    /// The agent's actions, for tests.
+    /// The agent's actions in JSON, for tests.
     pub(crate) summary: Arc<Vec<u8>>,
-    /// Paths whose changes are not reported.
+    /// The paths whose changes are ignored.
     pub(crate) ignore: GlobSet,
-    /// Paths that the agent may not change.
+    /// The paths whose changes by the agent are discarded.
     pub(crate) protect: GlobSet,
     pub(crate) limits: Limits,
 }
 
 impl Parts {
-    /// Makes a copy of the start into a fresh copy.
+    /// Adds the agent's changes, hidden files and actions to a copy of the starting state.
     fn put_into(&self, copy: &Inside, top: Option<&Path>, is_guarded: bool) -> Result<(), String> {
-        // The copy is valid only if the start was not written to meanwhile.
+        // The copy is only valid if the starting state was not modified meanwhile.
         self.start.is_as_made(&self.ignore, is_guarded)?;
         if let (Some(agent), Some(top)) = (&self.checkout, top) {
             bring_git(agent, &Inside::open(top)?, self.limits)?;
@@ -112,22 +114,22 @@ impl Parts {
         Ok(())
     }
 
-    /// True if a file of the agent can be there without taking the place of one of the start that stays: a link in the
-    /// place of the folder `node_modules` would take the place of everything that is ignored in it.
+    /// Returns true if the agent's file does not displace a remaining file of the start. For example, a link named
+    /// `node_modules` would displace all ignored files in that folder.
     fn has_room(&self, path: &str, removed: &HashSet<&str>) -> bool {
         let stays = |it: &str| self.start.tree.contains_key(it) && !removed.contains(it);
         let within = format!("{path}/");
         let below = self.start.tree.range(within.clone()..).map(|(it, _)| it.as_str());
         let has_below = below.take_while(|it| it.starts_with(&within)).any(stays);
         let mut above = path.match_indices('/').map(|(at, _)| &path[..at]);
-        // No file has this name, so it represents every file in the folder.
+        // This name stands for any file in the folder, as no real file has it.
         let is_ignored_folder = self.ignore.is_match(format!("{within}\u{1}"));
         !has_below && !above.any(stays) && !is_ignored_folder
     }
 }
 
-/// Brings the agent's commits, branches and index into a fresh checkout. If the agent has removed the repository, the
-/// copy has none either.
+/// Copies the agent's commits, branches and index into a fresh checkout. If the agent removed the repository, the copy
+/// has none either.
 fn bring_git(agent: &Inside, copy: &Inside, limits: Limits) -> Result<(), String> {
     let git = Path::new(".git");
     let failed = |path: &Path, err: io::Error| {
@@ -152,7 +154,7 @@ fn bring_git(agent: &Inside, copy: &Inside, limits: Limits) -> Result<(), String
             Err(err) => return Err(failed(&path, err)),
         };
         if metadata.is_dir() {
-            // Git looks for some of them even where there is nothing in them.
+            // Git needs some of these folders even if they are empty.
             copy.make_dir(&path).map_err(|err| failed(&path, err))?;
             for item in agent.list(&path).map_err(|err| failed(&path, err))? {
                 open.push(path.join(item.map_err(|err| failed(&path, err))?.file_name()));
@@ -165,7 +167,7 @@ fn bring_git(agent: &Inside, copy: &Inside, limits: Limits) -> Result<(), String
     Ok(())
 }
 
-/// All files that are hidden, by where they go. Of two that go to the same place the later one counts.
+/// Returns all hidden files by their paths in the workspace. For the same path, the last one counts.
 pub(crate) fn hidden_files(
     hidden: &[(PathBuf, PathBuf)],
 ) -> Result<BTreeMap<PathBuf, PathBuf>, String> {
@@ -189,7 +191,7 @@ pub(crate) fn hidden_files(
     Ok(files)
 }
 
-/// Tests to be run.
+/// A test run of a check.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TestsToRun<'a> {
     pub(crate) run: &'a str,
@@ -198,13 +200,13 @@ pub(crate) struct TestsToRun<'a> {
     pub(crate) timeout: Option<Duration>,
 }
 
-/// A fresh copy.
+/// A fresh copy in which commands or tests run.
 pub(crate) struct Score<'a> {
     task: &'a Finish<'a>,
     parts: Parts,
     folder: PathBuf,
     inside: Arc<Inside>,
-    /// Absent when everything has ended.
+    /// The folder of the copy; `None` after it was closed.
     made: Option<TempDir>,
 }
 
@@ -230,7 +232,7 @@ impl<'a> Score<'a> {
         Ok(Self { task, parts, folder: at, inside, made: Some(made) })
     }
 
-    /// Ends the processes that still run, and removes the copy unless the user asked to keep it.
+    /// Ends the remaining processes, and removes the copy unless the user asked to keep it.
     pub(crate) async fn close(mut self, backend: &dyn Backend) -> Result<(), WorkspaceError> {
         self.task.wrap.end(&self.folder, backend).await;
         let made = self.made.take();
@@ -244,7 +246,7 @@ impl<'a> Score<'a> {
         .await
     }
 
-    /// Runs a command, and stores the end of its output; also returns all of its stdout.
+    /// Runs a command, and stores the end of its output. Also returns its whole stdout.
     pub(crate) async fn run(
         &self,
         line: &str,
@@ -259,13 +261,13 @@ impl<'a> Score<'a> {
         let command = wrap.command(&self.folder, line, timeout, spec.network, env);
         let command = CommandSpec { raise, ..command };
         let ran = CommandRan { run: line.to_owned(), timeout_ms, ..CommandRan::default() };
-        // An earlier command may have moved the folder away. Then the folder that is there now must not be tested.
+        // An earlier command may have moved the folder away. Nothing must run in the folder that replaced it.
         if let Err(problem) = self.inside.is_in_place() {
             return (CommandRan { problem: Some(problem), ..ran }, String::new());
         }
         match backend.run(&command).await {
             Err(err) => {
-                // A client of a container that was stopped leaves the container running.
+                // A stopped container client may leave its container running.
                 wrap.end(&self.folder, backend).await;
                 (CommandRan { problem: Some(err.message), ..ran }, String::new())
             }
@@ -286,7 +288,7 @@ impl<'a> Score<'a> {
         }
     }
 
-    /// Runs tests, and reads their reports.
+    /// Runs tests, and parses their report.
     pub(crate) async fn tests(
         &self,
         tests: TestsToRun<'_>,
@@ -295,7 +297,7 @@ impl<'a> Score<'a> {
         let TestsToRun { run, format, report, timeout } = tests;
         let report = report.or(format.default_report()).map(str::to_owned);
         if let Some(path) = report.clone() {
-            // A report that is there already was not written by these tests.
+            // Remove an existing report, which these tests did not write.
             let inside = Arc::clone(&self.inside);
             blocking(move || {
                 let removed = inside.remove(Path::new(&path));
@@ -303,13 +305,13 @@ impl<'a> Score<'a> {
             })
             .await?;
         }
-        // Colours would be in the messages; nextest has to be asked for a format that may still change.
+        // Disable colors in messages. nextest needs the variable for its experimental JSON format.
         let env = [("NO_COLOR", "1"), ("NEXTEST_EXPERIMENTAL_LIBTEST_JSON", "1")];
         let (command, stdout) = self.run(run, timeout, &env, backend).await;
         let (inside, hidden) = (Arc::clone(&self.inside), Arc::clone(&self.parts.hidden));
         let seen = self.task.wrap.seen(&self.folder).display().to_string();
         let path = report.clone();
-        // A report may be large, and others should not wait for its reading.
+        // Parse in a blocking task, as a report may be large.
         let read = blocking(move || {
             are_as_put(&inside, &hidden)?;
             let text = match path {
@@ -328,7 +330,7 @@ impl<'a> Score<'a> {
             }
             Err(why) => (Vec::new(), Some(why.0)),
         };
-        // A command that was ended may have printed any report. But tests that failed in the report have failed.
+        // The report of an aborted command is not reliable, except for tests that failed.
         if command.problem.is_some() {
             tests.retain(|it| it.status == TestStatus::Failed);
         }
@@ -339,15 +341,15 @@ impl<'a> Score<'a> {
 
 impl Drop for Score<'_> {
     fn drop(&mut self) {
-        // The run was stopped while commands ran here.
+        // The run was stopped while commands ran in the copy.
         if self.made.is_some() {
             self.task.wrap.abandon(&self.folder);
         }
     }
 }
 
-/// Fails if the hidden files are no longer those of the suite. The code that they test, or a process that the agent
-/// left running, may have replaced them by tests that pass.
+/// Fails if a hidden file was modified. Tested code, or a process of the agent, may have replaced it by tests that
+/// pass.
 fn are_as_put(copy: &Inside, hidden: &BTreeMap<PathBuf, PathBuf>) -> Result<(), String> {
     for (to, from) in hidden {
         let at = to.display();
@@ -362,7 +364,7 @@ fn are_as_put(copy: &Inside, hidden: &BTreeMap<PathBuf, PathBuf>) -> Result<(), 
     Ok(())
 }
 
-/// The end of a text: commands write their errors there.
+/// Returns the end of a text, because commands print errors last.
 fn end_of(text: &str) -> String {
     if text.len() <= KEPT {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! `bwrap`: everything but the folder is read-only, and the files of others are hidden.
+//! Isolation by `bwrap`: all files outside the workspace are read-only, and the hidden files are not visible.
 
 use std::path::{Path, PathBuf};
 
@@ -7,20 +7,20 @@ use kindlm_types::{WorkspaceError, WorkspaceSpec};
 use super::{Inner, installed, quoted};
 use crate::options::FoldersOptions;
 
-/// Folders with the sockets of Docker, of agents that hold keys, of desktops and of services. A program can still
-/// connect to a socket that it cannot write.
+/// The folders with sockets of Docker, key agents, desktops and services. Read-only access would still allow
+/// connections to these sockets.
 const SOCKETS: [&str; 2] = ["/run", "/var/run"];
 
-/// The parts of those folders that programs need: the names of hosts, and on NixOS the programs themselves.
+/// The parts of these folders that programs need: host name resolution, and on NixOS the programs.
 const NEEDED: [&str; 3] =
     ["/run/systemd/resolve/stub-resolv.conf", "/run/current-system", "/run/wrappers"];
 
-/// Settings of the kernel. A program of root may write many of them without any capability, and some name a program that
-/// the kernel runs outside of the sandbox. Container engines make the same folders read-only.
+/// The kernel settings, which root can often write without any capability. Some name a program that the kernel runs
+/// outside of the sandbox. Container engines make the same folders read-only.
 const KERNEL: [&str; 5] =
     ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
 
-/// Variables that lead to sockets elsewhere.
+/// The environment variables that point to sockets outside of the sandbox.
 const LEADING_OUT: [&str; 7] = [
     "SSH_AUTH_SOCK",
     "GPG_AGENT_INFO",
@@ -31,15 +31,15 @@ const LEADING_OUT: [&str; 7] = [
     "WAYLAND_DISPLAY",
 ];
 
-/// A sandbox made by `bwrap`.
+/// A sandbox of `bwrap`.
 #[derive(Debug)]
 pub(crate) struct Bubblewrap {
     program: PathBuf,
-    /// The suite, which stays visible even if it is below a hidden folder.
+    /// The suite's folder, which stays visible even inside a hidden folder.
     suite: PathBuf,
-    /// The folder for temporary files, in which other agents work.
+    /// The folder for temporary files, which contains the workspaces of other agents.
     temp: PathBuf,
-    /// Files and folders of the suite that an agent may not read.
+    /// The files and folders of the suite that agents must not read.
     hidden: Vec<PathBuf>,
 }
 
@@ -58,7 +58,7 @@ impl Bubblewrap {
         Ok(Self { program, suite, temp, hidden })
     }
 
-    /// All that stands before the line of a command that runs in the sandbox.
+    /// Returns the prefix of a command line that runs it in the sandbox.
     pub(super) fn before(&self, folder: &Path, inner: Inner<'_>) -> String {
         let shown = |path: &Path| path.display().to_string();
         let (program, suite, temp) = (shown(&self.program), shown(&self.suite), shown(&self.temp));
@@ -68,7 +68,7 @@ impl Bubblewrap {
             words.push("--share-net");
         }
         words.extend(["--die-with-parent", "--new-session"]);
-        // As root a sandbox has all capabilities unless they are dropped, and could undo its mounts.
+        // Root keeps all capabilities unless they are dropped, and could then undo the mounts.
         words.extend(["--cap-drop", "ALL"]);
         words.extend(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
         for path in KERNEL {
@@ -78,7 +78,7 @@ impl Bubblewrap {
             words.extend(["--unsetenv", name]);
         }
         for path in SOCKETS {
-            // A link leads to the other one.
+            // `/var/run` is usually a link to `/run`.
             if Path::new(path).symlink_metadata().is_ok_and(|it| it.is_dir()) {
                 words.extend(["--tmpfs", path]);
             }
@@ -87,7 +87,7 @@ impl Bubblewrap {
             words.extend(["--ro-bind-try", path, path]);
         }
         words.extend(["--tmpfs", "/tmp"]);
-        // Whichever of the two is in the other is put in its place later.
+        // The inner one of the two folders must be mounted after the outer one.
         if self.temp.starts_with(&self.suite) {
             words.extend(["--ro-bind", &suite, &suite, "--tmpfs", &temp]);
         } else {
@@ -106,13 +106,15 @@ impl Bubblewrap {
         quoted(words)
     }
 
-    /// The paths that an agent must not read. These are the hidden files, the reports of earlier runs, which name
-    /// these files and show agents' output, and the repository's history, which contains these files.
+    /// Returns the paths that an agent must not read:
+    /// - the hidden files,
+    /// - the reports of earlier runs, which name these files and show agents' output,
+    /// - and the git history, which contains these files.
     fn masked(&self) -> Vec<PathBuf> {
         let own = self.suite.join(".kindlm");
         let git = self.suite.ancestors().flat_map(|it| git_folders(&it.join(".git")));
         let all = self.hidden.iter().cloned().chain([own]).chain(git);
-        // A folder that is in a masked one is not there any more.
+        // A path inside a masked folder does not exist any more.
         let mut masked: Vec<PathBuf> = Vec::new();
         let mut all: Vec<PathBuf> = all.filter(|it| it.exists()).collect();
         all.sort();
@@ -124,8 +126,8 @@ impl Bubblewrap {
         masked
     }
 
-    /// The message of `bwrap` if it could not make the sandbox. It has no exit code of its own for that, so the
-    /// message counts only if no other program has written before it.
+    /// Returns the message of `bwrap` if the sandbox did not start. `bwrap` has no special exit code for that, so its
+    /// message must be the first line of stderr.
     pub(super) fn not_started(exit_code: Option<i32>, stderr: &str) -> Option<String> {
         let said = stderr.lines().find(|it| !it.trim().is_empty())?;
         (exit_code == Some(1) && said.starts_with("bwrap: "))
@@ -133,10 +135,11 @@ impl Bubblewrap {
     }
 }
 
-/// Git's own folder, or the file that leads to it in a worktree or a submodule, with the folder that they lead to.
+/// Returns git's folder, or the `.git` file of a worktree or submodule with the folders that it points to.
 fn git_folders(git: &Path) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = git.canonicalize().into_iter().collect();
-    // A file has one line: `gitdir: /repo/.git/worktrees/name`; in that folder `commondir` leads to that of the repository.
+    // The file has the line `gitdir: /repo/.git/worktrees/name`. In that folder, `commondir` points to the main
+    // repository.
     let leads_to = |file: &Path, prefix: &str| {
         let text = std::fs::read_to_string(file).ok()?;
         let path = text.trim().strip_prefix(prefix)?.trim();

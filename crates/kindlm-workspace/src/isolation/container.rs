@@ -1,4 +1,4 @@
-//! A container of Docker or Podman: there is nothing but the folder and the image.
+//! Isolation by a Docker or Podman container, which has only the workspace and the image.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,19 +10,19 @@ use kindlm_types::{Backend, CommandSpec, WorkspaceError, WorkspaceSpec};
 use super::{Inner, find, quoted};
 use crate::options::FoldersOptions;
 
-/// The path of the folder in a container.
+/// The path of the workspace in a container.
 pub(crate) const FOLDER: &str = "/workspace";
 
-/// The longest time to end a container.
+/// The time limit for removing a container.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A container for each command.
+/// The settings for one container per command.
 #[derive(Debug)]
 pub(crate) struct Boxed {
     engine: ContainerEngine,
     program: PathBuf,
     container: Container,
-    /// The suite, in which the engine is asked to end the container.
+    /// The suite's folder, in which the engine's command for removing a container runs.
     suite: PathBuf,
 }
 
@@ -52,7 +52,7 @@ impl Boxed {
         Ok(Self { engine, program, container, suite: options.suite.clone() })
     }
 
-    /// All that stands before the line of a command that runs in the container.
+    /// Returns the prefix of a command line that runs it in the container.
     pub(super) fn before(&self, folder: &Path, inner: Inner<'_>) -> String {
         let program = self.program.display().to_string();
         let volume = format!("{}:{FOLDER}", folder.display());
@@ -65,7 +65,7 @@ impl Boxed {
         }
         words.extend(["--name", &name, "--volume", &volume, "--workdir", FOLDER]);
         match (self.engine, &user) {
-            // So that files belong to the user of KindLM.
+            // Files must belong to the user of KindLM.
             (ContainerEngine::Docker, Some(user)) => words.extend(["--user", user]),
             (ContainerEngine::Podman, _) => words.push("--userns=keep-id"),
             (ContainerEngine::Docker, None) => {}
@@ -76,20 +76,22 @@ impl Boxed {
         }
         words.extend(["--env", "HOME=/tmp", "--env", &workspace]);
         for name in self.container.env.iter().map(String::as_str).chain(inner.env.iter().copied()) {
-            // By its name alone: the value must not appear in a list of processes.
+            // Pass only the name, because process lists would show the value.
             words.extend(["--env", name]);
         }
         words.extend([self.container.image.as_str(), "sh", "-c"]);
         quoted(words)
     }
 
-    /// True if it gets a variable of KindLM's by its name.
+    /// Returns true if the container gets this variable from KindLM's environment.
     pub(super) fn gets(&self, name: &str) -> bool {
         self.container.env.iter().any(|it| it == name)
     }
 
-    /// The engine's message about a container that did not start. It reserves exit code 125 for that. With 126 and
-    /// 127 it reports that the image has no shell, unless the shell reported these codes about its own command.
+    /// Returns the engine's message if the container did not start. The engine has exit code 125 for that.
+    ///
+    /// With 126 and 127 it reports an image without a shell, unless the shell itself returned these codes for its
+    /// command.
     pub(super) fn not_started(&self, exit_code: Option<i32>, stderr: &str) -> Option<String> {
         let says = match self.engine {
             ContainerEngine::Docker => "docker: ",
@@ -118,7 +120,7 @@ impl Boxed {
         ))
     }
 
-    /// Ends a container whose client was killed. Usually there is none.
+    /// Removes the container of a killed client, if there is one.
     pub(super) async fn end(&self, folder: &Path, backend: &dyn Backend) {
         let program = self.program.display().to_string();
         let line = quoted([program.as_str(), "rm", "--force", &name(folder)]);
@@ -127,22 +129,22 @@ impl Boxed {
         let _ = backend.run(&command).await;
     }
 
-    /// Ends a container of a stopped execution, without waiting for it.
+    /// Removes the container of a stopped execution without waiting.
     pub(super) fn abandon(&self, folder: &Path) {
         let mut command = Command::new(&self.program);
         command.args(["rm", "--force", &name(folder)]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        // Neither a Ctrl-C nor the end of KindLM ends it.
+        // Use a separate process group, so that neither Ctrl-C nor the end of KindLM stops the removal.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        // It is started here, so it runs even if KindLM ends with the next line.
+        // The process has started here, so it completes even if KindLM ends now.
         if let Ok(mut child) = command.spawn() {
             std::thread::spawn(move || child.wait());
         }
     }
 }
 
-/// The name of the container for a folder: that of the folder and of the one it is in, one of which is like no other.
+/// Returns the container name of a folder. It combines the names of the folder and its parent, one of which is unique.
 fn name(folder: &Path) -> String {
     let within = folder.parent().and_then(Path::file_name).unwrap_or_default();
     let (within, own) = (within.to_string_lossy(), folder.file_name().unwrap_or_default());
@@ -150,7 +152,7 @@ fn name(folder: &Path) -> String {
     format!("kindlm-{}-{}", within.trim_start_matches(['.', '-']), own)
 }
 
-/// The user of KindLM; `None` where users have no numbers.
+/// Returns the user and group ids of KindLM; `None` on systems without them.
 fn user() -> Option<String> {
     #[cfg(unix)]
     let user = {

@@ -1,4 +1,4 @@
-//! The isolation that restricts an agent to its folder.
+//! Isolation, which restricts an agent to its workspace.
 
 mod bubblewrap;
 mod container;
@@ -16,7 +16,7 @@ use bubblewrap::Bubblewrap;
 use container::Boxed;
 pub(crate) use worktree::Worktrees;
 
-/// The wrapper of every command that runs in a workspace.
+/// The wrapper around every command in a workspace.
 #[derive(Debug)]
 pub(crate) struct Wrap {
     options: FoldersOptions,
@@ -25,25 +25,25 @@ pub(crate) struct Wrap {
 
 #[derive(Debug)]
 enum Kind {
-    /// Nothing: the command starts in the folder.
+    /// No wrapper: the command runs directly in the folder.
     Plain,
     Bubblewrap(Bubblewrap),
     Container(Boxed),
 }
 
-/// The needs of a command inside its wrapper.
+/// The requirements of a wrapped command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inner<'a> {
-    /// True if it reaches the network.
+    /// True if the command has network access.
     pub(crate) network: bool,
-    /// Names of variables that it gets, where it does not get all of them.
+    /// The names of its environment variables, for isolations that do not pass all variables.
     pub(crate) env: &'a [&'a str],
-    /// True if it receives data while it runs.
+    /// True if the command reads from stdin.
     pub(crate) stdin: bool,
 }
 
 impl Wrap {
-    /// The isolation that a workspace requires, if it is installed.
+    /// Returns the isolation of a workspace, if its program is installed.
     pub(crate) fn of(
         spec: &WorkspaceSpec,
         options: &FoldersOptions,
@@ -60,7 +60,7 @@ impl Wrap {
         Ok(Self { options: options.clone(), kind })
     }
 
-    /// A command in a folder, with all that is around it. `env` are variables of its own.
+    /// Returns a wrapped command in a folder. `env` has additional variables.
     pub(crate) fn command(
         &self,
         folder: &Path,
@@ -84,7 +84,7 @@ impl Wrap {
         }
     }
 
-    /// A folder for an agent that is spoken with. `env` are names of variables that the suite gives it.
+    /// Returns the folder of an agent session. `env` has the names of the variables that the suite passes.
     pub(crate) fn agent(&self, folder: &Path, network: bool, env: &[String]) -> AgentFolder {
         let names: Vec<&str> = env.iter().map(String::as_str).collect();
         let mut without = self.without();
@@ -98,7 +98,7 @@ impl Wrap {
         }
     }
 
-    /// The variables that commands do not get, except those that the container gets by name.
+    /// Returns the variables that are removed from commands, except those that the container gets by name.
     fn without(&self) -> Vec<String> {
         let mut names = own_git();
         if let Kind::Container(it) = &self.kind {
@@ -107,7 +107,7 @@ impl Wrap {
         names
     }
 
-    /// The prefix of a command line that is quoted as one word; `None` if there is no prefix.
+    /// Returns the prefix of the command line, which is then quoted as one word; `None` without a prefix.
     fn before(&self, folder: &Path, inner: Inner<'_>) -> Option<String> {
         match &self.kind {
             Kind::Plain => None,
@@ -116,12 +116,12 @@ impl Wrap {
         }
     }
 
-    /// True if there is anything around commands that may fail to start.
+    /// Returns true if commands run in a sandbox, which may fail to start.
     pub(crate) fn is_sandbox(&self) -> bool {
         !matches!(self.kind, Kind::Plain)
     }
 
-    /// Why the isolation never started a command; `None` if it did.
+    /// Returns the reason why the isolation did not start a command; `None` if it did.
     pub(crate) fn not_started(&self, exit_code: Option<i32>, stderr: &str) -> Option<String> {
         match &self.kind {
             Kind::Plain => None,
@@ -130,7 +130,7 @@ impl Wrap {
         }
     }
 
-    /// The folder as commands see it.
+    /// Returns the path of the folder inside the isolation.
     pub(crate) fn seen<'a>(&self, folder: &'a Path) -> &'a Path {
         match &self.kind {
             Kind::Plain | Kind::Bubblewrap(_) => folder,
@@ -138,7 +138,7 @@ impl Wrap {
         }
     }
 
-    /// Ends whatever commands have left running in a folder. A sandbox of `bwrap` leaves nothing.
+    /// Ends the processes that commands left running in a folder. `bwrap` leaves none.
     pub(crate) async fn end(&self, folder: &Path, backend: &dyn Backend) {
         match &self.kind {
             Kind::Plain => {
@@ -146,7 +146,7 @@ impl Wrap {
                 let ended = tokio::task::spawn_blocking(move || {
                     kindlm_process::end_marked(WORKSPACE, folder.as_os_str());
                 });
-                // It does not panic, and a runtime that is ending goes on with nothing.
+                // The task does not panic. If the runtime is shutting down, there is nothing else to do.
                 let _ = ended.await;
             }
             Kind::Bubblewrap(_) => {}
@@ -154,7 +154,7 @@ impl Wrap {
         }
     }
 
-    /// The same for a folder of which nothing more is wanted, at once.
+    /// Ends the processes of an abandoned folder without waiting.
     pub(crate) fn abandon(&self, folder: &Path) {
         match &self.kind {
             Kind::Plain => kindlm_process::end_marked(WORKSPACE, folder.as_os_str()),
@@ -164,9 +164,10 @@ impl Wrap {
     }
 }
 
-/// The variables that git sets for its hooks, from which KindLM may have been started. With them git works in the
-/// user's repository, and on its index, wherever it is called. `git rev-parse --local-env-vars` lists them, and those
-/// of [`GIT_SETTINGS`].
+/// The variables that git sets for its hooks, in case a hook starts KindLM. They make git use the user's repository and
+/// index from any folder.
+///
+/// `git rev-parse --local-env-vars` lists them, together with [`GIT_SETTINGS`].
 const GIT_PLACES: [&str; 13] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_OBJECT_DIRECTORY",
@@ -183,16 +184,16 @@ const GIT_PLACES: [&str; 13] = [
     "GIT_QUARANTINE_PATH",
 ];
 
-/// Settings for one call of git, and for the programs that this call starts. Without them it may not be able to read
-/// the user's repository: `safe.directory` may be among them.
+/// The settings for one git command and its child processes. They may have `safe.directory`, without which git cannot
+/// read the user's repository.
 const GIT_SETTINGS: [&str; 3] = ["GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"];
 
-/// The variables that lead git elsewhere; without them it works in the folder where it is called.
+/// Returns the variables to remove, so that git uses the repository of its folder.
 fn own_git() -> Vec<String> {
     GIT_PLACES.into_iter().chain(GIT_SETTINGS).map(str::to_owned).collect()
 }
 
-/// A program that is looked for where programs are.
+/// Searches a program in the folders of `path`.
 fn find(name: &str, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path).map(|it| it.join(name)).find(|it| is_program(it))
 }
@@ -208,7 +209,7 @@ fn is_program(path: &Path) -> bool {
     path.is_file() || path.with_extension("exe").is_file()
 }
 
-/// A program that must be there; there is nothing to fall back to.
+/// Searches a required program; an error has the help text.
 fn installed(
     name: &str,
     options: &FoldersOptions,
@@ -220,10 +221,10 @@ fn installed(
     })
 }
 
-/// Words as one line for `sh -c`.
+/// Quotes words as one command line for `sh -c`.
 fn quoted<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
     let quoted = words.into_iter().map(|word| {
-        // A word that cannot be quoted has a NUL byte, which no path and no command line of a suite has.
+        // Only a word with a NUL byte cannot be quoted, and no path or command line has one.
         shlex::try_quote(word).map_or_else(|_| String::new(), std::borrow::Cow::into_owned)
     });
     quoted.collect::<Vec<_>>().join(" ")

@@ -1,7 +1,7 @@
-//! Checkouts in which git works, and which do not contain uncommitted changes.
+//! Git checkouts for agents, without the user's uncommitted changes.
 //!
-//! Each agent has a repository of its own, which reads the objects of the user's and writes its own. `git worktree` would
-//! share branches, tags, the stash, hooks and the configuration, and what an agent does to them would stay.
+//! Each agent has its own repository, which reads the objects of the user's repository and writes its own. `git
+//! worktree` would share branches, tags, the stash, hooks and settings, so the agent's changes to them would remain.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,34 +11,34 @@ use kindlm_types::{Backend, CommandSpec, FileTree, WorkspaceError};
 use super::{GIT_PLACES, own_git, quoted};
 use crate::work::{blocking, copy_start, run};
 
-/// The timeout of git.
+/// The time limit of a git command.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// The source of checkouts.
+/// The repository from which checkouts are created.
 #[derive(Debug)]
 pub(crate) struct Worktrees {
-    /// The way from the top of the repository to that folder.
+    /// The path from the root of the repository to the workspace's source folder.
     prefix: String,
-    /// The top of the repository.
+    /// The root of the repository.
     top: PathBuf,
-    /// The commit that is checked out, so that all checkouts start the same.
+    /// The commit to check out, the same for all checkouts.
     commit: String,
-    /// The user's configuration of the repository: names, remotes, filters.
+    /// The path of the user's git configuration, with names, remotes and filters.
     config: PathBuf,
-    /// The user's objects, which are read and never written.
+    /// The path of the user's git objects, which are only read.
     objects: PathBuf,
-    /// The boundary of the history, if the user's repository is shallow.
+    /// The content of git's `shallow` file, if the user's repository is shallow.
     shallow: Option<Vec<u8>>,
     /// The format of object names: `sha1` or `sha256`.
     format: String,
-    /// The user's branches and tags, and the commits last fetched from remotes, as git lists them in one file.
+    /// The user's branches and tags and the last fetched remote branches, in the `packed-refs` format.
     refs: String,
-    /// Files and folders of the repository that agents must not see, from its top.
+    /// The files and folders that agents must not see, relative to the root of the repository.
     hidden: Vec<PathBuf>,
 }
 
 impl Worktrees {
-    /// Those of the repository that a folder is in. `hidden` are real places of what is to be out of sight.
+    /// Finds the repository of a folder. `hidden` has real paths of files to hide.
     pub(crate) async fn find(
         source: &Path,
         reference: &str,
@@ -63,7 +63,7 @@ impl Worktrees {
                 "`isolation: worktree` needs a git repository, and `{source}` is in none: {err}"
             ))
         })?;
-        // No line is left out: the prefix is an empty one at the top of the repository.
+        // Keep empty lines, because the prefix is empty at the root of the repository.
         let mut places = places.split('\n').map(|it| it.trim_end_matches('\r'));
         let mut next = || places.next().unwrap_or_default().to_owned();
         let real = |path: PathBuf| path.canonicalize().unwrap_or(path);
@@ -93,7 +93,7 @@ impl Worktrees {
         Ok(Self { prefix, top, commit, config, objects, shallow, format, refs, hidden })
     }
 
-    /// Checks out into a folder that is not there yet; gives the folder to work in.
+    /// Checks out into a new folder, and returns the folder to work in.
     pub(crate) async fn check_out(
         &self,
         at: &Path,
@@ -110,7 +110,8 @@ impl Worktrees {
         )))
     }
 
-    /// Makes a checkout that is like a start, setup included; gives the folder to work in.
+    /// Creates a checkout with the content of a start, including the results of the setup. Returns the folder to work
+    /// in.
     pub(crate) async fn like(
         &self,
         start: &Path,
@@ -119,7 +120,7 @@ impl Worktrees {
     ) -> Result<PathBuf, WorkspaceError> {
         self.add(at, backend).await?;
         let folder = at.join(&self.prefix);
-        // Over the checked-out files: the same files, and those that the setup has made.
+        // Replace the checked-out files by those of the start, which include the files from the setup.
         blocking({
             let folder = folder.clone();
             move || clear(&folder)
@@ -129,13 +130,13 @@ impl Worktrees {
         Ok(folder)
     }
 
-    /// The top of the checkout in which a folder is.
+    /// Returns the root of the checkout that contains a folder.
     pub(crate) fn top<'a>(&self, folder: &'a Path) -> &'a Path {
         let depth = Path::new(&self.prefix).components().count();
         folder.ancestors().nth(depth).unwrap_or(folder)
     }
 
-    /// Makes a plain folder of a checkout, at another place; gives the folder to work in.
+    /// Moves a checkout to a new path without its repository, and returns the folder to work in.
     pub(crate) async fn make_plain(&self, at: &Path, to: &Path) -> Result<PathBuf, WorkspaceError> {
         let (from, into) = (at.to_path_buf(), to.to_path_buf());
         blocking(move || {
@@ -149,21 +150,20 @@ impl Worktrees {
 
     async fn add(&self, at: &Path, backend: &dyn Backend) -> Result<(), WorkspaceError> {
         let (to, config) = (at.display().to_string(), self.config.display().to_string());
-        // Without the hooks and files of a template: they are those of new repositories.
+        // Use an empty template, because the default one adds hooks and files.
         let mut init = command(&self.top, line(&["init", "--quiet", "--template=", &to]));
-        // Whatever is usual for new repositories. Versions of git that know no other do not look.
+        // Override the user's defaults for new repositories. Older versions of git ignore these variables.
         let formats = [("GIT_DEFAULT_HASH", &*self.format), ("GIT_DEFAULT_REF_FORMAT", "files")];
         init.env = formats.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         run(&init, "`git init`", None, backend).await?;
-        // No clone: one of a shallow repository, or of a commit that is on no branch, would lack the requested
-        // commit.
+        // Do not clone: a clone of a shallow repository, or for a commit without a branch, would lack the commit.
         blocking({
             let (git, objects) = (at.join(".git"), self.objects.display().to_string());
             let (shallow, refs) = (self.shallow.clone(), self.refs.clone());
             move || share(&git, &objects, shallow.as_deref(), &refs)
         })
         .await?;
-        // Before anything is checked out: filters and line ends are set there.
+        // Include the user's configuration before the checkout, as it defines filters and line endings.
         git(at, &["config", "include.path", &config], backend).await?;
         git(at, &["checkout", "--quiet", "--detach", &self.commit], backend).await?;
         for hidden in &self.hidden {
@@ -172,7 +172,7 @@ impl Worktrees {
         Ok(())
     }
 
-    /// Takes a file or folder out of sight. Git does not miss it, so that it does not tell of it either.
+    /// Removes a file or folder that agents must not see, and makes git skip it so that `git status` does not show it.
     async fn hide(
         &self,
         checkout: &Path,
@@ -198,10 +198,10 @@ impl Worktrees {
     }
 }
 
-/// Lets a new repository read the objects of another one; writes down where its history ends, and its refs.
+/// Makes a new repository use the objects, the shallow boundary and the refs of another one.
 ///
-/// The commits last fetched from remotes are shared, so that `git diff origin/main` works. A push by the agent goes
-/// to the user's remotes, and not to the user's repository.
+/// The last fetched remote branches are included, so that `git diff origin/main` works. A push by the agent goes to the
+/// user's remotes, not to the user's repository.
 fn share(git: &Path, objects: &str, shallow: Option<&[u8]>, refs: &str) -> Result<(), String> {
     let write = |path: &str, content: &[u8]| {
         let path = git.join(path);
@@ -217,7 +217,7 @@ fn share(git: &Path, objects: &str, shallow: Option<&[u8]>, refs: &str) -> Resul
     write("packed-refs", refs.as_bytes())
 }
 
-/// Removes everything in a folder but the files that git needs.
+/// Removes everything in a folder except git's own files.
 fn clear(folder: &Path) -> Result<(), String> {
     let failed = |err: std::io::Error| format!("cannot clear `{}`: {err}", folder.display());
     for item in std::fs::read_dir(folder).map_err(failed)? {
@@ -236,19 +236,19 @@ fn clear(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// A call of git's that runs no hooks: where the user keeps them elsewhere, the settings of the user's repository say so.
+/// Returns a git command line without hooks, because the user's settings may name a folder of hooks.
 fn line(words: &[&str]) -> String {
     let own = ["git", "-c", "core.hooksPath=.git/no-hooks"];
     quoted(own.into_iter().chain(words.iter().copied()))
 }
 
-/// A line in which git works where it is called.
+/// Returns a command that uses the repository of its folder.
 fn command(folder: &Path, line: String) -> CommandSpec {
     let folder = Some(folder.to_path_buf());
     CommandSpec { folder, without: own_git(), ..CommandSpec::new(line, PATIENCE) }
 }
 
-/// Calls git in a checkout.
+/// Runs git in a checkout.
 async fn git(
     folder: &Path,
     words: &[&str],
@@ -258,7 +258,7 @@ async fn git(
     run(&command(folder, line(words)), &what, None, backend).await
 }
 
-/// Asks git about the user's repository, with the settings that it may need to read it.
+/// Runs git in the user's repository, and keeps the settings that git may need to read it.
 async fn ask(
     source: &Path,
     words: &[&str],

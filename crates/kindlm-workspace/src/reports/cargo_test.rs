@@ -1,4 +1,4 @@
-//! The output of `cargo test`. It is meant for people, but it contains counts, so that lost lines are noticed.
+//! Parses the output of `cargo test`. The output is for people, but its counts reveal missing lines.
 
 use std::collections::HashMap;
 
@@ -51,14 +51,14 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     Ok(tests)
 }
 
-/// `running 3 tests`
+/// Parses a line such as `running 3 tests`.
 fn running(line: &str) -> Option<usize> {
     let rest = line.strip_prefix("running ")?;
     let count = rest.strip_suffix(" tests").or_else(|| rest.strip_suffix(" test"))?;
     count.parse().ok()
 }
 
-/// `test cart::adds ... ok`
+/// Parses a line such as `test cart::adds ... ok`.
 fn result(line: &str) -> Option<(String, TestStatus)> {
     let (name, status) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
     let status = match status {
@@ -67,17 +67,17 @@ fn result(line: &str) -> Option<(String, TestStatus)> {
         it if it == "ignored" || it.starts_with("ignored, ") => TestStatus::Skipped,
         _ => return None,
     };
-    // `- should panic` is a remark about the test, and is no part of its name.
+    // `- should panic` is a note and not a part of the name.
     Some((name.trim_end_matches(" - should panic").to_owned(), status))
 }
 
-/// `---- cart::adds stdout ----`
+/// Parses a line such as `---- cart::adds stdout ----`.
 fn header(line: &str) -> Option<&str> {
     let name = line.strip_prefix("---- ")?.strip_suffix(" ----")?;
     name.strip_suffix(" stdout").or(Some(name))
 }
 
-/// `ok. 3 passed; 0 failed; 1 ignored; …`: passed, failed, ignored.
+/// Parses the passed, failed and ignored counts in text such as `ok. 3 passed; 0 failed; 1 ignored; …`.
 fn counts(rest: &str) -> Option<[usize; 3]> {
     let of = |word: &str| {
         let part = rest.split([';', '.']).map(str::trim).find_map(|it| it.strip_suffix(word))?;

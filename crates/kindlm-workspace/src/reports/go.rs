@@ -1,4 +1,4 @@
-//! The JSON lines of `go test -json`.
+//! Parses the JSON lines of `go test -json`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,14 +18,14 @@ struct Line {
     output: Option<String>,
 }
 
-/// A test, or a package as a whole.
+/// A test or a whole package in the report.
 struct Seen {
     package: String,
     test: Option<String>,
     status: Option<TestStatus>,
     output: String,
     elapsed: Option<f64>,
-    /// True if an event other than its build was reported.
+    /// True if it has an event other than build events.
     ran: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
         let line: Line =
             serde_json::from_str(line).map_err(|err| format!("line {}: {err}", index + 1))?;
         if line.test.is_some() {
-            // Its package must end too.
+            // A package with tests must have an end event too.
             let at = place(&mut all, &mut places, line.package.clone(), None);
             if let Some(package) = all.get_mut(at) {
                 package.ran = true;
@@ -76,7 +76,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     Ok(all.iter().filter(|it| groups.leave(it)).map(one).collect())
 }
 
-/// The place of a test or a package in the order of the report.
+/// Returns the index of a test or a package, in the order of the report.
 fn place(
     all: &mut Vec<Seen>,
     places: &mut HashMap<(String, Option<String>), usize>,
@@ -91,16 +91,16 @@ fn place(
     })
 }
 
-/// `FAIL shop [build failed]`: before Go 1.24, a package that cannot be built is not reported as JSON.
+/// Parses a line such as `FAIL shop [build failed]`. Before Go 1.24, a failed build was not reported as JSON.
 fn failed_without_json(line: &str) -> Option<&str> {
     line.strip_prefix("FAIL\t")?.split_whitespace().next()
 }
 
-/// The tests that contain other tests. An entry without a name is a package.
+/// The tests and packages that contain other tests. An entry without a test name is a package.
 #[derive(Default)]
 struct Groups<'a> {
     all: HashSet<(&'a str, Option<&'a str>)>,
-    /// Those in which a test has failed.
+    /// The groups in which a test failed.
     failed: HashSet<(&'a str, Option<&'a str>)>,
 }
 
@@ -120,19 +120,19 @@ impl<'a> Groups<'a> {
         groups
     }
 
-    /// Groups and packages count only where nothing in them says why they failed.
+    /// Returns true if the entry counts as a test. A group counts only if it failed without a failed test in it.
     fn leave(&self, it: &Seen) -> bool {
         let key = (it.package.as_str(), it.test.as_deref());
         let has_failed_alone = status(it) == TestStatus::Failed && !self.failed.contains(&key);
         match &it.test {
-            // A package without tests is `skip`; that is no test.
+            // A package without tests has the status `skip`, but it is not a test.
             None => it.status.is_some() && has_failed_alone,
             Some(_) => !self.all.contains(&key) || has_failed_alone,
         }
     }
 }
 
-/// A test that was begun and did not end has failed.
+/// Returns the status. A test that started but did not end has failed.
 fn status(it: &Seen) -> TestStatus {
     it.status.unwrap_or(TestStatus::Failed)
 }

@@ -1,4 +1,4 @@
-//! The JSON of Vitest and Jest.
+//! Parses the JSON reports of Vitest and Jest.
 
 use kindlm_types::workspace::{TestRan, TestStatus};
 use serde::Deserialize;
@@ -49,7 +49,7 @@ pub(super) fn read(report: &str, folder: &str) -> Result<Vec<TestRan>, String> {
             tests.push(one(name, it)?);
         }
         let has_failed = tests[before..].iter().any(|it| it.status == TestStatus::Failed);
-        // It could not be loaded, or a hook failed: none of its tests shows that.
+        // The file could not be loaded or a hook failed, which no test of the file shows.
         if file.status == "failed" && !has_failed {
             let message = Some(file.message.clone());
             tests.push(test(name.to_owned(), TestStatus::Failed, message, None));
@@ -64,7 +64,7 @@ pub(super) fn read(report: &str, folder: &str) -> Result<Vec<TestRan>, String> {
     Ok(tests)
 }
 
-/// The counts in the report must fit its tests: the exit code may be lost on the way, in a pipe for instance.
+/// Checks the counts in the report against its tests. The exit code alone is not enough, as a pipe may hide it.
 fn check_failures(report: &Report, tests: &[TestRan]) -> Result<(), String> {
     let told = report.test_results.iter().flat_map(|it| &it.assertion_results);
     let told = told.filter(|it| it.status == "failed").count();
@@ -99,7 +99,7 @@ fn one(file: &str, it: &Test) -> Result<TestRan, String> {
     Ok(test(names.join(" > "), status, message, it.duration))
 }
 
-/// The report is all of the text, or follows something that tests have printed.
+/// Parses a report, which may follow the output of tests.
 fn parse(text: &str) -> Result<Report, String> {
     let whole = match serde_json::from_str(text) {
         Ok(report) => return Ok(report),

@@ -1,4 +1,4 @@
-//! JUnit's XML.
+//! Parses JUnit XML reports.
 
 use kindlm_types::workspace::{TestRan, TestStatus};
 use roxmltree::{Document, Node};
@@ -12,7 +12,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
         return Err(format!("the root element is `{}`, not `testsuites`", root.tag_name().name()));
     }
     let mut tests = Vec::new();
-    // Some runners write tests that are in no suite beside the suites.
+    // Some runners write tests without a suite directly in the root element.
     let is_suite = |it: &Node<'_, '_>| matches!(it.tag_name().name(), "testsuites" | "testsuite");
     for suite in root.descendants().filter(is_suite) {
         let cases = cases_of(suite);
@@ -29,8 +29,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     Ok(tests)
 }
 
-/// The error of a suite itself, outside of its tests, such as one in its set-up. It becomes a failed test with the
-/// suite's name.
+/// Returns the error of a suite itself, for example in its setup, as a failed test with the suite's name.
 fn of_suite(suite: Node<'_, '_>) -> Option<TestRan> {
     let bad: Vec<String> = suite.children().filter(is_bad).map(words).collect();
     let name = suite.attribute("name").map(str::trim).filter(|it| !it.is_empty());
@@ -38,23 +37,25 @@ fn of_suite(suite: Node<'_, '_>) -> Option<TestRan> {
     (!bad.is_empty()).then(|| test(name, TestStatus::Failed, Some(bad.join("\n")), None))
 }
 
-/// The number of tests that a suite lists but does not count. Jest lists a `todo` like a test that passed
-/// (`jest-junit`).
+/// Returns the number of tests that a suite lists but does not count. Jest (`jest-junit`) lists a `todo` like a passed
+/// test.
 fn uncounted(suite: Node<'_, '_>, cases: &[Node<'_, '_>]) -> usize {
     let counted: Option<usize> = suite.attribute("tests").and_then(|it| it.trim().parse().ok());
     let more = counted.map_or(0, |it| cases.len().saturating_sub(it));
     if more <= cases.iter().filter(|it| may_be_todo(**it)).count() { more } else { 0 }
 }
 
-/// True if a test may be one that was not run, as nothing says that it was: it took no time.
+/// Returns true if a test may not have run: it took no time, and no element or status describes a result.
 fn may_be_todo(case: Node<'_, '_>) -> bool {
     let time = case.attribute("time").map(str::trim);
     let took_no_time = time.is_none_or(|it| it.parse() == Ok(0.0_f64));
     took_no_time && !case.children().any(|it| it.is_element()) && !case.has_attribute("status")
 }
 
-/// Marks tests that the suite does not count as skipped. If they cannot be distinguished from fast tests, all of
-/// these are skipped, and one test with the suite's name passes for the rest.
+/// Marks the tests that the suite does not count as skipped.
+///
+/// If they cannot be distinguished from fast tests, all of these are skipped. One passed test with the suite's name
+/// then stands for the others.
 fn not_run(suite: Node<'_, '_>, cases: &[Node<'_, '_>], tests: &mut [TestRan]) -> Option<TestRan> {
     let uncounted = uncounted(suite, cases);
     if uncounted == 0 {
@@ -70,7 +71,7 @@ fn not_run(suite: Node<'_, '_>, cases: &[Node<'_, '_>], tests: &mut [TestRan]) -
     (all > uncounted).then(|| test(name, TestStatus::Passed, None, None))
 }
 
-/// Some runners count the tests of suites within a suite, some do not.
+/// Checks the number of tests. Some runners count the tests of nested suites too.
 fn check_count(suite: Node<'_, '_>, own: usize) -> Result<(), String> {
     let Some(told) = suite.attribute("tests") else { return Ok(()) };
     let told: usize = told.trim().parse().map_err(|_| format!("`tests` is `{told}`"))?;
@@ -79,7 +80,7 @@ fn check_count(suite: Node<'_, '_>, own: usize) -> Result<(), String> {
     let suites = suite.descendants().filter(|it| it.has_tag_name("testsuite"));
     let uncounted: usize = suites.map(|it| uncounted(it, &cases_of(it))).sum();
     let fits = |it| told == it || told + uncounted == it;
-    // One that goes wrong itself may count that as a test.
+    // A suite with an error may count that error as a test.
     if fits(own) || fits(all) || (own_bad && (told == own + 1 || told == all + 1)) {
         return Ok(());
     }
@@ -87,13 +88,12 @@ fn check_count(suite: Node<'_, '_>, own: usize) -> Result<(), String> {
     Err(format!("the suite `{name}` says that it has {told} tests, and {all} are told"))
 }
 
-/// The tests of a suite itself.
+/// Returns the tests directly in a suite.
 fn cases_of<'a, 'i>(suite: Node<'a, 'i>) -> Vec<Node<'a, 'i>> {
     suite.children().filter(|it| it.has_tag_name("testcase")).collect()
 }
 
-/// Fails if a suite counts failures that its tests do not show: the exit code may be lost on the way, in a pipe for
-/// instance.
+/// Fails if a suite counts more failures than its tests show. The exit code alone is not enough, as a pipe may hide it.
 fn check_failures(suite: Node<'_, '_>) -> Result<(), String> {
     let mut counted = 0;
     for key in ["failures", "errors"] {
@@ -109,7 +109,7 @@ fn check_failures(suite: Node<'_, '_>) -> Result<(), String> {
         .filter(|it| is_bad(it) && it.parent().is_some_and(|it| is_suite(&it)))
         .count();
     for case in suite.descendants().filter(|it| it.has_tag_name("testcase")) {
-        // A test may have failed and then have had an error in its clean-up: that is two.
+        // A test that failed and then had an error in its cleanup counts twice.
         let bad = case.children().filter(is_bad).count();
         told += if bad == 0 { usize::from(in_words(case)? == TestStatus::Failed) } else { bad };
     }
@@ -120,7 +120,7 @@ fn check_failures(suite: Node<'_, '_>) -> Result<(), String> {
     Err(format!("the suite `{name}` counts {counted} failures and errors, and {told} are told"))
 }
 
-/// True if the meaning of an element of a test is known. Maven's tools add those for tests that they run again.
+/// Returns true if the element is supported in a test. The Maven tools add elements for repeated tests.
 fn is_known(it: &Node<'_, '_>) -> bool {
     const KNOWN: [&str; 12] = [
         "failure",
@@ -166,8 +166,8 @@ fn one(case: Node<'_, '_>) -> Result<TestRan, String> {
     Ok(test(name, status, Some(bad.join("\n")), seconds.map(|it| it * 1000.0)))
 }
 
-/// The status in the attributes of a test, as some runners of C++ tests write it. A test that was not run has no
-/// child that shows it.
+/// Returns the status from the attributes, as some C++ test runners write it. A test that did not run has no child
+/// element for that.
 fn in_words(case: Node<'_, '_>) -> Result<TestStatus, String> {
     let mut status = TestStatus::Passed;
     for key in ["status", "result"] {
@@ -185,7 +185,7 @@ fn in_words(case: Node<'_, '_>) -> Result<TestStatus, String> {
     Ok(status)
 }
 
-/// The message of a failure, and its contents if they say more.
+/// Returns the message of a failure, with the element's text if it has more information.
 fn words(bad: Node<'_, '_>) -> String {
     let message = bad.attribute("message").unwrap_or_default().trim();
     let text = bad.text().unwrap_or_default().trim();

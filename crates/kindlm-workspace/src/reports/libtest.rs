@@ -1,4 +1,4 @@
-//! The JSON lines of libtest, as `cargo nextest run --message-format libtest-json` writes them.
+//! Parses the JSON lines of libtest, from `cargo nextest run --message-format libtest-json`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,14 +17,15 @@ struct Line {
     failed: Option<usize>,
     ignored: Option<usize>,
     test_count: Option<usize>,
-    /// Below zero, as a number of 64 bits, where nextest counted an ignored test twice.
+    /// The number of filtered tests. It is below zero, as an unsigned 64-bit number, if nextest counts an ignored test
+    /// twice.
     filtered_out: Option<u64>,
     exec_time: Option<f64>,
     stdout: Option<String>,
     message: Option<String>,
 }
 
-/// The counts of all suites together, as they report them.
+/// The sums of the counts that the suites report.
 #[derive(Debug, Default)]
 struct Counts {
     begun: usize,
@@ -32,7 +33,7 @@ struct Counts {
     passed: usize,
     failed: usize,
     ignored: usize,
-    /// The tests of each binary: how many it has, and how many of them were filtered out.
+    /// The number of all tests and of filtered tests, by binary.
     binaries: BTreeMap<String, (usize, usize)>,
 }
 
@@ -40,10 +41,10 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     let mut tests = Vec::new();
     let mut counts = Counts::default();
     let mut open: BTreeSet<String> = BTreeSet::new();
-    // Of the suite that was begun last.
+    // The test count and the binary of the current suite.
     let (mut expected, mut binary) = (0, None);
     for line in report.lines() {
-        // Tests print lines of their own, also JSON. The counts at the end show if an event is missing.
+        // Tests may print other lines, also JSON. The counts at the end reveal a missing event.
         let Ok(line) = serde_json::from_str::<Line>(line) else { continue };
         match (line.kind.as_str(), line.event.as_deref()) {
             ("suite", Some("started")) => {
@@ -55,7 +56,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
                 counts.passed += line.passed.unwrap_or_default();
                 counts.failed += line.failed.unwrap_or_default();
                 counts.ignored += line.ignored.unwrap_or_default();
-                // Without nextest a suite is a binary, whose name is not reported.
+                // Without nextest, each suite is a binary without a reported name.
                 let name = binary.take().unwrap_or_else(|| format!("suite {}", counts.ended));
                 let left_out = line.filtered_out.and_then(|it| u32::try_from(it).ok());
                 let of = counts.binaries.entry(name).or_default();
@@ -79,16 +80,16 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
         }
     }
     counts.fit(&tests, &open)?;
-    // nextest begins tests that are ignored, and does not always say how they ended.
+    // nextest starts ignored tests, and does not always report their end.
     tests.extend(open.iter().map(|it| test(full_name(it), TestStatus::Skipped, None, None)));
     Ok(tests)
 }
 
 impl Counts {
-    /// Fails if the counts of the suites do not fit the tests. `open` were begun and did not end.
+    /// Fails if the counts of the suites do not match the tests. The tests in `open` started but did not end.
     ///
-    /// nextest closes a suite when none of its tests runs, and opens it again for the next one: it counts ignored tests
-    /// each time.
+    /// nextest ends a suite while none of its tests runs and starts it again later. It then counts ignored tests each
+    /// time.
     fn fit(&self, tests: &[TestRan], open: &BTreeSet<String>) -> Result<(), String> {
         let of = |status| tests.iter().filter(|it| it.status == status).count();
         let Self { begun, ended, passed, failed, ignored, .. } = *self;
@@ -107,7 +108,7 @@ impl Counts {
         let expected: usize =
             self.binaries.values().map(|(all, out)| all.saturating_sub(*out)).sum();
         let listed = tests.len() + open.len();
-        // After a failure nextest ends early, and is red anyway.
+        // After a failure, nextest may stop early. The result is a failure anyway.
         if listed < expected && failed == 0 {
             return Err(format!("the suites have {expected} tests, and {listed} are listed"));
         }
@@ -135,7 +136,7 @@ fn one(line: &Line, event: &str) -> Result<Option<TestRan>, String> {
     Ok(Some(test(name, status, Some(message), line.exec_time.map(|it| it * 1000.0))))
 }
 
-/// nextest puts the name of the binary before that of the test.
+/// Returns the full name of a test. nextest puts the name of the binary before a `$`.
 fn full_name(name: &str) -> String {
     name.replacen('$', " > ", 1)
 }

@@ -1,6 +1,6 @@
-//! Reads the reports of test runners: every single test, or why the tests are unknown.
+//! Parses the reports of test runners into single tests.
 //!
-//! Pure: a text becomes tests. A report in which something is missing is an error, and never a shorter list.
+//! These are pure functions on text. An incomplete report is an error and never a shorter list of tests.
 
 mod cargo_test;
 mod go;
@@ -14,17 +14,17 @@ use std::collections::HashMap;
 
 use kindlm_types::workspace::{TestFormat, TestRan, TestStatus};
 
-/// The longest stored part of a failure's message, in characters.
+/// The maximum number of stored characters of a failure message.
 const MESSAGE: usize = 4000;
 
-/// Reads the tests of a report.
+/// Parses the tests of a report.
 ///
-/// Absolute paths in it are made relative to `folder`. `is_file` says if a path in `folder` is a file: Node.js names a test
-/// after its file where no test ran in it.
+/// Absolute paths become relative to `folder`. `is_file` returns true if a path in `folder` is a file, because Node.js
+/// names a test after its file if no test ran in it.
 ///
 /// # Errors
 ///
-/// If the report is not complete or contradicts itself.
+/// If the report is incomplete or contradictory.
 pub fn read(
     format: TestFormat,
     report: &str,
@@ -53,7 +53,7 @@ pub fn read(
     Ok(tests)
 }
 
-/// Why the reported tests are not credible: none was run, or the exit code contradicts them.
+/// Returns the reason why the tests are not credible: none ran, or the exit code contradicts them.
 pub fn contradiction(exit_code: Option<i32>, tests: &[TestRan]) -> Option<String> {
     let failed = tests.iter().filter(|it| it.status == TestStatus::Failed).count();
     let skipped = tests.iter().filter(|it| it.status == TestStatus::Skipped).count();
@@ -74,8 +74,8 @@ pub fn contradiction(exit_code: Option<i32>, tests: &[TestRan]) -> Option<String
     }
 }
 
-/// Gives tests of the same name names of their own, and cuts long messages. The temporary folder is left out of both: it is
-/// another one each time.
+/// Makes the names of tests unique, and shortens long messages. The temporary folder is removed from both, as it
+/// differs each time.
 fn finish(tests: &mut [TestRan], folder: &str) {
     let folder = format!("{folder}/");
     let mut seen: HashMap<String, usize> = HashMap::new();
@@ -98,7 +98,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// A test with a message only where it failed.
+/// Creates a test; only a failed test keeps its message.
 fn test(name: String, status: TestStatus, message: Option<String>, ms: Option<f64>) -> TestRan {
     let message = message.filter(|_| status == TestStatus::Failed);
     TestRan { name, status, message, duration_ms: ms }

@@ -1,4 +1,4 @@
-//! The JSON of the pytest plugin `pytest-json-report`.
+//! Parses the JSON report of the pytest plugin `pytest-json-report`.
 
 use kindlm_types::workspace::{TestRan, TestStatus};
 use serde::Deserialize;
@@ -21,7 +21,7 @@ struct Summary {
     total: usize,
     failed: Option<usize>,
     error: Option<usize>,
-    /// Those that were found, also those that were then deselected.
+    /// The number of collected tests, including deselected ones.
     collected: Option<usize>,
     #[serde(default)]
     deselected: usize,
@@ -70,7 +70,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     Ok(tests)
 }
 
-/// The counts in the report must fit its tests: the exit code of the command may be lost on the way.
+/// Checks the counts in the report against its tests, as the exit code of the command may be hidden.
 fn check_failures(report: &Report) -> Result<(), String> {
     let told = |outcome: &str| report.tests.iter().filter(|it| it.outcome == outcome).count();
     let (failed, error) = (told("failed"), told("error"));
@@ -83,7 +83,7 @@ fn check_failures(report: &Report) -> Result<(), String> {
     }
     let has_broken = report.collectors.iter().any(|it| it.outcome == "failed");
     let has_failed = failed + error > 0 || has_broken;
-    // After a failure the session may end early (`-x`), and is red anyway.
+    // After a failure, the session may stop early (`-x`). The result is a failure anyway.
     let total = report.summary.total;
     match report.summary.collected.map(|it| it.saturating_sub(report.summary.deselected)) {
         Some(selected) if selected > total && !has_failed => {
@@ -93,7 +93,7 @@ fn check_failures(report: &Report) -> Result<(), String> {
         }
         _ => {}
     }
-    // https://docs.pytest.org/en/stable/reference/exit-codes.html; a file that cannot be collected interrupts (2).
+    // See https://docs.pytest.org/en/stable/reference/exit-codes.html; a file that cannot be collected gives code 2.
     let fits = match report.exitcode {
         None => true,
         Some(0) => !has_failed,

@@ -1,10 +1,10 @@
-//! Short reports in the formats of the runners, whole and broken.
+//! Tests with short complete and damaged reports in each format.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Each test on a line: status, name, and the first line of its message.
+/// Returns one line per test: status, name, and the first line of the message.
 fn shown(format: TestFormat, report: &str) -> String {
     let tests = match read(format, report, "/repo", |it| it.ends_with("exit.test.mjs")) {
         Ok(tests) => tests,
@@ -72,7 +72,7 @@ fn every_single_test_of_a_report_is_told() {
             "Passed a\nPassed b\nSkipped c\nSkipped d\nFailed e\nFailed f: x\n",
         ),
         (TestFormat::CargoNextest, "<testsuite><testcase name='a'/></testsuite>", "Passed a\n"),
-        // A suite that is closed and opened again, with ignored tests that are counted twice or do not end.
+        // A suite that ends and starts again, with ignored tests that are counted twice or do not end.
         (
             TestFormat::CargoNextest,
             NEXTEST_IGNORED,
@@ -80,7 +80,7 @@ fn every_single_test_of_a_report_is_told() {
              Failed shop::eval > f: thread 'f' panicked at tests/eval.rs:3:17:\n\
              Passed shop::eval > sp\nPassed shop::eval > p\nSkipped shop::shop > t::uig\n",
         ),
-        // Jest lists a `todo` like a test that passed, and does not count it.
+        // Jest lists a `todo` like a passed test but does not count it.
         (
             TestFormat::Junit,
             JEST_TODO,
@@ -98,7 +98,7 @@ fn every_single_test_of_a_report_is_told() {
              \"outcome\":\"passed\",\"setup\":{\"outcome\":\"passed\"}}]}",
             "Failed t.py > a: it was set up and never called: the session ended before that\n",
         ),
-        // The temporary folder is no part of a name.
+        // The temporary folder is removed from names.
         (
             TestFormat::Tap,
             "# Subtest: /repo/a.mjs\nnot ok 1 - /repo/a.mjs\n1..1\n",
@@ -139,7 +139,7 @@ fn every_single_test_of_a_report_is_told() {
     }
 }
 
-/// One passed test, with more words about the whole.
+/// Returns a report with one passed test, and additional keys.
 fn passed_in_vitest(more: &str) -> String {
     format!(
         r#"{{{more}"numTotalTests":1,"testResults":[{{"name":"A","status":"passed","assertionResults":[{{"title":"a","status":"passed"}}]}}]}}"#
@@ -335,14 +335,14 @@ fn a_report_after_other_output_is_found_and_names_stay_apart() {
     assert_eq!(shown(TestFormat::Vitest, &noisy), shown(TestFormat::Vitest, VITEST));
     let twice = "1..3\nok 1 - a\nok 2 - a\nok 3 - b # 2 items\n";
     assert_eq!(shown(TestFormat::Tap, twice), "Passed a\nPassed a (2)\nPassed b # 2 items\n");
-    // Only a word of its own excuses a test, and what a test writes itself says nothing of all.
+    // Only a whole word excuses a test, and a comment of a test does not count as a summary.
     let excused = "1..6\n# fail 1\nnot ok 1 - a # TODOlist\nnot ok 2 - b # TODO: later\nok 3 - c #skip\n\
                    ok 4 # Skipped for now\nnot ok 5 - see #12\nnot ok 6 - e # skipping\n# fail 3\n";
     assert_eq!(
         shown(TestFormat::Tap, excused),
         "Failed a # TODOlist\nSkipped b\nSkipped c\nSkipped test 4\nFailed see #12\nFailed e # skipping\n"
     );
-    // An error in the set-up of a suite is no test, but the suite does not pass.
+    // An error in the setup of a suite is not a test, but the suite must not pass.
     for (attributes, bad) in [
         ("", "<error message='no database'/>"),
         ("tests='1' errors='1'", "<error message='no database'/>"),
@@ -361,7 +361,7 @@ fn a_report_after_other_output_is_found_and_names_stay_apart() {
 }
 
 proptest! {
-    /// Whatever a runner writes, reading it ends, and no test comes out of thin air.
+    /// Parsing any text terminates and does not panic.
     #[test]
     fn any_text_can_be_read(text in "[ -~\n]{0,200}", at in 0_usize..3000) {
         let formats = [

@@ -1,4 +1,4 @@
-//! Copies: what is in them, what is told of them, and that they are gone afterwards.
+//! Tests of copied workspaces: their content, their evidence and their removal.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,7 +12,7 @@ use kindlm_workspace::Folders;
 
 use crate::support::{Suite, command, spec};
 
-/// Each change on a line: what happened, where, and what else is known.
+/// Returns one line per change: kind, path and details.
 fn shown(workspace: &Workspace) -> String {
     let line = |it: &kindlm_types::workspace::FileChange| {
         let mut more = String::new();
@@ -89,7 +89,7 @@ fn changes_of_an_agent_are_recorded_and_nothing_else() {
     let gone = workspace.change("old.txt").unwrap();
     let patch = "--- a/old.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-old\n";
     assert_eq!((gone.change, gone.patch.as_deref()), (ChangeKind::Deleted, Some(patch)));
-    // The suite is as it was, and nothing else is left.
+    // The suite is unchanged, and no other file is left.
     assert_eq!(fs::read_to_string(suite.path("repo/src/a.txt")).unwrap(), "one\ntwo\nthree\n");
     assert!(!suite.path("repo/made-by-setup.txt").exists());
     assert_eq!((workspace.kept, suite.left()), (None, 0));
@@ -112,7 +112,7 @@ fn hidden_files_appear_after_the_agent_has_finished() {
     };
     let outside = suite.folder.path().join("outside");
     fs::create_dir(&outside).unwrap();
-    // It makes way for nothing, and would have the tests written elsewhere.
+    // The agent tries to block the hidden files, and to redirect the tests to another folder.
     let agent = format!(
         "ls; ln -s {} tests; mkdir check.sh; echo mine > two; ln -s /etc __kindlm__",
         outside.display()
@@ -160,11 +160,11 @@ fn hidden_files_appear_after_the_agent_has_finished() {
     assert_eq!(tap.problem, None);
     assert_eq!(junit.tests, []);
     assert!(junit.problem.as_deref().unwrap().contains("have not written `planted.xml`"));
-    // Each is known again by all that it was gathered with.
+    // The results are found by all parameters of their checks.
     assert_eq!(wanted.iter().map(|it| tap.answers(it)).filter(|it| *it).count(), 1);
     assert!(tap.answers(&wanted[5]) && junit.answers(&wanted[6]) && check.answers(&wanted[3]));
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
-    // None of that is the agent's work.
+    // These are not changes of the agent.
     assert_eq!(workspace.change("a.txt"), None);
     assert_eq!(workspace.change("one.txt"), None);
 }
@@ -221,14 +221,14 @@ fn limits_are_kept() {
         shown(&workspace),
         "changed a.txt cut\nadded b binary\nadded c cut\nadded d text\nadded e text\n"
     );
-    // What is gone takes no room from what is there, whatever comes first by name.
+    // Deleted files come last for the diff limit, whatever their names.
     suite.write("repo/0.txt", "12345678\n");
     let folders = Folders::new(suite.options.clone());
     let little = WorkspaceSpec { max_diff_bytes: 12, ..spec() };
     let workspace =
         suite.agent_in(&folders, &little, "rm 0.txt; echo 123456789 > z.txt", &[]).unwrap();
     assert_eq!(shown(&workspace), "deleted 0.txt cut\nadded z.txt text\n");
-    // Only the end of what a command writes is kept.
+    // Only the end of a command's output is stored.
     let much = suite.agent(&spec(), "true", &[command("yes | head -c 100000; echo end")]).unwrap();
     let stdout = &much.commands[0].stdout;
     assert!(stdout.starts_with('[') && stdout.ends_with("end") && stdout.len() < 17_000);
@@ -250,14 +250,14 @@ fn a_start_is_made_once_and_nothing_in_it_leads_out() {
     assert!(words.contains("leads out of the folder, to `../../outside`"), "{words}");
 }
 
-/// A process that has left its group is not reached by killing that.
+/// Killing the process group does not reach a process that has left it.
 #[cfg(target_os = "linux")]
 #[test]
 fn leftovers_of_an_agent_are_ended_before_the_checks() {
     let suite = Suite::new(&[("repo/a.txt", "a\n")]);
     let begun = suite.folder.path().join("begun");
     let begun = begun.display();
-    // The agent ends when the other process has begun, which the check finds only if it still runs.
+    // The agent ends after the other process has started. The check finds that process only if it still runs.
     let agent = format!(
         "setsid sh -c 'echo $$ > {begun}; exec sleep 4117' >/dev/null 2>&1 &
         until [ -s {begun} ] && grep -q 4117 /proc/$(cat {begun})/cmdline; do sleep 0.01; done"
@@ -286,7 +286,7 @@ fn workspaces_are_left_if_asked() {
     drop(folders);
     assert!(kept.starts_with(all.to_str().unwrap()));
     assert_eq!(fs::read_to_string(format!("{kept}/b.txt")).unwrap(), "b\n");
-    // The start is nobody's work.
+    // The starting state is not kept.
     assert_eq!(fs::read_dir(&all).unwrap().count(), 1);
 }
 
@@ -310,7 +310,7 @@ fn a_replaced_workspace_is_neither_read_nor_written() {
         assert!(words.contains(expected), "{agent}: {words}");
         assert_eq!((fs::read_dir(&outside).unwrap().count(), suite.left()), (0, 0), "{agent}");
     }
-    // A command of the checks runs the agent's code, which can do the same to the copy of all commands.
+    // A command of the checks runs the agent's code, which can replace the shared copy of the commands.
     let swap = command(&format!("mv {at} ../away && ln -s {outside_path} {at}"));
     let tests = Gather::Tests {
         run: "printf '1..1\\nok 1 - a\\n' > report.tap".to_owned(),
@@ -333,7 +333,7 @@ fn nothing_is_held_against_a_start_that_an_agent_has_written_to() {
     let suite = Suite::new(&[("repo/a.txt", "good\n"), ("repo/log/x", "")]);
     let folders = Folders::new(suite.options.clone());
     let spec = WorkspaceSpec { ignore: vec!["log/**".to_owned()], ..spec() };
-    // What is ignored is worked with by those who come after.
+    // Later agents work with the ignored files too.
     let away = "at=$(echo ../../start-*) && mv $at/start $at/old && mkdir $at/start";
     for (agent, why) in [
         ("cd ../../start-*/start && echo more >> log/x", "`log/x` in the start of the workspace"),
@@ -344,7 +344,7 @@ fn nothing_is_held_against_a_start_that_an_agent_has_written_to() {
         assert!(words.contains(why), "{words}");
         assert_eq!(words.contains("no longer the folder"), agent == away, "{words}");
     }
-    // With its old time and its old size: that would pass for the file that it was.
+    // Resetting the time and size must not hide the change.
     let poison =
         "cd ../../start-*/start; touch -r a.txt ../at; echo evil > a.txt; touch -r ../at a.txt";
     for agent in [poison, "true"] {

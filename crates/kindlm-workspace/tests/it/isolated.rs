@@ -1,4 +1,4 @@
-//! Worktrees, bubblewrap and containers: those that are installed, and what is asked of those that are not.
+//! Tests of worktrees, bubblewrap and containers, with real programs if installed and with fake ones.
 
 use std::fs;
 use std::process::Command;
@@ -39,7 +39,7 @@ fn git_works_in_a_worktree_and_nothing_of_it_stays() {
     git(&suite, &["commit", "--quiet", "-m", "first"]);
     suite.write("repo/not-committed.txt", "x");
     let worktree = WorkspaceSpec { setup: Some("echo made > made.txt".to_owned()), ..worktree };
-    // The folder to work in is the one that the suite names, not the top of the repository.
+    // The agent works in the folder that the suite names, not in the root of the repository.
     let agent = "set -e; test ! -e not-committed.txt; test -e ../other.txt; test \"$(git log --format=%s)\" = first
         echo b >> a.txt; git -c user.name=b -c user.email=b@example.org commit --quiet -am second; git status --short";
     let workspace = suite.agent(&worktree, agent, &[command("git log --format=%s")]).unwrap();
@@ -49,7 +49,7 @@ fn git_works_in_a_worktree_and_nothing_of_it_stays() {
     assert_eq!(git(&suite, &["log", "--format=%s", "main"]), "first\n");
     assert_eq!(suite.left(), 0);
 
-    // What an agent does to git stays in its own repository; the user's branches and settings are there.
+    // Git changes by an agent stay in its own repository, which has the user's branches and settings.
     git(&suite, &["config", "user.email", "user@example.org"]);
     git(&suite, &["branch", "other"]);
     git(&suite, &["remote", "add", "origin", "https://example.org/repo.git"]);
@@ -66,7 +66,7 @@ fn git_works_in_a_worktree_and_nothing_of_it_stays() {
     assert!(!suite.path(".git/hooks/pre-commit").exists());
     assert_eq!(git(&suite, &["config", "--default", "unset", "core.bare"]), "false\n");
 
-    // What was last fetched from a remote is there, and what is on no branch can be worked on.
+    // Fetched remote branches are available, and a commit without a branch can be used.
     git(&suite, &["update-ref", "refs/remotes/origin/main", "main"]);
     git(&suite, &["tag", "v1"]);
     let tree = git(&suite, &["rev-parse", "main^{tree}"]);
@@ -81,7 +81,7 @@ fn git_works_in_a_worktree_and_nothing_of_it_stays() {
     let words = suite.agent(&unknown, "true", &[]).unwrap_err().to_string();
     assert!(words.contains("`workspace.ref` is `nowhere`, which names no commit"), "{words}");
 
-    // Filters that the repository itself configures (git-lfs, git-crypt) are at work when files are checked out.
+    // Filters of the repository (such as git-lfs) are applied at checkout.
     git(&suite, &["config", "filter.loud.smudge", "tr a-z A-Z"]);
     suite.write(".gitattributes", "other.txt filter=loud\n");
     git(&suite, &["add", ".gitattributes"]);
@@ -130,7 +130,7 @@ fn worktrees_hide_files_and_leave_those_of_the_user() {
     git(&suite, &["init", "--quiet", "--initial-branch=main"]);
     git(&suite, &["add", "."]);
     git(&suite, &["commit", "--quiet", "-m", "first"]);
-    // One of the user's, on a disk that is not there just now.
+    // A worktree of the user on a disk that is not mounted.
     let own = suite.folder.path().join("own");
     git(&suite, &["worktree", "add", "--quiet", "--detach", own.to_str().unwrap()]);
     fs::remove_dir_all(&own).unwrap();
@@ -169,7 +169,7 @@ fn bwrap_keeps_an_agent_in_its_folder() {
     }
     let outside = suite.folder.path().join("outside");
     fs::create_dir(&outside).unwrap();
-    // Somebody else works beside it, and somebody listens.
+    // Another workspace in the same temporary folder must not be visible.
     let beside = suite.options.temp.join("beside");
     fs::create_dir(&beside).unwrap();
     let agent = format!(
@@ -183,7 +183,7 @@ fn bwrap_keeps_an_agent_in_its_folder() {
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 }
 
-/// Run as root, as in most containers of CI, this tries what root could do.
+/// As root, as in most CI containers, this tries everything that root could do.
 #[test]
 fn bwrap_keeps_an_agent_that_tries_to_leave() {
     if !can_sandbox() || !installed("git") {
@@ -199,7 +199,7 @@ fn bwrap_keeps_an_agent_that_tries_to_leave() {
     git(&suite, &["init", "--quiet", "--initial-branch=main"]);
     git(&suite, &["add", "hidden"]);
     git(&suite, &["commit", "--quiet", "-m", "first"]);
-    // Outside of the temporary folder, which is out of sight anyway.
+    // Use a folder outside of the temporary folder, which is hidden anyway.
     let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let victim = outside.path().join("victim");
     fs::write(&victim, "untouched").unwrap();
@@ -232,7 +232,7 @@ fn bwrap_keeps_an_agent_that_tries_to_leave() {
     assert_eq!(fs::read_to_string(suite.path("hidden/EVAL.txt")).unwrap(), "SECRET\n");
 }
 
-/// A worktree of the user's has a file `.git`, which leads to the history.
+/// The user's worktree has a `.git` file that points to the history.
 #[test]
 fn bwrap_masks_the_history_of_a_worktree_of_the_user() {
     if !can_sandbox() || !installed("git") {
@@ -275,7 +275,7 @@ fn bwrap_gets_the_promised_options() {
     );
 
     fs::create_dir(&programs).unwrap();
-    // It stands for bwrap: tells its words, and runs what comes after `--`.
+    // A fake `bwrap` that logs its arguments, and runs the command after `--`.
     let fake = "#!/bin/sh\necho \"$@\" >> \"$KINDLM_SUITE/words\"\nwhile [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"\n";
     program(&programs.join("bwrap"), fake);
     let cut_off = WorkspaceSpec { network: false, ..bubblewrap.clone() };
@@ -296,7 +296,7 @@ fn bwrap_gets_the_promised_options() {
             );
             assert!(line.contains("--unsetenv SSH_AUTH_SOCK --unsetenv"), "{line}");
         }
-        // Whether it starts is found out first.
+        // The first line is the check that the sandbox starts.
         assert_eq!(words.lines().count(), 3, "{words}");
         fs::remove_file(suite.path("words")).unwrap();
     }
@@ -321,7 +321,7 @@ fn containers_get_the_promised_options_and_are_ended() {
     let words = suite.agent(&container(None), "true", &[]).unwrap_err().to_string();
     assert!(words.contains("needs `docker` or `podman`, which is not installed"), "{words}");
 
-    // It stands for an engine: tells its words, and runs in the folder what should run in the container.
+    // A fake engine that logs its arguments, and runs the command of the container in the folder.
     let words = suite.path("words");
     let fake = |name: &str| {
         format!(
@@ -365,7 +365,7 @@ fn containers_get_the_promised_options_and_are_ended() {
     }
 }
 
-/// A suite with a program that stands for `bwrap` or an engine.
+/// Returns a suite with a fake `bwrap` or container engine.
 fn with(name: &str, fake: &str) -> Suite {
     let mut suite = Suite::new(&[("repo/a.txt", "a\n")]);
     let programs = suite.folder.path().join("programs");
@@ -430,7 +430,7 @@ fn a_sandbox_that_does_not_start_is_no_agent_that_did_nothing() {
     }
 }
 
-/// It starts for the first command, and not for a later one.
+/// The sandbox starts for the first command and fails for a later one.
 #[test]
 fn a_failed_sandbox_is_no_failed_command() {
     let run = "#!/bin/sh\n[ \"$1\" = run ] || exit 0\nwhile [ \"$1\" != sh ]; do shift; done; exec \"$@\"\n";
@@ -452,7 +452,7 @@ fn a_failed_sandbox_is_no_failed_command() {
         assert_eq!(open.not_started(code, stderr).is_some(), is_around, "{code:?} {stderr}");
     }
     drop(open);
-    // The fake fails for good when the agent has finished: the checks are not run, and do not read as failed.
+    // The fake fails after the agent has finished: checks do not run, and must not count as failed.
     let agent = "printf '#!/bin/sh\\n[ \"$1\" = rm ] && exit 0; echo docker: no daemon >&2; exit 125\\n' > ../../../../programs/docker";
     let checks = [command("true")];
     let workspace = suite.agent(&spec, agent, &checks).unwrap();
@@ -504,7 +504,7 @@ fn a_container_whose_setup_takes_too_long_is_ended() {
     assert_eq!(suite.left(), 0);
 }
 
-/// In a hook of git its variables lead to the user's repository, from wherever git is called.
+/// In a git hook, git's variables point to the user's repository from any folder.
 #[test]
 fn git_in_a_workspace_is_not_led_away_by_a_hook() {
     if !installed("git") {
@@ -547,7 +547,7 @@ fn git_in_a_workspace_is_not_led_away_by_a_hook() {
     }
 }
 
-/// Settings that were given to KindLM for the user's repository say how that is read, and nothing of what agents do.
+/// Git settings from KindLM's environment apply to the user's repository only, not to the agent's.
 #[test]
 fn git_settings_of_one_call_hold_for_one_repository() {
     if !installed("git") {
@@ -557,7 +557,7 @@ fn git_settings_of_one_call_hold_for_one_repository() {
     git(&suite, &["init", "--quiet", "--initial-branch=main"]);
     git(&suite, &["add", "."]);
     git(&suite, &["commit", "--quiet", "-m", "first"]);
-    // Whoever reads these settings does not get far.
+    // Git fails with these settings.
     suite.shell.env = vec![
         ("GIT_CONFIG_COUNT", "1"),
         ("GIT_CONFIG_KEY_0", "no-key"),
@@ -570,7 +570,7 @@ fn git_settings_of_one_call_hold_for_one_repository() {
     suite.agent(&spec, "test \"$(git config core.editor)\" != vi", &[]).unwrap();
 }
 
-/// The settings of the user's repository may say where hooks are; they are for what people do.
+/// The user's settings may name a folder of hooks, which are for people only.
 #[cfg(unix)]
 #[test]
 fn no_hook_of_the_user_runs_while_a_worktree_is_made() {
@@ -594,7 +594,7 @@ fn no_hook_of_the_user_runs_while_a_worktree_is_made() {
     let mut spec = WorkspaceSpec { isolation: Isolation::Worktree, ..spec() };
     let hidden = HiddenFiles { from: "repo/secret.test".to_owned(), to: "s".to_owned() };
     spec.hidden = vec![hidden];
-    // However many refs there are, they are in one file.
+    // All refs are in one file.
     let agent = "set -e; test ! -e secret.test; test $(git for-each-ref | wc -l) -eq 41
         test $(find \"$(git rev-parse --git-dir)/refs\" -type f | wc -l) -eq 0";
     suite.agent(&spec, agent, &[]).unwrap();

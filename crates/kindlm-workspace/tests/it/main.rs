@@ -1,4 +1,4 @@
-//! Workspaces on a real disk, with real commands.
+//! Tests of workspaces on a real disk, with real commands.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

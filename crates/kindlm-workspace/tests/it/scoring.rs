@@ -1,4 +1,4 @@
-//! Commands and tests run in fresh copies: what an agent does to score better than it worked.
+//! Tests of scoring in fresh copies, with agents that try to cheat.
 
 use kindlm_testing::installed;
 use kindlm_types::workspace::{
@@ -7,8 +7,8 @@ use kindlm_types::workspace::{
 
 use crate::support::{Suite, command, spec};
 
-/// A suite whose runner of tests was put into `deps` by its setup, which is ignored. The hidden test wants `2` from the
-/// agent's program.
+/// Returns a suite whose setup puts the test runner into the ignored folder `deps`. The hidden test expects `2` from
+/// the agent's program.
 fn suite() -> Suite {
     Suite::new(&[
         ("repo/program.sh", "echo 1\n"),
@@ -40,7 +40,7 @@ fn tests(protect: &[&str]) -> Gather {
     }
 }
 
-/// `passed` or `failed` for the only test, or why there is none.
+/// Returns `passed` or `failed` for the only test, or the problem.
 fn verdict(ran: &TestsRan) -> String {
     match (&ran.problem, &ran.tests[..]) {
         (None, [test]) => match test.status {
@@ -61,16 +61,16 @@ fn only_changes_of_visible_paths_are_scored() {
     for (agent, expected) in [
         ("true".to_owned(), "failed"),
         (GOOD.to_owned(), "passed"),
-        // The runner is in an ignored folder, and is that of the start, however the agent replaced it.
+        // The runner in the ignored folder always comes from the starting state, whatever the agent did.
         (format!("{FORGED} deps/run"), "failed"),
         (format!("rm -rf deps; mkdir evil; {FORGED} evil/run; ln -s evil deps"), "failed"),
         (format!("{GOOD}; rm -rf deps"), "passed"),
         (format!("{GOOD}; rm -rf deps; echo x > deps"), "passed"),
-        // What is hidden takes the place of everything.
+        // The hidden files replace everything at their paths.
         (format!("{FORGED} EVAL.sh"), "failed"),
         (format!("{FORGED} other; ln -s other EVAL.sh"), "failed"),
         ("mkdir EVAL.sh; ln -s / __kindlm__".to_owned(), "failed"),
-        // Code under test that replaces the hidden test while it runs.
+        // The tested code replaces the hidden test while it runs.
         ("printf 'echo 2; echo : > EVAL.sh\\n' > program.sh".to_owned(), "was changed while"),
     ] {
         let workspace = suite.agent(&scored(), &agent, &[tests(&[])]).unwrap();
@@ -98,7 +98,7 @@ fn a_fresh_copy_has_every_change_of_the_agent() {
         "{ran:?}"
     );
     assert_eq!(deps.stdout, "exec sh \"$1\"");
-    // What has changed is what the agent did, and nothing that was put into the copy.
+    // The changes contain the agent's work only, not the files that were added to the copy.
     let marked: Vec<String> = workspace.changes.iter().map(FileChange::marked).collect();
     assert_eq!(
         marked.join(" "),
@@ -129,7 +129,7 @@ fn protected_files_are_those_of_the_start() {
     }
 }
 
-/// A command runs code of the agent, which could replace the runner for the tests that come after it.
+/// A command runs the agent's code, which could replace the runner of later tests.
 #[test]
 fn commands_share_a_copy_and_tests_have_their_own() {
     let suite = suite();
@@ -142,7 +142,8 @@ fn commands_share_a_copy_and_tests_have_their_own() {
     assert_eq!(workspace.tests.len(), 2);
 }
 
-/// No process of the agent knows the folder in which tests run. The daemon has cleared its environment and left its group.
+/// The agent's processes do not know the folder of the tests. The daemon has cleared its environment and left its
+/// group.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_daemon_of_the_agent_does_not_reach_the_tests() {
@@ -150,7 +151,7 @@ fn a_daemon_of_the_agent_does_not_reach_the_tests() {
         return;
     }
     let suite = suite();
-    // It goes on until the test ends it, by a file in a folder of its own.
+    // The daemon runs until the test creates a stop file.
     let outside = suite.folder.path().join("outside");
     std::fs::create_dir(&outside).unwrap();
     let at = outside.display();
@@ -195,7 +196,7 @@ fn tests_find_the_commits_of_the_agent_not_its_hooks() {
     assert!(stdout.contains("'x' is not a git command"), "{stdout}");
     assert!(!hook.exists());
     assert_eq!(verdict(&workspace.tests[0]), "passed");
-    // An agent that removed its repository has no other one either.
+    // If the agent removed its repository, the copy has none.
     let gone = "rm -rf ../.git";
     let workspace = suite.agent(&spec, gone, &[command("git log")]).unwrap();
     assert_ne!(workspace.commands[0].exit_code, Some(0));

@@ -1,4 +1,4 @@
-//! A suite on disk, an agent that is a shell script, and whoever runs commands.
+//! A suite on disk, an agent that is a shell script, and a backend that runs commands.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,13 +12,13 @@ use kindlm_types::{
 };
 use kindlm_workspace::{Folders, FoldersOptions};
 
-/// Runs commands, and remembers their lines.
+/// A backend that runs commands and records their lines.
 #[derive(Default)]
 pub(crate) struct Shell {
     pub(crate) lines: Mutex<Vec<String>>,
-    /// Words of lines that do not come to their end in time.
+    /// The text of command lines that time out.
     pub(crate) too_slow: Option<&'static str>,
-    /// Variables of KindLM.
+    /// The environment variables of KindLM.
     pub(crate) env: Vec<(&'static str, &'static str)>,
 }
 
@@ -75,14 +75,14 @@ impl Backend for Shell {
     }
 }
 
-/// A suite in a folder of its own, with a folder for temporary files beside it.
+/// A suite in its own folder, with a separate folder for temporary files.
 pub(crate) struct Suite {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) shell: Shell,
     pub(crate) options: FoldersOptions,
 }
 
-/// What a workspace is unless a test says otherwise.
+/// Returns the default settings of a workspace in these tests.
 pub(crate) fn spec() -> WorkspaceSpec {
     WorkspaceSpec {
         from: "repo".to_owned(),
@@ -122,12 +122,12 @@ impl Suite {
         std::fs::write(self.path(path), text).unwrap();
     }
 
-    /// What is in the folder for temporary files.
+    /// Returns the number of entries in the folder for temporary files.
     pub(crate) fn left(&self) -> usize {
         std::fs::read_dir(&self.options.temp).unwrap().count()
     }
 
-    /// Has an agent work once.
+    /// Runs an agent once.
     pub(crate) fn agent(
         &self,
         spec: &WorkspaceSpec,
@@ -163,12 +163,12 @@ impl Suite {
     }
 }
 
-/// A command that checks want to be run.
+/// Returns a command that a check requests.
 pub(crate) fn command(run: &str) -> Gather {
     Gather::Command { run: run.to_owned(), timeout: None }
 }
 
-/// Writes a program.
+/// Writes an executable file.
 #[cfg(unix)]
 pub(crate) fn program(path: &Path, text: &str) {
     use std::os::unix::fs::PermissionsExt;
