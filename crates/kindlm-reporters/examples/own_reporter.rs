@@ -1,4 +1,4 @@
-//! A reporter of your own, found by its id like those of this crate.
+//! Registers a custom reporter, which is found by its id like the built-in ones.
 //!
 //! `cargo run -p kindlm-reporters --example own_reporter`
 #![allow(clippy::print_stdout, reason = "an example shows its result")]
@@ -8,7 +8,7 @@ use std::fmt;
 use kindlm_reporters::{Meta, Registration, RenderError, Style, built_in};
 use kindlm_types::{AnyReport, Report};
 
-/// One line for each test case.
+/// A reporter that writes one line per test case.
 pub(crate) static LINES: Registration = Registration {
     meta: Meta {
         id: "lines",
@@ -32,7 +32,7 @@ fn render(
     Ok(())
 }
 
-/// The report in this form, by the reporter's id.
+/// Renders the report with the custom reporter, found by its id.
 pub(crate) fn rendered(report: &AnyReport<'_>) -> Result<String, Box<dyn std::error::Error>> {
     let registry = built_in().with([&LINES])?;
     let reporter = registry.find("lines").ok_or("it was added")?;

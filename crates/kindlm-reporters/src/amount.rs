@@ -1,8 +1,8 @@
-//! Numbers as people read them: money, time, counts, shares.
+//! Formats numbers for people: money, durations, counts and shares.
 
 use kindlm_types::{Cost, RateCount, SuiteTotals, ecma};
 
-/// `850 ms`, `1.2 s`, `1 min 23 s`, `2 h 5 min`.
+/// Formats a duration as `850 ms`, `1.2 s`, `1 min 23 s` or `2 h 5 min`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -26,12 +26,12 @@ pub(crate) fn duration(ms: f64) -> String {
     }
 }
 
-/// Seconds with three decimals and a dot, as XML reports have them.
+/// Formats seconds with a dot and three decimals, for XML reports.
 pub(crate) fn seconds(ms: f64) -> String {
     ecma::to_fixed(if ms.is_finite() { (ms / 1000.0).max(0.0) } else { 0.0 }, 3)
 }
 
-/// `$12.40`, `$0.0021`, `<$0.0001`, `$0`.
+/// Formats an amount as `$12.40`, `$0.0021`, `<$0.0001` or `$0`.
 pub(crate) fn usd(amount: f64) -> String {
     if amount == 0.0 {
         "$0".to_owned()
@@ -42,7 +42,7 @@ pub(crate) fn usd(amount: f64) -> String {
     }
 }
 
-/// The known part in dollars, with a note that there is an unknown part. An unknown cost is never shown as 0.
+/// Formats a cost in US dollars, with a note if a part is unknown. An unknown cost is never shown as 0.
 pub(crate) fn cost(cost: Cost) -> String {
     match cost.usd() {
         Some(amount) => usd(amount),
@@ -51,7 +51,7 @@ pub(crate) fn cost(cost: Cost) -> String {
     }
 }
 
-/// The tokens of all executions. Every answer of a model takes some, so none means that no source reported them.
+/// Formats the tokens of all executions. Every model answer uses some, so 0 means that no source reported them.
 pub(crate) fn tokens(totals: &SuiteTotals) -> String {
     match totals.tokens {
         0 => "not reported".to_owned(),
@@ -59,7 +59,7 @@ pub(crate) fn tokens(totals: &SuiteTotals) -> String {
     }
 }
 
-/// The cost of judges and the tokens that came from a prompt cache; `None` if judges cost nothing.
+/// Formats the cost of judges, and their tokens from a prompt cache; `None` if judges cost nothing.
 pub(crate) fn judge_cost(totals: &SuiteTotals) -> Option<String> {
     let is_free = totals.judge_cost.usd() == Some(0.0);
     match totals.judge_cached_tokens {
@@ -73,7 +73,7 @@ pub(crate) fn judge_cost(totals: &SuiteTotals) -> Option<String> {
     }
 }
 
-/// `1,234,567`.
+/// Formats a number as `1,234,567`.
 pub(crate) fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::new();
@@ -86,12 +86,12 @@ pub(crate) fn count(value: u64) -> String {
     out
 }
 
-/// `1 case`, `2 cases`.
+/// Formats a count as `1 case` or `2 cases`.
 pub(crate) fn plural(value: u64, word: &str) -> String {
     format!("{} {word}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
-/// `4 of 12 (33.3%)`, or `none` out of nothing.
+/// Formats a share as `4 of 12 (33.3%)`, or as `none` if the total is 0.
 pub(crate) fn share(rate: RateCount) -> String {
     match rate.rate() {
         Some(share) => {
@@ -101,13 +101,13 @@ pub(crate) fn share(rate: RateCount) -> String {
     }
 }
 
-/// A share from 0 to 1 in percent, with one decimal; a share just below 1 is never shown as 100.
+/// Formats a share from 0 to 1 in percent, with one decimal. A share just below 1 is never shown as 100.
 pub(crate) fn percent(share: f64) -> String {
     let shown = ecma::to_fixed(share * 100.0, 1);
     if shown == "100.0" && share < 1.0 { "99.9".to_owned() } else { shown }
 }
 
-/// Which repeats of how many, counted from 1: `repeats 2 and 5 of 5`; nothing if there is only one.
+/// Formats repeats, counted from 1, as `repeats 2 and 5 of 5`; empty if there is only one repeat.
 pub(crate) fn repeats(indices: &[u32], of: usize) -> String {
     if of <= 1 {
         return String::new();

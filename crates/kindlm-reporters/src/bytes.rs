@@ -1,12 +1,12 @@
-//! Lets writers of bytes write text.
+//! An adapter from byte writers to a text writer.
 
 use std::{fmt, io};
 
-/// The number of bytes that are collected before they are passed on. Formats write a few at a time, and each piece
-/// that is passed on is checked, copied and counted by several layers.
+/// The number of bytes to buffer. Formats write a few bytes at a time, and several layers check, copy and count each
+/// piece.
 const GATHERED: usize = 16 << 10;
 
-/// Bytes on their way to a writer of text. Bytes that are not [finished](Self::finish) may not arrive.
+/// A byte writer that forwards text. Bytes are only complete after [`finish`](Self::finish).
 pub(crate) struct Bytes<'a> {
     out: &'a mut dyn fmt::Write,
     gathered: Vec<u8>,
@@ -17,7 +17,7 @@ impl<'a> Bytes<'a> {
         Self { out, gathered: Vec::with_capacity(GATHERED) }
     }
 
-    /// Passes on the remaining bytes, and a line break after them.
+    /// Forwards the remaining bytes and a line break.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.pass_on()?;
         if !self.gathered.is_empty() {
@@ -26,7 +26,7 @@ impl<'a> Bytes<'a> {
         self.out.write_char('\n').map_err(io::Error::other)
     }
 
-    /// Passes on all whole characters.
+    /// Forwards all complete characters.
     fn pass_on(&mut self) -> io::Result<()> {
         let (text, rest) = match std::str::from_utf8(&self.gathered) {
             Ok(text) => (text, 0),

@@ -1,4 +1,4 @@
-//! The changes of an agent in its workspace, as text for people.
+//! Formats the changes of an agent in its workspace for people.
 
 use std::fmt::Write as _;
 
@@ -6,13 +6,13 @@ use kindlm_types::workspace::{ChangeKind, FileChange, Workspace};
 
 use crate::amount::plural;
 
-/// The changes in few words: `+new.ts, src/cart.ts, -old.ts`; `None` if there is none.
+/// Lists the changed files as `+new.ts, src/cart.ts, -old.ts`; `None` if there are none.
 pub(crate) fn listed(workspace: &Workspace) -> Option<String> {
     let marked: Vec<String> = workspace.changes.iter().map(FileChange::marked).collect();
     (!marked.is_empty()).then(|| marked.join(", "))
 }
 
-/// The changes line by line, as a unified diff has them; empty if there is none.
+/// Returns the changes as a unified diff; empty if there are none.
 pub(crate) fn diff(workspace: &Workspace) -> String {
     let mut all = String::new();
     for change in &workspace.changes {
@@ -42,7 +42,7 @@ fn add(all: &mut String, change: &FileChange) {
             (kind, None) => kind.as_str().to_owned(),
         };
         let sign = if change.change == ChangeKind::Deleted { "---" } else { "+++" };
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         let _ = writeln!(all, "{sign} {path} ({about})");
         let text = change.text.as_deref().filter(|_| change.change == ChangeKind::Added);
         for line in text.unwrap_or_default().lines() {

@@ -1,8 +1,10 @@
 //! Renders the report of a run.
 //!
-//! Each reporter is a folder of its own; [`REGISTRY`] lists them. A reporter is a pure function from a
-//! [`Report`](kindlm_types::Report) to text: it does not count, sort, decide or open files. It takes the cases of the
-//! report one at a time, so that a run of any size can be rendered, and may go through them more than once.
+//! Each reporter is a module with its own folder, listed in [`REGISTRY`]. A reporter is a pure function from a
+//! [`Report`](kindlm_types::Report) to text: it does not count, sort, decide or open files.
+//!
+//! Reporters read the cases one at a time, so that reports of any size can be rendered. A reporter may read the cases
+//! several times.
 //!
 //! ```
 //! use kindlm_reporters::{Style, find};
@@ -41,21 +43,21 @@ pub use plain::{one_line, visible};
 /// The level of detail of a human-readable report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
-    /// The verdict, the gates, and the failures.
+    /// The verdict, the gates and the failures.
     Quiet,
-    /// Every case, and details of the failures.
+    /// All cases, and details of failures.
     #[default]
     Normal,
-    /// Every check, with outputs.
+    /// All checks, with outputs.
     Verbose,
 }
 
-/// The capabilities of the reader's screen.
+/// The output style for human-readable reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// True if ANSI colours are written.
+    /// True to write ANSI colors.
     pub color: bool,
-    /// Columns to stay within.
+    /// The maximum number of columns.
     pub width: usize,
     /// The level of detail.
     pub verbosity: Verbosity,
@@ -67,50 +69,50 @@ impl Default for Style {
     }
 }
 
-/// Why a report could not be rendered.
+/// The error of rendering a report.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// The writer refused.
+    /// The writer returned an error.
     #[error("cannot write the report")]
     Write(#[from] fmt::Error),
-    /// A case of the report could not be read. The text written until then is no report.
+    /// A case of the report could not be read. The text written so far is incomplete.
     #[error(transparent)]
     Case(#[from] CaseError),
-    /// The data could not be put into the format.
+    /// The data could not be converted to the format.
     #[error("cannot render the report as {format}: {message}")]
     Format {
         /// The reporter's id.
         format: &'static str,
-        /// The problem.
+        /// The description of the problem.
         message: String,
     },
 }
 
-/// The data about a reporter that is known without running it.
+/// The static description of a reporter.
 #[derive(Debug)]
 pub struct Meta {
-    /// The id, as in `--reporter json=path`.
+    /// The id of the reporter, as in `--reporter json=path`.
     pub id: &'static str,
-    /// Its purpose: one sentence.
+    /// The purpose of the reporter, in one sentence.
     pub summary: &'static str,
-    /// The version that brought it.
+    /// The version that introduced the reporter.
     pub since: &'static str,
-    /// The usual ending of its files, such as `json`.
+    /// The usual extension of its files, such as `json`.
     pub extension: &'static str,
-    /// The page.
+    /// The documentation page.
     pub docs: &'static str,
 }
 
-/// One entry of the registry.
+/// A registry entry of a reporter.
 #[derive(Debug)]
 pub struct Registration {
-    /// The data that is known without running it.
+    /// The static description.
     pub meta: Meta,
-    /// Writes the report.
+    /// The function that writes the report.
     pub render: fn(&AnyReport<'_>, &Style, &mut dyn fmt::Write) -> Result<(), RenderError>,
 }
 
-// Every reporter is one folder, one `mod` line and one line in the slice below.
+// A new reporter needs a folder, a `mod` line here and an entry in the slice below.
 mod compliance;
 mod html;
 mod json;
@@ -118,7 +120,7 @@ mod junit;
 mod markdown;
 mod pretty;
 
-/// Every reporter, by id.
+/// All reporters of this crate, sorted by id.
 pub static REGISTRY: &[&Registration] = &[
     &compliance::REGISTRATION,
     &html::REGISTRATION,
@@ -134,12 +136,12 @@ impl Registered for Registration {
     }
 }
 
-/// The reporters of this crate, to which [`Registry::with`] adds your own; `examples/own_reporter.rs` shows it.
+/// Returns the reporters of this crate. [`Registry::with`] adds your own; see `examples/own_reporter.rs`.
 pub fn built_in() -> Registry<Registration> {
     Registry::new(REGISTRY)
 }
 
-/// The reporter of this crate with this id.
+/// Returns the reporter of this crate with this id.
 pub fn find(id: &str) -> Option<&'static Registration> {
     REGISTRY.iter().copied().find(|it| it.meta.id == id)
 }

@@ -1,4 +1,4 @@
-//! The results of a judge panel in words: the votes, the agreement, and the choice in each order.
+//! Describes the results of a judge panel: votes, agreement, and choices by order.
 
 use kindlm_types::{AssertionResult, CaseResult, FailureCode, Verdict, ecma};
 use serde_json::Value;
@@ -6,17 +6,17 @@ use serde_json::Value;
 use crate::plain::one_line;
 use crate::score::two;
 
-/// Metadata that [`lines`] shows in words.
+/// The metadata keys that [`lines`] describes.
 const WORDED: [&str; 5] = ["panel", "choices", "borderline", "tie", "asked"];
 
-/// True if an entry of a result's metadata is shown in words.
+/// Returns true if [`lines`] describes this metadata key.
 pub(crate) fn is_worded(key: &str) -> bool {
     WORDED.contains(&key)
 }
 
-/// The lines that describe the votes and choices in a result's metadata, each with its label.
+/// Returns lines that describe the votes and choices in a result's metadata, each with a label.
 ///
-/// An entry that is not as KindLM writes it is given as JSON.
+/// An entry in an unknown format is shown as JSON.
 pub(crate) fn lines(metadata: &serde_json::Map<String, Value>) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let Some(panel) = metadata.get("panel") {
@@ -42,9 +42,10 @@ pub(crate) fn lines(metadata: &serde_json::Map<String, Value>) -> Vec<(&'static 
     lines
 }
 
-/// The checks of a case that hold although judges disagree, parts of sets included, and the parts that threw of sets
-/// that hold. Each is a label and the reason for the doubt. A doubt that is the same in several repeats is reported
-/// once.
+/// Returns the doubtful results of a case. These are passing checks on which judges disagree, including parts of sets,
+/// and failed scripts in passing sets.
+///
+/// Each has a label and a reason. Equal doubts of several repeats are listed once.
 pub(crate) fn doubts(case: &CaseResult) -> Vec<(&str, String)> {
     let mut found = Vec::new();
     let results = case.executions.iter().rev().flat_map(|it| it.results.iter().rev());
@@ -66,7 +67,7 @@ pub(crate) fn doubts(case: &CaseResult) -> Vec<(&str, String)> {
     found
 }
 
-/// Why a result that holds is not as sure as it looks: a tie, or judges that disagree. `None` if it is.
+/// Returns why a passing result is doubtful: a tie, or judges that disagree. `None` if it is certain.
 fn doubt(metadata: &serde_json::Map<String, Value>) -> Option<String> {
     let is = |it: Option<&Value>| it == Some(&Value::Bool(true));
     if is(metadata.get("tie")) {
@@ -82,13 +83,13 @@ fn doubt(metadata: &serde_json::Map<String, Value>) -> Option<String> {
     asked(metadata).map(|it| format!("the judge was asked {it}"))
 }
 
-/// The number of times that a judge was asked, if more than one.
+/// Describes how often a judge was asked, if more than once.
 fn asked(metadata: &serde_json::Map<String, Value>) -> Option<String> {
     let times = metadata.get("asked")?.as_u64().filter(|it| *it > 1)?;
     Some(format!("{times} times: its first reply could not be read in full"))
 }
 
-/// The reason for a tie: several are the best, or two orders disagree.
+/// Describes a tie: several outputs are best, or two orders disagree.
 fn tie(metadata: &serde_json::Map<String, Value>) -> &'static str {
     if metadata.contains_key("driftByOrder") {
         return "the judge finds more drift than is allowed in one order of reading, and not in the other";
@@ -230,7 +231,7 @@ mod tests {
         for (metadata, expected) in [
             (json!({"choices": [choice("`a`"), choice("`b`")]}), "has not chosen the same"),
             (json!({"choices": [choice("`a` and `b`"), choice("`a` and `b`")]}), "said the same"),
-            // All outputs were equal, so no judge was asked.
+            // All outputs are equal, so no judge was asked.
             (json!({"choices": []}), "said the same"),
             (json!({"scores": {"a": 0.5, "b": 0.5}}), "several have the highest score"),
         ] {

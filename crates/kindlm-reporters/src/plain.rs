@@ -1,20 +1,22 @@
-//! Makes foreign text harmless: the output of a model must not move the cursor, hide text or give orders to CI.
+//! Makes untrusted text harmless. The output of a model must not move the cursor, hide text or send commands to CI.
 
 use std::fmt::Write as _;
 
-/// The text in one harmless line: line breaks are shown as `\n`, everything else as [`visible`] has it.
+/// Returns the text as one harmless line: line breaks become `\n`, other characters are escaped as in [`visible`].
 pub fn one_line(text: &str) -> String {
     visible(&text.replace("\r\n", "\n")).replace('\n', "\\n")
 }
 
-/// The lines of the text, each harmless; a last empty line is left out.
+/// Returns the lines of the text, escaped as in [`visible`], without a final empty line.
 pub(crate) fn lines(text: &str) -> Vec<String> {
     let text = visible(&text.replace("\r\n", "\n"));
     text.strip_suffix('\n').unwrap_or(&text).split('\n').map(str::to_owned).collect()
 }
 
-/// The text in a form that can be written to a terminal or a CI log. Characters that move the cursor, colour, hide or
-/// reorder text are shown as an escape such as `\x1b`. Only line breaks stay; a tab is four spaces.
+/// Returns the text in a form that is safe for a terminal or a CI log.
+///
+/// Characters that move the cursor, color, hide or reorder text become escapes such as `\x1b`. Line breaks stay; a tab
+/// becomes four spaces.
 ///
 /// ```
 /// assert_eq!(kindlm_reporters::visible("a\u{1b}[31mb\u{202e}c"), "a\\x1b[31mb\\u{202e}c");
@@ -37,7 +39,7 @@ pub fn visible(text: &str) -> String {
     defused(out)
 }
 
-/// Commands to CI systems that are found anywhere in a line: old ones of GitHub, those of Azure Pipelines, those of `TeamCity`.
+/// The prefixes of CI commands that work anywhere in a line: old GitHub commands, Azure Pipelines and `TeamCity`.
 const COMMANDS: [&str; 3] = ["##[", "##vso[", "##teamcity["];
 
 fn defused(text: String) -> String {
@@ -49,7 +51,7 @@ fn defused(text: String) -> String {
     while let Some(at) = rest.find("##") {
         let (before, from) = rest.split_at(at);
         out.push_str(before);
-        // Azure ignores the case of its commands.
+        // Azure ignores the case of commands.
         let command = COMMANDS.iter().find(|command| {
             from.get(..command.len()).is_some_and(|it| it.eq_ignore_ascii_case(command))
         });
@@ -60,7 +62,8 @@ fn defused(text: String) -> String {
     out
 }
 
-/// Reorders, hides or breaks lines without being a control character. Joiners of scripts and emoji are fine.
+/// Returns true for characters that reorder, hide or break text without being control characters. Joiners in scripts
+/// and emoji are allowed.
 fn is_deceptive(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
@@ -68,7 +71,7 @@ fn is_deceptive(c: char) -> bool {
         | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// The beginning of the text, at most this many bytes, cut between characters.
+/// Returns at most the first `bytes` bytes of the text, cut between characters.
 pub(crate) fn head(text: &str, bytes: usize) -> &str {
     if text.len() <= bytes {
         return text;

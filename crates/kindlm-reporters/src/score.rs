@@ -1,19 +1,19 @@
-//! The scores that are worth showing, and their required values.
+//! Decides which scores are shown, and finds their thresholds.
 
 use std::borrow::Cow;
 
 use kindlm_types::{AssertionResult, CaseResult, Score, ScoreSummary, Severity, ecma};
 
-/// The keys under which results store their required score.
+/// The metadata keys of a result's required score.
 pub(crate) const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
 
-/// True if the score says more than the verdict: a soft check is a score to watch, and scripts may give any number.
+/// Returns true if the score has more information than the verdict: for soft checks, and for scores between 0 and 1.
 pub(crate) fn says_more(result: &AssertionResult) -> bool {
     let between = |it: Score| ![0.0, 1.0].contains(&it.get());
     result.score.is_some_and(|it| result.severity == Severity::Soft || between(it))
 }
 
-/// The score that the check wants.
+/// Returns the score that the check requires.
 pub(crate) fn wanted(result: &AssertionResult) -> Option<f64> {
     THRESHOLDS
         .iter()
@@ -21,7 +21,7 @@ pub(crate) fn wanted(result: &AssertionResult) -> Option<f64> {
         .or_else(|| result.metadata.get("assertionSet")?.get("threshold")?.as_f64())
 }
 
-/// The score with the one that is wanted: `0.62 (wants 0.8)`; `None` where there is none.
+/// Returns the score with its threshold, such as `0.62 (wants 0.8)`; `None` without a score.
 pub(crate) fn beside_wanted(result: &AssertionResult) -> Option<String> {
     let score = two(result.score?.get());
     Some(match wanted(result) {
@@ -30,7 +30,7 @@ pub(crate) fn beside_wanted(result: &AssertionResult) -> Option<String> {
     })
 }
 
-/// The scores to watch that are high enough in all repeats, by turn and label, with the mean where there are several.
+/// Returns the soft scores that reach their threshold in all repeats, by turn and label. Several scores give the mean.
 pub(crate) fn watched(case: &CaseResult) -> Vec<(String, String)> {
     let mut watched: Vec<(String, String)> = Vec::new();
     let findings = case.findings();
@@ -55,9 +55,9 @@ pub(crate) fn watched(case: &CaseResult) -> Vec<(String, String)> {
     watched
 }
 
-/// The mean score of a check over the repeats, where it says more than the verdicts.
+/// Returns the mean score of a check over the repeats, if it has more information than the verdicts.
 pub(crate) fn mean_of(case: &CaseResult, result: &AssertionResult) -> Option<String> {
-    // The scores of a turn's check stand under the turn's label and its own.
+    // Scores of a turn's check have the turn's label in front of the check's label.
     let label = match &result.turn {
         Some(turn) => Cow::Owned(format!("{turn}: {}", result.label)),
         None => Cow::Borrowed(result.label.as_str()),
@@ -67,7 +67,7 @@ pub(crate) fn mean_of(case: &CaseResult, result: &AssertionResult) -> Option<Str
     (summary.count > 1 && says_more(result)).then(|| two(summary.mean))
 }
 
-/// With two decimals.
+/// Formats a score with two decimals.
 pub(crate) fn two(score: f64) -> String {
     ecma::to_fixed(score, 2)
 }

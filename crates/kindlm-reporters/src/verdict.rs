@@ -1,10 +1,10 @@
-//! Did it pass, and if not, why not: in the words that every report for people has.
+//! The verdict and its reasons, in the same words for all reports for people.
 
 use kindlm_types::{AnyReport, ExitStatus, GateOutcome, ProviderErrorKind, SuiteTotals, Summary};
 
 use crate::amount::{count, plural};
 
-/// The verdict in one word.
+/// Returns the verdict in one word.
 pub(crate) fn word(report: &AnyReport<'_>, summary: &Summary) -> &'static str {
     match summary.exit_status {
         ExitStatus::Success if report.shard.is_some() => "DONE",
@@ -15,7 +15,7 @@ pub(crate) fn word(report: &AnyReport<'_>, summary: &Summary) -> &'static str {
     }
 }
 
-/// The reasons for the verdict, clause by clause.
+/// Returns the reasons for the verdict as clauses.
 pub(crate) fn clauses(report: &AnyReport<'_>, summary: &Summary) -> Vec<String> {
     let status = summary.exit_status;
     let mut clauses = Vec::new();
@@ -43,7 +43,7 @@ pub(crate) fn clauses(report: &AnyReport<'_>, summary: &Summary) -> Vec<String> 
     clauses
 }
 
-/// The number of cases with each outcome, in words.
+/// Returns the number of cases with each outcome, as text.
 pub(crate) fn cases(totals: &SuiteTotals) -> String {
     let parts = [
         (totals.passed, "passed"),
@@ -76,13 +76,13 @@ fn gates_clause(report: &AnyReport<'_>, totals: &SuiteTotals) -> String {
     }
 }
 
-/// The number of gates that had nothing to measure: they do not count as held.
+/// Returns the number of gates that had nothing to measure. They do not count as held.
 pub(crate) fn idle(report: &AnyReport<'_>) -> u64 {
     let idle = report.gates.iter().filter(|it| it.outcome == GateOutcome::NothingToMeasure);
     idle.count() as u64
 }
 
-/// The gates that held, in words; used if none failed.
+/// Describes the gates that held. Only used if none failed.
 pub(crate) fn held(report: &AnyReport<'_>) -> String {
     let (idle, all) = (idle(report), report.gates.len() as u64);
     match (all - idle, idle) {
@@ -99,7 +99,7 @@ pub(crate) fn held(report: &AnyReport<'_>) -> String {
 fn provider_trouble(summary: &Summary) -> String {
     let kinds: Vec<&str> = summary.provider_error_kinds.iter().map(|it| trouble_of(*it)).collect();
     if kinds.is_empty() {
-        // Every execution was answered; what is missing is an answer to a check's question.
+        // Every execution has an answer, so a judge's answer is missing.
         return "no answer from a provider that should judge".to_owned();
     }
     format!("no answer from a provider ({})", kinds.join(", "))

@@ -1,4 +1,4 @@
-//! The part of the document with the results: the data of the template, in words.
+//! The template data of the document's results.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -13,13 +13,13 @@ use super::{number, verdict};
 use crate::amount::{count, duration, repeats, share};
 use crate::plain::head;
 
-/// The longest shown parts of an output and of a message.
+/// The maximum shown bytes of an output and of a message.
 const OUTPUT_BYTES: usize = 600;
 const MESSAGE_BYTES: usize = 1_200;
 
 type Row = (&'static str, String);
 
-/// Everything before the audit trail.
+/// The document before the audit trail.
 #[derive(Template)]
 #[template(path = "compliance/report.md")]
 pub(super) struct Content<'a> {
@@ -104,20 +104,20 @@ struct TotalsRow {
     held: String,
 }
 
-/// Test cases × models.
+/// The table of outcomes by test case and model.
 #[derive(Default)]
 struct Comparison {
     rows: Vec<ComparisonRow>,
 }
 
-/// A test case by name, with one cell for each model.
+/// A row of the table: a test case with one cell per model.
 type ComparisonRow = (Rc<str>, Box<[Option<Cell>]>);
 
 /// The outcome of one test case on one model.
 #[derive(Clone, Copy)]
 struct Cell {
     outcome: Outcome,
-    /// If there is more than one.
+    /// The counts of repeats, if there are several.
     repeats: Option<RepeatCounts>,
 }
 
@@ -152,7 +152,7 @@ impl<'a> Content<'a> {
             flawless: totals.totals.passed == totals.totals.listed(),
             tags: tag_rows(totals),
             by_model: totals.models.iter().map(|it| totals_row(&it.model, &it.totals)).collect(),
-            // One model is compared with nothing.
+            // A single model has nothing to compare with.
             comparison: match models.len() {
                 0 | 1 => Comparison::default(),
                 _ => Comparison::of(report, &models)?,
@@ -160,7 +160,7 @@ impl<'a> Content<'a> {
         })
     }
 
-    /// One row for each case, made when it is written.
+    /// Returns one row per case, built on demand.
     fn cases(&self) -> impl Iterator<Item = Result<CaseRow, CaseError>> {
         let run = self.report.each().map(|case| Ok(case_row(case?.as_ref())));
         run.chain(self.report.skipped.iter().map(|it| {
@@ -176,7 +176,7 @@ impl<'a> Content<'a> {
         }))
     }
 
-    /// The findings of each case that did not simply pass, made when they are written.
+    /// Returns the findings of each case that did not pass, built on demand.
     fn findings(&self) -> impl Iterator<Item = Result<CaseFindings, CaseError>> {
         let run = self.report.each_where(|it| it.outcome != Outcome::Passed);
         let run = run.map(|case| Ok(case_findings(case?.as_ref())));
@@ -413,7 +413,7 @@ fn totals_row(name: &str, totals: &SuiteTotals) -> TotalsRow {
 }
 
 impl Comparison {
-    /// Of each test case only its name and how it ended are held.
+    /// Builds the table. Only names and outcomes are held in memory.
     fn of(report: &AnyReport<'_>, models: &[&str]) -> Result<Self, CaseError> {
         let mut rows: Vec<ComparisonRow> = Vec::new();
         let mut row_of: HashMap<Rc<str>, usize> = HashMap::new();

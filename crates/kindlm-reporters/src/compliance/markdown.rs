@@ -1,4 +1,4 @@
-//! Text as Markdown that shows it, and nothing else.
+//! Escapes text for Markdown.
 
 use std::fmt::{self, Write};
 
@@ -6,7 +6,7 @@ use askama::filters::Escaper;
 
 use crate::plain;
 
-/// Escapes text so that Markdown shows it as it is, in one line, in a table cell as elsewhere.
+/// An escaper that makes Markdown show text literally, on one line, also in a table cell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Markdown;
 
@@ -24,14 +24,15 @@ impl Escaper for Markdown {
 
 fn write_line(dest: &mut impl Write, line: &str, first: bool) -> fmt::Result {
     let text = line.trim_start_matches(' ');
-    // Four spaces would begin a code block, and Markdown drops fewer.
+    // Four spaces would start a code block, and Markdown drops fewer ones.
     (text.len()..line.len()).try_for_each(|_| dest.write_str("&nbsp;"))?;
     let list_mark = if first { list_mark(text) } else { None };
     let mut before = ' ';
     let mut chars = text.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
         let after = chars.peek().map_or(' ', |(_, c)| *c);
-        // `TOOL_CALL_MISSING` is no emphasis, and stays searchable.
+        // An underscore inside a word, as in `TOOL_CALL_MISSING`, is no emphasis. Keep it, so that the word stays
+        // searchable.
         let inside_word = c == '_' && before.is_alphanumeric() && after.is_alphanumeric();
         if list_mark == Some(at) && !is_special(c) {
             dest.write_char('\\')?;
@@ -46,7 +47,7 @@ fn write_line(dest: &mut impl Write, line: &str, first: bool) -> fmt::Result {
     Ok(())
 }
 
-/// The offset at which the text would begin a list: `- a`, `+ a`, `1. a`.
+/// Returns the offset of a list marker at the start of the text, as in `- a`, `+ a` or `1. a`.
 fn list_mark(text: &str) -> Option<usize> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let mut rest = text.get(digits..)?.chars();
@@ -63,7 +64,7 @@ fn escape(dest: &mut impl Write, c: char) -> fmt::Result {
         '<' => dest.write_str("&lt;"),
         '>' => dest.write_str("&gt;"),
         '&' => dest.write_str("&amp;"),
-        // `@name` would notify someone.
+        // `@name` would notify a user.
         '@' => dest.write_str("&#64;"),
         c if is_special(c) => {
             dest.write_char('\\')?;

@@ -26,12 +26,12 @@ pub(crate) static REGISTRATION: Registration = Registration {
     render,
 };
 
-/// The first and the last line of what is hashed. No text of a user or a model can look like them, because
-/// `<` is escaped in all of it.
+/// The first and the last line of the hashed content. Text of users and models cannot contain them, because `<` is
+/// escaped there.
 const BEGIN: &str = "<!-- kindlm:content:begin -->";
 const END: &str = "<!-- kindlm:content:end -->";
 
-/// The section after the content, which describes it.
+/// The section after the content, with its digests and measured values.
 #[derive(Template)]
 #[template(path = "compliance/audit.md")]
 struct Audit<'a> {
@@ -85,12 +85,11 @@ fn is_eu_ai_act(report: &AnyReport<'_>) -> bool {
     report.compliance.as_ref().is_none_or(|it| it.framework != "custom")
 }
 
-/// Writes and hashes lines. The hash covers the lines from the begin marker to the end marker, both included, each
-/// with its line break.
+/// A writer that hashes lines: from the begin marker to the end marker, including both markers and all line breaks.
 struct Hashed<'a> {
     out: &'a mut dyn fmt::Write,
     digest: Sha256,
-    /// The last line, as far as it is written.
+    /// The current line, as far as it was written.
     line: String,
     inside: bool,
 }
@@ -114,7 +113,7 @@ impl fmt::Write for Hashed<'_> {
     }
 }
 
-/// Hashes the written text.
+/// A writer that only hashes.
 struct Hash(Sha256);
 
 impl fmt::Write for Hash {
@@ -135,7 +134,7 @@ fn measured(of: &ModelTotals) -> Measured<'_> {
     }
 }
 
-/// The result of the run in one sentence.
+/// Returns the result of the run in one sentence.
 fn verdict(report: &AnyReport<'_>, summary: &Summary) -> String {
     let broken = report.broken_gates().count();
     let gates = match (broken, report.gates.len()) {
@@ -153,7 +152,7 @@ fn verdict(report: &AnyReport<'_>, summary: &Summary) -> String {
     format!("{word}; {gates}")
 }
 
-/// The quality gates that held, in words; used if none failed.
+/// Describes the quality gates that held. Only used if none failed.
 fn quality(report: &AnyReport<'_>) -> String {
     let all = report.gates.len() as u64;
     match common::idle(report) {
@@ -165,7 +164,7 @@ fn quality(report: &AnyReport<'_>) -> String {
 }
 
 fn number(value: f64) -> String {
-    // Four decimals are enough to read; the JSON report has all of them.
+    // Four decimals are readable; the JSON report has all of them.
     let shown = ecma::to_fixed(value, 4);
     if shown.contains('.') {
         shown.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,4 +1,4 @@
-//! One case: a line of its own, and behind it all details.
+//! One case: a summary line with foldable details.
 
 use askama::Template;
 use kindlm_types::{
@@ -12,11 +12,11 @@ use crate::changes;
 use crate::plain::{head, one_line, visible};
 use crate::score::two;
 
-/// The longest shown part of an output or an input, in bytes.
+/// The maximum shown bytes of an output or an input.
 const OUTPUT_BYTES: usize = 20_000;
-/// The longest shown part of the arguments of a tool call, in bytes.
+/// The maximum shown bytes of the arguments of a tool call.
 const ARGUMENT_BYTES: usize = 1_000;
-/// The number of shown tool calls of an execution.
+/// The maximum number of shown tool calls per execution.
 const CALLS: usize = 100;
 
 /// A case and its repeats.
@@ -37,7 +37,7 @@ pub(super) struct Case {
 }
 
 struct Repeat {
-    /// The title, if there are several.
+    /// The title, if there are several repeats.
     title: Option<String>,
     look: Look,
     is_open: bool,
@@ -51,7 +51,7 @@ struct Repeat {
     notes: String,
 }
 
-/// Why an execution could not be carried out.
+/// The error of an execution.
 struct Broken {
     title: &'static str,
     tone: &'static str,
@@ -64,9 +64,9 @@ struct Broken {
 struct Said {
     title: String,
     text: String,
-    /// A note that there is more of it.
+    /// A note about the part that is not shown.
     cut: String,
-    /// True if tool calls are shown behind it.
+    /// True if the tool calls follow this text.
     is_asked: bool,
 }
 
@@ -117,7 +117,7 @@ impl Case {
     }
 }
 
-/// Time and money.
+/// Formats the time and the cost of a case.
 fn spent(case: &CaseResult) -> String {
     let time = match case.latency_avg_ms {
         Some(_) => duration(case.latency_total_ms()),
@@ -196,7 +196,7 @@ impl Call {
     }
 }
 
-/// The input, the messages and the output, in that order; tool calls belong behind the question.
+/// Returns the input, the turns and the output, in this order. The tool calls follow the input.
 fn said(execution: &Execution) -> Vec<Said> {
     let asked = execution.input.iter().rev().find(|it| it.role == Role::User);
     let mut all = vec![text("Input", asked.map_or("", |it| &it.content))];
@@ -209,7 +209,7 @@ fn said(execution: &Execution) -> Vec<Said> {
             all.push(text(&format!("Turn {}: user", turn.label), user));
         }
         all.push(text(&format!("Turn {}: answer", turn.label), &turn.text));
-        // The JSON of the last turn is the same as the output's, which follows.
+        // Skip the JSON of the last turn, which equals the JSON of the output below.
         if let Some(value) = turn.output_json.as_ref().filter(|it| Some(*it) != last) {
             all.push(json(&format!("Turn {}: answer as JSON", turn.label), value));
         }

@@ -9,13 +9,13 @@ use crate::panel;
 use crate::plain::{head, one_line, visible};
 use crate::score::{THRESHOLDS, two};
 
-/// The longest shown part of a message or a reason, in bytes.
+/// The maximum shown bytes of a message or a reason.
 const MESSAGE_BYTES: usize = 4_000;
-/// The longest shown part of a value beside a result, in bytes.
+/// The maximum shown bytes of a metadata value.
 const VALUE_BYTES: usize = 1_000;
-/// Lists that lie deeper are not nested further: browsers give up after some hundred.
+/// The maximum depth of nested lists; browsers fail at some hundred levels.
 const DEEPEST: usize = 8;
-/// The number of shown parts of a check.
+/// The maximum number of shown parts of a check.
 const MOST: usize = 500;
 
 /// A check, or a part of one.
@@ -23,7 +23,7 @@ pub(super) struct Row {
     pub(super) tone: &'static str,
     pub(super) mark: &'static str,
     pub(super) word: &'static str,
-    /// The word again, if it is shown: for every result but a plain pass or a plain failure.
+    /// The visible result word; empty for a plain pass or failure.
     pub(super) word_shown: &'static str,
     pub(super) score: String,
     pub(super) label: String,
@@ -31,22 +31,22 @@ pub(super) struct Row {
     pub(super) facts: String,
     pub(super) message: String,
     pub(super) reasoning: String,
-    /// The explanation of a failure.
+    /// The names and values that explain a failure.
     pub(super) tells: Vec<(String, String)>,
-    /// Everything else.
+    /// All other names and values.
     pub(super) more: Vec<(String, String)>,
-    /// True if the next row is a part of this one.
+    /// True if the next row is a part of this check.
     pub(super) opens: bool,
     /// The number of lists that end after this row.
     pub(super) closes: usize,
 }
 
-/// Checks with their parts, as deep as they go.
+/// Returns the checks with their nested parts as rows.
 pub(super) fn rows<'a>(results: impl Iterator<Item = &'a AssertionResult>) -> Vec<Row> {
     let mut rows: Vec<(usize, Row)> = Vec::new();
     for result in results {
         let before = rows.len();
-        // Not by recursion: how deep it goes is not ours to say.
+        // Use a stack instead of recursion, because a script may nest parts arbitrarily deep.
         let mut open = vec![(0, result)];
         while let Some((depth, result)) = open.pop() {
             if rows.len() - before > MOST {
@@ -63,7 +63,7 @@ pub(super) fn rows<'a>(results: impl Iterator<Item = &'a AssertionResult>) -> Ve
     nest(rows)
 }
 
-/// The findings over several repeats, without parts.
+/// Returns the findings over several repeats, without their parts.
 pub(super) fn findings(case: &kindlm_types::CaseResult) -> Vec<Row> {
     let of = case.executions.len();
     let found = case.findings();
@@ -77,7 +77,7 @@ pub(super) fn findings(case: &kindlm_types::CaseResult) -> Vec<Row> {
     nest(rows.collect())
 }
 
-/// Says after which rows lists begin and end.
+/// Marks the rows at which nested lists begin and end.
 fn nest(rows: Vec<(usize, Row)>) -> Vec<Row> {
     let depths: Vec<usize> = rows.iter().map(|(depth, _)| *depth).collect();
     let rows = rows.into_iter().enumerate().map(|(at, (depth, mut row))| {
@@ -131,7 +131,7 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
     }
 }
 
-/// A soft check is a score to watch, not a tick.
+/// A soft check has a score mark instead of a check mark.
 fn look(result: &AssertionResult) -> Look {
     match (&result.verdict, result.severity) {
         (Verdict::Pass, Severity::Gate) => Look::new("good", "✓", "passed"),
@@ -143,7 +143,7 @@ fn look(result: &AssertionResult) -> Look {
     }
 }
 
-/// The score, where it says more than the verdict, with the one that is wanted.
+/// Returns the score and its threshold, if the score has more information than the verdict.
 fn score(result: &AssertionResult) -> String {
     if !crate::score::says_more(result) {
         return String::new();

@@ -1,7 +1,7 @@
-//! `html`: one page for people, to be opened in a browser, sent by mail or stored as an artefact.
+//! The reporter `html`: one page for the browser, for e-mail or for CI artifacts.
 //!
-//! The page is one file that loads nothing: no script, no font, no picture, and a policy that forbids them,
-//! so that nothing that a model wrote can act. It is written case by case.
+//! The page is one file that loads nothing: no script, font or picture. A content security policy forbids them, so that
+//! text of a model cannot act. The page is written case by case.
 
 mod case;
 mod check;
@@ -25,7 +25,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     render,
 };
 
-/// The number of cases that did not hold and are shown open. Browsers are slow with more, and readers too.
+/// The maximum number of failing cases that are initially unfolded. More would slow down the browser.
 const OPEN: usize = 20;
 
 fn render(
@@ -51,7 +51,7 @@ fn failed(err: askama::Error) -> RenderError {
     RenderError::Format { format: "html", message: err.to_string() }
 }
 
-/// The look of an outcome: a colour, a sign and a word, so that colours are not needed.
+/// The look of an outcome. It has a sign and a word, so that color is not required.
 #[derive(Clone, Copy, Debug)]
 struct Look {
     tone: &'static str,

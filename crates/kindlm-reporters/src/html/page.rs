@@ -1,4 +1,4 @@
-//! Everything around the cases: the verdict, the gates, the models, and the end.
+//! The parts of the page before and after the cases.
 
 use askama::Template;
 use kindlm_types::{
@@ -11,13 +11,13 @@ use crate::amount::{cost, count, duration, judge_cost, plural, share, tokens};
 use crate::plain::{head, one_line, visible};
 use crate::{score, verdict};
 
-/// The style sheet, which stands in the page.
+/// The embedded style sheet.
 const STYLE: &str = include_str!("style.css");
 
-/// The hash of the style sheet in the policy of the page. No other style sheet is allowed, and no script at all.
+/// The hash of the style sheet for the page's policy. No other style sheet and no script is allowed.
 const STYLE_HASH: &str = "sha256-VLJZynJME7ffiXViM5APquAHPCzG2qpfuS7glcuWBBY=";
 
-/// The page up to the first case.
+/// The page before the first case.
 #[derive(Template)]
 #[template(path = "html/begin.html")]
 pub(super) struct Begin {
@@ -44,7 +44,7 @@ struct Verdict {
     why: String,
 }
 
-/// A part of the bar of all cases, in thousandths of it.
+/// A segment of the bar of all cases, in thousandths of its width.
 struct Part {
     tone: &'static str,
     x: u64,
@@ -93,7 +93,7 @@ struct Metric {
     note: String,
 }
 
-/// A share as a bar, in hundredths, and in words.
+/// A share as a bar, in hundredths of its width, and as text.
 struct Share {
     tone: &'static str,
     width: u64,
@@ -141,7 +141,7 @@ impl Begin {
 
 fn tone(report: &AnyReport<'_>, summary: &Summary) -> &'static str {
     match summary.exit_status {
-        // The gates of a part of a run decide nothing.
+        // The gates do not apply to a shard.
         ExitStatus::Success if report.shard.is_some() => "none",
         ExitStatus::Success => "good",
         ExitStatus::GatesFailed => "bad",
@@ -150,7 +150,7 @@ fn tone(report: &AnyReport<'_>, summary: &Summary) -> &'static str {
     }
 }
 
-/// The clauses as a sentence of prose.
+/// Joins the clauses into a sentence.
 fn sentence(clauses: &[String]) -> String {
     let text = clauses.join("; ");
     let mut chars = text.chars();
@@ -163,7 +163,7 @@ fn facts(report: &AnyReport<'_>, summary: &Summary) -> Vec<(&'static str, String
     let commit = run.git_commit.as_deref().map(|it| head(it, 10).to_owned());
     let checks = summary.deterministic.total + summary.probabilistic.total;
     let totals = &summary.totals;
-    // Seconds are enough for people.
+    // Show seconds without decimals.
     let started = run.started_at.split('.').next().unwrap_or_default().replace('T', " ");
     let zone = if run.started_at.ends_with('Z') { " UTC" } else { "" };
     let facts = [
@@ -198,7 +198,7 @@ fn facts(report: &AnyReport<'_>, summary: &Summary) -> Vec<(&'static str, String
         .collect()
 }
 
-/// The outcomes that some case has, in the order in which people read them.
+/// Returns the outcomes with at least one case, in reading order.
 fn outcomes(totals: &SuiteTotals) -> impl Iterator<Item = (Look, u64)> {
     [
         (Outcome::Passed, totals.passed),
@@ -232,7 +232,7 @@ fn thousandths(part: u64, all: u64) -> u64 {
 }
 
 fn gates(report: &AnyReport<'_>) -> Vec<Gate> {
-    // The gates of a part of a run decide nothing.
+    // The gates do not apply to a shard.
     if report.shard.is_some() {
         return Vec::new();
     }
@@ -283,7 +283,7 @@ fn model(report: &AnyReport<'_>, it: &ModelTotals) -> Model {
     }
 }
 
-/// The named scores of each model, and the suite's derived metrics.
+/// Returns the named scores of each model, and the suite's derived metrics.
 fn metrics(report: &AnyReport<'_>, summary: &Summary) -> Vec<Metric> {
     let mut metrics = Vec::new();
     for model in &summary.models {

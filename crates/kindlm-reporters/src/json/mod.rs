@@ -1,4 +1,4 @@
-//! `json`: the whole report for programs, in the versioned form of [`kindlm_wire::v1`].
+//! The reporter `json`: the whole report for programs, in the versioned format [`kindlm_wire::v1`].
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ fn render(
     write(report, out)
 }
 
-/// Writes the JSON text, with a line break at its end.
+/// Writes the report as JSON text with a final line break.
 pub(crate) fn write(report: &AnyReport<'_>, out: &mut dyn fmt::Write) -> Result<(), RenderError> {
     let mut bytes = Bytes::new(out);
     serde_json::to_writer_pretty(&mut bytes, &v1::Report::borrowing(report)).map_err(|err| {

@@ -1,4 +1,4 @@
-//! `junit`: JUnit XML for CI systems, as strict readers want it.
+//! The reporter `junit`: JUnit XML for CI systems, valid for strict parsers.
 
 mod story;
 mod xml;
@@ -27,10 +27,10 @@ pub(crate) static REGISTRATION: Registration = Registration {
     render,
 };
 
-/// The type of the failure of a broken gate.
+/// The failure type of a violated gate.
 const GATE_BROKEN: &str = "GATE_BROKEN";
 
-/// The ending of a test case, in JUnit's terms. Its text comes after its message.
+/// The result of a test case in JUnit's terms. `text` follows `message`.
 enum Ending {
     Passed { note: Option<String> },
     Failure { code: String, message: String, text: String },
@@ -48,7 +48,7 @@ struct TestCase<'a> {
 /// The attributes and properties of a suite, written before its first test case.
 struct TestSuite<'a> {
     name: &'a str,
-    /// The model behind it.
+    /// The model of the suite, if there is one.
     model: Option<&'a ModelInfo>,
     counts: Counts,
     ms: f64,
@@ -97,7 +97,7 @@ fn render(
     let cases = Counts::from(&summary.totals);
     let xml = Xml::new(out)?;
     let mut document = Document { report, xml, seen: HashSet::new() };
-    // `junit-10.xsd` knows neither `skipped` nor `timestamp` here: they stand on each suite.
+    // `junit-10.xsd` does not allow `skipped` and `timestamp` here, so they are on each suite.
     document.xml.open(
         "testsuites",
         &[
@@ -117,11 +117,11 @@ fn render(
     document.xml.finish()
 }
 
-/// A document in the making.
+/// The document that is being written.
 struct Document<'a> {
     report: &'a AnyReport<'a>,
     xml: Xml<'a>,
-    /// Digests of the class and the name of every test case so far.
+    /// The digests of all class and test names so far.
     seen: HashSet<[u8; 16]>,
 }
 
@@ -136,7 +136,7 @@ impl Document<'_> {
             ms: of.latency_total_ms,
         };
         self.open(&suite)?;
-        // Readers split the class name at its last dot.
+        // Parsers split the class name at its last dot.
         let classname = format!("{}.{}", report.suite.name, id.replace('.', "_"));
         for case in report.each_where(|it| it.model == id) {
             let case = case?;
@@ -153,7 +153,7 @@ impl Document<'_> {
     fn skipped(&mut self) -> Result<(), RenderError> {
         let report = self.report;
         let tests = report.skipped.len() as u64;
-        // Some readers fail on `tests="0"`.
+        // Some parsers fail on `tests="0"`.
         if tests == 0 {
             return Ok(());
         }
@@ -167,7 +167,7 @@ impl Document<'_> {
         self.xml.close("testsuite")
     }
 
-    /// A broken gate fails the run, so it must be visible where CI looks.
+    /// Writes the gates as test cases, because CI systems show only tests. A violated gate fails the run.
     fn gates(&mut self, counts: Counts) -> Result<(), RenderError> {
         let report = self.report;
         if report.gates.is_empty() {
@@ -182,7 +182,7 @@ impl Document<'_> {
         self.xml.close("testsuite")
     }
 
-    /// Begins a suite.
+    /// Opens a suite.
     fn open(&mut self, suite: &TestSuite<'_>) -> Result<(), RenderError> {
         let counts = &suite.counts;
         let (tests, failures) = (counts.tests.to_string(), counts.failures.to_string());
@@ -217,9 +217,9 @@ impl Document<'_> {
         write_case(&mut self.xml, case, &name, file)
     }
 
-    /// Readers identify a test by class and name, and drop all but the first of equals.
+    /// Makes a test name unique. Parsers identify a test by class and name, and drop duplicates.
     fn unique(&mut self, class: &str, name: &str) -> String {
-        // Two names may become the same when characters are left out.
+        // Two names may become equal after invalid characters are removed.
         let (class, name) = (xml::allowed(class), xml::allowed(name));
         let mut unique = name.clone();
         let mut number = 2;
@@ -231,11 +231,11 @@ impl Document<'_> {
     }
 }
 
-/// Half a SHA-256, which is enough to distinguish names, and shorter than the names of a large run.
+/// Returns half a SHA-256, which takes less memory than the names of a large run.
 fn digest(class: &str, name: &str) -> [u8; 16] {
     let mut hash = Sha256::new();
     hash.update(class);
-    // XML has no such character.
+    // This separator cannot occur in XML.
     hash.update([0]);
     hash.update(name);
     let mut half = [0; 16];

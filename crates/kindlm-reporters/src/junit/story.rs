@@ -1,4 +1,4 @@
-//! The results of a case over its repeats, in words.
+//! Describes the results of a case over its repeats.
 
 use std::fmt::Write as _;
 
@@ -8,15 +8,15 @@ use crate::amount::{plural, repeats};
 use crate::plain::head;
 use crate::score::{beside_wanted, watched};
 
-/// Messages and outputs are cut here, so that they stay within 4 KB with the text around them.
+/// The maximum bytes of a message or an output, so that a test stays below about 4 KB.
 const MOST_BYTES: usize = 4000;
 
-/// The code under which CI groups the case.
+/// Returns the failure code of a case, by which CI systems group tests.
 pub(super) fn code(case: &CaseResult) -> Option<String> {
     let errored = case.outcome == Outcome::Errored;
     let error = || case.errors().iter().find_map(|it| it.error.code());
     let findings = case.findings();
-    // The obstacle names an errored case, not a failure that was found beside it.
+    // An errored case has the code of its error, not the code of a failed check.
     let found = findings
         .iter()
         .find(|it| errored == matches!(it.result.verdict, Verdict::Errored { .. }))
@@ -26,7 +26,7 @@ pub(super) fn code(case: &CaseResult) -> Option<String> {
     code.map(|it| it.to_string())
 }
 
-/// One line: the first failure, and the number of the others.
+/// Returns one line with the first failure and the number of the others.
 pub(super) fn headline(case: &CaseResult) -> String {
     let mut said: Vec<String> = Vec::new();
     if case.outcome == Outcome::Errored {
@@ -49,7 +49,7 @@ pub(super) fn headline(case: &CaseResult) -> String {
     format!("{}{more}", cut(first))
 }
 
-/// Everything: how the repeats ended, each finding, and on which output.
+/// Returns the full description: the repeats, the findings and the output.
 pub(super) fn whole(case: &CaseResult) -> String {
     let mut text = String::new();
     if let Some(line) = repeats_line(case) {
@@ -82,7 +82,7 @@ pub(super) fn whole(case: &CaseResult) -> String {
     text.trim_end().to_owned()
 }
 
-/// The notes about a case that holds: soft scores, repeats that failed, replies from the store.
+/// Returns notes about a passing case: soft scores, failed repeats and stored replies.
 pub(super) fn note(case: &CaseResult) -> Option<String> {
     let mut text = String::new();
     if case.outcome == Outcome::Scored {
@@ -101,7 +101,7 @@ pub(super) fn note(case: &CaseResult) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// A note that the model was not asked for it.
+/// Adds a note about stored replies.
 fn cached(text: &mut String, case: &CaseResult) {
     if case.cached_repeats() > 0 {
         let cached = plural(u64::from(case.cached_repeats()), "repeat");
@@ -137,7 +137,7 @@ fn findings(text: &mut String, case: &CaseResult) {
         if is_soft {
             facts.push("soft".to_owned());
         }
-        // The failure of a gate already implies a score of 0.
+        // A failed gate check with score 0 needs no score.
         let tells = is_soft || result.score.is_some_and(|it| it.get() > 0.0);
         facts.extend(beside_wanted(result).filter(|_| tells).map(|it| format!("score {it}")));
         if let Some(turn) = &result.turn {
@@ -159,7 +159,7 @@ fn findings(text: &mut String, case: &CaseResult) {
     }
 }
 
-/// Checks that were not made: they have not passed.
+/// Adds the checks that were skipped, which did not pass.
 fn not_applied(text: &mut String, case: &CaseResult) {
     for result in case.not_applied() {
         let reason = result.verdict.message().unwrap_or_default();

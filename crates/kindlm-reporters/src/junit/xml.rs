@@ -1,4 +1,4 @@
-//! XML of which every character is allowed.
+//! An XML writer that drops characters that XML does not allow.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 use crate::RenderError;
 use crate::bytes::Bytes;
 
-/// An XML document in the making.
+/// The XML document that is being written.
 pub(super) struct Xml<'a>(Writer<Bytes<'a>>);
 
 impl<'a> Xml<'a> {
@@ -45,7 +45,7 @@ impl<'a> Xml<'a> {
         text: &str,
     ) -> Result<(), RenderError> {
         self.open(name, attributes)?;
-        // Escaping also splits `]]>`, which may not stand in text.
+        // Escaping also splits `]]>`, which is not allowed in text.
         put(&mut self.0, Event::Text(BytesText::new(&allowed(text))))?;
         self.close(name)
     }
@@ -70,12 +70,12 @@ fn put(writer: &mut Writer<Bytes<'_>>, event: Event<'_>) -> Result<(), RenderErr
         .map_err(|err| RenderError::Format { format: "junit", message: err.to_string() })
 }
 
-/// The text without the characters that XML 1.0 cannot hold, escaped or not.
+/// Removes the characters that XML 1.0 does not allow even if escaped.
 pub(super) fn allowed(text: &str) -> String {
     text.replace("\r\n", "\n").chars().filter(|c| is_allowed(*c)).collect()
 }
 
-/// `Char` of XML 1.0.
+/// Returns true for a `Char` of XML 1.0.
 fn is_allowed(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }

@@ -1,22 +1,21 @@
-//! Text of users and models in a comment: shown as it is, and without effect.
+//! Escapes text of users and models for a comment, so that it has no effect.
 
 use askama::filters::Escaper as _;
 
 use crate::compliance::Markdown;
 use crate::plain::head;
 
-/// A zero-width space. GitHub and GitLab search the text for patterns after its Markdown has been read. This space
-/// between the characters keeps the patterns from matching.
+/// A zero-width space. GitHub and GitLab search the rendered text for patterns, which the space breaks.
 const APART: &str = "&#8203;";
 
-/// The beginning of a text, at most this many bytes, in one line of Markdown that shows it.
+/// Returns the first `bytes` bytes of a text at most, as one line of Markdown that shows it literally.
 ///
-/// Nothing in it is Markdown or HTML, mentions a person or a team, refers to an issue, or becomes a link. Those
-/// are found in the text that is left when Markdown and its escapes have been read, so escaping alone is no help.
+/// The text has no Markdown or HTML, mentions no user or team, refers to no issue, and becomes no link. Escaping alone
+/// would not prevent mentions and links, because they are detected after the escapes are resolved.
 pub(super) fn shown(text: &str, bytes: usize) -> String {
     let beginning = head(text, bytes);
     let mut escaped = String::with_capacity(beginning.len() + 16);
-    // Writing into a `String` cannot fail.
+    // Writing to a `String` does not fail.
     let _ = Markdown.write_escaped_str(&mut escaped, beginning);
     let mut out = apart(&escaped);
     if beginning.len() < text.len() {
@@ -30,7 +29,7 @@ fn apart(escaped: &str) -> String {
     let mut rest = escaped;
     while let Some(c) = rest.chars().next() {
         let taken = if let Some(token) = token(rest, out.chars().next_back()) {
-            // An `@` is written as an entity, which is decoded before mentions are looked for.
+            // Entities are decoded before mentions are detected, so use a plain `@`.
             out.push_str(if token == "&#64;" { "@" } else { token });
             out.push_str(APART);
             token.len()
@@ -43,7 +42,7 @@ fn apart(escaped: &str) -> String {
     out
 }
 
-/// The token at the start of the text, if it would act together with the text that follows.
+/// Returns the token at the start of the text, if it would have an effect together with the following text.
 fn token(text: &str, before: Option<char>) -> Option<&str> {
     let starts = |token: &str| {
         text.get(..token.len()).filter(|it| it.eq_ignore_ascii_case(token)).map(str::len)
@@ -56,7 +55,7 @@ fn token(text: &str, before: Option<char>) -> Option<&str> {
         .or_else(|| starts("\\#").and_then(digit_after))
         .or_else(|| starts("gh-").filter(|_| !in_word).and_then(digit_after))
         .or_else(|| starts("www.").map(|_| 3))
-        // GitLab refers to merge requests, snippets, milestones, and so on.
+        // GitLab references merge requests, snippets and milestones by these signs.
         .or_else(|| starts("!").and_then(digit_after))
         .or_else(|| starts("\\$").and_then(digit_after))
         .or_else(|| starts("%").and_then(digit_after))?;

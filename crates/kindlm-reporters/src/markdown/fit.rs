@@ -1,16 +1,15 @@
-//! Selects the parts that fit into a comment. The least important parts are left out first, and their number is
-//! reported.
+//! Selects the parts that fit into a comment. The least important parts are dropped first, and counted.
 
-/// The most characters that GitHub takes for a comment.
+/// The maximum number of characters in a GitHub comment.
 pub(super) const MOST: usize = 65_536;
 
-/// The length of a text for GitHub. Characters beyond the basic plane count as two. GitHub does not document how it
-/// counts them, and this is the most that they may count.
+/// Returns the length of a text for GitHub. Characters outside of the basic plane count as two, the worst case, because
+/// GitHub does not document its counting.
 pub(super) fn length(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
-/// The first lines that fit into this many characters, together with their line breaks.
+/// Returns the first lines that fit into `room` characters, including their line breaks.
 pub(super) fn first_that_fit(lines: impl IntoIterator<Item = String>, room: usize) -> Vec<String> {
     let mut left = room;
     let mut kept = Vec::new();
@@ -22,36 +21,37 @@ pub(super) fn first_that_fit(lines: impl IntoIterator<Item = String>, room: usiz
     kept
 }
 
-/// A case in three lengths.
+/// A case in three levels of detail.
 #[derive(Debug)]
 pub(super) struct Block {
-    /// Its name, as an item of a list.
+    /// The list item with its name.
     pub(super) name: String,
-    /// Its name as a heading, and its failures.
+    /// The heading with its name, and its failures.
     pub(super) reasons: String,
-    /// The beginning of its output; empty if there is none to show.
+    /// The start of its output; empty if there is none.
     pub(super) output: String,
 }
 
-/// The parts of the cases that fit.
+/// The number of cases at each level of detail.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fitting {
-    /// The number of cases that are shown with their outputs: the first ones.
+    /// The number of first cases with their outputs.
     pub(super) outputs: usize,
-    /// The number that are shown with their reasons.
+    /// The number of first cases with their failures.
     pub(super) reasons: usize,
-    /// The number that are named.
+    /// The number of first cases with their names.
     pub(super) names: usize,
 }
 
-/// Fits blocks into this many characters: the outputs of the last are left out first, then their reasons, then their names.
+/// Fits cases into `room` characters. The outputs of the last cases are dropped first, then their failures, then their
+/// names.
 pub(super) fn fit(blocks: &[Block], room: usize) -> Fitting {
     let mut left = room;
     let mut take = |cost: usize| left.checked_sub(cost).map(|rest| left = rest).is_some();
     let names = blocks.iter().take_while(|it| take(length(&it.name) + 1)).count();
     let told = || blocks.iter().take(names);
     let reasons = told()
-        // The heading has the name instead.
+        // The heading replaces the list item.
         .take_while(|it| take(length(&it.reasons).saturating_sub(length(&it.name) + 1)))
         .count();
     let outputs = told().take(reasons).take_while(|it| take(length(&it.output))).count();

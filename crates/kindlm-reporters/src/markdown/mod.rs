@@ -1,4 +1,4 @@
-//! `markdown`: the report as a comment on a pull request.
+//! The reporter `markdown`: the report as a comment on a pull request.
 
 mod escape;
 mod fit;
@@ -28,22 +28,22 @@ pub(crate) static REGISTRATION: Registration = Registration {
     render,
 };
 
-/// Room for each part before the cases, in characters. The cases get the rest.
+/// The maximum number of characters of each part before the cases. The cases get the rest.
 const GATES_ROOM: usize = 8_000;
 const ASSERTIONS_ROOM: usize = 16_000;
 const WARNINGS_ROOM: usize = 3_000;
-/// Room for cases that hold with scores that are too low.
+/// The maximum number of characters for cases with low soft scores.
 const SCORED_ROOM: usize = 4_000;
-/// Room for cases with checks that hold although judges disagree.
+/// The maximum number of characters for passing cases on which judges disagree.
 const DOUBTFUL_ROOM: usize = 4_000;
-/// Room for the note about the parts that were left out.
+/// The number of characters reserved for the note about dropped parts.
 const NOTE_ROOM: usize = 600;
-/// The longest shown parts of texts, in bytes.
+/// The maximum shown bytes of names and texts.
 const NAME: usize = 200;
 const WORDS: usize = 300;
 const MESSAGE: usize = 600;
 const OUTPUT: usize = 800;
-/// The number of failing cases of a prompt assertion that are named, and of findings of a case that are shown.
+/// The maximum number of failing cases named per prompt assertion, and of findings per case.
 const NAMED: usize = 3;
 const FINDINGS: usize = 10;
 
@@ -104,7 +104,7 @@ fn head(report: &AnyReport<'_>, summary: &Summary) -> String {
     )
 }
 
-/// Names in a comment of HTML: nothing in them can end it, and different names stay different.
+/// Encodes names for an HTML comment. They cannot end the comment, and different names stay different.
 fn names_in_marker(names: &[&str]) -> String {
     let encoded = names.iter().map(|name| {
         let name = crate::plain::head(name, NAME);
@@ -118,7 +118,7 @@ fn names_in_marker(names: &[&str]) -> String {
 }
 
 fn gates(page: &mut String, report: &AnyReport<'_>) {
-    // The gates are about a whole run.
+    // The gates do not apply to a shard.
     if report.gates.is_empty() || report.shard.is_some() {
         return;
     }
@@ -184,7 +184,7 @@ fn warnings(page: &mut String, report: &AnyReport<'_>) {
     rows(page, lines, report.warnings.len(), WARNINGS_ROOM, "warning");
 }
 
-/// Writes the lines that fit, and how many did not.
+/// Writes the lines that fit, and the number of the others.
 fn rows(
     page: &mut String,
     lines: impl Iterator<Item = String>,
@@ -203,7 +203,7 @@ fn rows(
     }
 }
 
-/// The cases that did not hold, as many as fit.
+/// Writes the cases that did not pass, as many as fit.
 fn cases(
     page: &mut String,
     report: &AnyReport<'_>,
@@ -222,7 +222,7 @@ fn cases(
     let mut left = room;
     for case in report.each_where(wanted) {
         let block = block(case?.as_ref());
-        // Not even the names of the cases from here on would fit.
+        // No further case fits, not even by its name.
         let Some(rest) = left.checked_sub(length(&block.name) + 1) else { break };
         left = rest;
         blocks.push(block);
@@ -301,13 +301,13 @@ fn block(case: &CaseResult) -> Block {
     Block { name: format!("- {sign} {name}{held}"), reasons, output: output(case) }
 }
 
-/// The score of a soft check, which is what it is about.
+/// Returns the score of a soft check with its threshold.
 fn score_to_watch(result: &AssertionResult) -> Option<String> {
     let score = beside_wanted(result).filter(|_| result.severity == Severity::Soft)?;
     Some(format!("score {score}"))
 }
 
-/// Cases that hold with a score below the one that is wanted: the most that fits, one line each.
+/// Writes cases that pass with a soft score below its threshold: one line each, as many as fit.
 fn scored(
     page: &mut String,
     report: &AnyReport<'_>,
@@ -335,7 +335,7 @@ fn scored(
     Ok(())
 }
 
-/// A case with its scores that are too low.
+/// Returns a line for a case with its low scores.
 fn scores_of(case: &CaseResult) -> String {
     let of = case.executions.len();
     let findings = case.findings();
@@ -359,7 +359,7 @@ fn scores_of(case: &CaseResult) -> String {
     format!("- {name} · {model}: {}\n", scores.join("; "))
 }
 
-/// Cases with checks that hold although judges disagree, or by a tie: the most that fits, one line each; empty if there
+/// Returns passing cases that end in a tie or on which judges disagree: one line each, as many as fit; empty if there
 /// are none.
 fn doubtful(report: &AnyReport<'_>, room: usize) -> Result<String, RenderError> {
     let (mut lines, mut total, mut left) = (String::new(), 0_u64, room);
@@ -381,7 +381,7 @@ fn doubtful(report: &AnyReport<'_>, room: usize) -> Result<String, RenderError> 
         }
         let (name, model) = (shown(&case.case, NAME), shown(&case.model, NAME));
         let line = format!("- {name} · {model}: {}\n", said.join("; "));
-        // From the first that does not fit on they are only counted.
+        // After the first line that does not fit, cases are only counted.
         left = left.saturating_sub(length(&line));
         if left > 0 {
             lines.push_str(&line);

@@ -1,4 +1,4 @@
-//! The results of each prompt assertion: the violated rules, the cases, and the reasons.
+//! The summary of prompt assertions: violated rules, cases and reasons.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::Verbosity;
 use crate::amount::{count, plural, share};
 use crate::plain::one_line;
 
-/// The number of failing cases that are named; the JSON report names more.
+/// The maximum number of failing cases that are named; the JSON report names more.
 const NAMED: usize = 3;
 
 pub(super) fn render(page: &mut Page<'_>, summary: &Summary, verbosity: Verbosity) -> fmt::Result {

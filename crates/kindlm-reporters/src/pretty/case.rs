@@ -1,4 +1,4 @@
-//! One case: a line of its own, and below it what did not hold and on which output.
+//! One case: a headline, and below it the failures with the output.
 
 use std::fmt;
 
@@ -16,10 +16,10 @@ use crate::panel;
 use crate::plain::{head, lines, one_line};
 use crate::score::mean_of;
 
-/// The number of lines of an output in a report of normal length.
+/// The maximum lines and bytes of an output in a normal report.
 const EXCERPT_LINES: usize = 4;
 const EXCERPT_BYTES: usize = 320;
-/// The largest number of lines even in a verbose report; the JSON report has everything.
+/// The maximum lines and bytes of an output in a verbose report; the JSON report has the whole output.
 const WHOLE_LINES: usize = 200;
 const WHOLE_BYTES: usize = 20_000;
 
@@ -94,7 +94,7 @@ fn headline(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosity) -> fmt
     page.between(2, 2, &[mark(case.outcome), (strong, &name)], &facts.join("  "))
 }
 
-/// Time and money in two columns.
+/// Formats the time and the cost in two columns.
 fn spent(case: &CaseResult) -> String {
     let time = match case.latency_avg_ms {
         Some(_) => duration(case.latency_total_ms()),
@@ -120,7 +120,7 @@ fn findings(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     Ok(())
 }
 
-/// Checks that did not apply: they hold, but are not shown as passes.
+/// Writes the checks that did not apply. They are not shown as passed.
 fn not_applied(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     for result in case.not_applied() {
         let reason = result.verdict.message().unwrap_or_default();
@@ -132,7 +132,7 @@ fn not_applied(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     Ok(())
 }
 
-/// Writes the exit code of a command that failed in a case that holds, if no other line shows how it ended.
+/// Writes the exit code of a failed command in a passing case.
 fn failed_command(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     let mut codes = case.executions.iter().filter_map(|it| it.execution.exit_code);
     match codes.find(|it| *it != 0 && case.outcome.held()) {
@@ -141,7 +141,7 @@ fn failed_command(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     }
 }
 
-/// Checks that hold although judges disagree.
+/// Writes passing checks on which judges disagree.
 fn doubtful(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     for (label, doubt) in panel::doubts(case) {
         let (label, reason) = (one_line(label), format!("  {doubt}"));
@@ -162,7 +162,7 @@ fn errors(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     Ok(())
 }
 
-/// The error of a case without other results: each of its executions ended with it, and was not judged.
+/// Returns the error of a case if every execution failed with it, without results and requests.
 pub(super) fn only_error(case: &CaseResult) -> Option<String> {
     let mut errors = case.executions.iter().map(|it| {
         let error = it.error.as_ref().filter(|_| it.results.is_empty())?;
@@ -228,7 +228,7 @@ enum Excerpt {
     Whole,
 }
 
-/// The input, the actions and the output of the agent.
+/// Writes the input, the actions and the output of the agent.
 fn evidence(
     page: &mut Page<'_>,
     indent: usize,
@@ -242,7 +242,7 @@ fn evidence(
     for turn in execution.turns.iter().filter(|_| whole) {
         let said = format!("{}: {}", turn.label, turn.text);
         field(page, indent, "turn   ", &said)?;
-        // The JSON of the last turn is the same as the output's, which follows.
+        // Skip the JSON of the last turn, which equals the JSON of the output below.
         if let Some(json) =
             turn.output_json.as_ref().filter(|_| turn.output_json != execution.output_json)
         {
@@ -272,7 +272,7 @@ fn evidence(
     notes(page, indent, execution, whole)
 }
 
-/// Says which evidence the suite has declared of a case that holds; of others the execution that is shown does.
+/// Writes the evidence that the suite declared, for a passing case. Failing cases show it with their execution.
 fn declared(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     if matches!(case.outcome, Outcome::Failed | Outcome::Errored) {
         return Ok(());
@@ -333,7 +333,7 @@ fn tools(page: &mut Page<'_>, indent: usize, calls: &[ToolCall], whole: bool) ->
     Ok(())
 }
 
-/// An output behind a bar, so that it cannot be taken for the report itself, by people or by CI.
+/// Writes an output behind a bar, so that people and CI do not confuse it with the report.
 fn output(
     page: &mut Page<'_>,
     indent: usize,

@@ -1,4 +1,4 @@
-//! Named scores of each model, and the suite's derived metrics.
+//! The named scores of each model, and the suite's derived metrics.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::Verbosity;
 use crate::amount::plural;
 use crate::plain::one_line;
 
-/// Derived metrics are shown always, as they were asked for; the scores they are made of with `-v`.
+/// Writes derived metrics unless the report is quiet; the named scores need `-v`.
 pub(super) fn render(
     page: &mut Page<'_>,
     report: &AnyReport<'_>,

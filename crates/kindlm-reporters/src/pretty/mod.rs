@@ -1,4 +1,4 @@
-//! `pretty`: the report for people in front of a terminal.
+//! The reporter `pretty`: the report for people at a terminal.
 
 mod assertions;
 mod case;
@@ -70,16 +70,16 @@ fn render(
     Ok(())
 }
 
-/// Cases that are errored by one cause, which is shown once.
+/// The cases with the same error, which is shown only once.
 struct Alike {
     error: String,
-    /// The case that is shown with it.
+    /// The name of the case that shows the error.
     first: String,
     others: Vec<String>,
 }
 
 impl Alike {
-    /// The number of the others, and the first of their names.
+    /// Writes the number of other cases, and their first names.
     fn render(&self, page: &mut Page<'_>) -> fmt::Result {
         const NAMED: usize = 5;
         let count = self.others.len();
@@ -93,7 +93,7 @@ impl Alike {
     }
 }
 
-/// Quiet reports show only what did not hold.
+/// Returns true if the report shows cases with this outcome. Quiet reports show only failures and errors.
 fn shows(style: &Style, outcome: Outcome) -> bool {
     style.verbosity > Verbosity::Quiet || matches!(outcome, Outcome::Failed | Outcome::Errored)
 }

@@ -1,4 +1,4 @@
-//! A page of text of limited width: wrapping, hanging indents, colours.
+//! A text page of limited width, with wrapping, hanging indents and colors.
 
 use std::fmt;
 use std::ops::Range;
@@ -35,10 +35,10 @@ impl Ink {
     }
 }
 
-/// A piece of text in one ink.
+/// A piece of text with its look.
 pub(super) type Span<'a> = (Ink, &'a str);
 
-/// Writes lines that stay within the width.
+/// A writer of lines that stay within the width.
 pub(super) struct Page<'a> {
     out: &'a mut dyn fmt::Write,
     color: bool,
@@ -46,7 +46,7 @@ pub(super) struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// Terminals of no width exist (`script`, some CI), and very long lines are hard to read.
+    /// Creates a page. The width is at least 40, as some terminals report 0, and at most 120 for readability.
     pub(super) fn new(out: &'a mut dyn fmt::Write, style: &Style) -> Self {
         Self { out, color: style.color, width: style.width.clamp(40, 120) }
     }
@@ -55,12 +55,12 @@ impl<'a> Page<'a> {
         self.out.write_char('\n')
     }
 
-    /// One paragraph of one ink.
+    /// Writes a paragraph with one look.
     pub(super) fn text(&mut self, indent: usize, ink: Ink, text: &str) -> fmt::Result {
         self.spans(indent, 0, &[(ink, text)])
     }
 
-    /// One paragraph; lines after the first hang by `hang` columns.
+    /// Writes a paragraph; all lines after the first are indented by `hang` columns.
     pub(super) fn spans(&mut self, indent: usize, hang: usize, spans: &[Span<'_>]) -> fmt::Result {
         let plain: String = spans.iter().map(|(_, text)| *text).collect();
         let room = self.width.saturating_sub(indent + reserve(&plain)).max(10);
@@ -72,7 +72,7 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    /// A line with something at its right edge; the left side wraps.
+    /// Writes a line with `right` at its right edge; the left side wraps.
     pub(super) fn between(
         &mut self,
         indent: usize,
@@ -104,7 +104,7 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    /// A line of foreign text behind a name and a bar; every line that it is wrapped to has the bar.
+    /// Writes untrusted text after a name and a bar; wrapped lines have a bar too.
     pub(super) fn barred(&mut self, indent: usize, name: &str, text: &str) -> fmt::Result {
         let room = self.width.saturating_sub(indent + name.width() + 2).max(10);
         for (i, range) in wrap(text, room, room).into_iter().enumerate() {
@@ -134,13 +134,13 @@ impl<'a> Page<'a> {
         self.out.write_char('\n')
     }
 
-    /// Spaces, and a backslash before text that CI would take for a command at the start of a line.
+    /// Writes spaces, and a backslash before text that would be a CI command at the start of a line.
     fn indent(&mut self, columns: usize, text: &str) -> fmt::Result {
         write!(self.out, "{:columns$}", "")?;
         if text.trim_start().starts_with("::") { self.out.write_char('\\') } else { Ok(()) }
     }
 
-    /// The part of the spans that lies in the range.
+    /// Writes the part of the spans in this range.
     fn painted(&mut self, range: &Range<usize>, spans: &[Span<'_>]) -> fmt::Result {
         let mut start = 0;
         for (ink, text) in spans {
@@ -165,14 +165,14 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Room for the backslash that `Page::indent` may write.
+/// Returns the room for the backslash that [`Page::indent`] may write.
 fn reserve(text: &str) -> usize {
     usize::from(text.contains("::"))
 }
 
-/// The ranges of the lines of a text, without the spaces at which it was broken.
+/// Returns the ranges of the lines of a text, without the spaces between them.
 ///
-/// Breaks at spaces; a word that is longer than a line is broken between characters.
+/// Lines break at spaces. A word longer than a line is split between characters.
 fn wrap(text: &str, first: usize, rest: usize) -> Vec<Range<usize>> {
     let mut lines = Vec::new();
     let mut start = 0;
@@ -188,7 +188,7 @@ fn wrap(text: &str, first: usize, rest: usize) -> Vec<Range<usize>> {
     }
 }
 
-/// The offsets at which the first line of the text ends, and the next one begins.
+/// Returns the end of the first line, and the start of the next one, as offsets.
 fn line_end(text: &str, room: usize) -> (usize, usize) {
     let mut columns = 0;
     let mut space = None;
@@ -226,7 +226,7 @@ mod tests {
             ("abcdefghijklmnop", vec!["abcdefgh", "ijklmnop"]),
             ("a abcdefghijkl", vec!["a", "abcdefgh", "ijkl"]),
             ("注文は発送済み", vec!["注文は発", "送済み"]),
-            // A first word that does not fit behind its indent is cut, not moved.
+            // A first word that does not fit after its indent is split, not moved.
             ("  indented text", vec!["  indent", "ed text"]),
             ("trailing   ", vec!["trailing"]),
         ] {

@@ -1,4 +1,4 @@
-//! The result of one check and, in a verbose report, its parts.
+//! The result of a check, with its parts in a verbose report.
 
 use std::fmt;
 
@@ -10,16 +10,16 @@ use crate::panel;
 use crate::plain::one_line;
 use crate::score::{THRESHOLDS, beside_wanted, says_more};
 
-/// Parts that lie deeper are not indented further: a script may nest as deep as it likes.
+/// The maximum indent level, because a script may nest parts arbitrarily deep.
 const DEEPEST: usize = 6;
 
-/// A check with everything about it, and below it its parts, as deep as they go.
+/// Writes a check with all details, and its nested parts below it.
 pub(super) fn result_tree(
     page: &mut Page<'_>,
     indent: usize,
     result: &AssertionResult,
 ) -> fmt::Result {
-    // Not by recursion: how deep it goes is not ours to say.
+    // Use a stack instead of recursion, because a script may nest parts arbitrarily deep.
     let mut open = vec![(0, result)];
     while let Some((depth, result)) = open.pop() {
         let place = if depth > DEEPEST { format!("level {depth}") } else { String::new() };
@@ -29,7 +29,7 @@ pub(super) fn result_tree(
     Ok(())
 }
 
-/// A check with its verdict, and its reason where there is more to say than that it held.
+/// Writes a check with its verdict, and with its reason unless it simply passed.
 pub(super) fn result_lines(
     page: &mut Page<'_>,
     indent: usize,
@@ -69,7 +69,7 @@ pub(super) fn result_lines(
         paragraphs(page, indent + 2, Ink::Faint, reasoning)?;
     }
     for (key, value) in &result.metadata {
-        // Expected and actual explain a failure; the rest is for those who want everything.
+        // The expected and the actual value explain a failure; other values are for verbose reports.
         let tells = matches!(key.as_str(), "expected" | "actual") && !result.verdict.held();
         let said_above =
             THRESHOLDS.contains(&key.as_str()) || key == "assertionSet" || panel::is_worded(key);
@@ -91,7 +91,7 @@ pub(super) fn result_lines(
     Ok(())
 }
 
-/// A soft check is a score to watch, not a tick.
+/// Returns the mark. A soft check has a score mark instead of a check mark.
 fn sign(result: &AssertionResult) -> (Ink, &'static str) {
     match (&result.verdict, result.severity) {
         (Verdict::Fail { .. }, Severity::Gate) => (Ink::Bad, "✗ "),
@@ -103,7 +103,7 @@ fn sign(result: &AssertionResult) -> (Ink, &'static str) {
     }
 }
 
-/// The score in front of the label, where it says more than the mark: `0.62 (wants 0.8)  `.
+/// Returns the score before the label, such as `0.62 (wants 0.8)  `, if the mark does not already imply it.
 pub(super) fn score_of(result: &AssertionResult) -> String {
     let score = beside_wanted(result).filter(|_| says_more(result));
     score.map(|it| format!("{it}  ")).unwrap_or_default()

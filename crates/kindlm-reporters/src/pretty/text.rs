@@ -1,4 +1,4 @@
-//! Texts of cases and results on the page, cut where they are long.
+//! Formats texts of cases and results, and cuts long ones.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::page::{Ink, Page};
 use crate::plain::{head, lines, one_line};
 
-/// The longest shown parts of a message, of the arguments of a tool call, and of a value beside a result.
+/// The maximum shown bytes of a message, and of a tool argument or metadata value.
 pub(super) const MESSAGE_BYTES: usize = 800;
 pub(super) const VALUE_BYTES: usize = 300;
 

@@ -1,4 +1,4 @@
-//! The end of the page: gates, totals, warnings, the verdict, and the next steps.
+//! The end of the page: gates, totals, warnings, the verdict and the next steps.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::amount::{cost, count, duration, judge_cost, plural, share, tokens};
 use crate::plain::one_line;
 use crate::{Verbosity, verdict};
 
-/// The suite that is meant where none is named.
+/// The config file that commands use by default.
 const DEFAULT_CONFIG: &str = "kindlm.yaml";
 
 pub(super) fn render(
@@ -25,7 +25,7 @@ pub(super) fn render(
         gates(page, report)?;
     }
     totals(page, report, summary, verbosity)?;
-    // Also where only failures are shown: a test that checks nothing is no success.
+    // Quiet reports show warnings too, because a test that checks nothing is no success.
     warnings(page, report)?;
     page.blank()?;
     sentence(page, report, summary)?;
@@ -121,7 +121,7 @@ fn warnings(page: &mut Page<'_>, report: &AnyReport<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// One sentence: did it pass, and if not, why not.
+/// Writes the verdict and its reasons in one sentence.
 fn sentence(page: &mut Page<'_>, report: &AnyReport<'_>, summary: &Summary) -> fmt::Result {
     let ink = match summary.exit_status {
         ExitStatus::Success if report.shard.is_some() => Ink::Strong,
@@ -134,13 +134,13 @@ fn sentence(page: &mut Page<'_>, report: &AnyReport<'_>, summary: &Summary) -> f
     page.spans(0, 8, &[(ink, verdict::word(report, summary)), (Ink::Plain, &text)])
 }
 
-/// The command that shows the run again, without sending anything.
+/// Returns the command that shows the report again, without sending requests.
 fn report_again(report: &AnyReport<'_>) -> String {
     let mut command = "kindlm report".to_owned();
     if !report.run.id.is_empty() {
         command = format!("{command} {}", word(&report.run.id));
     }
-    // Runs are stored beside the suite.
+    // Runs are stored next to the suite.
     match report.suite.config_path.as_deref() {
         None | Some("" | DEFAULT_CONFIG) => {}
         Some(path) => command = format!("{command} -c {}", word(path)),
@@ -148,14 +148,14 @@ fn report_again(report: &AnyReport<'_>) -> String {
     command + " -v"
 }
 
-/// A word for a shell, in quotes where it needs them.
+/// Quotes a word for a shell if necessary.
 fn word(text: &str) -> String {
     let text = one_line(text);
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:,@\\".contains(c);
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// The next steps; only commands that exist.
+/// Writes the next steps, which are existing commands.
 fn next(
     page: &mut Page<'_>,
     report: &AnyReport<'_>,
@@ -164,7 +164,7 @@ fn next(
 ) -> fmt::Result {
     let totals = summary.totals;
     let mut tips = Vec::new();
-    // Provider errors contain their own advice.
+    // Provider errors have their own advice.
     if let Some(code) = &summary.first_code {
         tips.push((format!("kindlm explain {}", one_line(code.as_str())), "what the code means"));
     }

@@ -1,4 +1,4 @@
-//! Every report says the same of the same check.
+//! All reports show the same result for the same check.
 
 use kindlm_reporters::{Style, Verbosity};
 use kindlm_testing::sample_report;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{render, style};
 
-/// A check or a part of one, with what its mark and its score look like to people.
+/// A check or a part of one, with its expected mark and score in reports for people.
 struct Seen {
     label: String,
     word: &'static str,
@@ -15,7 +15,7 @@ struct Seen {
     score: Option<f64>,
 }
 
-/// All checks of the sample, sets and parts of scripts included, in the order of the report.
+/// Returns all checks of the sample in the order of the report, including nested parts.
 fn seen() -> Vec<Seen> {
     let report = sample_report();
     let mut seen = Vec::new();
@@ -40,7 +40,7 @@ fn seen() -> Vec<Seen> {
     seen
 }
 
-/// The results of a JSON report, parts after what they are part of.
+/// Collects the results of a JSON report; the parts of a check follow it.
 fn results_of(json: &Value, found: &mut Vec<(String, String, Option<f64>)>) {
     for result in json.as_array().into_iter().flatten() {
         let text = |key: &str| result[key].as_str().unwrap().to_owned();
@@ -64,7 +64,7 @@ fn json_has_every_check_with_its_verdict_and_score() {
     assert_eq!(found, expected);
 }
 
-/// Whether a line shows this score beside this label, or a score that says no more than the mark is left out.
+/// Returns true if the line shows the score, or if the score only repeats the mark.
 fn shows(line: &str, it: &Seen) -> bool {
     let Some(score) = it.score else { return true };
     let plain = (it.word == "passed" && score >= 1.0) || (it.word == "failed" && score <= 0.0);
@@ -76,7 +76,7 @@ fn reports_for_people_show_the_same_mark_and_score() {
     let report = sample_report();
     let pretty = render("pretty", &report, &style(Verbosity::Verbose, false, 1_000));
     let html = render("html", &report, &Style::default());
-    // One check on one line: the page writes each in a list entry of its own.
+    // Put each list entry of the page on its own line.
     let html: String =
         html.replace("<li", "\n<li").split('\n').map(|it| text_of(it) + "\n").collect();
     for it in seen() {
@@ -94,7 +94,7 @@ fn reports_for_people_show_the_same_mark_and_score() {
     }
 }
 
-/// The text of a piece of the page, without its tags.
+/// Returns the text of HTML without its tags.
 fn text_of(html: &str) -> String {
     let mut text = String::new();
     let mut inside = false;
@@ -118,11 +118,11 @@ fn text_of(html: &str) -> String {
 fn the_pull_request_comment_names_every_failed_case() {
     let markdown = render("markdown", &sample_report(), &Style::default());
     let is_bad = |it: Outcome| matches!(it, Outcome::Failed | Outcome::Errored);
-    // Markdown escapes what has a meaning there, so only letters and digits are compared.
+    // Compare only letters and digits, because Markdown escapes other characters.
     let letters = |text: &str| {
         let mut pieces = text.split('&');
         let first = pieces.next().unwrap_or_default().to_owned();
-        // `&gt;` stands for a sign.
+        // Skip entities such as `&gt;`.
         let text = pieces.fold(first, |text, piece| match piece.split_once(';') {
             Some((entity, rest)) if entity.len() < 8 => text + rest,
             _ => text + piece,

@@ -1,4 +1,4 @@
-//! The page: what it shows, that nothing in it acts, and that it is one file.
+//! Tests of the HTML page: its content, and that it is one inert file.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,10 @@ fn page(report: &Report) -> String {
     render("html", report, &Style::default())
 }
 
-/// Elements that a browser closes by itself.
+/// The elements without an end tag.
 const VOID: [&str; 3] = ["meta", "input", "rect"];
 
-/// Checks the page as a browser reads it: elements are nested properly, ids are unique, and nothing asks for anything or
-/// runs.
+/// Checks the page like a browser: elements are nested properly, ids are unique, and nothing is loaded or executed.
 #[track_caller]
 pub(crate) fn check(page: &str) {
     let mut open: Vec<String> = Vec::new();
@@ -74,7 +73,7 @@ pub(crate) fn check(page: &str) {
 fn the_sample_is_rendered_as_before() {
     let page = page(&sample_report());
     check(&page);
-    // The style sheet is looked at in a browser, not here.
+    // The style sheet is reviewed in a browser, not here.
     let (before, rest) = page.split_once("style-src '").unwrap();
     let (_, middle) = rest.split_once('\'').unwrap();
     let (middle, rest) = middle.split_once("<style>").unwrap();

@@ -1,4 +1,4 @@
-//! JUnit XML by the rules of Jenkins' `junit-10.xsd`, and by what other readers choke on.
+//! Tests of JUnit XML by the schema `junit-10.xsd` of Jenkins, and by the requirements of other parsers.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,8 +10,8 @@ use quick_xml::events::{BytesStart, Event};
 
 use crate::render;
 
-/// An element of `junit-10.xsd`: its name, its children, its attributes, those that must be there (by the schema
-/// or by some reader), and whether it may hold text.
+/// A rule for an element, from `junit-10.xsd` and other parsers: its allowed children and attributes, the required
+/// attributes, and if it may have text.
 struct Rule {
     name: &'static str,
     children: &'static [&'static str],
@@ -134,7 +134,7 @@ fn rule(name: &str) -> &'static Rule {
         .unwrap_or_else(|| panic!("junit-10.xsd has no <{name}>"))
 }
 
-/// One element with its attributes, and how often each child occurs in it.
+/// An element with its attributes, text and children.
 #[derive(Debug, Default)]
 struct Element {
     name: String,
@@ -176,7 +176,7 @@ fn element(start: &BytesStart<'_>) -> Element {
     }
 }
 
-/// Reads XML, strictly.
+/// Parses XML strictly.
 fn parse(xml: &str) -> Element {
     let mut reader = Reader::from_str(xml);
     reader.config_mut().check_end_names = true;
@@ -239,7 +239,7 @@ fn check_time(element: &Element) {
     assert!(decimals.len() == 3 && whole.parse::<u64>().is_ok() && decimals.parse::<u64>().is_ok());
 }
 
-/// Everything that must hold of every file.
+/// Checks everything that is required of every file.
 pub(crate) fn check(xml: &str) {
     let is_char = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
     assert!(xml.chars().all(is_char), "only characters of XML 1.0");
@@ -328,7 +328,7 @@ fn equal_names_get_numbers() {
         "the same".clone_into(&mut case.case);
         "m".clone_into(&mut case.model);
     }
-    // Also when they become equal only by what XML cannot hold.
+    // These names become equal only after invalid characters are removed.
     "the same\u{1}".clone_into(&mut report.cases[1].case);
     check(&junit(&report));
 }

@@ -1,4 +1,4 @@
-//! The reporters as their readers meet them: people, programs, CI systems, auditors.
+//! Tests of all reporters.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a test fails")]
 
 mod agreement;
@@ -15,7 +15,7 @@ mod streaming;
 use kindlm_reporters::{Style, Verbosity, find};
 use kindlm_types::Report;
 
-/// What the reporter writes.
+/// Returns the text of the reporter with this id.
 fn render(id: &str, report: &Report, style: &Style) -> String {
     let mut out = String::new();
     (find(id).expect(id).render)(report, style, &mut out).unwrap();
@@ -26,7 +26,7 @@ fn style(verbosity: Verbosity, color: bool, width: usize) -> Style {
     Style { color, width, verbosity }
 }
 
-/// Every style that a reader may have.
+/// Returns styles with all combinations of options.
 fn styles() -> Vec<Style> {
     let mut styles = Vec::new();
     for verbosity in [Verbosity::Quiet, Verbosity::Normal, Verbosity::Verbose] {

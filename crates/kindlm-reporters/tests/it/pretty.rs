@@ -1,4 +1,4 @@
-//! The report for people: read these snapshots as one of them.
+//! Tests of the report for people, by snapshots.
 
 use kindlm_reporters::{Style, Verbosity};
 use kindlm_testing::{green_report, sample_report};
@@ -21,7 +21,7 @@ fn shows_the_sample() {
         ("verbose_60", Verbosity::Verbose, false, 60),
     ] {
         let text = render("pretty", &sample_report(), &style(verbosity, color, width));
-        // Snapshots are read by people: show the colours as what they are.
+        // Make escape characters visible in the snapshots.
         insta::assert_snapshot!(format!("sample_{name}"), text.replace('\u{1b}', "␛"));
     }
 }
@@ -116,7 +116,7 @@ fn colour_changes_nothing_but_the_colour() {
     }
 }
 
-/// Removes `ESC [ … m`.
+/// Removes color escapes, `ESC [ … m`.
 fn without_colors(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let mut out = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! What holds of every reporter.
+//! Tests for properties of every reporter.
 
 use kindlm_reporters::{REGISTRY, find};
 use kindlm_testing::{green_report, sample_report};

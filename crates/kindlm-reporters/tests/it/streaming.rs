@@ -1,4 +1,4 @@
-//! Reports whose cases come one at a time, from somewhere else than memory.
+//! Tests of reports whose cases are not in memory but come one at a time.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -11,7 +11,7 @@ use kindlm_wire::v1;
 
 use crate::{render, style};
 
-/// Cases that are made anew for every reader, until one of them cannot be.
+/// A source that creates each case on demand, and fails at one of them.
 #[derive(Debug)]
 struct Elsewhere {
     cases: Vec<CaseResult>,
@@ -36,7 +36,7 @@ impl CaseSource for Elsewhere {
         self.cases.read(position).map(|it| Cow::Owned(it.into_owned()))
     }
 
-    /// Every other one is at hand as JSON.
+    /// Returns every second case as JSON text.
     fn written(&self, position: usize) -> Result<Option<String>, CaseError> {
         if position % 2 == 1 || self.unreadable == Some(position) {
             return Ok(None);
@@ -76,7 +76,7 @@ fn it_makes_no_difference_where_the_cases_come_from() {
             let mut text = String::new();
             (reporter.render)(&streamed, &style, &mut text).unwrap();
             assert!(text == render(id, &report, &style), "{id}");
-            // A reporter reads a case once or a few times, not once for each model, tag or total.
+            // A reporter may read a case a few times, but not once for each model, tag or total.
             let (reads, cases) = (streamed.cases.reads.get(), report.cases.len());
             assert!(reads <= 4 * cases, "{id}: {reads} reads of {cases} cases");
         }
@@ -87,7 +87,7 @@ fn it_makes_no_difference_where_the_cases_come_from() {
 fn an_unreadable_case_is_an_error_not_a_short_report() {
     let report = sample_report();
     let last = report.cases.len() - 1;
-    // Not every reporter reads the cases that held.
+    // Some reporters do not read the cases that passed.
     let first = report.cases.iter().position(|it| !it.outcome.held()).unwrap();
     for reporter in REGISTRY {
         let id = reporter.meta.id;
