@@ -1,29 +1,29 @@
-//! Looking up attributes under the names that conventions have given them.
+//! Finds span attributes by the different names in the conventions.
 
 use serde_json::{Map, Value};
 
 use crate::span::OtlpSpan;
 
-/// The largest depth to which a dotted key is split.
+/// The maximum depth to which a dotted key is split.
 const MAX_DEPTH: usize = 8;
 
 impl OtlpSpan {
-    /// A text attribute.
+    /// Returns a text attribute.
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.attributes.get(key).and_then(Value::as_str)
     }
 
-    /// The first of these attributes that is a text with something in it.
+    /// Returns the first non-empty text among these attributes.
     pub(crate) fn first_text(&self, keys: &[&str]) -> Option<&str> {
         keys.iter().filter_map(|it| self.text(it)).find(|it| !it.is_empty())
     }
 
-    /// The first of these attributes that is there.
+    /// Returns the first existing attribute among these.
     pub(crate) fn first(&self, keys: &[&str]) -> Option<&Value> {
         keys.iter().find_map(|it| self.attributes.get(*it))
     }
 
-    /// The first of these attributes that is a whole number from 0, as a number or as a text.
+    /// Returns the first attribute that is a whole number from 0, as a number or as text.
     pub(crate) fn count(&self, keys: &[&str]) -> Option<u64> {
         keys.iter().find_map(|key| {
             let value = self.attributes.get(*key)?;
@@ -41,15 +41,15 @@ impl OtlpSpan {
         })
     }
 
-    /// True if any attribute begins like this.
+    /// Returns true if the name of any attribute has this prefix.
     pub(crate) fn has_prefix(&self, prefix: &str) -> bool {
         self.attributes.keys().any(|it| it.starts_with(prefix))
     }
 }
 
-/// The attributes `<prefix>.<number>.<rest>` as a list of objects, ordered by the number.
+/// Collects the attributes `<prefix>.<number>.<rest>` as a list of objects, ordered by the number.
 ///
-/// Conventions without nested values write lists like this: `gen_ai.prompt.0.role`.
+/// Conventions without nested values write lists in this way, for example `gen_ai.prompt.0.role`.
 pub(crate) fn indexed(attributes: &Map<String, Value>, prefix: &str) -> Vec<Value> {
     let mut root = Value::Null;
     for (key, value) in attributes {
@@ -60,7 +60,7 @@ pub(crate) fn indexed(attributes: &Map<String, Value>, prefix: &str) -> Vec<Valu
     list(root)
 }
 
-/// Puts a value where a dotted key says.
+/// Stores a value at the path of a dotted key.
 fn put(root: &mut Value, key: &str, value: &Value) {
     let mut at = root;
     for part in key.splitn(MAX_DEPTH, '.') {
@@ -73,7 +73,7 @@ fn put(root: &mut Value, key: &str, value: &Value) {
     *at = value.clone();
 }
 
-/// The values of an object whose keys are numbers, ordered by them.
+/// Returns the items of a list, or the values of an object with numeric keys in their order.
 pub(crate) fn list(value: Value) -> Vec<Value> {
     match value {
         Value::Array(items) => items,
@@ -87,7 +87,7 @@ pub(crate) fn list(value: Value) -> Vec<Value> {
     }
 }
 
-/// A value that may have been written as JSON text, as attributes could not be nested once.
+/// Parses a value that may be JSON text, because older attributes could not be nested.
 pub(crate) fn unpacked(value: &Value) -> Option<Value> {
     match value {
         Value::String(text) => {

@@ -1,4 +1,4 @@
-//! The calls of tools: those that have spans of their own, and those that a model's answer only asks for.
+//! Finds tool calls: those with their own spans, and those that only a model's answer requests.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,36 +8,36 @@ use crate::said::{Asked, Said};
 use crate::step::{self, Kind};
 use crate::tree::{Step, Tree};
 
-/// One call of a tool.
+/// A tool call.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) arguments: Value,
-    /// The arguments as they were sent, where they are not JSON.
+    /// The original text of the arguments, if it is not JSON.
     pub(crate) malformed: Option<String>,
-    /// True if the trace shows the arguments.
+    /// True if the trace contains the arguments.
     pub(crate) shows_arguments: bool,
     pub(crate) output: Option<Value>,
-    /// The step that reports it.
+    /// The index of the step that reports the call.
     pub(crate) step: usize,
-    /// True if that step is the call itself, and not the answer of a model that asks for it.
+    /// True if that step is the call itself, not a model answer that requests it.
     pub(crate) has_span: bool,
-    /// True if it went wrong, as far as its span says.
+    /// True if the span of the call has an error status.
     pub(crate) failed: bool,
 }
 
-/// A call that has a span of its own.
+/// A tool call with its own span.
 struct Tool {
     step: usize,
     asked: Asked,
     output: Option<Value>,
     failed: bool,
-    /// The model's request for this call, if it is found.
+    /// The model's request for this call, if it was found.
     by_model: Option<Asked>,
 }
 
-/// Finds all calls; `said` has the answers of models, by step, and `answered` results by the ids of their calls.
+/// Finds all calls. `said` has the model answers by step; `answered` has results by call id.
 pub(crate) fn find(
     tree: &Tree<'_>,
     said: &[(usize, Vec<Said>)],
@@ -77,7 +77,7 @@ pub(crate) fn find(
     calls
 }
 
-/// The spans of tools, in the order in which they began.
+/// Returns the tool spans in the order of their starts.
 fn tools(tree: &Tree<'_>) -> Vec<Tool> {
     let read = |(at, step): (usize, &Step<'_>)| {
         let (asked, output) = step::tool(step.span);
@@ -87,7 +87,7 @@ fn tools(tree: &Tree<'_>) -> Vec<Tool> {
     let all: Vec<Tool> = tree.of_kind(Kind::Tool).map(read).collect();
     let names: HashMap<usize, &str> =
         all.iter().map(|it| (it.step, it.asked.name.as_str())).collect();
-    // A frame around a tool, by another instrumentation, is the same call.
+    // A tool span around another one of the same tool is the same call, recorded by a second instrumentation.
     let is_framed = |it: &Tool| {
         tree.ancestors(it.step).any(|above| names.get(&above) == Some(&it.asked.name.as_str()))
     };
@@ -95,8 +95,8 @@ fn tools(tree: &Tree<'_>) -> Vec<Tool> {
     all.into_iter().zip(framed).filter(|(_, is_framed)| !is_framed).map(|(it, _)| it).collect()
 }
 
-/// The properties that two records of one call have in common. These are the name, the arguments if they are known,
-/// and whether there is an id. An id must also be the same.
+/// The properties by which two records of a call are matched: the name, the arguments if known, and if there is an id.
+/// Two ids must also be equal.
 #[derive(PartialEq, Eq, Hash)]
 struct Alike {
     name: String,
@@ -104,18 +104,18 @@ struct Alike {
     has_id: bool,
 }
 
-/// Which arguments are looked for.
+/// The state of a call's arguments, as a part of the key.
 #[derive(PartialEq, Eq, Hash)]
 enum Known {
-    /// Whatever they are.
+    /// Any arguments match.
     Any,
-    /// Those that were not recorded.
+    /// The arguments were not recorded.
     Untold,
-    /// These, with their keys in order.
+    /// These arguments, as JSON text with sorted keys.
     These(String),
 }
 
-/// The spans of calls that no model was found to ask for yet.
+/// The call spans without a model's request so far.
 struct Open {
     taken: Vec<bool>,
     by_id: HashMap<String, VecDeque<usize>>,
@@ -139,12 +139,12 @@ impl Open {
         open
     }
 
-    /// The span of the call that a model asks for, if it has one: that with its id, else the first that is like it.
+    /// Returns the span of a call that a model requests: the one with its id, else the first similar one.
     fn take(&mut self, asked: &Asked) -> Option<usize> {
         let Self { taken, by_id, alike } = self;
         let same = asked.id.as_ref().and_then(|id| by_id.get_mut(id));
         let found = same.and_then(|it| first(it, taken)).or_else(|| {
-            // If both have an id, and the ids differ, they are two calls.
+            // Two different ids mean two different calls.
             let ids = if asked.id.is_some() { &[false][..] } else { &[false, true] };
             let mut found: Option<usize> = None;
             for &has_id in ids {
@@ -167,7 +167,7 @@ impl Open {
     }
 }
 
-/// The first that is not taken; those that are, are never looked at again.
+/// Returns the first index that is not taken, and drops taken ones from the queue.
 fn first(queue: &mut VecDeque<usize>, taken: &[bool]) -> Option<usize> {
     while queue.front().is_some_and(|at| taken.get(*at) == Some(&true)) {
         queue.pop_front();
@@ -205,7 +205,7 @@ fn asked_only(
     }
 }
 
-/// The arguments, and their text where it is not JSON. None are an empty object.
+/// Parses arguments, and returns their text if it is not JSON. Missing arguments become an empty object.
 fn arguments(written: Option<&Value>) -> (Value, Option<String>) {
     let none = || (Value::Object(Map::new()), None);
     match written {

@@ -1,7 +1,7 @@
-//! For which kinds of evidence spans tell everything.
+//! Determines the kinds of evidence for which a trace is complete.
 //!
-//! The absence of an event can be asserted only if the event would have been recorded. Instrumentations do not record
-//! the texts of a conversation unless they are configured to, and spans get lost on the way; both are detected here.
+//! The absence of an event can only be asserted if the event would have been recorded. Many instrumentations do not
+//! record conversation texts by default, and spans may be lost. Both are detected here.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use crate::step::{self, Kind};
 use crate::timeline::Conversation;
 use crate::tree::{Step, Tree};
 
-/// Why the spans are incomplete, in words.
+/// Returns the reasons why the spans are incomplete, as text.
 pub(crate) fn gaps(spans: &[OtlpSpan]) -> Vec<String> {
     let lost: Vec<&OtlpSpan> = orphans(spans).collect();
     let mut gaps = Vec::new();
@@ -33,7 +33,7 @@ pub(crate) fn gaps(spans: &[OtlpSpan]) -> Vec<String> {
         let (name, id) = (&it.name, &it.span_id);
         gaps.push(format!("`{name}` is one of several spans of the id {id} that say different things: give each span an id of its own"));
     }
-    // A span is sent when it has ended.
+    // A span is usually sent only after its end.
     if let Some(open) = spans.iter().find(|it| it.end_ns.is_none()) {
         gaps.push(format!("`{}` has no end: it was still under way", open.name));
     }
@@ -43,7 +43,7 @@ pub(crate) fn gaps(spans: &[OtlpSpan]) -> Vec<String> {
     gaps
 }
 
-/// Spans around which another should be that did not come.
+/// Returns the spans whose parent span did not arrive.
 fn orphans(spans: &[OtlpSpan]) -> impl Iterator<Item = &OtlpSpan> {
     let ids: HashSet<(&str, &str)> =
         spans.iter().map(|it| (it.trace_id.as_str(), it.span_id.as_str())).collect();
@@ -54,17 +54,17 @@ fn orphans(spans: &[OtlpSpan]) -> impl Iterator<Item = &OtlpSpan> {
     })
 }
 
-/// True if a span is missing that others are within: when the whole began and ended is not known then.
+/// Returns true if the parent of a span is missing. The start and the end of the trace are then unknown.
 pub(crate) fn has_orphans(spans: &[OtlpSpan]) -> bool {
     orphans(spans).next().is_some()
 }
 
-/// The evidence for the coverage.
+/// The data from which the coverage is computed.
 pub(crate) struct Shown<'t, 's> {
     pub(crate) tree: &'t Tree<'s>,
     pub(crate) conversation: &'t Conversation,
     pub(crate) calls: &'t [Call],
-    /// Spans that do not count.
+    /// The spans that the filter excludes.
     pub(crate) left_out: &'t [&'s OtlpSpan],
     /// True if no span is missing.
     pub(crate) is_whole: bool,
@@ -73,13 +73,13 @@ pub(crate) struct Shown<'t, 's> {
 impl Shown<'_, '_> {
     pub(crate) fn coverage(&self, events: &[Event], mapping: &SpanMapping) -> Coverage {
         let said = &self.conversation.said;
-        // An unsupported part may hold anything.
+        // An unsupported part may contain anything.
         let is_understood = |it: &Said| it.not_understood.is_empty();
         if !self.is_whole || !said.iter().flat_map(|(_, it)| it).all(is_understood) {
             return Coverage::default().losing(Channel::ALL);
         }
         let left_out = |kind: Kind| self.left_out.iter().any(|it| step::kind(it, mapping) == kind);
-        // An answer that is shown as a whole shows the calls that it asks for, too.
+        // A completely recorded answer also contains the calls that it requests.
         let shows_answers = !said.is_empty()
             && said.iter().all(|(_, messages)| messages.iter().any(Said::tells))
             && !left_out(Kind::Inference);
@@ -100,7 +100,7 @@ impl Shown<'_, '_> {
             (shows_usage, Channel::Usage),
             (agents, Channel::Subagents),
             (thinks, Channel::Thinking),
-            // The state of every span is recorded, but spans outside the agent are no evidence about it.
+            // Every span has a status, but only spans of the agent are evidence about the agent.
             (self.tree.steps.iter().any(|it| it.kind != Kind::Other), Channel::Errors),
         ];
         channels.into_iter().filter(|(is, _)| *is).map(|(_, channel)| channel).collect()

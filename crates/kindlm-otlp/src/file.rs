@@ -1,4 +1,4 @@
-//! Traces in a file: JSON, JSON lines as the collector's file exporter writes them, or protobuf; gzipped or not.
+//! Decodes trace files: JSON, JSON lines of the collector's file exporter, or protobuf, with or without gzip.
 
 use std::io::Read as _;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::json::decode_any;
 use crate::{DecodeError, Decoded, decode_protobuf};
 
-/// The first bytes of gzipped data.
+/// The magic bytes of gzip data.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Unpacks gzipped data, if the result is not larger than `limit` bytes.
+/// Decompresses gzip data to at most `limit` bytes.
 pub fn gunzip(bytes: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
     let mut unpacked = Vec::new();
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
@@ -22,7 +22,7 @@ pub fn gunzip(bytes: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
     if unpacked.len() > limit { Err(DecodeError::TooLarge { limit }) } else { Ok(unpacked) }
 }
 
-/// Reads a file of traces, whichever way they are written in it. Unpacked it may have `limit` bytes.
+/// Decodes a trace file in any supported format, with at most `limit` bytes after decompression.
 pub fn decode_file(bytes: &[u8], limit: usize) -> Result<Decoded, DecodeError> {
     if bytes.starts_with(&GZIP) {
         return decode_unpacked(&gunzip(bytes, limit)?);
@@ -37,9 +37,9 @@ fn decode_unpacked(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let text = bytes.trim_ascii_start();
     match (bytes.first(), text.first()) {
         (None, _) | (_, None) => Err(DecodeError::Empty),
-        // A message of less than 16 MiB with its length in front, which nothing else begins like.
+        // A protobuf message below 16 MiB with a length prefix starts with 0, unlike every other format.
         (Some(0), _) => decode_framed(bytes),
-        // The first byte of a protobuf message of traces is a line feed, and so may be that of JSON.
+        // A protobuf message with traces starts with a line feed byte, and JSON may too.
         (Some(b'\n'), Some(b'{' | b'[')) => {
             decode_lines(text).or_else(|err| decode_protobuf(bytes).map_err(|_| err))
         }
@@ -49,7 +49,7 @@ fn decode_unpacked(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     }
 }
 
-/// Any number of JSON values, one after the other. The collector may write all signals into one file.
+/// Decodes consecutive JSON values. The collector may write all signals into one file.
 fn decode_lines(text: &[u8]) -> Result<Decoded, DecodeError> {
     let mut all = Decoded::default();
     for payload in serde_json::Deserializer::from_slice(text).into_iter::<Value>() {
@@ -59,7 +59,7 @@ fn decode_lines(text: &[u8]) -> Result<Decoded, DecodeError> {
     Ok(all)
 }
 
-/// Protobuf messages, each with its length in front in four bytes, the highest first.
+/// Decodes protobuf messages with a length prefix of four bytes, big-endian.
 fn decode_framed(mut bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let mut all = Decoded::default();
     while let Some((length, rest)) = bytes.split_first_chunk::<4>() {

@@ -1,13 +1,14 @@
-//! Which spans count.
+//! The filter that selects the spans to judge.
 
 use kindlm_types::{SpanFilter, ecma};
 
 use crate::span::OtlpSpan;
 
-/// Returns true if a name matches the pattern of a filter; an error if the match cannot be decided.
+/// A function that matches a span name against the filter's pattern. It returns an error if the match cannot be
+/// decided.
 pub type NameTest<'a> = &'a dyn Fn(&str) -> Result<bool, String>;
 
-/// A filter with the means to match names.
+/// A span filter with its name matcher.
 #[derive(Clone, Copy)]
 pub struct Filter<'a> {
     settings: &'a SpanFilter,
@@ -15,12 +16,12 @@ pub struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    /// A filter; `matches` implements its pattern, if it has one.
+    /// Creates a filter; `matches` implements the name pattern, if there is one.
     pub fn new(settings: &'a SpanFilter, matches: Option<NameTest<'a>>) -> Self {
         Self { settings, matches }
     }
 
-    /// True if the span counts: all conditions hold. Attributes are those of the span itself.
+    /// Returns true if the span meets all conditions. Only its own attributes count, not those of its resource.
     pub fn keeps(&self, span: &OtlpSpan) -> Result<bool, String> {
         let SpanFilter { attribute_match, min_duration_ms, .. } = self.settings;
         if let Some(matches) = self.matches

@@ -1,25 +1,25 @@
-//! Spans as they come in, put together to traces.
+//! Groups received spans by trace.
 
 use std::collections::HashMap;
 
 use crate::span::{Decoded, LooseEvent, OtlpSpan};
 
-/// The most spans that are taken in. One agent's run has hundreds.
+/// The maximum number of spans. One run of an agent has hundreds.
 pub const MAX_SPANS: usize = 100_000;
 
-/// Everything that has come in.
+/// The received spans and events.
 #[derive(Clone, Debug, Default)]
 pub struct Received {
-    /// The ids of the traces, in the order in which they began to come.
+    /// The ids of the traces, in order of first arrival.
     order: Vec<String>,
     traces: HashMap<String, Vec<OtlpSpan>>,
-    /// Trace and span, and where it stands in its trace: what is sent again, for want of an answer, counts once.
+    /// The position of each span in its trace, by trace and span id. A span that is sent again counts once.
     known: HashMap<(String, String), usize>,
     events: Vec<LooseEvent>,
 }
 
 impl Received {
-    /// Adds the spans of a request or a file; returns why spans were rejected, one text for each.
+    /// Adds the spans of a request or a file. Returns one message per rejected span.
     pub fn add(&mut self, decoded: Decoded) -> Vec<String> {
         let Decoded { spans, events, mut rejected, passed_over: _ } = decoded;
         for span in spans {
@@ -48,18 +48,18 @@ impl Received {
         rejected
     }
 
-    /// The number of spans.
+    /// Returns the number of spans.
     pub fn spans(&self) -> usize {
         self.known.len()
     }
 
-    /// The number of traces.
+    /// Returns the number of traces.
     pub fn traces(&self) -> usize {
         self.order.len()
     }
 
-    /// The number of traces whose root span has arrived. A span is sent when it ends, so these traces are complete
-    /// unless the agent still works on others.
+    /// Returns the number of traces whose root span has arrived. A span is sent when it ends, so these traces are
+    /// usually complete.
     pub fn finished_traces(&self) -> usize {
         let has_root = |spans: &&Vec<OtlpSpan>| {
             spans.iter().any(|it| it.parent_span_id.is_none() || it.parent_is_remote)
@@ -67,7 +67,7 @@ impl Received {
         self.traces.values().filter(has_root).count()
     }
 
-    /// The spans of each trace, in the order in which they came, with the events that came apart from them.
+    /// Returns the spans of each trace in order of arrival, and attaches the events that arrived separately.
     pub fn into_traces(mut self) -> Vec<Vec<OtlpSpan>> {
         let mut events: HashMap<(String, String), Vec<_>> = HashMap::new();
         for LooseEvent { trace_id, span_id, event } in self.events {

@@ -1,7 +1,7 @@
-//! OTLP in JSON: the form in the specification, and the forms that senders write instead.
+//! Decodes OTLP in JSON, in the specified form and in common variants.
 //!
-//! Numbers may be texts and texts may be numbers, enumerations may have their names, keys may be in `snake_case`, and
-//! ids need not be hex. One span that cannot be read does not cost the others.
+//! Numbers may be texts and texts may be numbers. Enumerations may be names, keys may be in `snake_case`, and ids need
+//! not be hex. An invalid span does not affect the others.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use serde_json::{Map, Value};
 use crate::DecodeError;
 use crate::span::{Decoded, OtlpSpan, SpanEvent, event_of_record, is_remote, some_id};
 
-/// Reads the body of an export request of traces.
+/// Decodes the body of a trace export request.
 pub fn decode_json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     decode_value(&parse(bytes)?)
 }
 
-/// Reads an export request of traces that is JSON already.
+/// Decodes a trace export request from JSON.
 pub fn decode_value(payload: &Value) -> Result<Decoded, DecodeError> {
     let Some(Value::Array(groups)) = field(payload, "resourceSpans") else {
         return Err(DecodeError::NoResourceSpans);
@@ -36,13 +36,12 @@ pub fn decode_value(payload: &Value) -> Result<Decoded, DecodeError> {
     Ok(decoded)
 }
 
-/// Reads the body of an export request of log records. Only events of the conventions are used.
+/// Decodes the body of a log export request. Only events of the conventions are used.
 pub fn decode_logs_json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     decode_logs_value(&parse(bytes)?)
 }
 
-/// Reads any export request that is JSON already. Returns its evidence about agents, and the number of requests of
-/// other signals.
+/// Decodes an export request of any signal from JSON. Other signals are only counted.
 pub(crate) fn decode_any(payload: &Value) -> Result<Decoded, DecodeError> {
     let has = |key: &str| field(payload, key).is_some();
     let mut decoded = match (has("resourceSpans"), has("resourceLogs")) {
@@ -140,7 +139,8 @@ const KINDS: [&str; 6] = [
 ];
 const STATUSES: [&str; 3] = ["STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE_ERROR"];
 
-/// A constant by its number or, against the specification, by its name; 0 is the constant that says nothing.
+/// Returns an enumeration value, given by its number or, against the specification, by its name. 0 is the unspecified
+/// value.
 fn constant(value: &Value, names: &[&str]) -> i64 {
     match value {
         Value::String(name) => {
@@ -151,7 +151,7 @@ fn constant(value: &Value, names: &[&str]) -> i64 {
     }
 }
 
-/// A field by its name in JSON, or by its name in protobuf.
+/// Returns a field by its JSON name or its protobuf name.
 fn field<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
     let object = value.as_object()?;
     object.get(name).or_else(|| object.get(&snake_case(name)))
@@ -171,7 +171,7 @@ fn items(list: Option<&Value>) -> impl Iterator<Item = &Value> {
     list.and_then(Value::as_array).into_iter().flatten()
 }
 
-/// A whole number from 0, as a number or as a text.
+/// Parses a whole number from 0, as a number or as text.
 fn nanos(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => text.parse().ok(),
@@ -196,7 +196,7 @@ fn attributes(list: Option<&Value>) -> Map<String, Value> {
         .collect()
 }
 
-/// A value; `None` where none was set. Nesting is as deep as JSON may be, which its parser bounds.
+/// Decodes an attribute value; `None` if it has none. The JSON parser limits the nesting.
 fn any(value: &Value) -> Option<Value> {
     let (kind, value) = value.as_object()?.iter().next()?;
     Some(match (kind.as_str(), value) {
@@ -221,7 +221,7 @@ fn any(value: &Value) -> Option<Value> {
     })
 }
 
-/// Hex digits may be in either case; everything else is an id as it stands.
+/// Converts hex ids to lower case, and keeps other ids unchanged.
 fn lower_hex(id: String) -> String {
     if matches!(id.len(), 16 | 32) && id.bytes().all(|it| it.is_ascii_hexdigit()) {
         return id.to_ascii_lowercase();

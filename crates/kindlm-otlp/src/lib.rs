@@ -1,10 +1,11 @@
-//! Reads `OpenTelemetry` traces of AI agents, and converts their spans to the evidence of an execution.
+//! Reads `OpenTelemetry` traces of AI agents as the evidence of executions.
 //!
-//! [`decode_json`], [`decode_protobuf`] and [`decode_file`] read spans; [`Received`] puts them together to traces;
-//! [`read`] makes an [`Execution`](kindlm_types::Execution) out of the spans of one: events, tool calls, output, tokens,
-//! and for which kinds of evidence they tell everything. [`Encoding`] makes the answers of a receiver.
+//! [`decode_json`], [`decode_protobuf`] and [`decode_file`] decode spans. [`Received`] groups them by trace.
 //!
-//! Everything is a function of bytes: nothing here opens a port or a file, and no input makes it panic.
+//! [`read`] converts one trace to an [`Execution`](kindlm_types::Execution) with events, tool calls, output, tokens and
+//! coverage. [`Encoding`] encodes the responses of a receiver.
+//!
+//! All functions work on bytes in memory and open no ports or files. No input makes them panic.
 //!
 //! ```
 //! use kindlm_otlp::{Filter, Received, decode_json, read};
@@ -57,37 +58,37 @@ pub use reading::{Inference, Reading, TEST, read};
 pub use reply::Encoding;
 pub use span::{Decoded, LooseEvent, OtlpSpan, SpanEvent};
 
-/// Why bytes are no traces.
+/// The error of data that is not a supported trace export.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// They are no JSON.
+    /// The data is not JSON.
     #[error("it is not JSON: {0}")]
     Json(String),
-    /// They are JSON, but no export of traces. The words are the original's.
+    /// The JSON is not a trace export. The message is that of the original KindLM.
     #[error("OTLP payload missing resourceSpans array")]
     NoResourceSpans,
-    /// They are JSON, but no export of log records.
+    /// The JSON is not a log export.
     #[error("OTLP payload missing resourceLogs array")]
     NoResourceLogs,
-    /// They are no such protobuf message.
+    /// The data is not an OTLP protobuf message.
     #[error("it is not a protobuf message of OTLP: {0}")]
     Protobuf(String),
-    /// They are not gzipped, or not to their end.
+    /// The gzip data is invalid or incomplete.
     #[error("it cannot be unpacked as gzip: {0}")]
     Gzip(String),
-    /// Unpacked they are more than is taken.
+    /// The decompressed data exceeds the limit.
     #[error("it is larger than {} MiB when unpacked", limit / (1024 * 1024))]
     TooLarge {
-        /// The most that is taken, in bytes.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// A message has less bytes than it says.
+    /// A message is shorter than its length prefix.
     #[error("it ends in the middle of a message")]
     CutOff,
-    /// There is nothing.
+    /// The data is empty.
     #[error("it is empty")]
     Empty,
-    /// They do not begin like any of the formats.
+    /// The data does not start like any supported format.
     #[error("it begins neither like OTLP JSON nor like OTLP protobuf")]
     UnknownFormat,
 }

@@ -1,4 +1,4 @@
-//! OTLP in protobuf, the encoding that SDKs use by default.
+//! Decodes OTLP in protobuf, the default encoding of SDKs.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::DecodeError;
 use crate::span::{Decoded, LooseEvent, OtlpSpan, SpanEvent, event_of_record, is_remote, some_id};
 use crate::wire;
 
-/// Reads the body of an export request of traces.
+/// Decodes the body of a trace export request.
 pub fn decode_protobuf(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let request = wire::TracesRequest::decode(bytes).map_err(|err| broken(&err))?;
     let mut decoded = Decoded::default();
@@ -28,7 +28,7 @@ pub fn decode_protobuf(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     Ok(decoded)
 }
 
-/// Reads the body of an export request of log records. Only events of the conventions are used.
+/// Decodes the body of a log export request. Only events of the conventions are used.
 pub fn decode_logs_protobuf(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let request = wire::LogsRequest::decode(bytes).map_err(|err| broken(&err))?;
     let scopes = request.resource_logs.into_iter().flat_map(|it| it.scope_logs);
@@ -96,7 +96,7 @@ fn attributes(list: Vec<wire::KeyValue>) -> Map<String, Value> {
     list.into_iter().filter_map(some).collect()
 }
 
-/// A value; `None` where none was set.
+/// Decodes an attribute value; `None` if it has none.
 fn any(value: wire::AnyValue) -> Option<Value> {
     Some(match value.value? {
         wire::AnyOf::String(text) => Value::String(text),
@@ -111,7 +111,7 @@ fn any(value: wire::AnyValue) -> Option<Value> {
     })
 }
 
-/// A value for which JSON has no number is written as in protobuf's JSON mapping.
+/// Converts a number. Infinities and NaN become text as in protobuf's JSON mapping.
 fn double(value: f64) -> Value {
     match serde_json::Number::from_f64(value) {
         Some(number) => Value::Number(number),

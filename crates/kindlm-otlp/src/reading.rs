@@ -1,4 +1,4 @@
-//! The evidence in the spans of one execution.
+//! Converts the spans of one execution to evidence.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -17,28 +17,26 @@ use crate::step::{self, Kind};
 use crate::timeline::{self, Conversation};
 use crate::tree::{Step, Tree};
 
-/// The attribute, of a span or of its process, by which an agent says which test case it works on.
+/// The attribute of a span or its resource with the name of the test case that the agent works on.
 pub const TEST: &str = "kindlm.test";
 
 /// The evidence in the spans of one execution.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// The evidence, without the data that only the suite has: the test case, the model's id, the variables, the
-    /// price.
+    /// The evidence, without the data that only the suite has: test case, model id, variables and price.
     pub execution: Execution,
-    /// The requests to models that tokens are known of.
+    /// The model requests with known tokens.
     pub inferences: Vec<Inference>,
-    /// The test case that the agent says it works on.
+    /// The test case that the trace names.
     pub test: Option<String>,
-    /// True if any span that counts represents a step of an agent: a request to a model, a call of a tool, an agent.
+    /// True if a span is a step of an agent: a model request, a tool call or an agent.
     pub shows_agent: bool,
-    /// The number of spans that the filter left out.
+    /// The number of spans that the filter excluded.
     pub left_out: usize,
 }
 
 impl Reading {
-    /// Records that data was lost. Then no kind of evidence is complete, and the absence of an event cannot be
-    /// asserted.
+    /// Records lost data. After that, no kind of evidence is complete, so the absence of an event cannot be asserted.
     pub fn lose(&mut self, why: &str) {
         let execution = &mut self.execution;
         execution.coverage = Coverage::from_iter([]);
@@ -47,18 +45,18 @@ impl Reading {
     }
 }
 
-/// A request to a model, for its price.
+/// The data of a model request that determines its price.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inference {
-    /// The vendor, in the word of the conventions: `openai`, `aws.bedrock`, …
+    /// The vendor's name in the conventions, such as `openai` or `aws.bedrock`.
     pub vendor: Option<String>,
-    /// The vendor's names of the model: that of the answer, then that of the request.
+    /// The vendor's model names: the one in the answer, then the one in the request.
     pub models: Vec<String>,
-    /// Its tokens.
+    /// The tokens of the request.
     pub usage: Usage,
 }
 
-/// Reads the spans of one execution, in the order in which they came. The error is the filter's, in words.
+/// Reads the spans of one execution, in order of arrival. Fails if the filter fails.
 pub fn read(
     spans: &[OtlpSpan],
     mapping: &SpanMapping,
@@ -122,7 +120,7 @@ pub fn read(
     })
 }
 
-/// The results of calls that models received, by the ids of the calls.
+/// Returns the call results that models received, by call id.
 fn answers(conversation: &Conversation) -> HashMap<String, Value> {
     let told = conversation.told.iter().flat_map(|(_, messages)| messages);
     told.flat_map(|it| &it.answers)
@@ -133,7 +131,7 @@ fn answers(conversation: &Conversation) -> HashMap<String, Value> {
         .collect()
 }
 
-/// The messages that opened the conversation.
+/// Returns the first messages of the conversation.
 fn input(conversation: &Conversation) -> Vec<Message> {
     let first = conversation.told.iter().find(|(_, messages)| !messages.is_empty());
     let messages = first.into_iter().flat_map(|(_, messages)| messages);
@@ -141,11 +139,14 @@ fn input(conversation: &Conversation) -> Vec<Message> {
     plain.filter_map(|it| Some(Message::new(it.role, it.text.clone()?))).collect()
 }
 
-/// The answer. It is the texts of the mapped attribute in the order of arrival, one per line, as in the original.
-/// Without these, it is the last text of an outermost agent, of a model, or of the whole trace. If the last answer is
-/// not recorded, no earlier answer is used.
+/// Returns the output of the execution.
 ///
-/// Also returns the unsupported parts of the message, in words.
+/// It is the text of the mapped attribute in all spans, one per line in order of arrival, as in the original KindLM.
+/// Without that attribute, it is the last text of a top-level agent, of a model, or of the trace.
+///
+/// If the last answer is not recorded, no earlier answer is used.
+///
+/// Also returns a description of unsupported parts of the message.
 fn output(
     tree: &Tree<'_>,
     conversation: &Conversation,
@@ -180,21 +181,21 @@ fn output(
     (by_root.unwrap_or_default().to_owned(), None)
 }
 
-/// The unsupported parts of these messages of a step, in words.
+/// Describes the first unsupported part of these messages.
 fn unread(step: &Step<'_>, messages: &[Said]) -> Option<String> {
     let what = messages.iter().flat_map(|it| &it.not_understood).next()?;
     Some(format!("`{what}` at {} is of a type that is not understood here", place(step)))
 }
 
-/// The most places that are named for unsupported parts of one type.
+/// The maximum number of places that are named for one type of unsupported parts.
 const PLACES: usize = 5;
 
-/// The name of a step as a place.
+/// Returns the name of a step as a place for messages.
 fn place(step: &Step<'_>) -> String {
     format!("span `{}`", step.span.name)
 }
 
-/// The last request to a model, and its answer.
+/// Returns the last model request with its answer.
 fn last_answer<'t, 's, 'c>(
     tree: &'t Tree<'s>,
     conversation: &'c Conversation,
@@ -203,9 +204,9 @@ fn last_answer<'t, 's, 'c>(
     Some((tree.steps.get(*at)?, messages))
 }
 
-/// Why a trace is not over that ends with a model that asks for a tool.
+/// Returns the reason why a trace is incomplete that ends with a requested tool call.
 ///
-/// Without a common clock the last one is unknown.
+/// Without reliable times, the last request is unknown.
 fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Option<String> {
     let (at, messages) = conversation.said.last().filter(|_| tree.has_time)?;
     let step = tree.steps.get(*at)?;
@@ -222,7 +223,7 @@ fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Op
             )
         });
     }
-    // Instrumentations may have ids of their own, but a span that has the id of another call is that one.
+    // Instrumentations may use their own ids, but a span with the id of another requested call belongs to that call.
     let is_another = |it: &Call| asked.iter().any(|asked| asked.id.as_ref() == Some(&it.id));
     let runs = |it: &Call, name: &str| {
         it.has_span && it.name == name && begins_later(it.step) && !is_another(it)
@@ -235,9 +236,10 @@ fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Op
     ))
 }
 
-/// True if the outermost step has ended well and shows its result. This is the case if a model gives a structured
-/// answer by a call: then no tool was to be called. A text that names the call, or stands beside it, only shows
-/// progress.
+/// Returns true if the top-level step succeeded and records its result. Then a call at the end may be the structured
+/// answer, so no tool had to run.
+///
+/// A text that names the call, or that the model wrote next to it, is only progress.
 fn shows_result(tree: &Tree<'_>, conversation: &Conversation) -> bool {
     let last = conversation.said.last().map_or(&[][..], |(_, messages)| messages);
     let calls = last.iter().flat_map(|it| &it.calls);
@@ -255,7 +257,7 @@ fn shows_result(tree: &Tree<'_>, conversation: &Conversation) -> bool {
     })
 }
 
-/// The part of the conversation that only the frame records, and no request to a model.
+/// Adds the user message and the answer that only a wrapper span records, not a model request.
 fn frame(tree: &Tree<'_>, events: &mut Vec<Event>, output: &str, mapping: &SpanMapping) {
     use kindlm_types::Speaker;
     let has = |wanted: Speaker| {
@@ -279,7 +281,7 @@ fn frame(tree: &Tree<'_>, events: &mut Vec<Event>, output: &str, mapping: &SpanM
     }
 }
 
-/// The calls in the order in which the events tell of them.
+/// Returns the calls in the order of the events.
 fn in_order(events: &[Event], calls: &[Call]) -> Vec<ToolCall> {
     let mut left: HashMap<(&str, &str), VecDeque<&Call>> = HashMap::new();
     for call in calls {
@@ -302,16 +304,16 @@ fn in_order(events: &[Event], calls: &[Call]) -> Vec<ToolCall> {
 
 fn requests(tree: &Tree<'_>) -> u32 {
     let requests = tree.of_kind(Kind::Inference).count();
-    // An agent that does not show its models has asked one all the same.
+    // An agent span without model spans implies at least one request.
     u32::try_from(requests).unwrap_or(u32::MAX).max(u32::from(shows_agent(tree)))
 }
 
-/// True if any span that counts represents a step of an agent.
+/// Returns true if any span is a step of an agent.
 fn shows_agent(tree: &Tree<'_>) -> bool {
     tree.steps.iter().any(|it| it.kind != Kind::Other)
 }
 
-/// The recorded usage. It is marked as incomplete if one span of a model has no usage and others have.
+/// Returns the recorded usage. It is incomplete if one successful model span has no usage while others have.
 fn usage(tree: &Tree<'_>) -> Usage {
     let models_tell = tree.of_kind(Kind::Inference).any(|(_, it)| it.usage.is_some());
     let mut sum = UsageSum::default();
@@ -324,7 +326,7 @@ fn usage(tree: &Tree<'_>) -> Usage {
     sum.total()
 }
 
-/// The durations of the outermost spans, added up; `None` where no clock can be gone by.
+/// Returns the sum of the root span durations; `None` if the times are not reliable.
 fn latency(tree: &Tree<'_>) -> Option<f64> {
     let durations: Option<Vec<i64>> = tree.roots().into_iter().map(OtlpSpan::duration_ms).collect();
     let durations = durations.filter(|it| !it.is_empty() && tree.has_time)?;
@@ -335,7 +337,7 @@ fn latency(tree: &Tree<'_>) -> Option<f64> {
 
 fn finish_reason(span: &OtlpSpan, at: usize, conversation: &Conversation) -> Option<FinishReason> {
     let said = conversation.said.iter().find(|(it, _)| *it == at);
-    // It is a refusal, whatever finish reason the model gave.
+    // A refusal takes precedence over the model's finish reason.
     if said.is_some_and(|(_, messages)| messages.iter().any(|it| it.is_refusal)) {
         return Some(FinishReason::Refusal);
     }
@@ -354,7 +356,7 @@ fn inferences(tree: &Tree<'_>, mapping: &SpanMapping) -> Vec<Inference> {
     .collect()
 }
 
-/// The metadata that reports show beside the evidence.
+/// Returns the metadata that reports show with the evidence.
 fn metadata(
     kept: &[&OtlpSpan],
     tree: &Tree<'_>,
@@ -401,7 +403,7 @@ fn metadata(
     metadata
 }
 
-/// The spans for scripts and for the checks of traces.
+/// Returns the spans for scripts and for trace checks.
 fn trace(kept: &[&OtlpSpan]) -> Trace {
     let resource = kept.first().map(|it| &*it.resource).filter(|it| !it.is_empty());
     let metadata = resource.map(|it| {
@@ -416,7 +418,7 @@ fn trace(kept: &[&OtlpSpan]) -> Trace {
         parent_span_id: it.parent_span_id.clone(),
         name: it.name.clone(),
         start_time: ms(it.start_ns),
-        // Without a recorded start time, nothing can be measured.
+        // Without a start time, the duration is unknown.
         end_time: it.end_ns.filter(|_| it.start_ns > 0).map(ms),
         attributes: (!it.attributes.is_empty()).then(|| it.attributes.clone()),
         status_code: (it.status_code != 0).then_some(it.status_code),

@@ -1,11 +1,11 @@
-//! The response of a receiver: in the encoding of the request, as the specification of OTLP/HTTP requires.
+//! Encodes the responses of a receiver in the encoding of the request, as OTLP/HTTP requires.
 
 use prost::Message as _;
 use serde_json::json;
 
 use crate::wire;
 
-/// The encoding of a request, and so of its answer.
+/// The encoding of a request and its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// `application/json`.
@@ -15,7 +15,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The encoding that a `Content-Type` names, whatever parameters it has; `None` for those that OTLP does not have.
+    /// Returns the encoding of a `Content-Type` value, ignoring its parameters; `None` if OTLP does not use it.
     pub fn of_content_type(value: &str) -> Option<Self> {
         let essence = value.split(';').next().unwrap_or_default().trim();
         if essence.eq_ignore_ascii_case("application/json") {
@@ -27,7 +27,7 @@ impl Encoding {
         }
     }
 
-    /// Its `Content-Type`.
+    /// Returns the `Content-Type` value.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -35,9 +35,9 @@ impl Encoding {
         }
     }
 
-    /// The body that reports that everything was accepted but the `rejected`, with the reasons.
+    /// Encodes the response to an accepted request, with the messages about rejected data.
     ///
-    /// Senders must not send the rejected data again.
+    /// Clients must not send the rejected data again.
     pub fn accepted(self, rejected: &[String]) -> Vec<u8> {
         let count = i64::try_from(rejected.len()).unwrap_or(i64::MAX);
         let mut words = rejected.iter().take(3).cloned().collect::<Vec<_>>().join("; ");
@@ -46,7 +46,7 @@ impl Encoding {
         }
         match self {
             Self::Json if rejected.is_empty() => b"{}".to_vec(),
-            // 64-bit numbers are texts in protobuf's JSON.
+            // 64-bit numbers are texts in protobuf's JSON mapping.
             Self::Json => json!({"partialSuccess": {
                 "rejectedSpans": count.to_string(), "errorMessage": words,
             }})
@@ -60,7 +60,7 @@ impl Encoding {
         }
     }
 
-    /// The body that says why a request was refused: a `google.rpc.Status` with this code of gRPC.
+    /// Encodes the response to a refused request: a `google.rpc.Status` with this gRPC code.
     pub fn refused(self, code: i32, message: &str) -> Vec<u8> {
         match self {
             Self::Json => json!({"code": code, "message": message}).to_string().into_bytes(),

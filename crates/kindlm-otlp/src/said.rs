@@ -1,29 +1,29 @@
-//! Messages as instrumentations write them: one reader for all their shapes.
+//! Parses messages in all the forms that instrumentations use.
 
 use kindlm_types::Role;
 use serde_json::{Map, Value};
 
 use crate::attributes::{list, unpacked};
 
-/// One message of a conversation with a model.
+/// A message of a conversation with a model.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Said {
     pub(crate) role: Role,
-    /// Its text; `None` where it has none.
+    /// The text of the message, if it has one.
     pub(crate) text: Option<String>,
     pub(crate) thoughts: Vec<String>,
-    /// The tool calls that it asks for.
+    /// The tool calls that the message requests.
     pub(crate) calls: Vec<Asked>,
-    /// The results of tool calls that it brings.
+    /// The results of tool calls in the message.
     pub(crate) answers: Vec<Answered>,
     pub(crate) finish_reason: Option<String>,
-    /// True if any of it is marked as a refusal.
+    /// True if a part of the message is marked as a refusal.
     pub(crate) is_refusal: bool,
-    /// Unsupported parts, by their types or their problem. They may hold anything.
+    /// The types or problems of unsupported parts, which may contain anything.
     pub(crate) not_understood: Vec<String>,
 }
 
-/// Parts that certainly hold neither text nor a call.
+/// The types of parts that contain neither text nor a call.
 const MEDIA: [&str; 14] = [
     "blob",
     "file",
@@ -41,16 +41,16 @@ const MEDIA: [&str; 14] = [
     "step-start",
 ];
 
-/// A call of a tool that a model asks for.
+/// A tool call that a model requests.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Asked {
     pub(crate) id: Option<String>,
     pub(crate) name: String,
-    /// As it was written; `None` where the instrumentation does not show it.
+    /// The arguments as written; `None` if they are not recorded.
     pub(crate) arguments: Option<Value>,
 }
 
-/// The result of a call.
+/// The result of a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answered {
     pub(crate) id: Option<String>,
@@ -75,12 +75,12 @@ impl Said {
         }
     }
 
-    /// True if anything of it is shown.
+    /// Returns true if the message has any recorded content.
     pub(crate) fn tells(&self) -> bool {
         self.text.is_some() || !self.calls.is_empty() || !self.answers.is_empty()
     }
 
-    /// Reads a message; `None` if it is no object, or shows nothing.
+    /// Parses a message; `None` if it is not an object, or has no recorded content.
     pub(crate) fn read(value: &Value, default: Role) -> Option<Self> {
         let outer = value.as_object()?;
         let inner = outer.get("message").and_then(unpacked);
@@ -115,8 +115,7 @@ impl Said {
 
     fn add_content(&mut self, content: &Value) {
         match content {
-            // A message of a person or a tool may be a list of parts, written as text. A message of a model is used
-            // unchanged.
+            // A user or tool message may be a list of parts as JSON text. The text of a model is kept unchanged.
             Value::String(text) if self.role != Role::Assistant && text.starts_with("[{") => {
                 match unpacked(content) {
                     Some(Value::Array(parts)) if parts.iter().all(is_part) => {
@@ -202,7 +201,7 @@ fn is_part(value: &Value) -> bool {
     value.as_object().is_some_and(|it| it.contains_key("type"))
 }
 
-/// A call, whichever way it is wrapped.
+/// Parses a tool call, with any wrapper object.
 pub(crate) fn asked(value: &Value) -> Option<Asked> {
     let outer = value.as_object()?;
     let object = outer.get("tool_call").and_then(Value::as_object).unwrap_or(outer);

@@ -1,7 +1,7 @@
-//! The meaning of a span, in any of the supported conventions.
+//! Interprets spans in all supported conventions.
 //!
-//! Read are the `GenAI` conventions of OpenTelemetry, old and new, and those of `OpenLLMetry` (Traceloop), `OpenInference`
-//! and Vercel's AI SDK.
+//! Supported are the old and new `GenAI` conventions of OpenTelemetry, `OpenLLMetry` (Traceloop), `OpenInference`, and
+//! Vercel's AI SDK.
 
 use kindlm_types::{Role, SpanMapping, Usage};
 use serde_json::{Map, Value};
@@ -13,17 +13,17 @@ use crate::span::{OtlpSpan, SpanEvent};
 /// The kind of step that a span represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A request to a model.
+    /// A model request.
     Inference,
-    /// A call of a tool.
+    /// A tool call.
     Tool,
     /// The work of an agent.
     Agent,
-    /// Anything else: the frame around agents, other calls, the agent's surroundings.
+    /// Any other span, such as a wrapper around agents or an unrelated request.
     Other,
 }
 
-/// Names of attributes of tools.
+/// The attributes of tool spans.
 const TOOL_NAME: [&str; 3] = ["gen_ai.tool.name", "tool.name", "ai.toolCall.name"];
 const TOOL_ID: [&str; 3] = ["gen_ai.tool.call.id", "ai.toolCall.id", "tool_call.id"];
 const TOOL_ARGUMENTS: [&str; 6] = [
@@ -41,7 +41,7 @@ const TOOL_RESULT: [&str; 5] = [
     "traceloop.entity.output",
     "output.value",
 ];
-/// The attributes for the input and the output of a span without messages.
+/// The attributes with the input and the output of a span without messages.
 const INPUT: [&str; 3] = ["input.value", "traceloop.entity.input", "ai.prompt"];
 const OUTPUT: [&str; 4] =
     ["output.value", "traceloop.entity.output", "ai.response.text", "final_result"];
@@ -67,7 +67,7 @@ pub(crate) fn kind(span: &OtlpSpan, mapping: &SpanMapping) -> Kind {
     if shows { Kind::Inference } else { Kind::Other }
 }
 
-/// The kind that the span itself declares.
+/// Returns the kind that the span declares.
 fn declared(span: &OtlpSpan) -> Option<Kind> {
     let by_operation = match span.text(OPERATION) {
         Some("chat" | "text_completion" | "generate_content") => Some(Kind::Inference),
@@ -106,7 +106,7 @@ fn declared(span: &OtlpSpan) -> Option<Kind> {
         .or_else(by_request)
 }
 
-/// The agent's name: as an attribute, or behind the operation in the span's name.
+/// Returns the agent's name, from an attribute or from the span name `invoke_agent <name>`.
 pub(crate) fn agent_name(span: &OtlpSpan) -> &str {
     let named = ["gen_ai.agent.name", "agent.name", "traceloop.entity.name"];
     span.first_text(&named)
@@ -114,7 +114,7 @@ pub(crate) fn agent_name(span: &OtlpSpan) -> &str {
         .unwrap_or(&span.name)
 }
 
-/// The tokens that a span says were used; `None` if it says nothing of them.
+/// Returns the tokens that a span records; `None` if it records none.
 pub(crate) fn usage(span: &OtlpSpan, mapping: &SpanMapping) -> Option<Usage> {
     let input = span.count(&[
         &mapping.input_tokens_attr,
@@ -146,13 +146,13 @@ pub(crate) fn usage(span: &OtlpSpan, mapping: &SpanMapping) -> Option<Usage> {
     Some(Usage::counted(input, output, span.count(&total), cached))
 }
 
-/// The model that answered.
+/// Returns the model that answered, or the requested one.
 pub(crate) fn model<'s>(span: &'s OtlpSpan, mapping: &SpanMapping) -> Option<&'s str> {
     let names = ["gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.model.id"];
     span.first_text(&[mapping.model_attr.as_str()]).or_else(|| span.first_text(&names))
 }
 
-/// The model's names, that of the answer first. A price may be known by either.
+/// Returns the model names, with that of the answer first. A price may exist for either.
 pub(crate) fn models(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<String> {
     let requested = span.first_text(&["gen_ai.request.model", "llm.model_name", "ai.model.id"]);
     let mut names: Vec<String> =
@@ -161,13 +161,13 @@ pub(crate) fn models(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<String> {
     names
 }
 
-/// The vendor.
+/// Returns the vendor's name.
 pub(crate) fn vendor<'s>(span: &'s OtlpSpan, mapping: &SpanMapping) -> Option<&'s str> {
     let names = ["gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system"];
     span.first_text(&[mapping.system_attr.as_str()]).or_else(|| span.first_text(&names))
 }
 
-/// Why the model stopped, in its vendor's word.
+/// Returns the finish reason in the vendor's wording.
 pub(crate) fn finish_reason(span: &OtlpSpan) -> Option<String> {
     let value = span.first(&["gen_ai.response.finish_reasons", "ai.response.finishReason"])?;
     match unpacked(value) {
@@ -176,21 +176,21 @@ pub(crate) fn finish_reason(span: &OtlpSpan) -> Option<String> {
     }
 }
 
-/// True if a span shows a call and not of which tool.
+/// Returns true if a span is a tool call without a tool name.
 pub(crate) fn is_nameless_tool(span: &OtlpSpan) -> bool {
     declared(span) == Some(Kind::Tool)
         && tool_name(span).is_none()
         && span.name.trim() == "execute_tool"
 }
 
-/// The tool that a span names.
+/// Returns the tool's name.
 fn tool_name(span: &OtlpSpan) -> Option<&str> {
     let by_traceloop = || span.text("traceloop.entity.name");
     let by_span = || span.name.strip_prefix("execute_tool ").map(str::trim);
     span.first_text(&TOOL_NAME).or_else(by_traceloop).or_else(by_span).filter(|it| !it.is_empty())
 }
 
-/// The call that a span of a tool represents, and its result.
+/// Returns the call of a tool span, with its result.
 pub(crate) fn tool(span: &OtlpSpan) -> (Asked, Option<Value>) {
     let name = tool_name(span);
     let arguments = TOOL_ARGUMENTS.iter().find_map(|key| {
@@ -205,7 +205,7 @@ pub(crate) fn tool(span: &OtlpSpan) -> (Asked, Option<Value>) {
     (asked, span.first(&TOOL_RESULT).map(|it| unpacked(it).unwrap_or_else(|| it.clone())))
 }
 
-/// The input of a function as Traceloop records it: the actual arguments are inside.
+/// Returns the arguments inside the function input that Traceloop records.
 fn inputs(value: &Value) -> Value {
     let Some(Value::Object(object)) = unpacked(value) else { return value.clone() };
     let inner = ["kwargs", "inputs"].iter().filter_map(|it| object.get(*it));
@@ -213,7 +213,7 @@ fn inputs(value: &Value) -> Value {
     inner.map_or(Value::Object(object.clone()), |it| Value::Object(it.clone()))
 }
 
-/// The input messages of a model.
+/// Returns the input messages of a model request.
 pub(crate) fn input(span: &OtlpSpan) -> Vec<Said> {
     let structured = structured(span, "gen_ai.input.messages", Role::User);
     let mut said = if structured.is_empty() {
@@ -245,7 +245,7 @@ fn system_instructions(span: &OtlpSpan) -> Option<Said> {
     Said::read(&Value::Object(message), Role::System)
 }
 
-/// The output messages of a model.
+/// Returns the output messages of a model request.
 pub(crate) fn output(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<Said> {
     let structured = structured(span, "gen_ai.output.messages", Role::Assistant);
     if !structured.is_empty() {
@@ -274,17 +274,17 @@ pub(crate) fn output(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<Said> {
     vec![said]
 }
 
-/// The whole input that a span records, if it is text.
+/// Returns the whole recorded input, if it is text.
 pub(crate) fn whole_input(span: &OtlpSpan) -> Option<&str> {
     span.first_text(&INPUT)
 }
 
-/// The whole output that a span records, if it is text.
+/// Returns the whole recorded output, if it is text.
 pub(crate) fn whole_output(span: &OtlpSpan) -> Option<&str> {
     span.first_text(&OUTPUT)
 }
 
-/// Messages in one attribute, of the span or of an event that has the content apart from it.
+/// Parses the messages in an attribute of the span, or of an event that holds the content.
 fn structured(span: &OtlpSpan, key: &str, role: Role) -> Vec<Said> {
     let apart = span.events.iter().map(|it| &it.attributes);
     std::iter::once(&span.attributes)
@@ -311,7 +311,7 @@ enum Direction {
     Out,
 }
 
-/// Messages that are events of the span, as older versions of the conventions had them.
+/// Parses messages from span events, as in older versions of the conventions.
 fn events(span: &OtlpSpan, wanted: Direction) -> Vec<Said> {
     let mut all = Vec::new();
     for SpanEvent { name, attributes, .. } in &span.events {
@@ -326,7 +326,7 @@ fn events(span: &OtlpSpan, wanted: Direction) -> Vec<Said> {
         if direction != wanted {
             continue;
         }
-        // The oldest have all messages in one attribute.
+        // The oldest versions have all messages in one attribute.
         let packed = ["gen_ai.prompt", "gen_ai.completion"];
         match packed.iter().find_map(|it| attributes.get(*it)) {
             Some(packed) => match unpacked(packed) {

@@ -1,4 +1,4 @@
-//! Spans as events, one after the other.
+//! Converts spans to a sequence of events.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,13 +11,13 @@ use crate::span::EXCEPTION;
 use crate::step::{self, Kind};
 use crate::tree::{Step, Tree};
 
-/// The messages to and from models, by step, in the order in which the steps began.
+/// The input (`told`) and output (`said`) messages of models by step, in the order of the steps' starts.
 pub(crate) struct Conversation {
     pub(crate) told: Vec<(usize, Vec<Said>)>,
     pub(crate) said: Vec<(usize, Vec<Said>)>,
 }
 
-/// Events with the times at which they happened.
+/// The events with their times.
 struct Timeline<'t, 's> {
     tree: &'t Tree<'s>,
     events: Vec<(u64, Event)>,
@@ -78,7 +78,7 @@ impl Timeline<'_, '_> {
         self.events.push((time, event));
     }
 
-    /// Each request repeats the earlier messages: only the additional ones are new.
+    /// Adds new user messages. Each request repeats the earlier messages, so only additional ones are new.
     fn users<'m>(&mut self, at: usize, told: &'m [Said], heard: &mut HashMap<&'m str, usize>) {
         let mut here: HashMap<&str, usize> = HashMap::new();
         for text in
@@ -106,7 +106,7 @@ impl Timeline<'_, '_> {
     }
 
     fn call(&mut self, call: &Call) {
-        // No arguments are an empty object; arguments that were not recorded are nothing.
+        // Missing arguments are an empty object. Arguments that were not recorded are null.
         let input = match &call.malformed {
             Some(text) => Value::from(text.as_str()),
             None if call.shows_arguments => call.arguments.clone(),
@@ -129,14 +129,14 @@ impl Timeline<'_, '_> {
             }
         } else {
             self.at_end(call.step, called);
-            // The call was answered, as the model got the result.
+            // The call has completed, as a model received its result.
             if call.output.is_some() {
                 self.at_end(call.step, result);
             }
         }
     }
 
-    /// An agent that works for another one.
+    /// Adds the events of an agent that works for another agent.
     fn subagent(&mut self, at: usize, step: &Step<'_>) {
         let name = step::agent_name(step.span);
         let other = |it: &Step<'_>| it.kind == Kind::Agent && step::agent_name(it.span) != name;
@@ -157,10 +157,10 @@ impl Timeline<'_, '_> {
         }
     }
 
-    /// The steps that went wrong themselves, and not only because something inside them did: of models, of agents, and
-    /// of what is outermost. A call of a tool that failed is the tool's result.
+    /// Returns the steps with their own errors, not those that only contain a failed step. These are models, agents and
+    /// root spans; a failed tool call has its error in its result.
     ///
-    /// Inside, an exception may have been caught; one that went through what is outermost was not.
+    /// An exception inside the trace may have been caught, but not one in a root span.
     fn innermost_errors(&self) -> HashSet<usize> {
         let mut around = HashSet::new();
         let mut failed = HashSet::new();
@@ -178,7 +178,7 @@ impl Timeline<'_, '_> {
         failed
     }
 
-    /// An answer of which its reason to stop says that something went wrong, where the state of its span does not.
+    /// Adds an error if the finish reason is a failure although the span has no error status.
     fn bad_end(&mut self, at: usize, step: &Step<'_>, messages: &[Said]) {
         let by_message = || messages.iter().rev().find_map(|it| it.finish_reason.clone());
         let Some(word) = step::finish_reason(step.span).or_else(by_message) else { return };

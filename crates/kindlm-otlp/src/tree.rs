@@ -1,4 +1,4 @@
-//! The spans that count, the step that each represents, and their relations.
+//! The tree of the spans that pass the filter, with the step of each.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,35 +7,35 @@ use kindlm_types::{SpanMapping, Usage};
 use crate::span::OtlpSpan;
 use crate::step::{self, Kind};
 
-/// The largest number of ancestors that are searched: the parents in a trace may form a cycle.
+/// The maximum number of ancestors to search, because parent ids may form a cycle.
 const MAX_CLIMB: usize = 256;
 
-/// One span that counts.
+/// A span that passes the filter.
 #[derive(Clone, Debug)]
 pub(crate) struct Step<'s> {
     pub(crate) span: &'s OtlpSpan,
     pub(crate) kind: Kind,
-    /// Tokens that this span records, and no other inside it.
+    /// The tokens that this span records, unless they are counted for another span.
     pub(crate) usage: Option<Usage>,
 }
 
 /// The spans of one execution.
 pub(crate) struct Tree<'s> {
-    /// In the order in which they came.
+    /// The steps in order of arrival.
     pub(crate) steps: Vec<Step<'s>>,
-    /// The nearest step above each, whatever stands between them; `None` where there is none.
+    /// The nearest ancestor step of each step, if any; excluded spans in between are skipped.
     parents: Vec<Option<usize>>,
-    /// The steps in the order in which they began; as they came, where times cannot be gone by.
+    /// The steps ordered by their starts, or by arrival if the times are not reliable.
     in_time: Vec<usize>,
-    /// True for each step if all its ancestors have arrived, up to a span without a parent.
+    /// True for each step whose ancestors have all arrived, up to a span without a parent.
     is_rooted: Vec<bool>,
-    /// True if times can be gone by: no span ended before it began.
+    /// True if the times are reliable: no span ended before it started.
     pub(crate) has_time: bool,
 }
 
 impl<'s> Tree<'s> {
-    /// Makes a tree of the spans that count. The ancestors of a step are searched in `all` spans: a span that is left
-    /// out does not separate its descendants from its ancestors.
+    /// Builds the tree of the selected spans. Ancestors are searched in `all` spans, so an excluded span does not
+    /// separate its descendants from its ancestors.
     pub(crate) fn new(all: &'s [OtlpSpan], spans: &[&'s OtlpSpan], mapping: &SpanMapping) -> Self {
         let ids: HashMap<(&str, &str), &OtlpSpan> =
             all.iter().map(|it| ((it.trace_id.as_str(), it.span_id.as_str()), it)).collect();
@@ -62,7 +62,7 @@ impl<'s> Tree<'s> {
         let has_time = !spans.iter().any(|it| it.is_backwards());
         let mut in_time: Vec<usize> = (0..spans.len()).collect();
         if has_time {
-            // A frame begins with its first step.
+            // On equal start times, the outer span comes first.
             let depth = |at: usize| climb(&parents, at).count();
             let keys: Vec<(u64, usize)> =
                 spans.iter().enumerate().map(|(at, it)| (it.start_ns, depth(at))).collect();
@@ -73,8 +73,10 @@ impl<'s> Tree<'s> {
         tree
     }
 
-    /// If a span and others inside it record the same, as frames around instrumented libraries do, the inner ones
-    /// count. But for tokens the frame counts, if it records all of them and one inside it does not.
+    /// Avoids double counts if nested spans record the same data, for example a wrapper around an instrumented library.
+    /// The inner spans count.
+    ///
+    /// For tokens, the outer span counts if it records all of them and an inner one does not.
     fn count_once(&mut self) {
         let around = |inner: HashSet<usize>| -> HashSet<usize> {
             inner.into_iter().flat_map(|at| self.ancestors(at)).collect()
@@ -84,7 +86,7 @@ impl<'s> Tree<'s> {
         };
         let half = all(|it| it.usage.is_some_and(|it| !it.is_whole()));
         let whole = all(|it| it.usage.is_some_and(|it| it.is_whole()));
-        // The innermost frames that record data that some spans inside them do not.
+        // The innermost spans with complete usage around a span with incomplete usage.
         let mut telling: HashSet<usize> = HashSet::new();
         for at in half {
             telling.extend(self.ancestors(at).find(|it| whole.contains(it)));
@@ -106,17 +108,17 @@ impl<'s> Tree<'s> {
         }
     }
 
-    /// The positions of the steps above this one, from the inside out.
+    /// Returns the ancestors of a step, from the inside out.
     pub(crate) fn ancestors(&self, at: usize) -> impl Iterator<Item = usize> {
         climb(&self.parents, at)
     }
 
-    /// The positions of the steps in the order in which they began; as they came, where times cannot be gone by.
+    /// Returns the steps ordered by their starts, or by arrival if the times are not reliable.
     pub(crate) fn in_time(&self) -> impl Iterator<Item = usize> {
         self.in_time.iter().copied()
     }
 
-    /// The steps of a kind, in the order in which they began.
+    /// Returns the steps of a kind, ordered by their starts.
     pub(crate) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (usize, &Step<'s>)> {
         self.in_time().filter_map(move |at| {
             let step = self.steps.get(at)?;
@@ -124,12 +126,12 @@ impl<'s> Tree<'s> {
         })
     }
 
-    /// True if a step of this kind is above.
+    /// Returns true if an ancestor of the step meets the condition.
     pub(crate) fn is_within(&self, at: usize, is: impl Fn(&Step<'_>) -> bool) -> bool {
         self.ancestors(at).filter_map(|it| self.steps.get(it)).any(is)
     }
 
-    /// The outermost steps: those without a parent or, where the one at the top has not come, without one that has.
+    /// Returns the root steps. Steps below a missing span only count as roots if there are no others.
     pub(crate) fn roots(&self) -> Vec<&'s OtlpSpan> {
         let alone = || {
             let steps = self.steps.iter().zip(&self.parents).zip(&self.is_rooted);
@@ -140,7 +142,7 @@ impl<'s> Tree<'s> {
     }
 }
 
-/// The positions above one, from the inside out.
+/// Returns the ancestors of a position, from the inside out.
 fn climb(parents: &[Option<usize>], at: usize) -> impl Iterator<Item = usize> {
     let above = |at: &usize| parents.get(*at).copied().flatten();
     std::iter::successors(above(&at), above).take(MAX_CLIMB)

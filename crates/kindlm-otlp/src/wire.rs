@@ -1,11 +1,10 @@
-//! The messages of OTLP in protobuf, as far as they are read: trace.proto, logs.proto, common.proto and their services.
+//! The supported parts of the OTLP protobuf messages: trace.proto, logs.proto, common.proto and their services.
 //!
-//! Field numbers are those of <https://github.com/open-telemetry/opentelemetry-proto>. Fields that are not listed are
-//! passed over, as protobuf demands.
+//! The field numbers come from <https://github.com/open-telemetry/opentelemetry-proto>. Protobuf ignores other fields.
 
 use prost::{Message, Oneof};
 
-/// `ExportTraceServiceRequest`, and `TracesData`, which looks the same.
+/// `ExportTraceServiceRequest`, which has the same format as `TracesData`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct TracesRequest {
     #[prost(message, repeated, tag = "1")]
@@ -162,7 +161,7 @@ pub(crate) struct LogRecord {
     pub(crate) event_name: String,
 }
 
-/// `ExportTraceServiceResponse`, and that of the other signals, which look the same.
+/// `ExportTraceServiceResponse`, which has the same format for all signals.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ExportResponse {
     #[prost(message, optional, tag = "1")]
@@ -177,7 +176,7 @@ pub(crate) struct PartialSuccess {
     pub(crate) error_message: String,
 }
 
-/// `google.rpc.Status`, with which requests are refused.
+/// `google.rpc.Status`, the response to a refused request.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RpcStatus {
     #[prost(int32, tag = "1")]

@@ -1,4 +1,4 @@
-//! What the original made of traces, row by row.
+//! Compares traces row by row with the results of the original KindLM.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 const ROWS: &str = include_str!("../../../../fixtures/conformance/kindlm-core/trace.jsonl");
 
-/// Where we differ from the original: the row, the part of its `expect`, what comes out here, and why.
+/// Returns the intended differences to the original: the row, the pointer into its `expect`, our value, and the reason.
 fn differences() -> Vec<(&'static str, &'static str, Value, &'static str)> {
     vec![
         ("array-attr", "/spans/0/attributes", json!({"l": ["x"]}), "finish reasons are a list"),
@@ -70,7 +70,7 @@ fn ours(input: &Value) -> Value {
     assert_eq!(decoded.rejected, Vec::<String>::new());
     let spans: Value = decoded.spans.iter().map(span).collect();
     let (mapping, filter) = settings(input);
-    // A pattern that does not compile is turned away with the config file.
+    // An invalid pattern is already refused in the config file.
     let pattern = match filter.name_pattern.as_deref().map(Regex::new) {
         Some(Err(_)) => {
             let words = "SyntaxError: Invalid regular expression: /(/: Unterminated group";

@@ -1,4 +1,4 @@
-//! One conversation, as each instrumentation records it: whichever it is, the same comes out.
+//! All conventions give the same result for the same conversation.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 const TRACE: &str = "5b8efff798038103d269b633813fc60c";
 
-/// A span `(id, parent, name, start ms, end ms, attributes)`.
+/// A span as `(id, parent, name, start ms, end ms, attributes)`.
 pub(crate) type Row = (u8, u8, &'static str, u64, u64, Value);
 
 fn attributes(values: &Value) -> Value {
@@ -60,7 +60,7 @@ pub(crate) fn reading(rows: &[Row]) -> Reading {
     reading_of(&payload(rows), None)
 }
 
-/// The events in a few letters each.
+/// Returns a short text for each event.
 pub(crate) fn story(reading: &Reading) -> Vec<String> {
     let words = |it: &Event| match it {
         Event::Message { text, .. } => text.clone(),
@@ -82,7 +82,7 @@ fn text(value: &Value) -> String {
     value.to_string()
 }
 
-/// "Weather in Oslo?", a tool call, "It rains."; the same in every convention.
+/// Returns the conversation "Weather in Oslo?", a tool call, "It rains." in every convention.
 #[expect(clippy::too_many_lines, reason = "it is a table")]
 fn dialects() -> Vec<(&'static str, Vec<Row>)> {
     let question = "Weather in Oslo?";
@@ -559,7 +559,7 @@ fn a_call_of_a_tool_without_a_name_is_a_gap() {
     assert_eq!(gaps("pay", json!({})), 0);
 }
 
-/// A frame, a span of no interest, and the request inside: all three are counted.
+/// Returns a wrapper span, an unrelated span in it, and the request inside, all with the same tokens.
 fn framed() -> Vec<Row> {
     let chat = |count: u64, tokens: u64| json!({"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": tokens, "gen_ai.usage.output_tokens": count});
     vec![
@@ -606,7 +606,7 @@ fn a_call_that_is_the_answer_needs_no_result() {
         (json!({"output.value": city}), 0),
         (json!({}), 1),
         (json!({"final_result": city, "status": {"code": 2}}), 1),
-        // How far it came, and what was said beside the call.
+        // Progress, and text that the model wrote next to the call.
         (json!({"output.value": r#"{"messages": [{"tool_calls": [{"id": "c1"}]}]}"#}), 1),
         (json!({"ai.response.text": "Here."}), 1),
     ] {
@@ -644,7 +644,7 @@ fn an_outer_span_gives_tokens_that_inner_spans_lack() {
     assert_eq!(tokens(&[frame(chat(Some(10), Some(5))), half(), whole()]), (10, 5, true));
     assert_eq!(tokens(&[frame(chat(Some(10), Some(5))), whole()]), (7, 2, true), "told once");
     assert_eq!(tokens(&[frame(chat(Some(10), None)), half()]), (3, 0, false));
-    // The frame in between tells all of what is inside it, and the outer one what it tells.
+    // The middle span records all tokens inside it, so it counts instead of the outer one.
     let between = inner(4, 1, chat(Some(6), Some(4)));
     let deep = inner(5, 4, chat(Some(1), None));
     assert_eq!(tokens(&[frame(chat(Some(10), Some(5))), between, deep]), (6, 4, true));
@@ -668,7 +668,7 @@ fn a_span_that_is_left_out_does_not_make_its_frame_count_twice() {
         assert_eq!(execution.tool_calls.len(), 2, "{:?}", execution.tool_calls);
         assert_eq!(execution.latency_ms, Some(90.0));
     }
-    // Without the outermost span, what is left of it is what stands directly below.
+    // Without the root span, the spans directly below it are the roots.
     let matches = |name: &str| Ok(name.ends_with("inner"));
     let filter = Filter::new(&settings.filter, Some(&matches));
     let part = read(&spans, &settings.mapping, filter).unwrap();
@@ -677,7 +677,8 @@ fn a_span_that_is_left_out_does_not_make_its_frame_count_twice() {
 
 #[test]
 fn calls_find_the_spans_that_are_theirs() {
-    // `(id, arguments)` as models asked, as spans tell, and how many calls that makes.
+    // The calls as models request them and as spans record them, as `(id, arguments)`, and the number of resulting
+    // calls.
     let none = Value::Null;
     let cases = [
         (vec![("1", json!({"a": 1}))], vec![("1", none.clone())], 1),

@@ -1,4 +1,4 @@
-//! What spans do not tell completely, and what is not made of it.
+//! Incomplete traces do not lead to wrong conclusions.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::conventions::{Row, payload, reading, reading_of, story};
 
-/// A request to a model that ends after 10 ms, and what it says beside its operation.
+/// Returns a model request that takes 10 ms, with additional attributes.
 fn chat(id: u8, start: u64, values: &Value) -> Row {
     let mut all = json!({"gen_ai.operation.name": "chat"});
     all.as_object_mut().unwrap().extend(values.as_object().unwrap().clone());
@@ -31,7 +31,7 @@ fn an_earlier_answer_is_not_taken_for_one_that_is_not_shown() {
         (said("One."), json!({}), ""),
         (mapped("One."), mapped("Two."), "One.\nTwo."),
         (mapped("One."), json!({}), ""),
-        // It gave no answer: the last one is the one before.
+        // The failed request has no answer, so the previous answer is the last one.
         (said("One."), failed, "One."),
     ] {
         let reading = reading(&[chat(2, 0, &first), chat(3, 20, &last), root()]);
@@ -99,11 +99,11 @@ fn a_trace_that_ends_with_a_wish_for_a_tool_is_not_whole() {
         (vec![chat(2, 0, &asks), tool.clone(), root()], 0),
         (vec![chat(2, 0, &silent), tool, root()], 0),
         (vec![chat(2, 0, &asks), chat(3, 20, &done), root()], 0),
-        // Another tool that runs later is not the one that is asked for.
+        // A later call of another tool is not the requested one.
         (vec![chat(2, 0, &both), ran(&json!({"gen_ai.tool.call.id": "c2"}), "look_up"), root()], 1),
         (vec![chat(2, 0, &asks), ran(&json!({}), "look_up"), root()], 1),
         (vec![chat(2, 0, &twice), ran(&json!({"gen_ai.tool.call.id": "c2"}), "pay"), root()], 1),
-        // Instrumentations may have ids of their own.
+        // Instrumentations may use their own ids.
         (vec![chat(2, 0, &asks), ran(&json!({"gen_ai.tool.call.id": "run-7"}), "pay"), root()], 0),
     ] {
         let reading = reading(&rows);
