@@ -1,6 +1,6 @@
-//! A model's API to try things against, without a key and as fast as is wanted: `-- [MILLISECONDS]`.
+//! A mock model API for experiments without a key. The argument is the latency: `-- [MILLISECONDS]`.
 //!
-//! It prints its address, answers every request alike, and ends when its input does.
+//! It prints its URL, sends the same answer to every request, and ends when stdin closes.
 #![expect(clippy::print_stdout, reason = "the caller wants the address")]
 #![expect(clippy::unwrap_used, reason = "an example may fail loudly")]
 

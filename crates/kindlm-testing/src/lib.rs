@@ -1,5 +1,5 @@
-//! For tests and benches of KindLM only: a model's API that misbehaves on demand, the runner of the
-//! documentation's examples, and a report that has one of everything.
+//! Tools for KindLM's own tests and benchmarks: a mock model API with faults, a runner for the examples in the
+//! documentation, and a sample report.
 
 pub mod examples;
 pub mod mock;

@@ -1,4 +1,4 @@
-//! Another tool that runs the same suite, to be measured beside KindLM.
+//! Another tool that runs the same suite, for benchmarks against KindLM.
 
 use std::fmt::Write as _;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
-/// A tool that is installed on this machine. On the command line it is written `promptfoo=<path>`.
+/// An installed tool, given on the command line as `promptfoo=<path>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     tool: Tool,
@@ -38,22 +38,24 @@ impl FromStr for Peer {
 }
 
 impl Peer {
-    /// Its name.
+    /// Returns the tool's name.
     pub fn name(&self) -> &'static str {
         match self.tool {
             Tool::Promptfoo => "promptfoo",
         }
     }
 
-    /// The command that makes it tell its version.
+    /// Returns the command that prints the tool's version.
     pub fn version(&self) -> Command {
         let mut command = self.command();
         command.arg("--version");
         command
     }
 
-    /// Writes the suite of the benches in the peer's own form into `folder`. Returns the command that runs it against
-    /// the server at `url`: `cases` prompts, each with three checks by rules, nothing cached and nothing stored.
+    /// Writes the benchmark suite in the tool's format to `folder`. Returns the command that runs it against the server
+    /// at `url`.
+    ///
+    /// The suite has `cases` prompts with three deterministic checks each, without caching and storage.
     pub fn run(
         &self,
         folder: &Path,
@@ -75,7 +77,7 @@ impl Peer {
         Ok(command)
     }
 
-    /// The program, in an environment in which it does only its task.
+    /// Returns the tool's command, without telemetry and update checks.
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command
@@ -86,7 +88,7 @@ impl Peer {
     }
 }
 
-/// The checks are those of the benches' `kindlm.yaml`, as far as promptfoo has them.
+/// Returns a promptfoo config with the checks of the benchmarks' `kindlm.yaml`, as far as promptfoo has them.
 fn promptfoo_config(cases: usize, url: &str) -> String {
     let mut yaml = format!(
         "description: bench\n\
@@ -98,7 +100,7 @@ fn promptfoo_config(cases: usize, url: &str) -> String {
          tests:\n"
     );
     for index in 0..cases {
-        // Writing into a `String` cannot fail.
+        // Writing to a `String` does not fail.
         let _ = writeln!(yaml, "  - {{ description: case {index}, vars: {{ name: n{index} }} }}");
     }
     yaml
@@ -129,7 +131,7 @@ mod tests {
 
         let folder = std::env::temp_dir().join(format!("kindlm-peer-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        // It prints its arguments and variables, and the config that it is given.
+        // A fake tool that prints its arguments, its variables and its config.
         let fake = folder.join("fake");
         std::fs::write(
             &fake,

@@ -1,19 +1,19 @@
-//! Programs that some tests need and a machine may lack.
+//! Detects programs that some tests need.
 #![expect(clippy::print_stderr, reason = "a test that cannot run says so")]
 
 use std::process::{Command, Stdio};
 
-/// Names the programs that must be there, with spaces between: a test that needs one of them fails without it.
+/// The environment variable with the space-separated names of required programs. A test that needs a missing one fails.
 const PROMISED: &str = "KINDLM_TESTS_NEED";
 
-/// True if a program that a test needs is installed.
+/// Returns true if a program that a test needs is installed.
 ///
-/// If it is not installed, the test reports that it was not run, and is left out.
+/// If it is missing, a message says that the test does not run.
 ///
 /// # Panics
 ///
-/// If the program is missing where `KINDLM_TESTS_NEED` promises it: then a test that is left out would look like one that
-/// passed.
+/// Panics if the program is missing but `KINDLM_TESTS_NEED` names it. Otherwise a test that did not run would look like
+/// a passed one.
 pub fn installed(program: &str) -> bool {
     let mut command = Command::new(program);
     command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
@@ -24,13 +24,13 @@ pub fn installed(program: &str) -> bool {
     found
 }
 
-/// True if `bwrap` can make a sandbox. Some machines have it and do not let it.
+/// Returns true if `bwrap` can create a sandbox. Some machines have `bwrap` but do not allow that.
 ///
-/// If it cannot, the test reports that it was not run, and is left out.
+/// If it cannot, a message says that the test does not run.
 ///
 /// # Panics
 ///
-/// If `KINDLM_TESTS_NEED` promises `bwrap`.
+/// Panics if it cannot but `KINDLM_TESTS_NEED` names `bwrap`.
 pub fn can_sandbox() -> bool {
     if !installed("bwrap") {
         return false;
@@ -43,11 +43,11 @@ pub fn can_sandbox() -> bool {
     found
 }
 
-/// Says that a test is not run for want of something, and why.
+/// Reports that a test does not run because something is missing.
 ///
 /// # Panics
 ///
-/// If `KINDLM_TESTS_NEED` promises it.
+/// Panics if `KINDLM_TESTS_NEED` names it.
 pub fn not_run(needs: &str, why: &str) {
     let promised = std::env::var(PROMISED).unwrap_or_default();
     assert!(

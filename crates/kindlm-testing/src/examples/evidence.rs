@@ -1,4 +1,4 @@
-//! Reads the evidence of an example: the actions of a model, and the answers of a judge.
+//! Parses the evidence of an example: the recorded execution, and the answers of a judge.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,10 +17,10 @@ use serde_json::{Map, Value};
 
 use super::Example;
 
-/// The judge's name in examples.
+/// The judge's model name in examples.
 const JUDGE: &str = "judge";
 
-/// The contents of a `yaml execution` block.
+/// The content of a `yaml execution` block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recorded {
     /// The execution.
@@ -31,15 +31,15 @@ pub struct Recorded {
     pub others: Vec<Other>,
 }
 
-/// An output that another one is compared with.
+/// An output that is compared with another one.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Other {
-    /// The model.
+    /// The name of the model.
     pub name: String,
-    /// Its output; absent if it did not end.
+    /// The output; `None` if the execution did not finish.
     pub output: Option<String>,
-    /// The scores of other checks, by their ids.
+    /// The scores of other checks, by the ids of the checks.
     pub scores: BTreeMap<String, f64>,
 }
 
@@ -71,7 +71,7 @@ struct Written {
 }
 
 impl Recorded {
-    /// Reads the text of a `yaml execution` block.
+    /// Parses the text of a `yaml execution` block.
     pub fn parse(yaml: &str) -> Result<Self, String> {
         let written: Written = if yaml.trim().is_empty() {
             Written::default()
@@ -106,13 +106,15 @@ impl Recorded {
     }
 }
 
-/// Reads the text of a YAML block.
+/// Parses the text of a YAML block.
 pub fn yaml(text: &str) -> Result<Value, String> {
     serde_yaml::from_str(text).map_err(|err| format!("the block is not YAML: {err}"))
 }
 
-/// The answer of an answer block to a question: `answer` is a reply, or a vector as a JSON list; `no-answer` is the
-/// message of a provider that fails, or of a script that takes too long.
+/// Converts an answer block to the answer to a question.
+///
+/// An `answer` block is a reply, or a vector as a JSON list. A `no-answer` block is the error message of a provider, or
+/// of a script that timed out.
 pub fn answer(question: &Question, block: &Example) -> Result<Result<Answer, AskError>, String> {
     let text = block.text.trim_end().to_owned();
     if let (Question::Script(_), "no-answer") = (question, block.info.as_str()) {
@@ -140,7 +142,7 @@ pub fn answer(question: &Question, block: &Example) -> Result<Result<Answer, Ask
     }
 }
 
-/// A reply whose outermost JSON objects all carry the mark of the question, like that of a judge that follows its
+/// Adds the mark of the question to each top-level JSON object in a reply, as a judge does that follows its
 /// instructions.
 pub fn with_marks(reply: &str, question: &str) -> String {
     let Some(mark) = mark_in(question) else { return reply.to_owned() };

@@ -1,8 +1,9 @@
-//! Runs the examples of a documentation page, and rewrites their results when asked to.
+//! Runs the examples in a documentation page, and updates their results on request.
 //!
-//! An example is a group of fenced code blocks that ends with one marked `results`. The caller decides the meaning of
-//! the blocks before it; the output of the run must equal the `results` block. With `KINDLM_BLESS` set the block is
-//! rewritten instead.
+//! An example is a group of fenced code blocks that ends with a `results` block. The caller interprets the other blocks
+//! and produces text, which must equal the `results` block.
+//!
+//! If `KINDLM_BLESS` is set, the block is updated instead.
 
 mod evidence;
 
@@ -16,46 +17,46 @@ use similar::TextDiff;
 
 pub use evidence::{Other, Recorded, answer, with_marks, yaml};
 
-/// The word that marks the block with the expected outcome.
+/// The language word of a block with expected results.
 const RESULTS: &str = "results";
 
-/// One fenced code block of a page.
+/// A fenced code block of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
-    /// The first word after the fence: `yaml` of `yaml expect`.
+    /// The first word after the fence, such as `yaml` in `yaml expect`.
     pub language: String,
-    /// The rest: `expect` of `yaml expect`.
+    /// The other words, such as `expect` in `yaml expect`.
     pub info: String,
     /// The text between the fences.
     pub text: String,
-    /// The line of the opening fence, from 1.
+    /// The line number of the opening fence, from 1.
     pub line: usize,
-    /// The range of the text in the page, in bytes.
+    /// The byte range of the text in the page.
     span: Range<usize>,
 }
 
-/// The blocks of one example, with the expected output of running them.
+/// The blocks of an example, with the expected results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// The blocks before the `results` block, since the one before.
+    /// The blocks since the previous `results` block.
     pub inputs: Vec<Example>,
     /// The `results` block.
     pub expected: Example,
 }
 
 impl Case {
-    /// The text of the first input with this info word, such as `expect`.
+    /// Returns the text of the first input with this info word, such as `expect`.
     pub fn input(&self, info: &str) -> Option<&str> {
         self.inputs.iter().find(|it| it.info == info).map(|it| it.text.as_str())
     }
 
-    /// All inputs whose info word is among these, in order.
+    /// Returns all inputs with one of these info words, in order.
     pub fn inputs_of<'a>(&'a self, infos: &'a [&str]) -> impl Iterator<Item = &'a Example> {
         self.inputs.iter().filter(move |it| infos.contains(&it.info.as_str()))
     }
 }
 
-/// The fenced code blocks of a page, in order.
+/// Returns the fenced code blocks of a page, in order.
 pub fn parse(docs: &str) -> Vec<Example> {
     let fences = Parser::new(docs).into_offset_iter().filter_map(|(event, range)| match event {
         Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => Some((info, range)),
@@ -79,7 +80,7 @@ fn example(docs: &str, info: &str, range: Range<usize>) -> Example {
     }
 }
 
-/// The examples of a page that have a `results` block.
+/// Returns the examples of a page that have a `results` block.
 pub fn cases(docs: &str) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut inputs = Vec::new();
@@ -93,10 +94,10 @@ pub fn cases(docs: &str) -> Vec<Case> {
     cases
 }
 
-/// Runs every example of the page in a file; returns how many there are.
+/// Runs every example of a page, and returns their number.
 ///
-/// Blocks without an info word are prose and are not run. Fails with every example that shows something else
-/// than its `results` block says, and with every one that `run` refuses.
+/// Blocks without an info word are not run. Fails with every example whose results differ from its `results` block, or
+/// for which `run` fails.
 pub fn check(
     page: &Path,
     mut run: impl FnMut(&Case) -> Result<String, String>,
@@ -106,7 +107,7 @@ pub fn check(
     let cases = cases(&docs);
     let mut failures = String::new();
     let mut rewritten = docs.clone();
-    // From the end, so that the places of the others stay true.
+    // Replace from the end, so that earlier ranges stay valid.
     for case in cases.iter().rev() {
         let line = case.expected.line;
         match run(case) {
@@ -139,7 +140,7 @@ fn terminated(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("{text}\n") }
 }
 
-/// Results as pages show them, a line for each: status, score, code, label, message.
+/// Formats results as documentation pages show them, with one line each: status, score, code, label and message.
 pub fn show_results(results: &[AssertionResult]) -> String {
     let mut text = String::new();
     for result in results {
@@ -153,7 +154,7 @@ pub fn show_results(results: &[AssertionResult]) -> String {
         let code = result.verdict.code().map(|it| format!("{it}  ")).unwrap_or_default();
         let soft = if result.severity == Severity::Soft { " (soft)" } else { "" };
         let message = result.verdict.message().map(|it| format!(" — {}", it.replace('\n', "\\n")));
-        // Writing to a string cannot fail.
+        // Writing to a string does not fail.
         let _ = writeln!(
             text,
             "{status}  {score}  {code}{}{soft}{}",
@@ -164,7 +165,7 @@ pub fn show_results(results: &[AssertionResult]) -> String {
     text
 }
 
-/// Problems of a configuration as pages show them, a line for each.
+/// Formats config problems as documentation pages show them, with one line each.
 pub fn show_problems(problems: &[Problem]) -> String {
     let mut text = String::new();
     for problem in problems {

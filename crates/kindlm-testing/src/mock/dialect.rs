@@ -1,13 +1,13 @@
-//! Valid answers in the format of each vendor's API.
+//! Valid answers in the formats of the vendors' APIs.
 
 use serde_json::{Value, json};
 
 use super::head::head;
 
-/// A vendor's API, recognized by the path of the request.
+/// A vendor's API, detected by the path of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// `…/chat/completions`: `OpenAI`, Mistral and whatever is compatible.
+    /// `…/chat/completions`, for `OpenAI`, Mistral and compatible APIs.
     OpenAi,
     /// `…/embeddings`.
     Embeddings,
@@ -22,7 +22,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// The dialect of a path; `OpenAI`'s for an unknown path.
+    /// Returns the dialect of a path; an unknown path is that of `OpenAI`.
     pub fn at(path: &str) -> Self {
         let path = path.split('?').next().unwrap_or(path);
         let known = [
@@ -42,7 +42,7 @@ impl Dialect {
         [Self::OpenAi, Self::Embeddings, Self::Anthropic, Self::Gemini, Self::Cohere, Self::Ollama];
 }
 
-/// An answer that says `text`, 10 tokens in and 5 out. An embedding is `[1, 0, 0]`, whatever the text.
+/// Returns an answer with this text, 10 input tokens and 5 output tokens. An embedding is always `[1, 0, 0]`.
 pub fn body(dialect: Dialect, text: &str) -> Value {
     match dialect {
         Dialect::OpenAi => json!({
@@ -78,7 +78,7 @@ pub fn body(dialect: Dialect, text: &str) -> Value {
     }
 }
 
-/// Whole responses, made once, for benches.
+/// The complete responses for benchmarks, built only once.
 pub(super) struct FixedReplies(Vec<(Dialect, Vec<u8>)>);
 
 impl FixedReplies {

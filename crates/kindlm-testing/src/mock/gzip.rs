@@ -1,14 +1,14 @@
-//! A gzip bomb, written bit by bit: a small body that unpacks into a huge one.
+//! Generates a gzip bomb: a small body that decompresses to a huge one.
 
-/// The header of a gzip file without a name.
+/// The header of a gzip file without a file name.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 
-/// The largest number of bytes that one copy instruction of deflate makes.
+/// The maximum number of bytes of one deflate copy instruction.
 const COPY: u64 = 258;
 
-/// A gzip file that unpacks into at least `bytes` zeros, 158 times its size.
+/// Returns a gzip file that decompresses to at least `bytes` zeros, 158 times its size.
 ///
-/// Its checksum is wrong on purpose: it is not meant to be read to the end.
+/// The checksum is invalid, as no test reads to the end.
 pub(super) fn bomb(bytes: u64) -> Vec<u8> {
     let mut bits = Bits(HEADER.to_vec(), 0);
     bits.push(0b1, 1); // the last block
@@ -24,7 +24,7 @@ pub(super) fn bomb(bytes: u64) -> Vec<u8> {
     out
 }
 
-/// Bits from the lowest of each byte upwards; the second field counts those used of the last byte.
+/// A bit writer, from the lowest bit upwards. The second field counts the used bits of the last byte.
 struct Bits(Vec<u8>, u8);
 
 impl Bits {
@@ -42,7 +42,7 @@ impl Bits {
         }
     }
 
-    /// Huffman codes go the other way round.
+    /// Writes a Huffman code, whose bits are in reverse order.
     fn push_code(&mut self, code: u16, count: u8) {
         self.push(code.reverse_bits() >> (16 - count), count);
     }

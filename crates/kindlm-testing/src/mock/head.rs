@@ -1,8 +1,8 @@
-//! The head of a response of HTTP/1.1.
+//! Formats the head of an HTTP/1.1 response.
 
 use std::fmt::Write as _;
 
-/// The head of a response. Without a length the body is chunked.
+/// Returns the status line and the headers. Without a length, the body is chunked.
 pub(super) fn head(
     status: u16,
     headers: &[(String, String)],

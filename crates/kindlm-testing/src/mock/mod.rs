@@ -1,10 +1,12 @@
-//! A server that behaves as a model's API does on good days and on bad ones.
+//! A mock model API that can answer and fail like a real one.
 //!
-//! [`MockServer`] listens on 127.0.0.1 in a thread of its own, so that synchronous tests can use it too. It
-//! answers in the dialect of the path it is asked at, unless a [`MockReply`] says otherwise: replies that
-//! were [pushed](MockServer::push) are used up in order, one for each request. It speaks HTTP/1.1 by hand,
-//! because the faults that matter most (a reset before the headers, a body that ends too early) cannot be
-//! had from a well-behaved server library.
+//! [`MockServer`] listens on 127.0.0.1 in its own thread, so that synchronous tests can use it too.
+//!
+//! It answers in the dialect of the request path. Replies that were [pushed](MockServer::push) are used first, one for
+//! each request, in order.
+//!
+//! It implements HTTP/1.1 itself, because server libraries cannot produce the important faults, such as a reset before
+//! the headers or an incomplete body.
 
 mod dialect;
 mod gzip;
@@ -29,10 +31,10 @@ pub use dialect::{Dialect, body as dialect_body};
 pub use reply::MockReply;
 pub use wire::MockRequest;
 
-/// Chooses a reply for a request that no pushed reply was left for.
+/// A function that chooses the reply if no pushed reply is left.
 type Handler = Box<dyn Fn(&MockRequest) -> MockReply + Send + Sync>;
 
-/// A model's API on 127.0.0.1. It stops when it is dropped.
+/// A mock model API on 127.0.0.1. It stops on drop.
 #[derive(Debug)]
 pub struct MockServer {
     address: SocketAddr,
@@ -47,16 +49,16 @@ impl MockServer {
         Self::answering(|_| MockReply::text("ok"))
     }
 
-    /// Starts a server that gets its replies from `handler`, when no pushed reply is left.
+    /// Starts a server with the replies of `handler`; pushed replies are used first.
     pub fn answering(
         handler: impl Fn(&MockRequest) -> MockReply + Send + Sync + 'static,
     ) -> io::Result<Self> {
         Self::launch(Answers::Chosen(Box::new(handler)))
     }
 
-    /// Starts a server for benches: a fixed reply after `latency`, nothing recorded, nothing parsed.
+    /// Starts a server for benchmarks, with a fixed reply after `latency`. It neither records nor parses requests.
     ///
-    /// Only [`count`](Self::count) and [`peak_in_flight`](Self::peak_in_flight) work on it.
+    /// Only [`count`](Self::count) and [`peak_in_flight`](Self::peak_in_flight) work with it.
     pub fn for_bench(latency: Duration) -> io::Result<Self> {
         Self::launch(Answers::Fixed(FixedReplies::new(), latency))
     }
@@ -81,60 +83,60 @@ impl MockServer {
         Ok(Self { address, shared, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// The address at which it listens.
+    /// Returns the address of the server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The address at which it listens, as `http://127.0.0.1:PORT`.
+    /// Returns the address as `http://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Queues a reply for the next request that has none yet.
+    /// Adds a reply to the queue, for the next request without one.
     pub fn push(&self, reply: MockReply) {
         lock(&self.shared.script).push_back(reply);
     }
 
-    /// Queues replies.
+    /// Adds replies to the queue.
     pub fn push_all(&self, replies: impl IntoIterator<Item = MockReply>) {
         lock(&self.shared.script).extend(replies);
     }
 
-    /// The requests so far, in the order of their arrival.
+    /// Returns the recorded requests, in order of arrival.
     pub fn requests(&self) -> Vec<MockRequest> {
         lock(&self.shared.requests).clone()
     }
 
-    /// The number of requests that have arrived.
+    /// Returns the number of received requests.
     pub fn count(&self) -> usize {
         self.shared.count.load(Ordering::SeqCst)
     }
 
-    /// From now on, refuses a request with 429 if so many others are being answered.
+    /// Refuses requests with status 429 while `most` others are running.
     ///
-    /// A refusal comes at once, uses up no pushed reply and is not recorded, only counted.
+    /// A refusal is immediate. It uses no pushed reply, and is only counted, not recorded.
     pub fn allow_in_flight(&self, most: usize) {
         self.shared.capacity.store(most, Ordering::SeqCst);
     }
 
-    /// Sends no reply until [`release`](Self::release), so that a test decides what happens before the answers. Benches cannot
-    /// be held.
+    /// Holds all replies until [`release`](Self::release), so that a test controls the order of events. Does not work
+    /// for benchmark servers.
     pub fn hold(&self) {
         self.shared.held.send_replace(true);
     }
 
-    /// Sends the replies that were held back.
+    /// Sends the held replies.
     pub fn release(&self) {
         self.shared.held.send_replace(false);
     }
 
-    /// The number of requests that were refused because there were too many.
+    /// Returns the number of requests that were refused because of the limit.
     pub fn refused(&self) -> usize {
         self.shared.refused.load(Ordering::SeqCst)
     }
 
-    /// The largest number of requests that were being answered at the same time.
+    /// Returns the maximum number of requests that ran at the same time.
     pub fn peak_in_flight(&self) -> usize {
         self.shared.peak.load(Ordering::SeqCst)
     }
@@ -151,23 +153,23 @@ impl Drop for MockServer {
     }
 }
 
-/// An address of this machine where no server listens.
+/// Returns a local address where no server listens.
 pub fn closed_address() -> io::Result<SocketAddr> {
     let socket = tokio::net::TcpSocket::new_v4()?;
     socket.bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
     let address = socket.local_addr()?;
-    // Bound and never listening: while the process lives, no other test is given the port.
+    // Keep the socket bound, so that no other test gets its port.
     std::mem::forget(socket);
     Ok(address)
 }
 
-/// The way in which a server finds its replies.
+/// The source of the server's replies.
 enum Answers {
     Chosen(Handler),
     Fixed(FixedReplies, Duration),
 }
 
-/// The state shared by the connections and the test.
+/// The state that connections and the test share.
 struct Shared {
     answers: Answers,
     script: Mutex<VecDeque<MockReply>>,
@@ -195,13 +197,13 @@ impl Shared {
         }
     }
 
-    /// Waits until replies may be sent.
+    /// Waits until replies are not held.
     async fn released(&self) {
-        // The sender lives as long as this does.
+        // The sender exists as long as `self`, so this cannot fail.
         let _ = self.held.subscribe().wait_for(|held| !held).await;
     }
 
-    /// Counts a request for as long as the guard lives; `None` if there are too many.
+    /// Counts a running request until the guard is dropped; `None` if the limit is reached.
     fn enter(&self) -> Option<InFlight<'_>> {
         self.count.fetch_add(1, Ordering::SeqCst);
         let before = self.in_flight.fetch_add(1, Ordering::SeqCst);
@@ -214,7 +216,7 @@ impl Shared {
         Some(entered)
     }
 
-    /// Records a request and takes its reply.
+    /// Records a request and returns its reply.
     fn reply_to(&self, request: MockRequest, handler: &Handler) -> MockReply {
         let pushed = lock(&self.script).pop_front();
         let reply = pushed.unwrap_or_else(|| handler(&request)).marked(&request.body);
@@ -229,7 +231,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// One request being answered.
+/// The guard of a running request.
 struct InFlight<'a>(&'a Shared);
 
 impl Drop for InFlight<'_> {
@@ -238,7 +240,7 @@ impl Drop for InFlight<'_> {
     }
 }
 
-/// Locks; a test that panicked elsewhere must not hide its message behind a second panic.
+/// Locks a mutex. It ignores poisoning, because a second panic would hide the message of the first.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -250,7 +252,7 @@ mod tests {
 
     use super::*;
 
-    /// Sends requests over one connection and returns everything that comes back.
+    /// Sends requests over one connection, and returns all responses.
     fn exchange(address: SocketAddr, paths: &[&str]) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
         for path in paths {

@@ -1,4 +1,4 @@
-//! The reactions of the mock server to a request.
+//! The replies and faults of the mock server.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::gzip;
 
-/// One reply, good or bad.
+/// A reply or a fault.
 #[derive(Clone, Debug)]
 pub struct MockReply {
     pub(super) status: u16,
@@ -15,38 +15,38 @@ pub struct MockReply {
     pub(super) body: Body,
     pub(super) delay: Duration,
     pub(super) body_delay: Duration,
-    /// Between two pieces of the body.
+    /// The pause between two pieces of the body.
     pub(super) drip: Duration,
     pub(super) ending: Ending,
 }
 
-/// The data after the headers.
+/// The body of a reply.
 #[derive(Clone, Debug)]
 pub(super) enum Body {
-    /// An answer in the dialect of the path that says this.
+    /// An answer with this text, in the dialect of the path.
     Says(String),
-    /// These bytes.
+    /// A fixed body.
     Bytes(Vec<u8>),
-    /// Spaces, until the client hangs up.
+    /// An endless body of spaces.
     Endless,
 }
 
-/// The ending of the connection.
+/// The way in which the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// It stays open for the next request.
+    /// The connection stays open.
     KeepAlive,
-    /// It is reset before anything is sent.
+    /// The connection is reset before the response.
     ResetAtOnce,
-    /// It is closed without an answer.
+    /// The connection is closed before the response.
     CloseAtOnce,
-    /// It is reset after half of the body.
+    /// The connection is reset after half of the body.
     ResetInBody,
-    /// It is closed after half of the body.
+    /// The connection is closed after half of the body.
     CloseInBody,
 }
 
-/// The text of a request that asks for a mark.
+/// Returns the text of a request that contains a mark.
 fn question(request: &Value) -> Option<&str> {
     match request {
         Value::String(text) => mark_in(text).map(|_| text.as_str()),
@@ -69,8 +69,7 @@ impl MockReply {
         }
     }
 
-    /// The reply with the mark that the request asks for, if it asks a judge and the reply says a JSON object: what a
-    /// judge says that follows its instructions.
+    /// Adds the mark of the request to a reply with a JSON object, as a judge does that follows its instructions.
     pub(super) fn marked(mut self, request: &[u8]) -> Self {
         if let Body::Says(text) = &self.body
             && let Ok(request) = serde_json::from_slice(request)
@@ -81,23 +80,23 @@ impl MockReply {
         self
     }
 
-    /// Says something, in the dialect of the path.
+    /// Replies with this text, in the dialect of the path.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new(200, Body::Says(text.into()))
     }
 
-    /// Answers 200 with this JSON.
+    /// Replies with status 200 and this JSON.
     pub fn json(body: &Value) -> Self {
         Self::raw(200, "application/json", body.to_string())
     }
 
-    /// Answers with an error that has a message, in the form of `OpenAI`'s API.
+    /// Replies with an error message in the format of the `OpenAI` API.
     pub fn error(status: u16, message: &str) -> Self {
         let body = json!({"error": {"message": message, "type": "mock_error", "code": null}});
         Self { status, ..Self::json(&body) }
     }
 
-    /// The bytes that it answers with, if they are fixed.
+    /// Returns the body, if it is fixed.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> Vec<u8> {
         match &self.body {
@@ -106,48 +105,48 @@ impl MockReply {
         }
     }
 
-    /// Answers with these bytes.
+    /// Replies with these bytes.
     pub fn raw(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> Self {
         Self::new(status, Body::Bytes(body.into())).with_header("content-type", content_type)
     }
 
-    /// Answers 200 with a page for people, as a misconfigured proxy does.
+    /// Replies with status 200 and an HTML page, like a misconfigured proxy.
     pub fn html() -> Self {
         Self::raw(200, "text/html", "<!doctype html><title>Sign in</title><p>Please sign in.")
     }
 
-    /// Answers 200 with nothing.
+    /// Replies with status 200 and an empty body.
     pub fn empty() -> Self {
         Self::raw(200, "application/json", "")
     }
 
-    /// Answers 200 with JSON that stops in the middle, though the response is whole.
+    /// Replies with status 200 and incomplete JSON in a complete response.
     pub fn truncated_json() -> Self {
         Self::raw(200, "application/json", r#"{"choices":[{"message":{"role":"assistant","cont"#)
     }
 
-    /// Answers 200 with a small body that unpacks into `bytes` bytes.
+    /// Replies with status 200 and a small body that decompresses to `bytes` bytes.
     pub fn gzip_bomb(bytes: u64) -> Self {
         Self::raw(200, "application/json", gzip::bomb(bytes))
             .with_header("content-encoding", "gzip")
     }
 
-    /// Answers 200 with a body that never ends.
+    /// Replies with status 200 and an endless body.
     pub fn endless() -> Self {
         Self::new(200, Body::Endless)
     }
 
-    /// Sends the client elsewhere.
+    /// Replies with a redirect.
     pub fn redirect(status: u16, location: &str) -> Self {
         Self::raw(status, "text/plain", "").with_header("location", location)
     }
 
-    /// Resets the connection instead of answering.
+    /// Resets the connection before the response.
     pub fn reset() -> Self {
         Self { ending: Ending::ResetAtOnce, ..Self::text("ok") }
     }
 
-    /// Closes the connection instead of answering.
+    /// Closes the connection before the response.
     pub fn hang_up() -> Self {
         Self { ending: Ending::CloseAtOnce, ..Self::text("ok") }
     }
@@ -164,7 +163,7 @@ impl MockReply {
         Self { ending: Ending::CloseInBody, ..self }
     }
 
-    /// Answers with another status.
+    /// Replies with a different status.
     #[must_use]
     pub fn with_status(self, status: u16) -> Self {
         Self { status, ..self }
@@ -177,7 +176,7 @@ impl MockReply {
         self
     }
 
-    /// Waits before it sends anything.
+    /// Waits before the response.
     #[must_use]
     pub fn after(self, delay: Duration) -> Self {
         Self { delay, ..self }
@@ -188,7 +187,7 @@ impl MockReply {
     pub fn body_after(self, body_delay: Duration) -> Self {
         Self { body_delay, ..self }
     }
-    /// Sends the body in eight pieces, with this pause before each.
+    /// Sends the body in eight pieces, with this pause before each one.
     #[must_use]
     pub fn dripping(self, pause: Duration) -> Self {
         Self { drip: pause, ..self }

@@ -1,8 +1,8 @@
-//! A model that does what its prompt says: for tests of real agents, which bring their own prompts and tools.
+//! A mock model that follows a script in its prompt, for tests of real agents with their own prompts and tools.
 //!
-//! The last user text with `SCRIPT [step, …]` in it is the script. Each step is one answer of the model: a text, or a list of
-//! parts. A part is `{"text": …}` or `{"tool": …, "input": {…}}`; `{"status": 401}` refuses the request. When the steps are
-//! used up the model says `done`.
+//! The script is `SCRIPT [step, …]` in the last user text that has one. Each step is one answer of the model: a text or
+//! a list of parts. A part is `{"text": …}` or `{"tool": …, "input": {…}}`. The step `{"status": 401}` refuses the
+//! request. After the last step, the model answers `done`.
 
 use std::fmt::Write;
 
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::{MockReply, MockRequest};
 
-/// Tokens of each answer: input with those of the cache, and output.
+/// The tokens of each answer: input including cached tokens, and output.
 pub const TOKENS: (u64, u64) = (150, 50);
 
-/// Answers a streamed request in the form of Anthropic's API.
+/// Replies to a streamed request in the format of Anthropic's API.
 pub fn anthropic(request: &MockRequest) -> MockReply {
     let body = request.json();
     if request.method != "POST" || !request.path.contains("/messages") {
@@ -62,7 +62,7 @@ pub fn anthropic(request: &MockRequest) -> MockReply {
     stream(events)
 }
 
-/// Answers a streamed request in the form of `OpenAI`'s Responses API.
+/// Replies to a streamed request in the format of `OpenAI`'s Responses API.
 pub fn responses(request: &MockRequest) -> MockReply {
     let body = request.json();
     if request.method != "POST" {
@@ -128,14 +128,14 @@ fn stream(events: Vec<(&str, Value)>) -> MockReply {
     MockReply::raw(200, "text/event-stream", text)
 }
 
-/// The step that is next: the script's, by how often the model has answered since the script was given.
+/// Returns the next step of the script, by the number of answers since the script.
 fn step(messages: &Value, is_own: impl Fn(&Value) -> bool) -> Value {
     let messages = messages.as_array().map(Vec::as_slice).unwrap_or_default();
     let scripts = messages.iter().enumerate().rev();
     let mut scripts = scripts.filter(|(_, it)| it["role"] == "user");
     let found = scripts.find_map(|(at, it)| Some((at, script(&it["content"])?)));
     let Some((at, script)) = found else { return json!("ok") };
-    // Parts of one answer that stand side by side are one.
+    // Consecutive parts of the model form one answer.
     let mut answers = 0;
     let mut before = false;
     for message in &messages[at + 1..] {
@@ -146,7 +146,7 @@ fn step(messages: &Value, is_own: impl Fn(&Value) -> bool) -> Value {
     script.get(answers).cloned().unwrap_or_else(|| json!("done"))
 }
 
-/// The script in the texts of a message.
+/// Parses the script in the texts of a message.
 fn script(content: &Value) -> Option<Vec<Value>> {
     let parts = content.as_array().map(Vec::as_slice).unwrap_or_default();
     let texts = parts.iter().filter_map(|it| it["text"].as_str()).chain(content.as_str());

@@ -1,4 +1,4 @@
-//! HTTP/1.1, as little of it as a mock needs.
+//! A minimal HTTP/1.1 server for the mock.
 
 use std::io;
 use std::net::TcpListener;
@@ -14,39 +14,39 @@ use super::head::head;
 use super::reply::{Body, Ending};
 use super::{Answers, MockReply, Shared};
 
-/// A request, as it arrived.
+/// A received request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MockRequest {
-    /// Such as `POST`.
+    /// The method, such as `POST`.
     pub method: String,
     /// The path with its query.
     pub path: String,
-    /// Headers with lower-case names, in order.
+    /// The headers in order, with lower-case names.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
 }
 
 impl MockRequest {
-    /// The first header of that (lower-case) name.
+    /// Returns the first header with this lower-case name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// The body as JSON; `Null` if it is none.
+    /// Returns the body as JSON; `Null` if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
-/// Serves connections until it is dropped.
+/// Accepts connections until the future is dropped.
 pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     loop {
         if let Ok((stream, _)) = listener.accept().await {
             let shared = Arc::clone(&shared);
             tokio::spawn(async move {
-                // A client that hangs up is none of the server's business.
+                // Clients may close the connection at any time.
                 let _ = serve(stream, &shared).await;
             });
         }
@@ -92,7 +92,7 @@ async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads up to the end of the headers; says where they end and how long the body is.
+/// Reads up to the end of the headers. Returns the offset of the body and its length.
 async fn read_head(
     stream: &mut TcpStream,
     buffer: &mut Vec<u8>,
@@ -105,7 +105,7 @@ async fn read_head(
             return Ok(None);
         }
         if !buffer[0].is_ascii_uppercase() {
-            // A client that begins with TLS gets the response of a real server.
+            // A client that starts with TLS gets the response of a real plain-text server.
             stream.write_all(head(400, &[], Some(0), false).as_bytes()).await?;
             return Ok(None);
         }
@@ -140,7 +140,7 @@ fn parse(head: &[u8], body: &[u8]) -> MockRequest {
     }
 }
 
-/// Sends a reply; says whether the connection can be used again.
+/// Sends a reply; returns true if the connection can be used again.
 async fn send(stream: &mut TcpStream, path: &str, reply: MockReply) -> io::Result<bool> {
     tokio::time::sleep(reply.delay).await;
     match reply.ending {
@@ -194,18 +194,18 @@ async fn send_body(
     };
     let whole = ending == Ending::KeepAlive;
     let sent = if whole { &body[..] } else { &body[..body.len() / 2] };
-    // One write, so that a small answer is one packet.
+    // Use a single write, so that a small answer is one packet.
     stream.write_all(&[head, sent].concat()).await?;
     if whole {
         return Ok(true);
     }
-    // The data that was sent must arrive before the connection breaks.
+    // The sent data must arrive before the connection breaks.
     stream.flush().await?;
     tokio::time::sleep(Duration::from_millis(20)).await;
     if ending == Ending::ResetInBody { reset(stream) } else { Ok(false) }
 }
 
-/// The connection is reset when the stream is dropped.
+/// Makes the connection reset when the stream is dropped.
 fn reset(stream: &TcpStream) -> io::Result<bool> {
     stream.set_zero_linger()?;
     Ok(false)
@@ -218,7 +218,7 @@ async fn endless(stream: &mut TcpStream) -> io::Result<bool> {
     }
 }
 
-/// A provider's response to too many requests.
+/// Returns a provider's response to too many requests.
 fn refusal() -> String {
     let body = r#"{"error":{"message":"too many requests at once","type":"requests","code":"rate_limit_exceeded"}}"#;
     head(429, &[], Some(body.len()), true) + body

@@ -1,4 +1,4 @@
-//! Puts cases together, so that the sums of the sample fit its executions.
+//! Builds cases whose totals match their executions.
 
 use kindlm_types::{
     AssertionResult, CaseResult, CheckCounts, Class, Cost, Execution, ExecutionError,
@@ -6,7 +6,7 @@ use kindlm_types::{
 };
 use serde_json::Value;
 
-/// An answered execution of 640 input and 85 output tokens.
+/// Returns an execution with an answer, 640 input tokens and 85 output tokens.
 pub(super) fn answered(output: &str, latency_ms: f64, cost_usd: Option<f64>) -> Execution {
     Execution {
         input: vec![
@@ -32,7 +32,7 @@ pub(super) fn call(id: &str, name: &str, arguments: Value) -> ToolCall {
     ToolCall { id: id.to_owned(), name: name.to_owned(), arguments, ..ToolCall::default() }
 }
 
-/// A judged execution.
+/// Returns an execution with its results.
 pub(super) fn judged(execution: Execution, results: Vec<AssertionResult>) -> ExecutionResult {
     let judges = results.iter().filter(|it| it.class == Class::Probabilistic).count() as u64;
     ExecutionResult {
@@ -50,7 +50,7 @@ pub(super) fn judged(execution: Execution, results: Vec<AssertionResult>) -> Exe
     }
 }
 
-/// An execution that could not be carried out.
+/// Returns a failed execution.
 pub(super) fn stopped(outcome: Outcome, error: ExecutionError) -> ExecutionResult {
     ExecutionResult {
         execution: Execution::default(),
@@ -62,7 +62,7 @@ pub(super) fn stopped(outcome: Outcome, error: ExecutionError) -> ExecutionResul
     }
 }
 
-/// A case whose sums are worked out from its executions.
+/// Returns a case whose totals are computed from its executions.
 #[expect(clippy::cast_precision_loss, reason = "a handful of repeats")]
 pub(super) fn case(
     name: &str,

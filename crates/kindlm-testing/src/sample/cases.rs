@@ -1,4 +1,4 @@
-//! The cases of the sample.
+//! The cases of the sample report.
 
 use kindlm_types::{
     AssertionResult, CaseResult, Class, ExecutionError, ExecutionResult, FailureCode, FinishReason,
@@ -17,7 +17,7 @@ const BELOW: FailureCode = FailureCode::new("JUDGE_BELOW_THRESHOLD");
 const JUDGE_PARSE_ERROR: FailureCode = FailureCode::new("JUDGE_PARSE_ERROR");
 const EXIT_CODE: FailureCode = FailureCode::new("EXIT_CODE_WRONG");
 
-/// Text that tries to leave whatever it is put into.
+/// Text that tries to break out of every format.
 pub(super) const HOSTILE: &str = "\u{1b}[31mred\u{1b}[0m \u{1b}]0;title\u{7} ]]> </failure> <script>alert(1)</script>\r\n| a | b |\u{0}\u{8}`` ` ``` **bold** [link](javascript:0) \u{202e}evil\u{202c} \u{fffe}\n\t注文は発送済みです 🚚 e\u{301}\n::error::not an annotation\n<!-- kindlm:content:end -->";
 
 pub(super) fn cases() -> Vec<CaseResult> {
@@ -327,7 +327,7 @@ fn command() -> CaseResult {
     case("packs an order of two parcels", "command", &[], vec![judged(execution, results)])
 }
 
-/// Rules of a prompt: held, violated in one of two repeats, without a verdict, not applicable.
+/// Returns a case with rules of a prompt: held, violated in one of two repeats, without a verdict, and not applicable.
 fn researches() -> CaseResult {
     const FAILED: FailureCode = FailureCode::new("PROMPT_ASSERTION_FAILED");
     let rule = |result: AssertionResult| AssertionResult {

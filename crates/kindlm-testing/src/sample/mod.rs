@@ -1,4 +1,4 @@
-//! One report that has one of everything.
+//! A sample report with all variants of results.
 
 mod build;
 mod cases;
@@ -8,11 +8,14 @@ use kindlm_types::{
     ModelInfo, Params, PromptInfo, Report, RunInfo, SkippedCase, SuiteInfo,
 };
 
-/// A report that contains every variant: passed, scored, failed, errored, not run, skipped, cached and
-/// truncated; conversations and commands; hostile and long outputs; flaky repeats; known and unknown costs;
-/// gates that held, broke and had nothing to measure.
+/// Returns a report with all variants:
+/// - cases that are passed, scored, failed, errored, not run, skipped, cached, truncated and flaky;
+/// - conversations and commands;
+/// - hostile and long outputs;
+/// - known and unknown costs;
+/// - gates that held, failed, and had nothing to measure.
 ///
-/// It is always the same, so snapshots can be made of it.
+/// The report is always the same, so that it can be used in snapshots.
 pub fn sample_report() -> Report {
     Report {
         run: run(),
@@ -70,7 +73,7 @@ pub fn sample_report() -> Report {
     }
 }
 
-/// One that can be worked out, and one that cannot.
+/// Returns one derived metric with values, and one that cannot be computed for any model.
 fn derived() -> Vec<DerivedMetric> {
     let metric = |name: &str, formula: &str, of: &dyn Fn(usize) -> Result<f64, String>| {
         let values = models().into_iter().take(2).enumerate();
@@ -85,7 +88,7 @@ fn derived() -> Vec<DerivedMetric> {
     ]
 }
 
-/// The report of a run in which everything held: two cases, one model, one gate.
+/// Returns the report of a run without failures: two cases, one model and one gate.
 pub fn green_report() -> Report {
     let mut report = sample_report();
     report.cases.retain(|case| case.outcome == kindlm_types::Outcome::Passed);
