@@ -1,23 +1,23 @@
-//! Undoes escapes, so that a secret is found behind them.
+//! Decodes escapes, so that secrets inside them are found.
 
 use std::ops::Range;
 
-/// A text without escapes, and where each of its bytes comes from.
+/// A decoded text, with the original position of each byte.
 #[derive(Debug)]
 pub(crate) struct Decoded {
     pub(crate) bytes: Vec<u8>,
-    /// For each byte, the offset in the text at which its encoding begins; and at the end, the length of the text.
+    /// The offset in the original text for each byte; the last entry is the length of the original text.
     from: Vec<usize>,
 }
 
 impl Decoded {
-    /// The place in the text of a range of bytes.
+    /// Returns the range in the original text for a range of decoded bytes.
     pub(crate) fn place(&self, range: &Range<usize>) -> Range<usize> {
         let at = |index: usize| self.from.get(index).copied().unwrap_or_default();
         at(range.start)..at(range.end)
     }
 
-    /// The same, once more decoded; `None` if nothing is left to decode.
+    /// Decodes the text once more; `None` if it has no more escapes.
     pub(crate) fn again(&self) -> Option<Self> {
         let next = decode(&self.bytes)?;
         let from = next.from.iter().map(|it| self.from.get(*it).copied().unwrap_or_default());
@@ -26,12 +26,12 @@ impl Decoded {
     }
 }
 
-/// True if a text may have escapes.
+/// Returns true if a text may have escapes.
 pub(crate) fn has_escapes(text: &[u8]) -> bool {
     text.iter().any(|it| matches!(it, b'\\' | b'%' | b'&' | 0xE2 | 0xEF))
 }
 
-/// Undoes the escapes of JSON, JavaScript, URLs and HTML, and drops characters without width; `None` if there are none.
+/// Decodes the escapes of JSON, JavaScript, URLs and HTML, and drops zero-width characters; `None` if there are none.
 pub(crate) fn decode(text: &[u8]) -> Option<Decoded> {
     if !has_escapes(text) {
         return None;
@@ -62,7 +62,7 @@ pub(crate) fn decode(text: &[u8]) -> Option<Decoded> {
     found.then_some(decoded)
 }
 
-/// A text without white space and colons; `None` if it has none.
+/// Removes white space and colons from a text; `None` if there are none.
 pub(crate) fn without_separators(text: &[u8]) -> Option<Decoded> {
     let is_separator = |it: &u8| it.is_ascii_whitespace() || *it == b':';
     if !text.iter().any(is_separator) {
@@ -80,7 +80,7 @@ enum Escape {
     Nothing,
 }
 
-/// The escape with which a text begins, and its length.
+/// Parses the escape at the start of a text; returns its length and meaning.
 fn escape(text: &[u8]) -> Option<(usize, Escape)> {
     match text {
         [b'%', rest @ ..] => Some((3, Escape::Byte(u8::try_from(hex(rest, 2)?).ok()?))),
@@ -101,7 +101,7 @@ fn escape(text: &[u8]) -> Option<(usize, Escape)> {
             Some((2, Escape::Char(char)))
         }
         [b'&', rest @ ..] => entity(rest),
-        // Zero-width characters, marks of direction, and the mark of byte order.
+        // Zero-width characters, direction marks, and the byte order mark.
         [0xE2, 0x80, 0x8B..=0x8F, ..] | [0xE2, 0x81, 0xA0..=0xA4, ..] | [0xEF, 0xBB, 0xBF, ..] => {
             Some((3, Escape::Nothing))
         }
@@ -109,7 +109,7 @@ fn escape(text: &[u8]) -> Option<(usize, Escape)> {
     }
 }
 
-/// Reads behind `\u`: four digits, or two pairs of surrogates.
+/// Parses the text after `\u`: four digits, or a surrogate pair.
 fn unicode(rest: &[u8]) -> Option<(usize, Escape)> {
     let high = hex(rest, 4)?;
     if let Some(char) = char::from_u32(high) {
@@ -121,7 +121,7 @@ fn unicode(rest: &[u8]) -> Option<(usize, Escape)> {
     Some((12, Escape::Char(char::from_u32(0x1_0000 + (high << 10) + low)?)))
 }
 
-/// Reads behind the `&` of an entity.
+/// Parses the text after the `&` of an entity.
 fn entity(rest: &[u8]) -> Option<(usize, Escape)> {
     let end = rest.iter().take(10).position(|it| *it == b';')?;
     let char = match &rest[..end] {
@@ -137,7 +137,7 @@ fn entity(rest: &[u8]) -> Option<(usize, Escape)> {
     Some((end + 2, Escape::Char(char)))
 }
 
-/// A number of so many hexadecimal digits.
+/// Parses a hexadecimal number with `length` digits.
 fn hex(text: &[u8], length: usize) -> Option<u32> {
     let digits = text.get(..length).filter(|it| it.iter().all(u8::is_ascii_hexdigit))?;
     u32::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()

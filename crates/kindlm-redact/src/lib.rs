@@ -1,8 +1,9 @@
-//! Detects and masks secrets: one set of rules for everything that is shown, sent back or stored.
+//! Detects and masks secrets in everything that is shown, sent back or stored.
 //!
-//! [`Secrets`] knows values (of environment variables, of headers) and finds them as they are, in other case, in hexadecimal,
-//! in Base64 of anything that contains them, percent-encoded, and with the escapes of JSON and HTML. It also finds what
-//! looks like a secret: keys of known services, and pairs such as `password=…`.
+//! [`Secrets`] finds known values, such as those of environment variables and headers. It finds them in any case, in
+//! hexadecimal, inside Base64, percent-encoded, and with JSON or HTML escapes.
+//!
+//! It also finds text that looks like a secret: keys of known services, and pairs such as `password=…`.
 //!
 //! ```
 //! use kindlm_redact::Secrets;
@@ -26,5 +27,5 @@ pub use secrets::Secrets;
 /// The text that replaces a secret.
 pub const REDACTED: &str = "[redacted]";
 
-/// Shorter values, in bytes, would be found in innocent words.
+/// The minimum length of a secret in bytes. Shorter values would match ordinary words.
 pub const SHORTEST: usize = 6;

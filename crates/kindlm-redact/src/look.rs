@@ -1,4 +1,4 @@
-//! Finds secrets by their look alone: keys of known services, and pairs such as `password=…`.
+//! Detects secrets by their format: keys of known services, and pairs such as `password=…`.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-/// The prefixes of the keys of well-known services.
+/// The key prefixes of well-known services.
 const PREFIXES: [&str; 21] = [
     "sk-",
     "sk_",
@@ -31,10 +31,10 @@ const PREFIXES: [&str; 21] = [
     "eyJ",
 ];
 
-/// Shorter runs behind a prefix are words, not keys.
+/// The minimum length after a prefix; shorter texts are words and not keys.
 const LEAST: usize = 12;
 
-/// Names of what stands before `=` or `:` and a secret, in lower case and without `-` and `_`.
+/// The names before `=` or `:` that mark a secret, in lower case and without `-` and `_`.
 const PAIRS: [&str; 14] = [
     "password",
     "passwd",
@@ -52,7 +52,7 @@ const PAIRS: [&str; 14] = [
     "secretaccesskey",
 ];
 
-/// The characters of which each pair has one.
+/// The search texts, at least one of which occurs in each pair.
 const SIGNS: [&str; 11] = [
     "passw",
     "passphrase",
@@ -67,17 +67,17 @@ const SIGNS: [&str; 11] = [
     "asic ",
 ];
 
-/// Shorter values of a pair are words, in bytes.
+/// The minimum length of a pair's value in bytes; shorter values are words.
 const LEAST_OF_PAIR: usize = 8;
 
-/// True if a text begins as the keys of well-known services do.
+/// Returns true if a text starts like a key of a well-known service.
 pub fn looks_like_key(text: &str) -> bool {
     PREFIXES.iter().any(|it| text.starts_with(it))
 }
 
-/// The text with everything that looks like a key covered: the prefix stays, each byte behind it is `*`.
+/// Replaces each byte of a key by `*`, except for its prefix.
 ///
-/// The length in bytes stays the same, so that places in the text stay where they are.
+/// The length in bytes is unchanged, so that offsets into the text stay valid.
 ///
 /// ```
 /// use kindlm_redact::mask_keys;
@@ -94,7 +94,7 @@ pub fn mask_keys(text: &str) -> Cow<'_, str> {
     masked.map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-/// The secret part of each key in a text: all behind its prefix.
+/// Returns the part after the prefix of each key in a text.
 fn prefixed(text: &str) -> impl Iterator<Item = Range<usize>> {
     static SEARCH: OnceLock<Option<AhoCorasick>> = OnceLock::new();
     let search = SEARCH.get_or_init(|| {
@@ -106,7 +106,7 @@ fn prefixed(text: &str) -> impl Iterator<Item = Range<usize>> {
         if before.is_some_and(u8::is_ascii_alphanumeric) {
             return None;
         }
-        // Some keys are base64.
+        // Some keys are Base64.
         let inside = |it: &u8| it.is_ascii_alphanumeric() || b"-_.+/=".contains(it);
         let rest = &text[found.end()..];
         let length = rest.bytes().take_while(inside).count();
@@ -115,7 +115,7 @@ fn prefixed(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Keys of services in a text: what of each is secret. Names in `sk-kebab-case` are long too, but plain.
+/// Returns the secret part of each service key in a text. Long names such as `sk-kebab-case` are not keys.
 pub(crate) fn keys(text: &str) -> impl Iterator<Item = Range<usize>> {
     prefixed(text).filter(|rest| {
         text[rest.clone()].bytes().any(|it| it.is_ascii_digit() || it.is_ascii_uppercase())
@@ -123,13 +123,13 @@ pub(crate) fn keys(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Values of pairs such as `password=…` and `"api_key": "…"`, of `Bearer …`, and passwords of addresses.
+/// Returns the values of pairs such as `password=…` or `"api_key": "…"`, tokens after `Bearer`, and passwords in URLs.
 pub(crate) fn pairs(text: &str) -> Vec<Range<usize>> {
     static SEARCH: OnceLock<Option<AhoCorasick>> = OnceLock::new();
     let search = SEARCH
         .get_or_init(|| AhoCorasick::builder().ascii_case_insensitive(true).build(SIGNS).ok());
     let mut found = Vec::new();
-    // Most texts have none: they are searched once, and fast.
+    // Most texts have no pair, so search for all names first.
     if search.as_ref().is_some_and(|it| !it.is_match(text)) {
         return found;
     }
@@ -161,19 +161,19 @@ pub(crate) fn pairs(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// The password of an address, from behind its `://`.
+/// Returns the password of a URL; `from` is the offset after `://`.
 fn password_of(text: &str, from: usize) -> Option<Range<usize>> {
     let rest = &text[from..];
     let host = rest.split(|it: char| it.is_whitespace() || "/?#\"'`<>\\".contains(it)).next()?;
     let user = &host[..host.rfind('@')?];
     let colon = user.find(':')?;
     let password = from + colon + 1..from + user.len();
-    // A variable of a shell, or a template.
+    // A shell variable or a template is not a password.
     let is_filled_in = text[password.clone()].starts_with(['$', '{', '*', '[']);
     (!password.is_empty() && !is_filled_in).then_some(password)
 }
 
-/// The credentials behind `Bearer` and `Basic`.
+/// Returns the credentials after `Bearer` and `Basic`.
 fn bearers(text: &str) -> impl Iterator<Item = Range<usize>> {
     ["earer ", "asic "].into_iter().flat_map(|scheme| {
         text.match_indices(scheme).filter_map(|(at, scheme)| {
@@ -188,13 +188,13 @@ fn bearers(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// The password of an address that is a value, such as that of `DATABASE_URL`.
+/// Returns the password of a URL, such as the value of `DATABASE_URL`.
 pub(crate) fn password_of_address(value: &str) -> Option<&str> {
     let from = value.find("://")? + 3;
     if let Some(password) = password_of(value, from) {
         return value.get(password);
     }
-    // People write passwords with a `/` into addresses as they are.
+    // Passwords in URLs may have a `/` that is not escaped.
     let user = &value[from..from + value[from..].rfind('@')?];
     let (name, password) = user.split_once(':')?;
     let is_port =

@@ -1,13 +1,13 @@
-//! Names under which secrets stand: of environment variables, headers and settings.
+//! Detects the names of environment variables, headers and settings that hold secrets.
 
-/// Parts of the names of variables, settings and headers that hold secrets.
+/// The name parts of variables that hold secrets.
 const PARTS: [&str; 7] =
     ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"];
 
-/// Whole words of the names of variables that hold secrets.
+/// The last words of variable names that hold secrets.
 const WORDS: [&str; 6] = ["PASS", "PAT", "PWD", "AUTH", "COOKIE", "JWT"];
 
-/// True if an environment variable of this name is likely to hold a secret.
+/// Returns true if an environment variable with this name probably holds a secret.
 ///
 /// ```
 /// use kindlm_redact::is_secret_variable;
@@ -17,23 +17,23 @@ const WORDS: [&str; 6] = ["PASS", "PAT", "PWD", "AUTH", "COOKIE", "JWT"];
 /// ```
 pub fn is_secret_variable(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    // Behind an underscore: `PWD` alone is the working folder, and `SSH_AUTH_SOCK` the path of a socket.
+    // Only a word after an underscore counts: `PWD` alone is the working folder, and `SSH_AUTH_SOCK` is a socket path.
     let last = name.rsplit_once('_').map(|(_, word)| word);
     PARTS.iter().any(|it| name.contains(it)) || last.is_some_and(|it| WORDS.contains(&it))
 }
 
-/// True if a header of this name is likely to hold a secret.
+/// Returns true if a header with this name probably holds a secret.
 pub fn is_secret_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["auth", "key", "token", "secret", "cookie", "password"].iter().any(|it| name.contains(it))
 }
 
-/// True if a setting of this name is likely to hold a secret. The name of a variable is none.
+/// Returns true if a setting with this name probably holds a secret. The name of a variable is not a secret.
 pub fn is_secret_setting(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let word = name.replace(['-', '_'], "");
     let is_telling =
         ["apikey", "authorization", "password", "secret"].iter().any(|it| word.contains(it));
-    // `apiKeyEnvar` names a variable.
+    // `apiKeyEnvar` holds the name of a variable.
     (is_telling && !word.contains("env")) || name.ends_with("_key") || name.ends_with("_token")
 }

@@ -1,4 +1,4 @@
-//! Secrets that are known, in every form in which they may come back.
+//! Finds known secrets in all the forms in which they may occur.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,59 +13,58 @@ use crate::look::{keys, pairs, password_of_address};
 use crate::names::is_secret_setting;
 use crate::{REDACTED, SHORTEST};
 
-/// The number of times that escapes are undone: JSON in JSON in a URL.
+/// The maximum depth of escapes, for example JSON in JSON in a URL.
 const ROUNDS: usize = 3;
 
-/// Values that must not be shown, sent back or stored. They are never shown themselves.
+/// A set of secret values. Its debug output does not contain them.
 #[derive(Clone, Default)]
 pub struct Secrets {
     forms: Vec<Form>,
     has_number: bool,
-    /// Finds the forms; made when it is first needed.
+    /// The search automaton for all forms, built at the first use.
     search: OnceLock<Option<AhoCorasick>>,
 }
 
-/// One form of a value.
+/// One form of a secret value.
 #[derive(Clone, PartialEq, Eq)]
 struct Form {
     bytes: Vec<u8>,
     encoding: Encoding,
 }
 
-/// The encoding of a value in a form.
+/// The encoding of a form.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Encoding {
     Plain,
     Hex,
-    /// A part of Base64: all of the text around it that may be Base64 is masked too.
+    /// A part of Base64 text. All surrounding text that may be Base64 is masked too.
     Base64,
 }
 
-/// Which rules hold.
+/// The rules that apply.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rules {
-    /// Known values, keys of services, and pairs.
+    /// Known values, service keys, and pairs.
     All,
-    /// Known values and keys of services.
+    /// Known values and service keys.
     Values,
 }
 
 impl Secrets {
-    /// These values.
+    /// Creates a set of these values.
     pub fn new(values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let mut secrets = Self::default();
         values.into_iter().for_each(|it| secrets.add(it.as_ref()));
         secrets
     }
 
-    /// Adds a value: as it is, each of its lines, and each secret in it if it is an object of JSON. Values that are too
-    /// short are left out.
+    /// Adds a value, each of its lines, and each secret setting in it if it is a JSON object. Ignores short values.
     pub fn add(&mut self, value: &str) {
-        // A key that was read from a file often ends with its line break, which is not sent.
+        // A key from a file often ends with a line break, which is not sent.
         let value = value.trim();
         self.add_one(value);
         if value.contains('\n') {
-            // The first and last lines of a PEM file are the same in all of them.
+            // All PEM files have the same first and last lines.
             value.lines().map(str::trim).filter(|it| !it.starts_with("-----")).for_each(|line| {
                 self.add_one(line);
             });
@@ -81,7 +80,7 @@ impl Secrets {
         }
     }
 
-    /// Adds the password of an address such as `postgres://user:password@host`, if it has one.
+    /// Adds the password of a URL such as `postgres://user:password@host`, if there is one.
     pub fn add_password_of(&mut self, address: &str) {
         if let Some(password) = password_of_address(address) {
             self.add(password);
@@ -98,7 +97,7 @@ impl Secrets {
         let mut forms = vec![Form { bytes: bytes.to_vec(), encoding: Encoding::Plain }];
         forms.push(Form { bytes: HEXLOWER.encode(bytes).into_bytes(), encoding: Encoding::Hex });
         if let Some(decoded) = decode(bytes) {
-            // Decoding the text decodes the value in it, too.
+            // Decoding a text also decodes the secret in it.
             forms.push(Form { bytes: decoded.bytes, encoding: Encoding::Plain });
         }
         for skipped in 0..3 {
@@ -113,7 +112,7 @@ impl Secrets {
         }
     }
 
-    /// Adds everything that another one knows.
+    /// Adds all values of another set.
     pub fn extend(&mut self, other: &Self) {
         self.search = OnceLock::new();
         self.has_number |= other.has_number;
@@ -124,17 +123,17 @@ impl Secrets {
         }
     }
 
-    /// True if it has no values.
+    /// Returns true if the set has no values.
     pub fn is_empty(&self) -> bool {
         self.forms.is_empty()
     }
 
-    /// The text with everything secret masked; `None` if there is nothing secret in it.
+    /// Returns the text with all secrets masked; `None` if it has none.
     pub fn redact(&self, text: &str) -> Option<String> {
         self.masked(text, Rules::All)
     }
 
-    /// Masks everything secret in a text; says if there was something.
+    /// Masks all secrets in a text; returns true if there are any.
     pub fn redact_text(&self, text: &mut String) -> bool {
         let redacted = self.redact(text);
         let found = redacted.is_some();
@@ -144,18 +143,18 @@ impl Secrets {
         found
     }
 
-    /// Masks everything secret in a value, names of entries among it; says if there was something.
+    /// Masks all secrets in a JSON value, including object keys; returns true if there are any.
     pub fn redact_value(&self, value: &mut Value) -> bool {
         self.value(value, Rules::All)
     }
 
-    /// Masks everything secret in an object, names of entries among it; says if there was something.
+    /// Masks all secrets in a JSON object, including its keys; returns true if there are any.
     pub fn redact_map(&self, map: &mut Map<String, Value>) -> bool {
         self.map(map, Rules::All)
     }
 
-    /// Masks known values and keys of services, and leaves pairs such as `password=…`: two requests that differ in such a pair
-    /// are two requests.
+    /// Masks known values and service keys, but not pairs such as `password=…`. Two requests that differ in such a pair
+    /// must stay different.
     pub fn redact_request(&self, value: &mut Value) -> bool {
         self.value(value, Rules::Values)
     }
@@ -196,7 +195,7 @@ impl Secrets {
             found = true;
         }
         if rules == Rules::All {
-            // `{"password": "…"}`: the name marks the value, which is the whole text.
+            // In `{"password": "…"}`, the key marks the whole value as a secret.
             for (name, value) in map.iter_mut() {
                 if let Value::String(text) = value
                     && !text.contains(REDACTED)
@@ -222,7 +221,7 @@ impl Secrets {
         (!places.is_empty()).then(|| replace(text, places))
     }
 
-    /// The places of known values in a text.
+    /// Returns the ranges of known values in a text.
     fn known(&self, text: &str) -> Vec<Range<usize>> {
         let Some(search) = self.search.get_or_init(|| self.search()) else { return Vec::new() };
         let mut places: Vec<Range<usize>> = self.matches(search, text.as_bytes()).collect();
@@ -263,7 +262,7 @@ impl Secrets {
         })
     }
 
-    /// The places of encoded values that are wrapped, as `base64` wraps them after 76 characters, or have colons in them.
+    /// Returns the ranges of encoded values with line breaks, as after 76 characters of `base64`, or with colons.
     fn wrapped<'a>(
         &'a self,
         search: &'a AhoCorasick,
@@ -279,7 +278,7 @@ impl Secrets {
                 .filter(|it| is_encoded(it.pattern().as_usize()))
                 .map(|it| {
                     let start = joined.place(&(it.start()..it.end())).start;
-                    // Behind the last byte, and not where the next word begins.
+                    // The range must end after the last byte, not at the start of the next word.
                     let last = joined.place(&(it.end() - 1..it.end())).start;
                     around(text, &(start..last + 1))
                 })
@@ -291,13 +290,13 @@ impl Secrets {
 
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never the values.
+        // Never print the values.
         write!(f, "Secrets({})", self.forms.len())
     }
 }
 
-/// The part of the Base64 encoding that depends on the value alone, in both alphabets. The value begins behind
-/// `skipped` bytes of a group of three.
+/// Returns the part of the Base64 text that depends only on the value, in both alphabets. The value starts after
+/// `skipped` bytes of a three-byte group.
 fn base64(value: &[u8], skipped: usize) -> impl Iterator<Item = Vec<u8>> {
     let mut bytes = vec![0; skipped];
     bytes.extend_from_slice(value);
@@ -308,7 +307,7 @@ fn base64(value: &[u8], skipped: usize) -> impl Iterator<Item = Vec<u8>> {
         .filter_map(move |text| text.as_bytes().get(from..to).map(<[u8]>::to_vec))
 }
 
-/// A range with everything around it that may be of the same Base64.
+/// Extends a range over all surrounding Base64 characters.
 fn around(text: &[u8], range: &Range<usize>) -> Range<usize> {
     let inside =
         |it: &&u8| it.is_ascii_alphanumeric() || matches!(it, b'+' | b'/' | b'-' | b'_' | b'=');
@@ -317,13 +316,13 @@ fn around(text: &[u8], range: &Range<usize>) -> Range<usize> {
     range.start - before..range.end + after
 }
 
-/// The text with these places masked.
+/// Returns the text with these ranges masked.
 fn replace(text: &str, mut places: Vec<Range<usize>>) -> String {
     places.sort_unstable_by_key(|it| (it.start, std::cmp::Reverse(it.end)));
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
     for place in places {
-        // Undone escapes may begin or end inside a character; the whole of it is masked.
+        // A decoded range may begin or end inside a character, so mask the whole character.
         let start = text.floor_char_boundary(place.start);
         let end = text.ceil_char_boundary(place.end);
         if end <= done {
@@ -386,7 +385,7 @@ mod tests {
         }
     }
 
-    /// Every form in which a server, a model or a program may repeat a key.
+    /// All forms in which a server, a model or a program may repeat a key.
     #[test]
     fn a_key_is_found_in_every_form() {
         let hex = HEXLOWER.encode(KEY.as_bytes());
