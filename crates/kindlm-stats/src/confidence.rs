@@ -1,34 +1,34 @@
 //! Confidence levels and intervals.
 
-/// The probability that an interval made this way contains the true value.
+/// The confidence level of an interval: the probability that it contains the true value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Confidence {
     level: f64,
     z: f64,
 }
 
-// The levels that people use, with their quantiles to the last digit of a double; no others are needed, and so no
-// approximation of the quantile function.
+// Only the common levels are supported, with exact quantiles, so that no approximation of the quantile function is
+// needed.
 impl Confidence {
-    /// 90 of 100 intervals hold the true value.
+    /// The level of 90%: 90 of 100 intervals contain the true value.
     pub const P90: Self = Self { level: 0.90, z: 1.644_853_626_951_472_7 };
-    /// 95 of 100 intervals hold the true value.
+    /// The level of 95%: 95 of 100 intervals contain the true value.
     pub const P95: Self = Self { level: 0.95, z: 1.959_963_984_540_054 };
-    /// 99 of 100 intervals hold the true value.
+    /// The level of 99%: 99 of 100 intervals contain the true value.
     pub const P99: Self = Self { level: 0.99, z: 2.575_829_303_548_901 };
 
-    /// The level, above 0 and below 1.
+    /// Returns the level, between 0 and 1.
     pub fn level(self) -> f64 {
         self.level
     }
 
-    /// The quantile of the standard normal distribution that leaves half of the rest on each side: 1.96 for 0.95.
+    /// Returns the two-sided quantile of the standard normal distribution, such as 1.96 for 0.95.
     pub fn z(self) -> f64 {
         self.z
     }
 }
 
-/// From where to where a value probably lies.
+/// A confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// The lower end.
@@ -38,7 +38,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// `z` standard errors on each side of a value, cut to a range.
+    /// Returns the interval of `z` standard errors around a value, limited to a range.
     pub(crate) fn around(value: f64, standard_error: f64, z: f64, least: f64, most: f64) -> Self {
         let half = z * standard_error;
         Self { low: (value - half).clamp(least, most), high: (value + half).clamp(least, most) }

@@ -2,17 +2,17 @@
 
 use crate::{Confidence, Confusion, Interval, Undefined, float};
 
-/// Agreement beyond chance: 1 is perfect, 0 is what chance gives, below 0 is worse than chance.
+/// Cohen's kappa: 1 is perfect agreement, 0 is agreement by chance, below 0 is worse than chance.
 ///
-/// It depends on the base rate: where nearly everything passes, two raters who agree on 9 of 10 outputs can have a
-/// kappa of 0.44. So it is to be shown with [`Confusion::base_rate`] and the number of outputs.
+/// Kappa depends on the base rate. If nearly everything passes, two raters who agree on 9 of 10 outputs may have a
+/// kappa of 0.44. So show it with [`Confusion::base_rate`] and the number of outputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Kappa {
-    /// From -1 to 1.
+    /// The value, from -1 to 1.
     pub value: f64,
-    /// The share of outputs on which both gave the same answer, from 0 to 1.
+    /// The share of outputs with the same answer of both, from 0 to 1.
     pub agreement: f64,
-    /// The share on which they would have by chance, from 0 to below 1.
+    /// The expected agreement by chance, from 0 to below 1.
     pub chance: f64,
     /// The large-sample standard error.
     pub standard_error: f64,
@@ -20,24 +20,23 @@ pub struct Kappa {
     pub interval: KappaInterval,
 }
 
-/// An interval for kappa, and how it was made.
+/// An interval for kappa, by the method that produced it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum KappaInterval {
-    /// The value and `z` standard errors on each side.
+    /// The interval of `z` standard errors around the value.
     LargeSample(Interval),
-    /// There is no disagreement, so the standard error is 0 however few outputs there are. The interval is Wilson's
-    /// for the agreement, with chance fixed at its observed value.
+    /// The interval if both always agree. The standard error is then 0 even for few outputs, so this is Wilson's
+    /// interval for the agreement, with chance agreement fixed at its observed value.
     Perfect(Interval),
-    /// There is no agreement. The standard error can be 0 then, however few outputs there are, so the interval is Wilson's
-    /// for the agreement, as for [`Self::Perfect`].
+    /// The interval if both always disagree. The standard error can then be 0 even for few outputs, so Wilson's
+    /// interval is used as for [`Self::Perfect`].
     Opposed(Interval),
-    /// One of the two always gave the same answer: kappa is then 0 whatever the outputs are, and no interval has a
-    /// meaning.
+    /// No interval, because one rater always gave the same answer. Kappa is then always 0.
     Constant,
 }
 
 impl KappaInterval {
-    /// The interval, if there is one.
+    /// Returns the interval, if there is one.
     pub fn interval(self) -> Option<Interval> {
         match self {
             Self::LargeSample(interval) | Self::Perfect(interval) | Self::Opposed(interval) => {
@@ -49,13 +48,15 @@ impl KappaInterval {
 }
 
 impl Confusion {
-    /// Cohen's kappa: `(agreement - chance) / (1 - chance)`; Cohen (1960), *Educ. Psychol. Meas.* 20:37. Its standard
-    /// error is that of Fleiss, Cohen & Everitt (1969), *Psychol. Bull.* 72:323.
+    /// Returns Cohen's kappa: `(agreement - chance) / (1 - chance)`.
     ///
-    /// It does not exist if both raters gave every output the same one answer ([`Undefined::OneAnswer`]).
+    /// The formula is from Cohen (1960), *Educ. Psychol. Meas.* 20:37; the standard error from Fleiss, Cohen & Everitt
+    /// (1969), *Psychol. Bull.* 72:323.
+    ///
+    /// Kappa is undefined if both raters gave the same single answer to all outputs ([`Undefined::OneAnswer`]).
     pub fn kappa(&self, confidence: Confidence) -> Result<Kappa, Undefined> {
         let agreement = self.agreement()?.rate();
-        // Counts decide, as 1 - chance may round to something that is nearly 0.
+        // Compare counts, because `1 - chance` may not round to exactly 0.
         if self.both_pass == self.total() || self.both_fail == self.total() {
             return Err(Undefined::OneAnswer);
         }
@@ -97,10 +98,10 @@ impl Confusion {
         self.both_pass == 0 && self.both_fail == 0
     }
 
-    /// The large-sample standard error of a kappa.
+    /// Returns the large-sample standard error of a kappa.
     fn kappa_error(&self, kappa: f64, chance: f64, human: f64, judge: f64) -> f64 {
         let far = 1.0 - kappa;
-        // Cells on the diagonal: their share, and the marginal shares of their answer.
+        // The cells on the diagonal: their share, and the marginal shares of their answer.
         let agreed = [
             (self.share(self.both_pass), human + judge),
             (self.share(self.both_fail), 2.0 - human - judge),
@@ -112,7 +113,7 @@ impl Confusion {
                 share * part * part
             })
             .sum();
-        // The others: the share of people's answer among the judge's, and the other way round.
+        // The other cells: their share, with the marginal shares of each rater for the answer of the other.
         let apart = [
             (self.share(self.only_human), judge + (1.0 - human)),
             (self.share(self.only_judge), (1.0 - judge) + human),
@@ -121,7 +122,7 @@ impl Confusion {
         let correction = kappa - chance * far;
         let variance = agreed + far * far * apart - correction * correction;
         let n = float(self.total());
-        // Rounding may leave something below 0.
+        // Rounding may give a value below 0.
         (variance.max(0.0) / n).sqrt() / (1.0 - chance)
     }
 }

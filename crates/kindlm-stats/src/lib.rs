@@ -1,12 +1,13 @@
-//! Says how far a judge can be trusted.
+//! Statistics about the agreement of a judge model with people.
 //!
-//! A judge model decides for outputs whether they pass; people have decided the same for some of them. This crate
-//! compares the two. [`Confusion`] counts, [`Confusion::kappa`] is the agreement beyond chance, and
-//! [`best_threshold`] finds the score from which a judge's "pass" agrees best. [`rogan_gladen`] and
-//! [`prediction_powered`] correct the pass rate that a judge reports for its known errors.
+//! A judge decides if outputs pass, and people have decided the same for some outputs. This crate compares the two:
+//! - [`Confusion`] counts the answers.
+//! - [`Confusion::kappa`] is the agreement beyond chance.
+//! - [`best_threshold`] finds the score threshold with the best agreement.
+//! - [`rogan_gladen`] and [`prediction_powered`] correct the pass rate of a judge for its known errors.
 //!
-//! Everything is a pure function of counts and scores. A quantity without a value is an error with the reason
-//! ([`Undefined`]): no function returns NaN or an infinite number.
+//! All functions are pure. An undefined result is an error with its reason ([`Undefined`]), and no function returns NaN
+//! or infinity.
 //!
 //! ```
 //! use kindlm_stats::{Confidence, Confusion, Tally, rogan_gladen};
@@ -41,34 +42,34 @@ pub use proportion::Tally;
 pub use threshold::{BestThreshold, best_threshold};
 pub use weighted::{Weights, weighted_kappa};
 
-/// Why a number does not exist.
+/// The reason why a result is undefined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Undefined {
-    /// There is nothing to count.
+    /// There are no outputs to count.
     #[error("there is nothing to count")]
     Empty,
-    /// More successes than trials.
+    /// There are more passes than outputs.
     #[error("there are more passes than outputs")]
     MoreThanAll,
-    /// Something that is no number from 0 to 1 where one is needed.
+    /// A value is not a number from 0 to 1.
     #[error("a value is not a number from 0 to 1")]
     OutOfRange,
-    /// Both raters gave every output the same answer: agreement cannot be distinguished from chance.
+    /// Both raters gave the same single answer, so agreement cannot be distinguished from chance.
     #[error(
         "people and judge gave every output the same answer, so agreement cannot be told from chance"
     )]
     OneAnswer,
-    /// People passed everything, or nothing: one of the judge's error rates cannot be measured.
+    /// People gave a single answer, so one of the judge's error rates cannot be measured.
     #[error(
         "people gave every output the same answer, so one of the judge's error rates is unknown"
     )]
     OneClass,
-    /// The judge is right no more often than a coin: its answers say nothing about the truth.
+    /// The judge is not better than chance, so its answers have no information about the truth.
     #[error("the judge is no better than chance, so its pass rate says nothing about the true one")]
     NoBetterThanChance,
 }
 
-/// A count as a number.
+/// Converts a count to a floating-point number.
 #[expect(clippy::cast_precision_loss, reason = "counts of outputs stay far below 2^53")]
 fn float(count: u64) -> f64 {
     count as f64

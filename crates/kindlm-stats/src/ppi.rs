@@ -1,8 +1,8 @@
-//! Prediction-powered inference: a mean from few outputs that people judged and many that only a judge did.
+//! Prediction-powered inference: estimates a mean from few outputs judged by people and many judged by a model.
 
 use crate::{Confidence, Confusion, Interval, Tally, Undefined, float};
 
-/// The answers of people and the judge about the same outputs, as far as a mean needs them.
+/// The statistics of outputs that both people and the judge have judged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Labelled {
     count: f64,
@@ -13,7 +13,7 @@ pub struct Labelled {
     covariance: f64,
 }
 
-/// The answers of the judge about outputs that no person has judged, as far as a mean needs them.
+/// The statistics of outputs that only the judge has judged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unlabelled {
     count: f64,
@@ -24,18 +24,18 @@ pub struct Unlabelled {
 /// The weight of the judge's answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tuning {
-    /// The weight with the smallest variance: near 0, if the judge's answers say little about those of people.
+    /// The weight with the smallest variance. It is near 0 if the judge's answers hardly predict those of people.
     Power,
-    /// By this factor, from 0 (not at all: the mean of people's answers) to 1 (in full).
+    /// A fixed weight, from 0 (ignore the judge) to 1 (full weight).
     Fixed(f64),
 }
 
-/// An estimate of the mean that people would have found over all outputs.
+/// An estimate of the mean that people would find over all outputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PredictionPowered {
-    /// The estimate, cut to 0 to 1.
+    /// The estimate, limited to 0 to 1.
     pub mean: f64,
-    /// The factor by which the judge was listened to, from 0 to 1.
+    /// The weight of the judge's answers, from 0 to 1.
     pub lambda: f64,
     /// The standard error of the estimate.
     pub standard_error: f64,
@@ -44,7 +44,7 @@ pub struct PredictionPowered {
 }
 
 impl Labelled {
-    /// Pairs of scores from 0 to 1, people's first.
+    /// Computes the statistics of pairs of scores from 0 to 1, with people's score first.
     pub fn of(pairs: &[(f64, f64)]) -> Result<Self, Undefined> {
         check(pairs.iter().flat_map(|&(human, judge)| [human, judge]))?;
         let count = float(pairs.len() as u64);
@@ -61,7 +61,7 @@ impl Labelled {
         })
     }
 
-    /// The same for answers that are pass or fail.
+    /// Computes the statistics of pass and fail answers.
     pub fn of_answers(judged: &Confusion) -> Result<Self, Undefined> {
         let human_mean = judged.base_rate()?.rate();
         let judge_mean = judged.share(judged.judge_passed());
@@ -77,7 +77,7 @@ impl Labelled {
 }
 
 impl Unlabelled {
-    /// Scores from 0 to 1.
+    /// Computes the statistics of scores from 0 to 1.
     pub fn of(scores: &[f64]) -> Result<Self, Undefined> {
         check(scores.iter().copied())?;
         let count = float(scores.len() as u64);
@@ -106,13 +106,16 @@ fn check(mut scores: impl Iterator<Item = f64>) -> Result<(), Undefined> {
     }
 }
 
-/// The mean that people would have found, from `labelled` outputs and many more `unlabelled` ones of the same kind:
-/// what the judge says of the many, corrected by how it errs on the few.
+/// Estimates the mean that people would find, from few `labelled` and many `unlabelled` outputs. The judge's mean over
+/// the unlabelled outputs is corrected by its errors on the labelled ones.
 ///
-/// Angelopoulos et al. (2023), *Science* 382:669 (`Fixed(1.0)`), and with power tuning Angelopoulos, Duchi & Zrnic
-/// (2023), arXiv 2311.01453. Unlike [`rogan_gladen`](crate::rogan_gladen) it is right for any judge, also a useless
-/// one; it needs the labelled outputs to be drawn at random from the same source. The interval is for large samples:
-/// below some 30 labelled outputs it is too narrow.
+/// The method is from Angelopoulos et al. (2023), *Science* 382:669, for `Fixed(1.0)`; power tuning is from
+/// Angelopoulos, Duchi & Zrnic (2023), arXiv 2311.01453.
+///
+/// Unlike [`rogan_gladen`](crate::rogan_gladen), it is valid for any judge, even a useless one. The labelled outputs
+/// must be a random sample from the same source.
+///
+/// The interval is for large samples. Below about 30 labelled outputs it is too narrow.
 pub fn prediction_powered(
     labelled: &Labelled,
     unlabelled: &Unlabelled,
@@ -134,7 +137,7 @@ pub fn prediction_powered(
     Ok(PredictionPowered { mean, lambda, standard_error, interval })
 }
 
-/// The factor with the smallest variance, from 0 to 1.
+/// Returns the weight with the smallest variance, from 0 to 1.
 fn power(labelled: &Labelled, unlabelled: &Unlabelled) -> f64 {
     let (n, m) = (labelled.count, unlabelled.count);
     let apart = labelled.judge_mean - unlabelled.mean;
@@ -142,6 +145,6 @@ fn power(labelled: &Labelled, unlabelled: &Unlabelled) -> f64 {
         n * labelled.judge_variance + m * unlabelled.variance + n * m / (n + m) * apart * apart;
     let pooled = squares / (n + m - 1.0);
     let lambda = labelled.covariance / ((1.0 + n / m) * pooled);
-    // A judge that always gives the same answer is no evidence.
+    // A judge with a constant answer has no information.
     if lambda.is_finite() { lambda.clamp(0.0, 1.0) } else { 0.0 }
 }

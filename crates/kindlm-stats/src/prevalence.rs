@@ -1,4 +1,4 @@
-//! The pass rate that people would have found, from the one that a judge found and its error rates.
+//! Estimates the pass rate that people would find, from the pass rate of a judge and its error rates.
 
 use crate::{Confidence, Confusion, Interval, Tally, Undefined, float};
 
@@ -7,17 +7,17 @@ use crate::{Confidence, Confusion, Interval, Tally, Undefined, float};
 pub struct Corrected {
     /// The estimate, from 0 to 1.
     pub rate: f64,
-    /// The estimate before it was cut to 0 to 1. Far outside means that the judge errs otherwise on these outputs than
-    /// on those that people have judged.
+    /// The estimate before it was limited to 0 to 1. A value far outside means that the judge has other error rates on
+    /// these outputs than on the labelled ones.
     pub uncut: f64,
     /// The confidence interval of the true rate.
     pub interval: Interval,
 }
 
-/// The estimator of Rogan & Gladen (1978), *Am. J. Epidemiol.* 107:71:
-/// `(observed + specificity - 1) / (sensitivity + specificity - 1)`, not cut to 0 to 1.
+/// Returns the estimate of Rogan & Gladen (1978), *Am. J. Epidemiol.* 107:71: `(observed + specificity - 1) /
+/// (sensitivity + specificity - 1)`, not limited to 0 to 1.
 ///
-/// All three are shares from 0 to 1. It does not exist for a judge that is no better than chance.
+/// All arguments are shares from 0 to 1. The estimate is undefined for a judge that is not better than chance.
 pub fn rogan_gladen_rate(
     observed: f64,
     sensitivity: f64,
@@ -27,19 +27,20 @@ pub fn rogan_gladen_rate(
         return Err(Undefined::OutOfRange);
     }
     let informedness = sensitivity + specificity - 1.0;
-    // A value this small is only a rounding error of 0.
+    // A value this small is a rounding error of 0.
     if informedness <= f64::EPSILON {
         return Err(Undefined::NoBetterThanChance);
     }
     Ok((observed + specificity - 1.0) / informedness)
 }
 
-/// The pass rate that people would have found among outputs that only the judge has judged.
+/// Estimates the pass rate that people would find among outputs that only the judge has judged.
 ///
-/// `observed` is what the judge found there; `judged` says how it errs, and must be of other outputs of the same kind.
-/// The interval is the delta method's, in which the counts of `observed` and the judge's two error rates all vary. For
-/// their part in the variance one output is added to each cell of `judged`: a judge that has not erred in five outputs
-/// may err in the sixth.
+/// `observed` is the judge's pass rate there. `judged` has the judge's errors on other outputs of the same kind.
+///
+/// The interval is by the delta method, with variance from the counts of `observed` and from both error rates. For the
+/// error rates, one output is added to each cell of `judged`, because a judge without errors in five outputs may still
+/// err in the sixth.
 pub fn rogan_gladen(
     observed: Tally,
     judged: &Confusion,

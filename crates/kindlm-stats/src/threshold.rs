@@ -1,28 +1,29 @@
-//! The score from which a judge's "pass" agrees best with people's.
+//! The score threshold with the best agreement between a judge and people.
 
 use crate::{Confidence, Confusion, Undefined};
 
-/// Into how many parts the outputs are divided to see how good a threshold is on outputs that it was not chosen on.
+/// The number of parts for cross-validation, which measures a threshold on outputs that it was not chosen on.
 const FOLDS: usize = 10;
 
-/// The best threshold for a judge that gives scores.
+/// The best threshold for a judge with scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BestThreshold {
-    /// The judge passes an output from this score on. One of the scores that it gave.
+    /// The lowest score that passes an output. It is one of the judge's scores.
     pub threshold: f64,
-    /// The agreement with people then, on the outputs on which the threshold was chosen.
+    /// The agreement with people on the outputs on which the threshold was chosen.
     pub confusion: Confusion,
-    /// Kappa on these outputs, from -1 to 1. Too good, because the threshold was made for them.
+    /// The kappa on these outputs, from -1 to 1. It is too optimistic, as the threshold was chosen on them.
     pub kappa: f64,
-    /// Kappa where each output was judged with a threshold that was chosen on others (ten parts in turn); `None` if it
-    /// does not exist, or a part has too few outputs to choose on.
+    /// The kappa by ten-fold cross-validation: each output is judged with a threshold chosen on the others. `None` if
+    /// it is undefined, or if there are too few outputs.
     pub held_out_kappa: Option<f64>,
 }
 
-/// The threshold with the highest kappa. Of several the one with the highest agreement, and of these the strictest.
+/// Finds the threshold with the highest kappa. On a tie, the highest agreement wins, then the strictest threshold.
 ///
-/// Pairs are the judge's score, from 0 to 1, and whether people passed the output. Fails if people gave every output
-/// the same answer: then every threshold is as good as any other.
+/// Each pair has the judge's score, from 0 to 1, and `true` if people passed the output.
+///
+/// Fails if people gave every output the same answer, because all thresholds are then equally good.
 pub fn best_threshold(scored: &[(f64, bool)]) -> Result<BestThreshold, Undefined> {
     if scored.is_empty() {
         return Err(Undefined::Empty);
@@ -40,7 +41,7 @@ pub fn best_threshold(scored: &[(f64, bool)]) -> Result<BestThreshold, Undefined
     })
 }
 
-/// Goes down through the scores, and lets one more of them pass at each step.
+/// Tries all thresholds from the highest score down.
 fn choose(mut scored: Vec<(f64, bool)>) -> Option<(f64, Confusion, f64)> {
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
     let human_passed = scored.iter().filter(|it| it.1).count() as u64;
@@ -61,7 +62,7 @@ fn choose(mut scored: Vec<(f64, bool)>) -> Option<(f64, Confusion, f64)> {
             confusion.both_fail -= 1;
             confusion.only_judge += 1;
         }
-        // Equal scores pass together.
+        // Equal scores must pass together.
         if scored.get(at + 1).is_some_and(|next| next.0 >= score) {
             continue;
         }
@@ -77,7 +78,7 @@ fn choose(mut scored: Vec<(f64, bool)>) -> Option<(f64, Confusion, f64)> {
     best
 }
 
-/// The agreement of people and judge if every output is judged with a threshold that was chosen without it.
+/// Returns the agreement if each output is judged with a threshold that was chosen without it.
 fn held_out(scored: &[(f64, bool)]) -> Option<Confusion> {
     if scored.len() < 2 * FOLDS {
         return None;

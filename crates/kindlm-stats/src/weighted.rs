@@ -1,15 +1,15 @@
-//! Cohen's weighted kappa, for answers that are scores.
+//! Cohen's weighted kappa, for answers with scores.
 
 use crate::Undefined;
 
 /// The weight of a disagreement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weights {
-    /// Every disagreement is as bad as any other.
+    /// All disagreements have the same weight.
     Equal,
-    /// As bad as the scores are far apart.
+    /// The weight is the difference of the scores.
     Linear,
-    /// As bad as the square of how far they are apart.
+    /// The weight is the square of the difference.
     Quadratic,
 }
 
@@ -24,11 +24,13 @@ impl Weights {
     }
 }
 
-/// Cohen's weighted kappa: `1 - observed / expected` of the weighted disagreement; Cohen (1968), *Psychol. Bull.*
-/// 70:213. Pairs are two raters' scores of the same output; how far scores are apart is their difference.
+/// Returns Cohen's weighted kappa: `1 - observed / expected` of the weighted disagreement.
 ///
-/// It does not exist if neither rater ever gave but one and the same score ([`Undefined::OneAnswer`]). Takes time that
-/// grows with the number of distinct scores, squared.
+/// The formula is from Cohen (1968), *Psychol. Bull.* 70:213. Each pair has the scores of two raters for the same
+/// output.
+///
+/// It is undefined if both raters always gave the same single score ([`Undefined::OneAnswer`]). The time is quadratic
+/// in the number of distinct scores.
 pub fn weighted_kappa(pairs: &[(f64, f64)], weights: Weights) -> Result<f64, Undefined> {
     if pairs.is_empty() {
         return Err(Undefined::Empty);
@@ -49,14 +51,14 @@ pub fn weighted_kappa(pairs: &[(f64, f64)], weights: Weights) -> Result<f64, Und
     if kappa.is_finite() { Ok(kappa) } else { Err(Undefined::OneAnswer) }
 }
 
-/// The frequency of each distinct score.
+/// Returns the frequency of each distinct score.
 fn shares(scores: impl Iterator<Item = f64>) -> Vec<(f64, f64)> {
     let mut all: Vec<f64> = scores.collect();
     all.sort_by(f64::total_cmp);
     let mut counts: Vec<(f64, f64)> = Vec::new();
     for score in all {
         match counts.last_mut() {
-            // Scores come from the same sort, so equal ones are neighbours.
+            // The scores are sorted, so equal ones are adjacent.
             Some((last, count)) if last.to_bits() == score.to_bits() => *count += 1.0,
             _ => counts.push((score, 1.0)),
         }

@@ -1,4 +1,4 @@
-//! Published examples, and what must hold for any counts.
+//! Tests with published examples, and property tests.
 
 mod properties;
 mod vectors;

@@ -1,4 +1,4 @@
-//! What must hold for any counts.
+//! Properties that hold for all counts.
 
 use kindlm_stats::{
     Confidence, Confusion, Interval, Labelled, Tally, Tuning, Undefined, Unlabelled,
@@ -46,7 +46,7 @@ proptest! {
                 if let Some(interval) = kappa.interval.interval() {
                     prop_assert!(within(interval, -1.0, kappa.value, 1.0), "{:?}", kappa);
                 }
-                // The two raters may change places, and pass and fail too.
+                // Kappa is unchanged if the raters are swapped, or if pass and fail are swapped.
                 let swapped = Confusion {
                     only_human: confusion.only_judge, only_judge: confusion.only_human, ..confusion
                 };
@@ -115,7 +115,7 @@ proptest! {
     }
 }
 
-/// A small generator of our own, so that the numbers of the simulation are always the same.
+/// A small random generator with a fixed sequence, so that the simulation is reproducible.
 struct Chance(u64);
 
 impl Chance {
@@ -128,7 +128,7 @@ impl Chance {
     }
 }
 
-/// Of 2000 studies with a known truth, the share whose interval holds it.
+/// Simulates 2000 studies with a known truth, and counts the intervals that contain it.
 #[test]
 fn intervals_hold_the_truth_as_often_as_they_say() {
     const STUDIES: u32 = 2000;

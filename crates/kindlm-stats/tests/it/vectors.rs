@@ -1,4 +1,4 @@
-//! Numbers that others have published, or that scipy, statsmodels, scikit-learn and ppi-python give.
+//! Tests with published numbers, and with results of scipy, statsmodels, scikit-learn and ppi-python.
 
 use kindlm_stats::{
     Confidence, Confusion, Interval, KappaInterval, Labelled, Tally, Tuning, Undefined, Unlabelled,
@@ -18,7 +18,7 @@ fn spans(actual: Interval, low: f64, high: f64) {
     near(actual.high, high);
 }
 
-/// People's pass and judge's pass, only people's, only the judge's, both fail.
+/// Returns a confusion matrix: both pass, only people pass, only the judge passes, both fail.
 fn table(both_pass: u64, only_human: u64, only_judge: u64, both_fail: u64) -> Confusion {
     Confusion { both_pass, only_human, only_judge, both_fail }
 }
@@ -52,10 +52,10 @@ fn kappa_is_cohens() {
         (table(20, 5, 10, 15), 0.40),
         (table(45, 15, 25, 15), 0.130_435),
         (table(25, 35, 5, 35), 0.259_259),
-        // The same agreement of 0.9, and the base rate decides.
+        // With the same agreement of 0.9, kappa depends on the base rate.
         (table(47, 3, 7, 43), 0.8),
         (table(85, 5, 5, 5), 0.444_444),
-        // A judge that lets everything pass agrees with people on 95 of 100 outputs, and is worth nothing.
+        // A judge that passes everything agrees with people on 95 of 100 outputs but is useless.
         (table(95, 0, 5, 0), 0.0),
         (table(0, 0, 5, 95), 0.0),
     ] {
@@ -75,18 +75,18 @@ fn kappa_says_when_it_or_its_interval_does_not_exist() {
         assert_eq!(confusion.kappa(P95), Err(Undefined::OneAnswer));
     }
     assert_eq!(table(0, 0, 0, 0).kappa(P95), Err(Undefined::Empty));
-    // One of the two always says the same.
+    // One rater always gives the same answer.
     for confusion in [table(95, 0, 5, 0), table(95, 5, 0, 0), table(0, 5, 0, 95)] {
         let kappa = confusion.kappa(P95).unwrap();
         assert_eq!((kappa.value.to_bits(), kappa.interval), (0, KappaInterval::Constant));
     }
-    // No disagreement in ten outputs does not prove that there is none.
+    // No disagreement in ten outputs does not prove perfect agreement.
     let kappa = table(5, 0, 0, 5).kappa(P95).unwrap();
     near(kappa.value, 1.0);
     near(kappa.standard_error, 0.0);
     let KappaInterval::Perfect(interval) = kappa.interval else { panic!("{kappa:?}") };
     spans(interval, 2.0 * 0.722_467 - 1.0, 1.0);
-    // Nor does no agreement.
+    // Likewise, no agreement in ten outputs does not prove perfect disagreement.
     let kappa = table(0, 5, 5, 0).kappa(P95).unwrap();
     near(kappa.value, -1.0);
     let KappaInterval::Opposed(interval) = kappa.interval else { panic!("{kappa:?}") };
@@ -127,7 +127,7 @@ fn prediction_powered_means_are_those_of_ppi_python() {
     let pairs: Vec<(f64, f64)> =
         human.iter().zip(&judge).map(|(&y, &f)| (f64::from(y), f64::from(f))).collect();
     let answers = human.iter().zip(&judge).map(|(&y, &f)| (y == 1, f == 1));
-    // As scores, and as counts of answers: the same.
+    // Scores and counts of answers give the same result.
     let confusion = Confusion::of(answers);
     for (labelled, unlabelled) in [
         (Labelled::of(&pairs).unwrap(), Unlabelled::of(&scores).unwrap()),
@@ -164,7 +164,7 @@ fn the_best_threshold_is_where_kappa_is_highest() {
     assert_eq!(best_threshold(&[(0.4, false)]), Err(Undefined::OneClass));
     assert_eq!(best_threshold(&[(f64::NAN, true)]), Err(Undefined::OutOfRange));
     assert_eq!(best_threshold(&[]), Err(Undefined::Empty));
-    // A judge that tells the two apart does so on outputs that the threshold was not chosen on.
+    // A judge that separates the outputs also does so on outputs on which the threshold was not chosen.
     let clear: Vec<(f64, bool)> = (0..40).map(|at| (f64::from(at) / 40.0, at >= 20)).collect();
     let best = best_threshold(&clear).unwrap();
     near(best.threshold, 0.5);
