@@ -95,8 +95,8 @@ fn tools(tree: &Tree<'_>) -> Vec<Tool> {
     all.into_iter().zip(framed).filter(|(_, is_framed)| !is_framed).map(|(it, _)| it).collect()
 }
 
-/// The properties by which two records of a call are matched: the name, the arguments if known, and if there is an id.
-/// Two ids must also be equal.
+/// The properties by which two records of a call are matched. These are the name, the known arguments, and the
+/// presence of an id. Two ids must also be equal.
 #[derive(PartialEq, Eq, Hash)]
 struct Alike {
     name: String,

@@ -139,8 +139,8 @@ const KINDS: [&str; 6] = [
 ];
 const STATUSES: [&str; 3] = ["STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE_ERROR"];
 
-/// Returns an enumeration value, given by its number or, against the specification, by its name. 0 is the unspecified
-/// value.
+/// Returns an enumeration value. It is given by its number or, against the specification, by its name. 0 is the
+/// unspecified value.
 fn constant(value: &Value, names: &[&str]) -> i64 {
     match value {
         Value::String(name) => {

@@ -73,8 +73,8 @@ impl<'s> Tree<'s> {
         tree
     }
 
-    /// Avoids double counts if nested spans record the same data, for example a wrapper around an instrumented library.
-    /// The inner spans count.
+    /// Avoids double counts if nested spans record the same data. An example is a wrapper around an instrumented
+    /// library. The inner spans count.
     ///
     /// For tokens, the outer span counts if it records all of them and an inner one does not.
     fn count_once(&mut self) {

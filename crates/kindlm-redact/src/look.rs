@@ -123,7 +123,8 @@ pub(crate) fn keys(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Returns the values of pairs such as `password=…` or `"api_key": "…"`, tokens after `Bearer`, and passwords in URLs.
+/// Returns the secret values in a text. These are values of pairs such as `password=…`, tokens after `Bearer`, and
+/// passwords in URLs.
 pub(crate) fn pairs(text: &str) -> Vec<Range<usize>> {
     static SEARCH: OnceLock<Option<AhoCorasick>> = OnceLock::new();
     let search = SEARCH

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Returns the text as one harmless line: line breaks become `\n`, other characters are escaped as in [`visible`].
+/// Returns the text as one harmless line. Line breaks become `\n`, and other characters are escaped as in [`visible`].
 pub fn one_line(text: &str) -> String {
     visible(&text.replace("\r\n", "\n")).replace('\n', "\\n")
 }

@@ -7,7 +7,8 @@ use kindlm_types::{AssertionResult, CaseResult, Score, ScoreSummary, Severity, e
 /// The metadata keys of a result's required score.
 pub(crate) const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
 
-/// Returns true if the score has more information than the verdict: for soft checks, and for scores between 0 and 1.
+/// Returns true if the score has more information than the verdict. That holds for soft checks, and for scores between
+/// 0 and 1.
 pub(crate) fn says_more(result: &AssertionResult) -> bool {
     let between = |it: Score| ![0.0, 1.0].contains(&it.get());
     result.score.is_some_and(|it| result.severity == Severity::Soft || between(it))

@@ -15,7 +15,7 @@ pub(crate) const DEFAULT: &str = "default";
 /// The check that compares with a baseline.
 const DRIFT: &str = "drift";
 
-/// Loads the outputs that drift is measured against; they are empty if the suite has no baseline and no label is given.
+/// Loads the outputs that drift is measured against. They are empty if the suite has no baseline and no label is given.
 pub(crate) fn baseline_for(
     world: &World,
     place: &Place,

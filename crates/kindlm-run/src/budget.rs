@@ -20,7 +20,7 @@ pub(crate) fn check(
     refuse(&unpriced(suite, plan, asks_models))
 }
 
-/// Refuses a calibration with a budget if the price of one of these judges is unknown, unless `allow_unpriced` is set.
+/// Refuses a calibration with a budget if the price of a judge is unknown. `allow_unpriced` permits it.
 pub(crate) fn check_judges<'m>(
     judges: impl IntoIterator<Item = &'m Model>,
     budget_usd: Option<f64>,

@@ -17,7 +17,7 @@ use crate::budget::unpriced_names;
 /// The estimated number of characters per token.
 const CHARS_PER_TOKEN: usize = 4;
 
-/// Describes the plan: the cases, their models and repeats, the number of requests, and the upper bound of the cost.
+/// Describes the plan. The text has the cases with models and repeats, the number of requests, and the maximum cost.
 pub(crate) fn describe(
     suite: &Suite,
     plan: &Plan,

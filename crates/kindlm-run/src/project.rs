@@ -71,8 +71,8 @@ impl Project {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or the suite has problems. Each problem is a line of the message. [`load`] returns
-    /// problems with their locations instead.
+    /// Fails if the file cannot be read or the suite has problems. Each problem is a line of the message. [`load`]
+    /// returns problems with their locations instead.
     pub fn open(world: &World, options: &OpenOptions, purpose: Purpose) -> Result<Self, Failure> {
         let (place, files, loaded) = load(world, options, purpose)?;
         let Some(suite) = loaded.suite else {
@@ -110,7 +110,7 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// If the file does not exist, is not a regular file, or exceeds [`MAX_FILE_BYTES`].
+    /// Fails if the file does not exist, is not a regular file, or exceeds [`MAX_FILE_BYTES`].
     pub fn read(&self) -> Result<Vec<u8>, Failure> {
         let failed = |err: &std::io::Error| {
             Failure::input(format!("cannot read `{}`: {}", self.name, kindlm_store::words(err)))
@@ -184,7 +184,7 @@ impl Place {
 ///
 /// # Errors
 ///
-/// If the file cannot be read.
+/// Fails if the file cannot be read.
 pub fn load(
     world: &World,
     args: &OpenOptions,
@@ -209,7 +209,7 @@ pub fn load(
 ///
 /// # Errors
 ///
-/// If the file cannot be read.
+/// Fails if the file cannot be read.
 pub fn import(world: &World, args: &OpenOptions) -> Result<(Place, Imported), Failure> {
     let place = Place::new(world, &args.config);
     if !place.path.exists() {
@@ -249,7 +249,7 @@ fn sources<'a>(
 ///
 /// # Errors
 ///
-/// If a report file is outside the suite's folder and `allow_outside` is false.
+/// Fails if a report file is outside the suite's folder and `allow_outside` is false.
 pub fn reports(
     world: &World,
     place: &Place,

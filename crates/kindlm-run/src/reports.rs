@@ -23,7 +23,7 @@ pub struct ReporterSpec {
 ///
 /// # Errors
 ///
-/// If no reporter has this id.
+/// Fails if no reporter has this id.
 pub fn reporter(id: &str) -> Result<&'static Registration, Failure> {
     kindlm_reporters::find(id).ok_or_else(|| {
         let known = kindlm_reporters::REGISTRY.iter().map(|it| it.meta.id);
@@ -39,7 +39,7 @@ pub fn reporter(id: &str) -> Result<&'static Registration, Failure> {
 ///
 /// # Errors
 ///
-/// If the file cannot be written, or the reporter cannot render the report.
+/// Fails if the file cannot be written, or the reporter cannot render the report.
 pub fn write_file(
     path: &Path,
     reporter: &'static Registration,
@@ -67,7 +67,7 @@ pub enum NotRendered {
 ///
 /// # Errors
 ///
-/// If the output or the reporter fails. A part of the report may have been written.
+/// Fails if the output or the reporter fails. A part of the report may have been written.
 pub fn render(
     reporter: &'static Registration,
     report: &AnyReport<'_>,
@@ -102,7 +102,7 @@ impl fmt::Write for Text<'_> {
 ///
 /// # Errors
 ///
-/// If the target is a folder, is below a file, or cannot be written.
+/// Fails if the target is a folder, is below a file, or cannot be written.
 pub fn check_target(target: &Path, named: &Path) -> Result<(), Failure> {
     let refuse = |why: &str| {
         Err(Failure::input(format!("cannot write a report to `{}`: {why}", named.display())))

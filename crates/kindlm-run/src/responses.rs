@@ -44,7 +44,7 @@ impl ResponseSource {
     ///
     /// # Errors
     ///
-    /// If the folder cannot be used.
+    /// Fails if the folder cannot be used.
     pub(crate) fn open(
         &self,
         world: &World,

@@ -98,7 +98,8 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// If the run cannot start: an empty selection, a baseline of another suite, or a changed suite of a resumed run.
+    /// Fails if the run cannot start: an empty selection, a baseline of another suite, or a changed suite of a resumed
+    /// run.
     pub fn new(
         world: &World,
         project: Project,
@@ -147,7 +148,7 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// If a prompt or a check cannot be built.
+    /// Fails if a prompt or a check cannot be built.
     pub fn describe(&self, world: &World) -> Result<String, Failure> {
         if let Some(open) = &self.open {
             let (all, open) = (self.plan.units.len(), open.units.len());
@@ -162,7 +163,7 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// If a key, a price or a calibration is missing, the run cannot be stored, or `take` fails.
+    /// Fails if a key, a price or a calibration is missing, the run cannot be stored, or `take` fails.
     pub fn run(
         self,
         world: &World,
@@ -430,8 +431,8 @@ impl Run {
     }
 }
 
-/// Checks that the compliance folder is inside the suite's folder, unless `allow_outside` is set, and that it is
-/// writable.
+/// Checks that the compliance report can be written. Its folder must be inside the suite's folder, unless
+/// `allow_outside` is set.
 pub(crate) fn check_compliance_folder(
     place: &Place,
     suite: &Suite,

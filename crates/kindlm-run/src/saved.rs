@@ -24,7 +24,8 @@ pub struct Saved {
 ///
 /// # Errors
 ///
-/// If no report exists, it cannot be read, it belongs to another suite, or the newest run stopped without a report.
+/// Fails if no report exists, it cannot be read, it belongs to another suite, or the newest run stopped without a
+/// report.
 pub fn find(
     world: &World,
     place: &Place,

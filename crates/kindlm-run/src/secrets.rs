@@ -18,7 +18,7 @@ use crate::World;
 pub struct Secrets(kindlm_redact::Secrets);
 
 impl Secrets {
-    /// Collects the secrets of a run: variables that providers are configured with, variables with secret-like names,
+    /// Collects the secrets of a run. These are variables in provider configurations, variables with secret-like names,
     /// and passwords in URLs.
     ///
     /// Commands and agents get the whole environment, so an output may contain any of these values.

@@ -271,7 +271,7 @@ struct Seen {
     held: bool,
 }
 
-/// Reads the runs of the suite from the newest back, and calls `on` with the last result of each case on each model.
+/// Passes the last result of each case on each model to `on`. The runs of the suite are read from the newest back.
 ///
 /// Returns the number of runs read, and the cases that never ran.
 fn look_back<'s>(

@@ -40,7 +40,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// If a provider's configuration is invalid, or the response store cannot be used.
+    /// Fails if a provider's configuration is invalid, or the response store cannot be used.
     pub fn new(
         world: &World,
         place: &Place,
@@ -64,7 +64,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// If the judge's key is not set, or the response store cannot be used.
+    /// Fails if the judge's key is not set, or the response store cannot be used.
     pub fn without_suite(
         world: &World,
         judge: Option<&NamedJudge>,
@@ -124,8 +124,8 @@ pub(crate) struct Spending {
 }
 
 impl Spending {
-    /// Refuses a run that cannot succeed, before anything is sent: an uncalibrated judge, an unknown price, or a
-    /// missing key.
+    /// Refuses a run that cannot succeed, before anything is sent. Reasons are an uncalibrated judge, an unknown price,
+    /// or a missing key.
     ///
     /// `open` is the part of the plan that is not executed yet.
     pub(crate) fn check(

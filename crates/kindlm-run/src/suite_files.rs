@@ -56,7 +56,7 @@ impl SuiteFiles {
     ///
     /// # Errors
     ///
-    /// If the target is a file of the suite, or is in a folder that KindLM manages.
+    /// Fails if the target is a file of the suite, or is in a folder that KindLM manages.
     pub fn check(&self, id: &str, target: &Path, named: &Path) -> Result<(), Failure> {
         let within = self.folders.iter().find(|(folder, _)| target.starts_with(folder));
         let why = match within {

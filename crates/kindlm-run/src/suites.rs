@@ -45,7 +45,7 @@ impl SuiteKey {
     ///
     /// # Errors
     ///
-    /// If the file or its names cannot be read.
+    /// Fails if the file or its names cannot be read.
     pub fn named(world: &World, config: Option<&Path>) -> Result<Option<Self>, Failure> {
         let Some(config) = config else { return Ok(None) };
         let place = Place::new(world, config);
@@ -106,7 +106,7 @@ impl SuiteKey {
     ///
     /// # Errors
     ///
-    /// If the report belongs to another suite.
+    /// Fails if the report belongs to another suite.
     pub fn check<Cases>(&self, name: &str, report: &Report<Cases>) -> Result<(), Failure> {
         if self.is_named(&report.suite) {
             return Ok(());

@@ -27,7 +27,7 @@ const CONFIDENCE: kindlm_stats::Confidence = kindlm_stats::Confidence::P95;
 ///
 /// # Errors
 ///
-/// If the calibrations cannot be read.
+/// Fails if the calibrations cannot be read.
 pub fn settle<'m>(
     now: Timestamp,
     state: &Path,

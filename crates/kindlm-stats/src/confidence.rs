@@ -31,9 +31,9 @@ impl Confidence {
 /// A confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The lower end.
+    /// The lower end of the interval.
     pub low: f64,
-    /// The upper end; not below [`low`](Self::low).
+    /// The upper end of the interval; not below [`low`](Self::low).
     pub high: f64,
 }
 

@@ -25,8 +25,8 @@ pub struct Kappa {
 pub enum KappaInterval {
     /// The interval of `z` standard errors around the value.
     LargeSample(Interval),
-    /// The interval if both always agree. The standard error is then 0 even for few outputs, so this is Wilson's
-    /// interval for the agreement, with chance agreement fixed at its observed value.
+    /// The interval if both always agree. The standard error is then 0 even for few outputs. This is Wilson's interval
+    /// for the agreement, with the chance agreement fixed at its observed value.
     Perfect(Interval),
     /// The interval if both always disagree. The standard error can then be 0 even for few outputs, so Wilson's
     /// interval is used as for [`Self::Perfect`].

@@ -19,8 +19,7 @@ pub struct Comparison {
     pub improvements: Vec<Change>,
     /// The cases whose pass rate is unchanged, in the order of the new run.
     pub unchanged: Vec<Change>,
-    /// The cases that cannot be compared because repeats were not judged in one of the runs, in the order of the new
-    /// run.
+    /// The cases that cannot be compared, in the order of the new run. Some repeats were not judged in one of the runs.
     pub unknown: Vec<Change>,
     /// The cases that are not in the baseline.
     pub added: Vec<Entry>,

@@ -33,7 +33,7 @@ impl Folders {
         Self { options, root: Mutex::default(), starts: Mutex::default() }
     }
 
-    /// Checks that a workspace can be created: its source folder exists, and the program for its isolation is
+    /// Checks that a workspace can be created. Its source folder must exist, and the program for its isolation must be
     /// installed.
     pub fn check(&self, spec: &WorkspaceSpec) -> Result<(), WorkspaceError> {
         Wrap::of(spec, &self.options)?;

@@ -126,8 +126,8 @@ impl Start {
         Ok(at.to_path_buf())
     }
 
-    /// Fails if the starting state was modified after its creation, because agents' folders are copied from it and
-    /// compared with it.
+    /// Fails if the starting state was modified after its creation. Agents' folders are copied from it and compared
+    /// with it.
     ///
     /// Ignored paths count too: their changes are not reported, but every agent works with them.
     ///

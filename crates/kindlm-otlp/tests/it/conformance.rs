@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 
 const ROWS: &str = include_str!("../../../../fixtures/conformance/kindlm-core/trace.jsonl");
 
-/// Returns the intended differences to the original: the row, the pointer into its `expect`, our value, and the reason.
+/// Returns the intended differences to the original KindLM. Each has the row, the pointer into its `expect`, our value,
+/// and the reason.
 fn differences() -> Vec<(&'static str, &'static str, Value, &'static str)> {
     vec![
         ("array-attr", "/spans/0/attributes", json!({"l": ["x"]}), "finish reasons are a list"),

@@ -85,7 +85,8 @@ fn is_eu_ai_act(report: &AnyReport<'_>) -> bool {
     report.compliance.as_ref().is_none_or(|it| it.framework != "custom")
 }
 
-/// A writer that hashes lines: from the begin marker to the end marker, including both markers and all line breaks.
+/// A writer that hashes lines. The hash covers the text from the begin marker to the end marker, including both and all
+/// line breaks.
 struct Hashed<'a> {
     out: &'a mut dyn fmt::Write,
     digest: Sha256,

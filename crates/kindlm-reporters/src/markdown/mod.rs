@@ -359,8 +359,8 @@ fn scores_of(case: &CaseResult) -> String {
     format!("- {name} · {model}: {}\n", scores.join("; "))
 }
 
-/// Returns passing cases that end in a tie or on which judges disagree: one line each, as many as fit; empty if there
-/// are none.
+/// Returns passing cases that end in a tie or on which judges disagree. Each has one line, as many as
+/// fit; empty if there are none.
 fn doubtful(report: &AnyReport<'_>, room: usize) -> Result<String, RenderError> {
     let (mut lines, mut total, mut left) = (String::new(), 0_u64, room);
     for case in report.each() {

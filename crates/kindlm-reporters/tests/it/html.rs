@@ -16,7 +16,7 @@ fn page(report: &Report) -> String {
 /// The elements without an end tag.
 const VOID: [&str; 3] = ["meta", "input", "rect"];
 
-/// Checks the page like a browser: elements are nested properly, ids are unique, and nothing is loaded or executed.
+/// Checks the page like a browser. Elements must be nested properly, ids unique, and nothing may be loaded or executed.
 #[track_caller]
 pub(crate) fn check(page: &str) {
     let mut open: Vec<String> = Vec::new();

@@ -10,8 +10,8 @@ use quick_xml::events::{BytesStart, Event};
 
 use crate::render;
 
-/// A rule for an element, from `junit-10.xsd` and other parsers: its allowed children and attributes, the required
-/// attributes, and if it may have text.
+/// A rule for an element, from `junit-10.xsd` and other parsers. It has the allowed children, the allowed and required
+/// attributes, and if text is allowed.
 struct Rule {
     name: &'static str,
     children: &'static [&'static str],

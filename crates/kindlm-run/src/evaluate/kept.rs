@@ -156,8 +156,8 @@ fn put_aside(path: &Path, before: &Path) -> io::Result<()> {
     fs::rename(&whole_name, before)
 }
 
-/// Returns true if a file begins like a file of results: with a result, with the error of a malformed line, or with a
-/// part of either.
+/// Returns true if a file begins like a file of results. That is a result, the error of a malformed line, or a part of
+/// either.
 fn has_results(path: &Path) -> io::Result<bool> {
     let mut line = Vec::new();
     BufReader::new(File::open(path)?).read_until(b'\n', &mut line)?;

@@ -263,7 +263,7 @@ impl Feed<'_> {
                 None if pending.len() > longest => {
                     skipping = true;
                     pending.clear();
-                    // Every line has one earlier result, so skip that of this line.
+                    // Skip the earlier result of this line, as each line has one.
                     let was_known = self.kept.as_mut().is_some_and(|it| it.next_line().is_some());
                     self.send(Work::TooLong { was_known }, 1)
                 }

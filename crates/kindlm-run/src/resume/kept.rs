@@ -175,8 +175,8 @@ impl Record for Kept {
     }
 
     fn case_finished(&self, position: usize, case: &CaseResult) {
-        // Skip this in a resumed run: an earlier process may have masked fewer secrets, so results are read from the
-        // journal again.
+        // A resumed run stores no summaries. It reads all results from the journal again, because an earlier process
+        // may have masked fewer secrets.
         if self.past.is_none() {
             self.with_heads(|heads| heads.keep(position, case));
         }
@@ -188,7 +188,7 @@ impl ReadRecord for Kept {
         let read = self.reader.read(self.place(at)?);
         let mut result = read.map_err(|err| RecordError(err.to_string()))?;
         if self.past.is_some() {
-            // An earlier process may have known fewer secrets.
+            // Mask again, as an earlier process may have known fewer secrets.
             self.secrets.redact_execution(&mut result);
         }
         Ok(result)

@@ -25,7 +25,7 @@ pub struct Past(Journal);
 ///
 /// # Errors
 ///
-/// If no such run exists, it belongs to another suite or to `kindlm trace`, or its journal cannot be read.
+/// Fails if no such run exists, it belongs to another suite or to `kindlm trace`, or its journal cannot be read.
 pub fn find(
     world: &World,
     place: &Place,

@@ -125,8 +125,8 @@ impl Observations {
         }
     }
 
-    /// Returns the number of executions of a test case: one for each of its traces, but at least one to report a
-    /// missing trace.
+    /// Returns the number of executions of a test case. There is one for each of its traces, and at least one to report
+    /// a missing trace.
     pub(crate) fn repeats(&self, case: &str) -> u32 {
         let count = self.of_case(case).len().max(self.expected).max(1);
         u32::try_from(count).unwrap_or(u32::MAX)

@@ -24,8 +24,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-/// The maximum size of a request body in bytes, before and after decompression: 20 MiB, as in the OpenTelemetry
-/// Collector.
+/// The maximum size of a request body, before and after decompression. It is 20 MiB, as in the OpenTelemetry Collector.
 const MAX_BODY: usize = 20 * 1024 * 1024;
 
 /// The number of bytes of an oversized body that are read and discarded: 128 MiB.

@@ -86,7 +86,7 @@ impl Default for TraceConfig {
 ///
 /// # Errors
 ///
-/// If the suite cannot be judged by traces, no port can be opened, or `take` fails.
+/// Fails if the suite cannot be judged by traces, no port can be opened, or `take` fails.
 pub fn judge_traces(
     world: &World,
     project: Project,

@@ -1,4 +1,5 @@
-//! The first line of a journal: the identity of the run, and digests of everything that its executions depend on.
+//! The first line of a journal. It has the identity of the run, and digests of everything that its executions depend
+//! on.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -129,7 +129,8 @@ impl Responses {
         self
     }
 
-    /// Adds a digest of a provider's setup to each of its requests, such as the URL and template of an `http` provider.
+    /// Adds a digest of a provider's setup to each of its requests. An example is the URL and template of an `http`
+    /// provider.
     ///
     /// Without it, stored answers are found regardless of the provider's configuration.
     #[must_use]
@@ -139,7 +140,7 @@ impl Responses {
         self
     }
 
-    /// Adds the configured request settings of a provider to each of its chat requests, such as additional body keys.
+    /// Adds the configured request settings of a provider to each of its chat requests. They may add body keys.
     /// Embeddings do not use them.
     #[must_use]
     pub fn with_settings(

@@ -142,8 +142,8 @@ pub fn answer(question: &Question, block: &Example) -> Result<Result<Answer, Ask
     }
 }
 
-/// Adds the mark of the question to each top-level JSON object in a reply, as a judge does that follows its
-/// instructions.
+/// Adds the mark of the question to each top-level JSON object in a reply. A judge that follows its instructions does
+/// the same.
 pub fn with_marks(reply: &str, question: &str) -> String {
     let Some(mark) = mark_in(question) else { return reply.to_owned() };
     let (mut marked, mut at) = (String::new(), 0);

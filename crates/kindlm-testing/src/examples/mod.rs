@@ -140,7 +140,7 @@ fn terminated(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("{text}\n") }
 }
 
-/// Formats results as documentation pages show them, with one line each: status, score, code, label and message.
+/// Formats results as documentation pages show them. Each line has the status, score, code, label and message.
 pub fn show_results(results: &[AssertionResult]) -> String {
     let mut text = String::new();
     for result in results {

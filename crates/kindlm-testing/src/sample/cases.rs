@@ -327,7 +327,8 @@ fn command() -> CaseResult {
     case("packs an order of two parcels", "command", &[], vec![judged(execution, results)])
 }
 
-/// Returns a case with rules of a prompt: held, violated in one of two repeats, without a verdict, and not applicable.
+/// Returns a case with all results of prompt rules. They are held, violated in one of two repeats, without a verdict,
+/// and not applicable.
 fn researches() -> CaseResult {
     const FAILED: FailureCode = FailureCode::new("PROMPT_ASSERTION_FAILED");
     let rule = |result: AssertionResult| AssertionResult {

@@ -172,7 +172,8 @@ impl Worktrees {
         Ok(())
     }
 
-    /// Removes a file or folder that agents must not see, and makes git skip it so that `git status` does not show it.
+    /// Removes a file or folder that agents must not see. Git skips it, so that `git status` does not show it as
+    /// deleted.
     async fn hide(
         &self,
         checkout: &Path,

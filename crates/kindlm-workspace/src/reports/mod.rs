@@ -24,7 +24,7 @@ const MESSAGE: usize = 4000;
 ///
 /// # Errors
 ///
-/// If the report is incomplete or contradictory.
+/// Fails if the report is incomplete or contradictory.
 pub fn read(
     format: TestFormat,
     report: &str,

@@ -195,7 +195,8 @@ impl<'a> Line<'a> {
             || self.provider_response.is_some()
     }
 
-    /// Returns the kinds of evidence that are complete: those that the record declares, or else all that it contains.
+    /// Returns the kinds of evidence that are complete. These are the declared ones, or else all that the record
+    /// contains.
     fn coverage(&self) -> Coverage {
         if let Some(channels) = &self.complete_for {
             return Coverage::Only(channels.clone());
