@@ -1,44 +1,48 @@
 //! Describes the results of a judge panel: votes, agreement, and choices by order.
 
-use kindlm_types::{AssertionResult, CaseResult, FailureCode, Verdict, ecma};
+use kindlm_types::{
+    AssertionResult, CaseResult, FailureCode, JudgePanel, JudgeVote, Judging, Verdict, VoteStatus,
+    ecma,
+};
 use serde_json::Value;
 
 use crate::plain::one_line;
 use crate::score::two;
 
-/// The metadata keys that [`lines`] describes.
-const WORDED: [&str; 5] = ["panel", "choices", "borderline", "tie", "asked"];
+/// The metadata key of the choices of a judge, which [`lines`] shows in words.
+pub(crate) const CHOICES: &str = "choices";
 
-/// Returns true if [`lines`] describes this metadata key.
-pub(crate) fn is_worded(key: &str) -> bool {
-    WORDED.contains(&key)
-}
-
-/// Returns lines that describe the votes and choices in a result's metadata, each with a label.
+/// The lines that describe the judges of a result, each with its label.
 ///
-/// An entry in an unknown format is shown as JSON.
-pub(crate) fn lines(metadata: &serde_json::Map<String, Value>) -> Vec<(&'static str, String)> {
-    let mut lines = Vec::new();
-    if let Some(panel) = metadata.get("panel") {
-        match votes(panel) {
-            Some(votes) => lines.extend(votes),
-            None => lines.push(("panel", one_line(&ecma::stringify(panel)))),
-        }
+/// Choices that are not as KindLM writes them are given as JSON.
+pub(crate) fn lines(result: &AssertionResult) -> Vec<(&'static str, String)> {
+    let none = Judging::default();
+    let judging = result.judging.as_deref().unwrap_or(&none);
+    let mut lines: Vec<(&str, String)> = [
+        ("judge", &judging.model),
+        ("answered by", &judging.answered),
+        ("criterion", &judging.criterion),
+        ("instructions", &judging.prompt_digest),
+    ]
+    .into_iter()
+    .filter_map(|(label, it)| Some((label, one_line(it.as_ref()?))))
+    .collect();
+    if let Some(settings) = &judging.settings {
+        lines.push(("judging", one_line(&Value::Object(settings.clone()).to_string())));
     }
-    if let Some(choices) = metadata.get("choices") {
+    lines.extend(judging.panel.iter().flat_map(votes));
+    if let Some(choices) = result.metadata.get(CHOICES) {
         match choices.as_array().and_then(|it| it.iter().map(choice).collect::<Option<Vec<_>>>()) {
             Some(choices) => lines.extend(choices.into_iter().map(|it| ("choice", it))),
-            None => lines.push(("choices", one_line(&ecma::stringify(choices)))),
+            None => lines.push((CHOICES, one_line(&ecma::stringify(choices)))),
         }
     }
-    let is = |key: &str| metadata.get(key) == Some(&Value::Bool(true));
-    if is("tie") {
-        lines.push(("tie", tie(metadata).to_owned()));
-    }
-    if is("borderline") && !metadata.contains_key("panel") && !is("tie") {
+    if judging.tie {
+        lines.push(("tie", tie(result).to_owned()));
+    } else if judging.borderline && judging.panel.is_none() {
         lines.push(("borderline", "judgements differ".to_owned()));
     }
-    lines.extend(asked(metadata).map(|it| ("asked", it)));
+    lines.extend(asked(judging).map(|it| ("asked", it)));
     lines
 }
 
@@ -54,7 +58,7 @@ pub(crate) fn doubts(case: &CaseResult) -> Vec<(&str, String)> {
         let holds = result.verdict == Verdict::Pass;
         open.extend(result.parts().iter().rev().map(|it| (it, is_held || holds)));
         let doubt = match &result.verdict {
-            Verdict::Pass => doubt(&result.metadata),
+            Verdict::Pass => doubt(result),
             Verdict::Fail { code, message } if is_held && *code == FailureCode::SCRIPT_THREW => {
                 let first = message.lines().next().unwrap_or_default();
                 Some(format!("its script gave no verdict: {}", one_line(first)))
@@ -67,37 +71,36 @@ pub(crate) fn doubts(case: &CaseResult) -> Vec<(&str, String)> {
     found
 }
 
-/// Returns why a passing result is doubtful: a tie, or judges that disagree. `None` if it is certain.
-fn doubt(metadata: &serde_json::Map<String, Value>) -> Option<String> {
-    let is = |it: Option<&Value>| it == Some(&Value::Bool(true));
-    if is(metadata.get("tie")) {
-        return Some(format!("a tie: {}", tie(metadata)));
+/// Why a result that holds is not as sure as it looks: a tie, or judges that disagree. `None` if it is.
+fn doubt(result: &AssertionResult) -> Option<String> {
+    let judging = result.judging.as_deref()?;
+    if judging.tie {
+        return Some(format!("a tie: {}", tie(result)));
     }
-    let panel = metadata.get("panel");
-    if is(panel.and_then(|it| it.get("borderline"))) {
-        return panel.and_then(votes)?.into_iter().next().map(|(_, facts)| facts);
+    if let Some(panel) = judging.panel.as_ref().filter(|it| it.borderline) {
+        return votes(panel).into_iter().next().map(|(_, facts)| facts);
     }
-    if is(metadata.get("borderline")) {
+    if judging.borderline {
         return Some("borderline: judgements differ".to_owned());
     }
-    asked(metadata).map(|it| format!("the judge was asked {it}"))
+    asked(judging).map(|it| format!("the judge was asked {it}"))
 }
 
-/// Describes how often a judge was asked, if more than once.
-fn asked(metadata: &serde_json::Map<String, Value>) -> Option<String> {
-    let times = metadata.get("asked")?.as_u64().filter(|it| *it > 1)?;
+/// The number of times that a judge was asked, if more than one.
+fn asked(judging: &Judging) -> Option<String> {
+    let times = judging.asked.filter(|it| *it > 1)?;
     Some(format!("{times} times: its first reply could not be read in full"))
 }
 
-/// Describes a tie: several outputs are best, or two orders disagree.
-fn tie(metadata: &serde_json::Map<String, Value>) -> &'static str {
-    if metadata.contains_key("driftByOrder") {
+/// The reason for a tie: several are the best, or two orders disagree.
+fn tie(result: &AssertionResult) -> &'static str {
+    if result.metadata.contains_key("driftByOrder") {
         return "the judge finds more drift than is allowed in one order of reading, and not in the other";
     }
-    if metadata.contains_key("scores") {
+    if result.metadata.contains_key("scores") {
         return "several have the highest score";
     }
-    let choices = metadata.get("choices").and_then(Value::as_array);
+    let choices = result.metadata.get(CHOICES).and_then(Value::as_array);
     let mut best = choices.into_iter().flatten().filter_map(|it| it.get("best"));
     let first = best.next();
     if best.any(|it| Some(it) != first) {
@@ -107,45 +110,40 @@ fn tie(metadata: &serde_json::Map<String, Value>) -> &'static str {
     }
 }
 
-fn votes(panel: &Value) -> Option<Vec<(&'static str, String)>> {
-    let votes = panel.get("votes")?.as_array()?;
-    let is = |it: &Value, status: &str| it.get("status").and_then(Value::as_str) == Some(status);
-    let passed = votes.iter().filter(|it| is(it, "passed")).count();
-    let mut facts = vec![format!("{passed} of {} pass", votes.len())];
-    let lost = votes.iter().filter(|it| is(it, "errored")).count();
+fn votes(panel: &JudgePanel) -> Vec<(&'static str, String)> {
+    let count = |status| panel.votes.iter().filter(|it| it.status == status).count();
+    let mut facts = vec![format!("{} of {} pass", count(VoteStatus::Passed), panel.votes.len())];
+    let lost = count(VoteStatus::Errored);
     if lost > 0 {
         facts.push(format!("{lost} could not be counted"));
     }
-    if let Some(agreement) = panel.get("agreement").and_then(Value::as_f64) {
+    if let Some(agreement) = panel.agreement {
         facts.push(format!("{}% agree", ecma::to_fixed(agreement * 100.0, 0)));
     }
-    if let Some(spread) = panel.get("spread").and_then(Value::as_f64).filter(|it| *it > 0.0) {
+    if let Some(spread) = panel.spread.filter(|it| *it > 0.0) {
         facts.push(format!("scores {} apart", two(spread)));
     }
-    if panel.get("borderline") == Some(&Value::Bool(true)) {
+    if panel.borderline {
         facts.push("borderline".to_owned());
     }
     let mut lines = vec![("votes", facts.join(", "))];
-    for it in votes {
-        lines.push(("vote", vote(it)?));
-    }
-    Some(lines)
+    lines.extend(panel.votes.iter().map(|it| ("vote", vote(it))));
+    lines
 }
 
-fn vote(vote: &Value) -> Option<String> {
-    let status = match vote.get("status")?.as_str()? {
-        "passed" => "pass",
-        "failed" => "fail",
-        other => other,
+fn vote(vote: &JudgeVote) -> String {
+    let status = match vote.status {
+        VoteStatus::Passed => "pass",
+        VoteStatus::Failed => "fail",
+        VoteStatus::Errored => "errored",
+        VoteStatus::Skipped => "skipped",
     };
-    let judge = vote.get("judge").and_then(Value::as_str).unwrap_or("judge");
-    let sample = vote.get("sample").and_then(Value::as_u64);
-    let sample = sample.map(|it| format!(" (answer {})", it + 1)).unwrap_or_default();
-    let score = vote.get("score").and_then(Value::as_f64);
-    let score = score.map(|it| format!(" {}", two(it))).unwrap_or_default();
-    let why = vote.get("reasoning").and_then(Value::as_str).filter(|it| !it.is_empty());
+    let judge = vote.judge.as_deref().unwrap_or("judge");
+    let sample = vote.sample.map(|it| format!(" (answer {})", it + 1)).unwrap_or_default();
+    let score = vote.score.map(|it| format!(" {}", two(it))).unwrap_or_default();
+    let why = vote.reasoning.as_deref().filter(|it| !it.is_empty());
     let why = why.map(|it| format!(": {it}")).unwrap_or_default();
-    Some(one_line(&format!("{judge}{sample} {status}{score}{why}")))
+    one_line(&format!("{judge}{sample} {status}{score}{why}"))
 }
 
 fn choice(choice: &Value) -> Option<String> {
@@ -162,36 +160,54 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// A result with the facts of judges and the other metadata.
+    fn judged(judging: &Value, metadata: &Value) -> AssertionResult {
+        let mut result = AssertionResult::pass("judge", "label");
+        result.judging = Some(serde_json::from_value(judging.clone()).unwrap());
+        result.metadata = metadata.as_object().unwrap().clone();
+        result
+    }
+
     #[test]
-    fn what_is_doubtful_is_said_in_a_line() {
-        for (metadata, said) in [
-            (json!({}), None),
-            (json!({"tie": false, "borderline": false}), None),
-            (json!({"tie": true, "scores": [1, 1]}), Some("a tie: several have the highest score")),
+    fn a_doubt_is_one_line() {
+        for (judging, metadata, expected) in [
+            (json!({}), json!({}), None),
+            (json!({"tie": false, "borderline": false}), json!({}), None),
             (
-                json!({"tie": true, "driftByOrder": [0.1, 0.9]}),
+                json!({"tie": true}),
+                json!({"scores": [1, 1]}),
+                Some("a tie: several have the highest score"),
+            ),
+            (
+                json!({"tie": true}),
+                json!({"driftByOrder": [0.1, 0.9]}),
                 Some(
                     "a tie: the judge finds more drift than is allowed in one order of reading, and not in the other",
                 ),
             ),
-            (json!({"borderline": true}), Some("borderline: judgements differ")),
-            (json!({"asked": 1}), None),
+            (json!({"borderline": true}), json!({}), Some("borderline: judgements differ")),
+            (json!({"asked": 1}), json!({}), None),
             (
                 json!({"asked": 2}),
+                json!({}),
                 Some("the judge was asked 2 times: its first reply could not be read in full"),
             ),
             (
                 json!({"panel": {"votes": [{"judge": "a", "status": "passed"}, {"judge": "b", "status": "failed"}], "borderline": true}}),
+                json!({}),
                 Some("1 of 2 pass, borderline"),
             ),
+            // A script may return any metadata.
+            (json!({}), json!({"tie": true, "borderline": true, "asked": 2}), None),
         ] {
-            assert_eq!(doubt(metadata.as_object().unwrap()).as_deref(), said, "{metadata}");
+            assert_eq!(doubt(&judged(&judging, &metadata)).as_deref(), expected, "{judging}");
         }
     }
 
     #[test]
-    fn votes_and_choices_are_said_in_words() {
-        let metadata = json!({
+    fn votes_and_choices_are_put_into_words() {
+        let judging = json!({
+            "promptDigest": "abc",
             "panel": {
                 "votes": [
                     {"judge": "strict", "status": "failed", "score": 0.2, "reasoning": "It greets\nnobody."},
@@ -200,20 +216,21 @@ mod tests {
                 ],
                 "agreement": 0.5, "spread": 0.7, "borderline": true,
             },
-            "choices": [
-                {"order": ["`a`", "`b`"], "best": "`b`", "reason": "It is short."},
-                {"order": ["`b`", "`a`"], "best": "`a`"},
-            ],
+            "judging": {"samples": 3},
             "borderline": true,
             "tie": true,
         });
-        let said: Vec<String> = lines(metadata.as_object().unwrap())
-            .iter()
-            .map(|(key, it)| format!("{key}: {it}"))
-            .collect();
+        let metadata = json!({"choices": [
+            {"order": ["`a`", "`b`"], "best": "`b`", "reason": "It is short."},
+            {"order": ["`b`", "`a`"], "best": "`a`"},
+        ]});
+        let lines = lines(&judged(&judging, &metadata));
+        let lines: Vec<String> = lines.iter().map(|(key, it)| format!("{key}: {it}")).collect();
         assert_eq!(
-            said,
+            lines,
             [
+                "instructions: abc",
+                "judging: {\"samples\":3}",
                 "votes: 1 of 3 pass, 1 could not be counted, 50% agree, scores 0.70 apart, borderline",
                 "vote: strict fail 0.20: It greets\\nnobody.",
                 "vote: kind (answer 2) pass 0.90",
@@ -226,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tie_says_why_there_is_one() {
+    fn the_reason_of_a_tie_is_named() {
         let choice = |best: &str| json!({"order": ["`a`", "`b`"], "best": best});
         for (metadata, expected) in [
             (json!({"choices": [choice("`a`"), choice("`b`")]}), "has not chosen the same"),
@@ -235,20 +252,14 @@ mod tests {
             (json!({"choices": []}), "said the same"),
             (json!({"scores": {"a": 0.5, "b": 0.5}}), "several have the highest score"),
         ] {
-            let mut metadata = metadata.as_object().unwrap().clone();
-            metadata.insert("tie".to_owned(), json!(true));
-            let said = lines(&metadata).pop().unwrap();
-            assert!(said.0 == "tie" && said.1.contains(expected), "{said:?}");
+            let last = lines(&judged(&json!({"tie": true}), &metadata)).pop().unwrap();
+            assert!(last.0 == "tie" && last.1.contains(expected), "{last:?}");
         }
     }
 
     #[test]
-    fn what_somebody_else_wrote_is_shown_as_it_is() {
-        for panel in [json!([1]), json!({"votes": [{"status": 5}]}), json!("x")] {
-            let metadata = json!({"panel": panel, "choices": 7});
-            let lines = lines(metadata.as_object().unwrap());
-            assert_eq!(lines[0], ("panel", one_line(&ecma::stringify(&panel))));
-            assert_eq!(lines[1], ("choices", "7".to_owned()));
-        }
+    fn unknown_choices_are_shown_as_json() {
+        let lines = lines(&judged(&json!({}), &json!({"choices": 7})));
+        assert_eq!(lines, [(CHOICES, "7".to_owned())]);
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn wanted(result: &AssertionResult) -> Option<f64> {
     THRESHOLDS
         .iter()
         .find_map(|it| result.metadata.get(*it)?.as_f64())
-        .or_else(|| result.metadata.get("assertionSet")?.get("threshold")?.as_f64())
+        .or_else(|| result.set.as_ref()?.threshold)
 }
 
 /// Returns the score with its threshold, such as `0.62 (wants 0.8)`; `None` without a score.

@@ -309,10 +309,10 @@ impl Conditions {
     }
 
     fn add_judges(&mut self, result: &AssertionResult) {
-        if let Some(judge) = result.metadata.get("judgeModel").and_then(Value::as_str)
+        if let Some(judge) = result.judging.as_ref().and_then(|it| it.model.as_ref())
             && !self.judges.contains(judge)
         {
-            self.judges.insert(judge.to_owned());
+            self.judges.insert(judge.clone());
         }
         for component in &result.components {
             self.add_judges(component);

@@ -57,6 +57,7 @@ pub use report::{
 pub use sum::{ExactSum, Mean};
 pub use twice::{place_of_twice, twice, twice_of};
 pub use verdict::{
-    AGGREGATE_SCORE, ASSERT_SET, AssertionResult, Class, CodeFamily, FailureCode, NOT_ASSERT_SET,
-    NamedScore, Outcome, Score, ScoreError, Severity, Verdict, named_scores, weighted_score,
+    AGGREGATE_SCORE, ASSERT_SET, AssertionResult, Class, CodeFamily, FailureCode, JudgePanel,
+    JudgeVote, Judging, NamedScore, Outcome, Score, ScoreError, SetRule, Severity, Verdict,
+    VoteStatus, named_scores, weighted_score,
 };

@@ -418,7 +418,7 @@ impl From<&AssertionResult> for EvaluatedResult {
 
 /// Returns the metadata of a result, with its components and named scores.
 fn metadata(result: &AssertionResult) -> Map<String, Value> {
-    let mut metadata = result.metadata.clone();
+    let mut metadata = crate::v1::facts::metadata(result).into_owned();
     if !result.components.is_empty() {
         let parts = result.components.iter().map(EvaluatedResult::from);
         let parts = parts.filter_map(|it| serde_json::to_value(it).ok()).collect();

@@ -3,7 +3,7 @@
 use kindlm_engine::{aggregate, evaluate_gates, gates};
 use kindlm_types::{
     ASSERT_SET, AssertionResult, CaseResult, Class, Execution, ExecutionResult, FailureCode,
-    GateOutcome, NOT_ASSERT_SET, Outcome, Score, Severity, Usage, Verdict,
+    GateOutcome, Outcome, Score, SetRule, Severity, Usage, Verdict,
 };
 use serde_json::json;
 
@@ -21,9 +21,9 @@ fn case(result: AssertionResult) -> CaseResult {
 }
 
 fn set(verdict: Verdict, components: Vec<AssertionResult>) -> AssertionResult {
-    let about = json!({"type": ASSERT_SET, "assertionCount": components.len()});
+    let rule = SetRule { checks: components.len(), ..SetRule::default() };
     let set = AssertionResult::new(ASSERT_SET, "Set", verdict);
-    AssertionResult { components, ..set.with_metadata("assertionSet", about) }
+    AssertionResult { components, set: Some(rule), ..set }
 }
 
 fn failing(id: &str, code: &'static str) -> AssertionResult {
@@ -126,8 +126,8 @@ fn parts_of_scripts_and_negated_sets_are_no_checks() {
         components: vec![set(Verdict::Pass, pii())],
         ..AssertionResult::pass("javascript", "Script")
     };
-    let negated = set(Verdict::Pass, pii())
-        .with_metadata("assertionSet", json!({"type": NOT_ASSERT_SET, "assertionCount": 2}));
+    let mut negated = set(Verdict::Pass, pii());
+    negated.set = Some(SetRule { is_negated: true, checks: 2, threshold: None });
     for result in [set(Verdict::Pass, vec![script.clone()]), script, negated] {
         let case = case(result);
         assert_eq!(case.failure_codes, []);

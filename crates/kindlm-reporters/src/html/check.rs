@@ -97,8 +97,7 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
     let (mut tells, mut more) = (Vec::new(), Vec::new());
     for (key, value) in &result.metadata {
         let is_said = THRESHOLDS.contains(&key.as_str())
-            || key == "assertionSet"
-            || panel::is_worded(key)
+            || key == panel::CHOICES
             || value.as_str().is_some_and(|it| it == reasoning);
         if is_said {
             continue;
@@ -107,7 +106,7 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
         let list = if tells_why { &mut tells } else { &mut more };
         list.push((one_line(key), value_of(value)));
     }
-    for (key, line) in panel::lines(&result.metadata) {
+    for (key, line) in panel::lines(result) {
         more.push((key.to_owned(), shown(&line)));
     }
     for it in &result.named_scores {

@@ -71,8 +71,7 @@ pub(super) fn result_lines(
     for (key, value) in &result.metadata {
         // The expected and the actual value explain a failure; other values are for verbose reports.
         let tells = matches!(key.as_str(), "expected" | "actual") && !result.verdict.held();
-        let said_above =
-            THRESHOLDS.contains(&key.as_str()) || key == "assertionSet" || panel::is_worded(key);
+        let said_above = THRESHOLDS.contains(&key.as_str()) || key == panel::CHOICES;
         if tells || (verbose && !said_above) {
             field(page, indent + 2, &format!("{:8} ", one_line(key)), &compact(value))?;
         }
@@ -84,7 +83,7 @@ pub(super) fn result_lines(
         field(page, indent + 2, "scores   ", &named.collect::<Vec<_>>().join(", "))?;
     }
     if verbose {
-        for (key, line) in panel::lines(&result.metadata) {
+        for (key, line) in panel::lines(result) {
             field(page, indent + 2, &format!("{key:8} "), &line)?;
         }
     }

@@ -168,23 +168,24 @@ proptest! {
 #[test]
 fn ties_and_split_votes_that_hold_are_shown() {
     let mut report = green_report();
-    let result = |label: &str, metadata: serde_json::Value| {
+    let result = |label: &str, judging: serde_json::Value| {
         let mut result = kindlm_types::AssertionResult::pass("llm-rubric", label);
-        result.metadata = metadata.as_object().cloned().unwrap();
+        result.judging = Some(serde_json::from_value(judging).unwrap());
         result
     };
     let split = serde_json::json!({
         "panel": {"votes": [{"judge": "a", "status": "passed"}, {"judge": "b", "status": "failed"}], "borderline": true},
         "borderline": true,
     });
-    let tie = serde_json::json!({"tie": true, "borderline": true, "scores": {"a": 1, "b": 1}});
-    let mut set = result("Set", serde_json::json!({"assertionSet": {"type": "assert-set"}}));
-    set.assertion = "assert-set".to_owned();
+    let tie = result("Best", serde_json::json!({"tie": true, "borderline": true}))
+        .with_metadata("scores", serde_json::json!({"a": 1, "b": 1}));
+    let mut set = kindlm_types::AssertionResult::pass("assert-set", "Set");
+    set.set = Some(kindlm_types::SetRule { checks: 1, ..kindlm_types::SetRule::default() });
     set.components = vec![result("In a set", split.clone())];
     let before = comment(&report);
     assert!(!before.contains("judges differ"));
     let executions = &mut report.cases[0].executions;
-    executions[0].results.extend([result("By a jury", split), result("Best", tie), set]);
+    executions[0].results.extend([result("By a jury", split), tie, set]);
     let text = comment(&report);
     let told = text.split("### Held, but judges differ: 1 case\n\n").nth(1).unwrap();
     let line = told.lines().next().unwrap();

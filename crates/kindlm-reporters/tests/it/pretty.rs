@@ -3,7 +3,7 @@
 use kindlm_reporters::{Style, Verbosity};
 use kindlm_testing::{green_report, sample_report};
 use kindlm_types::{
-    AssertionResult, Class, FailureCode, GateOutcome, Outcome, Report, Score, ScoreSummary,
+    AssertionResult, Class, FailureCode, GateOutcome, Outcome, Report, Score, ScoreSummary, SetRule,
 };
 
 use crate::{render, style, styles};
@@ -164,15 +164,16 @@ fn a_verbose_report_shows_the_parts_of_a_result() {
         metric: Some("tone".to_owned()),
         ..scored("javascript", "Script: tone.js", 0.5)
     };
-    let about = serde_json::json!({"type": "assert-set", "assertionCount": 2, "threshold": 0.25});
+    let rule = SetRule { checks: 2, threshold: Some(0.25), ..SetRule::default() };
     let set = AssertionResult {
+        set: Some(rule),
         components: vec![AssertionResult { weight: 3.0, ..bye }, script],
         ..scored("assert-set", "Set", 0.375).with_reasoning("Aggregate score 0.38 ≥ 0.25 threshold")
     };
     let mut report = green_report();
     report.cases.truncate(1);
     report.cases[0].executions.truncate(1);
-    report.cases[0].executions[0].results = vec![set.with_metadata("assertionSet", about)];
+    report.cases[0].executions[0].results = vec![set];
     let text = render("pretty", &report, &style(Verbosity::Verbose, false, 80));
     insta::assert_snapshot!("made_of_parts", text);
     let normal = render("pretty", &report, &Style::default());

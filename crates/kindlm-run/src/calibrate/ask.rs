@@ -344,14 +344,14 @@ fn samples(
         let Some(judge) = Judged::of(result) else { continue };
         let about = id(result).unwrap_or_else(|| case.about.clone());
         let output = case.execution.output.clone();
-        let criterion = result.metadata.get("criterion").and_then(Value::as_str);
+        let criterion = result.judging.as_ref().and_then(|it| it.criterion.clone());
         samples.push(Sample {
             line,
             about,
             human: label.human,
             judge,
             output,
-            criterion: criterion.map(str::to_owned),
+            criterion,
             answered: answered_by(result).into_iter().map(str::to_owned).collect(),
         });
     }

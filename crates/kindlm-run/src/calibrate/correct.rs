@@ -6,7 +6,6 @@ use kindlm_stats::{
     prediction_powered, rogan_gladen,
 };
 use kindlm_types::{AnyReport, AssertionResult, CaseError, Verdict};
-use serde_json::Value;
 
 use super::findings::CONFIDENCE;
 
@@ -83,7 +82,7 @@ fn count(
     total: &mut u64,
 ) {
     for result in results {
-        let prompt = result.metadata.get("promptDigest").and_then(Value::as_str);
+        let prompt = result.judging.as_ref().and_then(|it| it.prompt_digest.as_ref());
         let is_told = prompt.is_none_or(|it| known.prompts.iter().any(|own| own == it));
         let is_known = result.assertion == known.check && is_told;
         if is_known && judged_by(result).is_some_and(|it| is_judge(&it)) {

@@ -7,8 +7,9 @@ use std::time::Duration;
 use kindlm_types::workspace::{CommandRan, FileChange, TestRan, TestsRan, Workspace};
 use kindlm_types::{
     ActionStatus, AssertionResult, Channel, Class, Coverage, Event, Execution, ExecutionError,
-    ExecutionResult, FailureCode, FinishReason, Message, NamedScore, Outcome, ProviderError,
-    ProviderErrorKind, Role, Score, Severity, Span, Speaker, ToolCall, Trace, Turn, Usage, Verdict,
+    ExecutionResult, FailureCode, FinishReason, JudgePanel, JudgeVote, Judging, Message,
+    NamedScore, Outcome, ProviderError, ProviderErrorKind, Role, Score, Severity, Span, Speaker,
+    ToolCall, Trace, Turn, Usage, Verdict, VoteStatus,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -323,10 +324,11 @@ fn simple_result() -> impl Strategy<Value = AssertionResult> {
     let severity = prop::sample::select(vec![Severity::Gate, Severity::Soft]);
     let class = prop::sample::select(vec![Class::Deterministic, Class::Probabilistic]);
     let cause = of(Just(FailureCode::PROVIDER_TIMEOUT));
-    let texts = (of(text()), of(text()), of(text()), cause);
+    let texts = (of(text()), of(text()), of(text()), cause, of(judging()));
     (text(), verdict(), score, severity, class, number(), texts, object()).prop_map(
         |(label, verdict, score, severity, class, weight, texts, metadata)| {
-            let (metric, turn, reasoning, cause) = texts;
+            let (metric, turn, reasoning, cause, judging) = texts;
+            let judging = judging.filter(|_| class == Class::Probabilistic).map(Box::new);
             AssertionResult {
                 assertion: "keywords".to_owned(),
                 label,
@@ -339,10 +341,40 @@ fn simple_result() -> impl Strategy<Value = AssertionResult> {
                 turn,
                 reasoning,
                 cause,
+                judging,
+                set: None,
                 components: Vec::new(),
                 named_scores: Vec::new(),
                 metadata,
             }
+        },
+    )
+}
+
+/// Returns facts about a judgement, of which at least one is known.
+fn judging() -> impl Strategy<Value = Judging> {
+    let status = prop::sample::select(vec![VoteStatus::Passed, VoteStatus::Errored]);
+    let vote = (of(text()), of(any::<u32>()), status, of(number()), of(text())).prop_map(
+        |(judge, sample, status, score, reasoning)| {
+            let mut vote = JudgeVote::default();
+            (vote.judge, vote.sample, vote.status) = (judge, sample, status);
+            (vote.score, vote.reasoning) = (score, reasoning);
+            vote
+        },
+    );
+    let panel = (vec(vote, 0..3), of(number()), any::<bool>()).prop_map(|(votes, spread, it)| {
+        let mut panel = JudgePanel::default();
+        (panel.votes, panel.spread, panel.borderline) = (votes, spread, it);
+        panel
+    });
+    let flags = (any::<bool>(), any::<bool>());
+    (text(), of(text()), of(2..9_u32), flags, of(panel), of(object())).prop_map(
+        |(model, answered, asked, (tie, borderline), panel, settings)| {
+            let mut judging = Judging::default();
+            (judging.model, judging.answered, judging.asked) = (Some(model), answered, asked);
+            (judging.tie, judging.borderline) = (tie, borderline);
+            (judging.panel, judging.settings) = (panel, settings);
+            judging
         },
     )
 }

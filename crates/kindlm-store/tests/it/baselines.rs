@@ -230,7 +230,9 @@ fn names_other_causes_of_changed_results() {
             .collect();
         let mut executed = case("t", "m");
         let mut set = AssertionResult::pass("assert-set", "Set");
-        let judged = AssertionResult::pass("judge", "polite").with_metadata("judgeModel", judge);
+        let mut judged = AssertionResult::pass("judge", "polite");
+        judged.judging_mut().model = Some(judge.to_owned());
+        set.set = Some(kindlm_types::SetRule { checks: 1, ..Default::default() });
         set.components = vec![judged];
         executed.executions = vec![ExecutionResult {
             execution: Execution::default(),

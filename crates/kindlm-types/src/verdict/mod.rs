@@ -1,5 +1,6 @@
 //! Scores, verdicts, and the outcome of an execution derived from its verdicts.
 
+mod judging;
 mod result;
 mod scores;
 
@@ -9,7 +10,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use result::{AGGREGATE_SCORE, ASSERT_SET, AssertionResult, NOT_ASSERT_SET, NamedScore};
+pub use judging::{JudgePanel, JudgeVote, Judging, VoteStatus};
+pub use result::{AGGREGATE_SCORE, ASSERT_SET, AssertionResult, NamedScore, SetRule};
 pub use scores::{named_scores, weighted_score};
 
 /// The score of a check: a finite number.

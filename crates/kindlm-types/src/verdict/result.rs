@@ -4,12 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Class, FailureCode, Score, Severity, Verdict};
+use crate::{Class, FailureCode, Judging, Score, Severity, Verdict};
 
 /// The id of the assertion that groups several checks into one.
 pub const ASSERT_SET: &str = "assert-set";
-/// The type of a negated set, as stored in its metadata.
-pub const NOT_ASSERT_SET: &str = "not-assert-set";
 
 /// The id of the result that compares the mean score with the test's threshold.
 pub const AGGREGATE_SCORE: &str = "threshold";
@@ -39,12 +37,27 @@ pub struct AssertionResult {
     pub reasoning: Option<String>,
     /// The underlying error code, if an errored check uses a code of its own: that of a provider, for example.
     pub cause: Option<FailureCode>,
+    /// The facts about the judgement, if a model judged. Boxed, because most checks have none.
+    pub judging: Option<Box<Judging>>,
+    /// The rule of the set, if the check is a set of checks.
+    pub set: Option<SetRule>,
     /// The results of the parts: the checks of a set, or the components that a script reports.
     pub components: Vec<AssertionResult>,
     /// Further named scores of the check.
     pub named_scores: Vec<NamedScore>,
     /// Other data: matches, differences, thresholds.
     pub metadata: Map<String, Value>,
+}
+
+/// The rule of a set of checks that counts as one check.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SetRule {
+    /// True if the set must not hold.
+    pub is_negated: bool,
+    /// The number of checks in the set.
+    pub checks: usize,
+    /// The mean score that the set must reach; `None` if every check must hold.
+    pub threshold: Option<f64>,
 }
 
 /// A user-defined score with a name.
@@ -83,6 +96,8 @@ impl AssertionResult {
             turn: None,
             reasoning: None,
             cause: None,
+            judging: None,
+            set: None,
             components: Vec::new(),
             named_scores: Vec::new(),
             metadata: Map::new(),
@@ -128,8 +143,7 @@ impl AssertionResult {
     /// It is also empty for a negated set, because a failure of one of its parts has no clear meaning. The components
     /// that a script reports are not checks, whatever their types.
     pub fn parts(&self) -> &[AssertionResult] {
-        let about = self.metadata.get("assertionSet").and_then(|it| it.get("type"));
-        let is_set = self.assertion == ASSERT_SET && about.is_none_or(|it| it != NOT_ASSERT_SET);
+        let is_set = self.set.as_ref().is_some_and(|it| !it.is_negated);
         if is_set { &self.components } else { &[] }
     }
 
@@ -172,6 +186,11 @@ impl AssertionResult {
     pub fn with_cause(mut self, cause: FailureCode) -> Self {
         self.cause = Some(cause);
         self
+    }
+
+    /// Returns the facts about the judgement, to be filled in.
+    pub fn judging_mut(&mut self) -> &mut Judging {
+        self.judging.get_or_insert_default()
     }
 
     /// Replaces the score.

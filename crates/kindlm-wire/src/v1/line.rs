@@ -2,6 +2,7 @@
 //!
 //! The format is that of [`Execution`](super::Execution).
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde::ser::SerializeMap as _;
@@ -9,6 +10,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::execution::{CallRange, ExecutionError};
+use super::facts;
 use super::result::Status;
 use super::same::{Json, Same};
 use kindlm_types::{
@@ -81,7 +83,8 @@ impl LineWriter {
 fn is_plain(it: &AssertionResult) -> bool {
     matches!(it.verdict, Verdict::Pass)
         && it.metadata.is_empty()
-        && it.parts().is_empty()
+        && it.judging.is_none()
+        && it.set.is_none()
         && it.named_scores.is_empty()
         && it.weight.is_sign_positive()
         && it.score.is_none_or(|it| it.get().is_sign_positive())
@@ -262,6 +265,10 @@ impl Object<'_> {
     }
 }
 
+fn is_empty(metadata: &Map<String, Value>) -> bool {
+    metadata.is_empty()
+}
+
 struct Named(Vec<NamedScore>);
 
 impl Named {
@@ -390,8 +397,8 @@ struct Judged<'a> {
     component_results: Results<'a>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     named_scores: &'a [NamedScore],
-    #[serde(skip_serializing_if = "Object::is_empty")]
-    metadata: Object<'a>,
+    #[serde(skip_serializing_if = "is_empty")]
+    metadata: Cow<'a, Map<String, Value>>,
 }
 
 impl<'a> From<&'a AssertionResult> for Judged<'a> {
@@ -408,9 +415,11 @@ impl<'a> From<&'a AssertionResult> for Judged<'a> {
             turn,
             reasoning,
             cause,
+            judging: _,
+            set: _,
             components,
             named_scores,
-            metadata,
+            metadata: _,
         } = it;
         let (failure_code, failure_message, skip_reason) = match verdict {
             Verdict::Pass => (None, None, None),
@@ -437,7 +446,7 @@ impl<'a> From<&'a AssertionResult> for Judged<'a> {
             metric: metric.as_deref(),
             component_results: Results(components),
             named_scores,
-            metadata: Object(metadata),
+            metadata: facts::metadata(it),
         }
     }
 }

@@ -11,6 +11,7 @@ mod breakdown;
 mod case;
 mod compact;
 mod execution;
+pub(crate) mod facts;
 mod line;
 mod metrics;
 mod result;

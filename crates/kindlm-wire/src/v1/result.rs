@@ -1,10 +1,12 @@
 //! The results of checks and gates, in version 1 of the JSON report.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::WireError;
+use super::{WireError, facts};
 use kindlm_types::{
     Class, FailureCode, GateOutcome, GateResult, NamedScore, Score, Severity, Verdict,
 };
@@ -104,6 +106,10 @@ impl From<&kindlm_types::AssertionResult> for AssertionResult {
 impl From<kindlm_types::AssertionResult> for AssertionResult {
     fn from(result: kindlm_types::AssertionResult) -> Self {
         let (status, pass) = (Status::from(&result.verdict), result.verdict.held());
+        let metadata = match facts::metadata(&result) {
+            Cow::Owned(with_facts) => Some(with_facts),
+            Cow::Borrowed(_) => None,
+        };
         let (failure_code, failure_message, skip_reason) = match result.verdict {
             Verdict::Pass => (None, None, None),
             Verdict::Fail { code, message } | Verdict::Errored { code, message } => {
@@ -129,7 +135,7 @@ impl From<kindlm_types::AssertionResult> for AssertionResult {
             metric: result.metric,
             component_results: result.components.into_iter().map(Self::from).collect(),
             named_scores: result.named_scores,
-            metadata: result.metadata,
+            metadata: metadata.unwrap_or(result.metadata),
         }
     }
 }
@@ -137,7 +143,10 @@ impl From<kindlm_types::AssertionResult> for AssertionResult {
 impl TryFrom<AssertionResult> for kindlm_types::AssertionResult {
     type Error = WireError;
 
-    fn try_from(wire: AssertionResult) -> Result<Self, WireError> {
+    fn try_from(mut wire: AssertionResult) -> Result<Self, WireError> {
+        let judging = facts::take_judging(&wire.assertion, wire.class, &mut wire.metadata);
+        let parts = wire.component_results.len();
+        let set = facts::take_set(&wire.assertion, parts, &mut wire.metadata);
         let invalid = |message: &str| WireError::Invalid {
             place: format!("result `{}`", wire.label),
             message: message.to_owned(),
@@ -170,6 +179,8 @@ impl TryFrom<AssertionResult> for kindlm_types::AssertionResult {
             turn: wire.turn,
             reasoning: wire.reasoning,
             cause: wire.cause,
+            judging,
+            set,
             components: wire
                 .component_results
                 .into_iter()

@@ -6,7 +6,6 @@ use kindlm_types::workspace::Gather;
 use kindlm_types::{AssertionResult, Execution, FailureCode, Question, Score, Severity, Verdict};
 
 use crate::core::codes::{EVIDENCE_MISSING, NEGATION_FAILED, SCORE_BELOW_THRESHOLD};
-use crate::core::judging::TIE;
 use crate::core::on::Selector;
 use crate::core::recorded::not_understood;
 use crate::core::scripting::{Seen, View, see};
@@ -198,7 +197,7 @@ impl Check {
 
     /// Returns true if the result is a tie, which is neither a pass nor a failure.
     fn is_tie(&self, result: &AssertionResult) -> bool {
-        self.traits.can_tie && result.metadata.contains_key(TIE)
+        self.traits.can_tie && result.judging.as_ref().is_some_and(|it| it.tie)
     }
 
     fn judge(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {

@@ -7,8 +7,8 @@ use kindlm_types::{AssertionResult, FailureCode, Problem, Question, Score, Verdi
 use serde_json::{Map, Value};
 
 use super::{
-    CRITERION, EVAL_ERROR, Flaw, GradingPrompt, Inquiry, Instructions, Obstacle, OwnWords,
-    PARSE_ERROR, digest, short,
+    EVAL_ERROR, Flaw, GradingPrompt, Inquiry, Instructions, Obstacle, OwnWords, PARSE_ERROR,
+    digest, short,
 };
 use crate::core::check::TOLERANCE;
 use crate::core::grade::Grade;
@@ -166,12 +166,11 @@ impl Frame {
         Some(self.result(rule(raw)?.into()).verdict)
     }
 
-    fn told(&self, result: AssertionResult) -> AssertionResult {
-        let result = result.with_metadata("promptDigest", self.prompt.digest());
-        match &self.criterion {
-            Some((_, digest)) => result.with_metadata(CRITERION, digest.as_str()),
-            None => result,
-        }
+    fn told(&self, mut result: AssertionResult) -> AssertionResult {
+        let judging = result.judging_mut();
+        judging.prompt_digest = Some(self.prompt.digest().to_owned());
+        judging.criterion = self.criterion.as_ref().map(|(_, digest)| digest.clone());
+        result
     }
 }
 

@@ -57,18 +57,6 @@ const EVAL_ERROR: FailureCode = FailureCode::new("JUDGE_EVAL_ERROR");
 pub(crate) const JUDGE_EVAL_ERROR: Code =
     Code { code: EVAL_ERROR, summary: "The judge model failed, so there is no verdict." };
 
-/// The metadata key of a tie, which has no verdict that could be inverted.
-pub(crate) const TIE: &str = "tie";
-
-/// The metadata key for the number of requests to the judge, if more than 1.
-const ASKED: &str = "asked";
-
-/// The metadata key for the model that answered, if it is not the requested one.
-pub(crate) const ANSWERED: &str = "answeredModel";
-
-/// The metadata key for the digest of the criterion.
-pub(crate) const CRITERION: &str = "criterion";
-
 /// The stop reason of a provider that reports none.
 const UNREPORTED: &str = "unknown";
 
@@ -178,15 +166,13 @@ impl Respondent<'_> {
         Self { asked: self.asked.max(earlier.asked), ..self }
     }
 
-    /// Adds the judge and the number of requests to the metadata of a result.
-    ///
-    /// The number is left out if it is 1.
-    pub(crate) fn note(self, result: AssertionResult) -> AssertionResult {
-        let mut result = result.with_metadata("judgeModel", self.judge);
-        if let Some(answered) = self.answered {
-            result = result.with_metadata(ANSWERED, answered);
-        }
-        if self.asked > 1 { result.with_metadata(ASKED, self.asked) } else { result }
+    /// Adds the judge to the metadata of a result, and the number of requests if it is more than 1.
+    pub(crate) fn note(self, mut result: AssertionResult) -> AssertionResult {
+        let judging = result.judging_mut();
+        judging.model = Some(self.judge.to_owned());
+        judging.answered = self.answered.map(str::to_owned);
+        judging.asked = Some(self.asked).filter(|it| *it > 1);
+        result
     }
 }
 

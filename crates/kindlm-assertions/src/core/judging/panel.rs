@@ -12,34 +12,29 @@ use kindlm_types::{AssertionResult, Problem, Question, Score, Verdict};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::ANSWERED;
 use super::block::{Agg, JudgeBlock, Jury, VARIED, more_than_half};
 use super::votes::{Ballot, How, combine};
 use crate::{Assertion, Evidence, Setup, Traits};
-
-/// The metadata key for the judges and their options.
-const JUDGING: &str = "judging";
 
 /// Returns the judges of a result and their options; `None` if no model judged.
 ///
 /// The block is in [normal form](JudgeBlock::settled), with the model ids of the run.
 pub fn judged_by(result: &AssertionResult) -> Option<JudgeBlock> {
-    if let Some(told) = result.metadata.get(JUDGING) {
-        return JudgeBlock::deserialize(told).ok();
+    let judging = result.judging.as_ref()?;
+    if let Some(settings) = &judging.settings {
+        return JudgeBlock::deserialize(settings).ok();
     }
-    let model = result.metadata.get("judgeModel").and_then(Value::as_str)?;
-    Some(JudgeBlock { model: Some(model.to_owned()), ..JudgeBlock::default() })
+    Some(JudgeBlock { model: Some(judging.model.clone()?), ..JudgeBlock::default() })
 }
 
 /// Returns the provider's names of the models that answered a result.
 ///
 /// Names that equal the requested ones are left out.
 pub fn answered_by(result: &AssertionResult) -> Vec<&str> {
-    let panel = result.metadata.get("panel").and_then(|it| it.get("votes"));
-    let votes = panel.and_then(Value::as_array).into_iter().flatten();
-    let votes = votes.filter_map(|it| it.get(ANSWERED)?.as_str());
-    let alone = result.metadata.get(ANSWERED).and_then(Value::as_str);
-    let names: BTreeSet<&str> = alone.into_iter().chain(votes).collect();
+    let Some(judging) = result.judging.as_deref() else { return Vec::new() };
+    let votes = judging.panel.iter().flat_map(|it| &it.votes);
+    let votes = votes.filter_map(|it| it.answered_model.as_deref());
+    let names: BTreeSet<&str> = judging.answered.as_deref().into_iter().chain(votes).collect();
     names.into_iter().collect()
 }
 
@@ -93,23 +88,24 @@ impl Panel {
         Arc::new(Paneled { panel: self, assertion })
     }
 
-    /// Adds the judges and their options to the metadata of a result.
+    /// Adds the judges and their options to a result.
     ///
     /// So a verdict of three samples cannot be mistaken for a verdict of one.
     fn tell(&self, result: &mut AssertionResult) {
         let mut judging = self.judging.clone();
         if judging.models.is_none() {
-            let of_votes = || result.metadata.get("panel")?.get("votes")?.get(0)?.get("judge");
-            let model = result.metadata.get("judgeModel").or_else(of_votes).and_then(Value::as_str);
-            judging.model = model.map(str::to_owned).or(judging.model);
+            let known = result.judging.as_deref();
+            let of_votes = || known?.panel.as_ref()?.votes.first()?.judge.clone();
+            let model = known.and_then(|it| it.model.clone()).or_else(of_votes);
+            judging.model = model.or(judging.model);
         }
         // A block that was deserialized can be serialized.
         let told = serde_json::to_value(&judging).unwrap_or_default();
         let told = told.as_object().into_iter().flatten().filter(|(_, it)| !it.is_null());
         let told: Map<String, Value> = told.map(|(key, it)| (key.clone(), it.clone())).collect();
-        // A single model that is asked once is in the metadata already.
+        // `Judging::model` names a single model that is asked once.
         if told.keys().any(|key| key != "model") {
-            result.metadata.insert(JUDGING.to_owned(), Value::Object(told));
+            result.judging_mut().settings = Some(told);
         }
     }
 

@@ -1,10 +1,9 @@
 //! The combination of several judgements: of one judge asked several times, and of several judges.
 
 use kindlm_types::ask::Seat;
-use kindlm_types::{AssertionResult, FailureCode, Score, Verdict};
-use serde_json::{Map, Value, json};
-
-use super::{ANSWERED, ASKED, TIE};
+use kindlm_types::{
+    AssertionResult, FailureCode, JudgePanel, JudgeVote, Score, Verdict, VoteStatus,
+};
 
 /// The rules that combine votes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +28,8 @@ pub(super) struct Ballot {
     pub(super) who: &'static str,
 }
 
-/// The metadata keys about a single vote. A combined result does not have them.
-const OF_ONE_VOTE: [&str; 3] = ["borderline", "driftByOrder", ASKED];
+/// The metadata key about a single vote, which a combined result does not have.
+const OF_ONE_VOTE: &str = "driftByOrder";
 
 /// The rule by which a check turns a score into a verdict.
 type Decide<'a> = &'a dyn Fn(Score) -> Option<Verdict>;
@@ -93,20 +92,22 @@ fn one(
     let result = if jurors.len() > 1 { fold(&votes, by_jury, decide) } else { fold_one(&votes) };
     let all: Vec<&AssertionResult> = jurors.iter().flatten().map(|(_, it)| it).collect();
     let panel = panel(jurors, &all, if jurors.len() > 1 { &votes } else { &all }, &result);
-    let split = panel.get("borderline") == Some(&Value::Bool(true));
-    let mut result = result.with_metadata("panel", Value::Object(panel));
+    let is_split = panel.borderline;
+    let mut result = result;
+    let judging = result.judging_mut();
+    judging.panel = Some(panel);
     if jurors.len() > 1 || several_samples {
         // The combined verdict has no single judge.
-        result.metadata.remove("judgeModel");
-        result.metadata.remove(ANSWERED);
+        judging.model = None;
+        judging.answered = None;
     }
-    if split {
+    if is_split {
+        judging.borderline = true;
         if let Verdict::Fail { message, .. } = &mut result.verdict {
             let passed = all.iter().filter(|it| it.verdict == Verdict::Pass).count();
             let note = format!(" (borderline: {passed} of {} votes pass)", all.len());
             message.push_str(&note);
         }
-        result = result.with_metadata("borderline", true);
     }
     result
 }
@@ -163,16 +164,13 @@ fn fold(votes: &[&AssertionResult], ballot: &Ballot, decide: Decide<'_>) -> Asse
     let speaker = speakers.iter().copied().min_by(|a, b| distance(a).total_cmp(&distance(b)));
     let Some(speaker) = speaker else { return uncounted(votes, 0, ballot) };
     let mut result = speaker.clone();
-    for key in OF_ONE_VOTE {
-        result.metadata.shift_remove(key);
-    }
+    result.metadata.shift_remove(OF_ONE_VOTE);
+    let ties = readable.iter().filter(|it| it.judging.as_ref().is_some_and(|it| it.tie)).count();
+    let judging = result.judging_mut();
+    judging.asked = None;
+    judging.borderline = false;
     // If most votes are ties, the combined result is a tie.
-    let ties = readable.iter().filter(|it| it.metadata.contains_key(TIE)).count();
-    if ties * 2 > readable.len() {
-        result.metadata.insert(TIE.to_owned(), true.into());
-    } else {
-        result.metadata.shift_remove(TIE);
-    }
+    judging.tie = ties * 2 > readable.len();
     result.score = score.and_then(|it| Score::new(it).ok()).or(result.score);
     if let Some(verdict) = verdict {
         result.verdict = verdict;
@@ -214,40 +212,43 @@ fn panel(
     all: &[&AssertionResult],
     counted: &[&AssertionResult],
     result: &AssertionResult,
-) -> Map<String, Value> {
+) -> JudgePanel {
     let several = jurors.iter().any(|it| it.len() > 1);
     let votes = jurors.iter().flatten().map(|(seat, vote)| {
-        let mut told = Map::new();
-        let judge = vote.metadata.get("judgeModel").cloned();
-        let judge = judge.or_else(|| seat.model.clone().map(Value::from));
-        told.extend(judge.map(|it| ("judge".to_owned(), it)));
-        let answered = vote.metadata.get(ANSWERED).cloned();
-        told.extend(answered.map(|it| (ANSWERED.to_owned(), it)));
-        if several {
-            told.insert("sample".to_owned(), seat.sample.into());
-        }
-        told.insert("status".to_owned(), vote.verdict.status().into());
-        told.extend(vote.score.map(|it| ("score".to_owned(), json!(it.get()))));
+        let judging = vote.judging.as_deref();
+        let mut told = JudgeVote::default();
+        told.judge = judging.and_then(|it| it.model.clone()).or_else(|| seat.model.clone());
+        told.answered_model = judging.and_then(|it| it.answered.clone());
+        told.sample = several.then_some(seat.sample);
+        told.status = status(&vote.verdict);
+        told.score = vote.score.map(Score::get);
         let words = vote.reasoning.as_deref().or_else(|| vote.verdict.message());
-        told.extend(words.map(|it| ("reasoning".to_owned(), it.into())));
-        Value::Object(told)
+        told.reasoning = words.map(str::to_owned);
+        told
     });
-    let mut panel = Map::new();
-    panel.insert("votes".to_owned(), votes.collect());
+    let mut panel = JudgePanel::default();
+    panel.votes = votes.collect();
     let readable: Vec<&&AssertionResult> = counted.iter().filter(|it| is_readable(it)).collect();
     let same = readable.iter().filter(|it| it.verdict.held() == result.verdict.held()).count();
     if is_readable(result) && !readable.is_empty() {
-        panel.insert("agreement".to_owned(), json!(share(same, readable.len())));
+        panel.agreement = Some(share(same, readable.len()));
     }
     let scores: Vec<f64> = all.iter().filter_map(|it| it.score).map(Score::get).collect();
     let least = scores.iter().copied().reduce(f64::min);
     let most = scores.iter().copied().reduce(f64::max);
-    if let Some((least, most)) = least.zip(most) {
-        panel.insert("spread".to_owned(), json!(most - least));
-    }
+    panel.spread = least.zip(most).map(|(least, most)| most - least);
     let held = |wanted: bool| all.iter().any(|it| is_readable(it) && it.verdict.held() == wanted);
-    panel.insert("borderline".to_owned(), (held(true) && held(false)).into());
+    panel.borderline = held(true) && held(false);
     panel
+}
+
+fn status(verdict: &Verdict) -> VoteStatus {
+    match verdict {
+        Verdict::Pass => VoteStatus::Passed,
+        Verdict::Fail { .. } => VoteStatus::Failed,
+        Verdict::Errored { .. } => VoteStatus::Errored,
+        Verdict::Skipped { .. } => VoteStatus::Skipped,
+    }
 }
 
 /// Returns a share of votes. The number of votes always fits into a float.
@@ -323,12 +324,17 @@ mod tests {
 
     #[test]
     fn what_one_vote_says_of_itself_is_not_said_of_several() {
-        let tie = || vote(0.9).with_metadata("tie", true).with_metadata("reasoning", "why");
+        let tie = || {
+            let mut tie = vote(0.9).with_metadata("reasoning", "why");
+            tie.judging_mut().tie = true;
+            tie
+        };
         let ballot = Ballot { how: How::Median, quorum: 2, who: "jurors" };
         let (first, second, third) = (tie(), vote(0.9), vote(0.9));
         let result = fold(&[&first, &second, &third], &ballot, &decide);
         assert_eq!(result.metadata.keys().collect::<Vec<_>>(), ["reasoning"]);
-        assert!(fold(&[&first], &ballot, &decide).metadata.contains_key("tie"));
+        assert!(!result.judging.unwrap().tie);
+        assert!(fold(&[&first], &ballot, &decide).judging.unwrap().tie);
     }
 
     #[test]
@@ -370,11 +376,9 @@ mod tests {
         let ballot = Ballot { how: How::Median, quorum: 2, who: "samples" };
         let results = combine(votes, &ballot, &ballot, &decide);
         assert_eq!(results.iter().map(shown).collect::<Vec<_>>(), ["passed 0.9"]);
-        let panel = &results[0].metadata["panel"];
-        assert_eq!(panel["spread"], 1.0);
-        assert_eq!(panel["borderline"], true);
-        assert_eq!(panel["votes"].as_array().unwrap().len(), 3);
-        assert!((panel["agreement"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-12);
+        let panel = results[0].judging.as_ref().unwrap().panel.as_ref().unwrap();
+        assert_eq!((panel.spread, panel.borderline, panel.votes.len()), (Some(1.0), true, 3));
+        assert!((panel.agreement.unwrap() - 2.0 / 3.0).abs() < 1e-12);
     }
 
     proptest! {

@@ -11,8 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::core::judging::{
-    CRITERION, Inquiry, Instructions, JUDGE_EVAL_ERROR, data_rule, digest, fenced, read_score,
-    short,
+    Inquiry, Instructions, JUDGE_EVAL_ERROR, data_rule, digest, fenced, read_score, short,
 };
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, Traits};
 
@@ -165,10 +164,11 @@ impl Assertion for Judge {
             }
             Err(obstacle) => obstacle.result(ID, &self.label, PARSE_ERROR),
         };
-        let result = result
-            .with_metadata("criteria", self.config.criteria.as_str())
-            .with_metadata(CRITERION, self.criterion());
-        vec![result.with_metadata("promptDigest", digest(&[SYSTEM]))]
+        let mut result = result.with_metadata("criteria", self.config.criteria.as_str());
+        let judging = result.judging_mut();
+        judging.criterion = Some(self.criterion());
+        judging.prompt_digest = Some(digest(&[SYSTEM]));
+        vec![result]
     }
 
     fn decide(&self, score: Score) -> Option<Verdict> {

@@ -186,8 +186,11 @@ impl MaxScore {
             .collect();
         let pass = (is_winner && is_high) != self.own.negate;
         let result = Grade::with(pass, reason).result(ID, &self.label);
-        let result = result.with_metadata("scores", all);
-        if ties > 1 && same(own) { result.with_metadata("tie", true) } else { result }
+        let mut result = result.with_metadata("scores", all);
+        if ties > 1 && same(own) {
+            result.judging_mut().tie = true;
+        }
+        result
     }
 }
 

@@ -20,8 +20,7 @@ use serde_json::Value;
 
 use crate::core::check::negate;
 use crate::core::judging::{
-    CRITERION, Flaw, Inquiry, Instructions, JUDGE_EVAL_ERROR, Obstacle, Reading, answer,
-    cannot_be_put, digest,
+    Flaw, Inquiry, Instructions, JUDGE_EVAL_ERROR, Obstacle, Reading, answer, cannot_be_put, digest,
 };
 use crate::shared::template::Env;
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
@@ -278,12 +277,12 @@ impl Assertion for PromptAssertion {
                 }
             };
             results.extend(result.map(|it| {
-                AssertionResult {
-                    weight: rule.weight.unwrap_or(it.weight),
-                    ..it.with_metadata("id", rule.id.as_str())
-                        .with_metadata("promptDigest", digest(&[SYSTEM]))
-                        .with_metadata(CRITERION, rule.digest())
-                }
+                let mut result = it.with_metadata("id", rule.id.as_str());
+                result.weight = rule.weight.unwrap_or(result.weight);
+                let judging = result.judging_mut();
+                judging.prompt_digest = Some(digest(&[SYSTEM]));
+                judging.criterion = Some(rule.digest());
+                result
             }));
         }
         if self.negate { negate(ID, results) } else { results }

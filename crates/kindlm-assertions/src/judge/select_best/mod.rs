@@ -241,11 +241,12 @@ impl SelectBest {
             .collect();
         let graded = Graded { message, ..Graded::from(Grade { pass, score: share, reason }) };
         let graded = graded.with("choices", told);
-        self.frame.result(if is_tie {
-            graded.with("tie", true).with("borderline", true)
-        } else {
-            graded
-        })
+        let mut result = self.frame.result(graded);
+        if is_tie {
+            let judging = result.judging_mut();
+            (judging.tie, judging.borderline) = (true, true);
+        }
+        result
     }
 }
 

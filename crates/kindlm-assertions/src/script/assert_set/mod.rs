@@ -5,12 +5,12 @@ mod scoring;
 use std::sync::Arc;
 
 use kindlm_types::{
-    ASSERT_SET, AssertionResult, Class, FailureCode, NOT_ASSERT_SET, Outcome, Problem, Question,
-    Score, Severity, Verdict, ecma, named_scores, weighted_score,
+    ASSERT_SET, AssertionResult, Class, FailureCode, Outcome, Problem, Question, Score, SetRule,
+    Severity, Verdict, ecma, named_scores, weighted_score,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::Built;
 use crate::core::check::TOLERANCE;
@@ -169,12 +169,8 @@ impl Set {
             }
             _ => self.judged(&parts, score.unwrap_or_default()),
         };
-        let kind = if self.negate { NOT_ASSERT_SET } else { ID };
-        let mut about = json!({"type": kind, "assertionCount": self.checks.len()});
-        if let Some(threshold) = self.threshold {
-            about["threshold"] = json!(threshold);
-        }
-        result.metadata.insert("assertionSet".to_owned(), about);
+        let (is_negated, checks) = (self.negate, self.checks.len());
+        result.set = Some(SetRule { is_negated, checks, threshold: self.threshold });
         result.named_scores = named_scores(&parts);
         result.components = parts;
         result

@@ -15,8 +15,7 @@ use serde_json::{Value, json};
 
 use crate::core::check::TOLERANCE;
 use crate::core::judging::{
-    Flaw, Inquiry, Instructions, JUDGE_EVAL_ERROR, Scored, TIE, data_rule, fenced_together,
-    read_score,
+    Flaw, Inquiry, Instructions, JUDGE_EVAL_ERROR, Scored, data_rule, fenced_together, read_score,
 };
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, Traits};
 
@@ -278,12 +277,12 @@ impl Drift {
             .with_reasoning(&reasoning)
             .with_metadata("reasoning", reasoning)
             .with_metadata("driftByOrder", json!([first, second]));
-        let result = respondent.after(by).note(result);
+        let mut result = respondent.after(by).note(result);
         if is_tie {
-            result.with_metadata(TIE, true).with_metadata("borderline", true)
-        } else {
-            result
+            let judging = result.judging_mut();
+            (judging.tie, judging.borderline) = (true, true);
         }
+        result
     }
 
     fn by_embedding(&self, evidence: &Evidence<'_>, baseline: &str) -> AssertionResult {

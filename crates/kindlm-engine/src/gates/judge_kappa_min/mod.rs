@@ -256,12 +256,12 @@ impl JudgeKappaMin {
     fn note(&mut self, results: &[AssertionResult]) {
         for result in results {
             if let Some(judge) = judged_by(result) {
-                let text = |key: &str| Some(result.metadata.get(key)?.as_str()?.to_owned());
+                let judging = result.judging.as_deref();
                 let judged = Judged {
                     check: result.assertion.clone(),
                     judge,
-                    prompt: text("promptDigest"),
-                    criterion: text("criterion"),
+                    prompt: judging.and_then(|it| it.prompt_digest.clone()),
+                    criterion: judging.and_then(|it| it.criterion.clone()),
                     answered: answered_by(result).into_iter().map(str::to_owned).collect(),
                     label: result.label.clone(),
                 };
@@ -372,7 +372,9 @@ mod tests {
         let results = judged
             .iter()
             .map(|(check, model)| {
-                AssertionResult::pass(*check, *check).with_metadata("judgeModel", *model)
+                let mut result = AssertionResult::pass(*check, *check);
+                result.judging_mut().model = Some((*model).to_owned());
+                result
             })
             .collect();
         CaseResult {
@@ -532,9 +534,10 @@ mod tests {
             let told = serde_json::to_value(judging(judge)).unwrap();
             let mut case = case(&[("judge", "a")]);
             let result = &mut case.executions[0].results[0];
-            result.metadata.shift_remove("judgeModel");
-            result.metadata.insert("judging".to_owned(), told);
-            result.metadata.insert("promptDigest".to_owned(), prompt.into());
+            let judging = result.judging_mut();
+            judging.model = None;
+            judging.settings = told.as_object().cloned();
+            judging.prompt_digest = Some(prompt.to_owned());
             let result =
                 judge_kappa_min(KappaDemand::new(0.6), calibrated.clone()).evaluate(&[case]);
             assert!(result.message.contains(message), "{}", result.message);
@@ -588,11 +591,9 @@ mod tests {
             ("clear", None, &any, "when another model answered than the model that was asked for"),
         ] {
             let mut case = case(&[("judge", "a")]);
-            let metadata = &mut case.executions[0].results[0].metadata;
-            metadata.insert("criterion".to_owned(), criterion.into());
-            if let Some(answered) = answered {
-                metadata.insert("answeredModel".to_owned(), answered.into());
-            }
+            let judging = case.executions[0].results[0].judging_mut();
+            judging.criterion = Some(criterion.to_owned());
+            judging.answered = answered.map(str::to_owned);
             let result = judge_kappa_min(demand.clone(), calibrated.clone()).evaluate(&[case]);
             assert!(result.message.contains(message), "{criterion}: {}", result.message);
             let held = message.contains("(a for");

@@ -244,6 +244,7 @@ mod tests {
         let mut breakdown = Breakdown::default();
         let set = AssertionResult {
             components: vec![fail("b", "in a set")],
+            set: Some(crate::SetRule { checks: 1, ..crate::SetRule::default() }),
             ..AssertionResult::pass(crate::ASSERT_SET, "set")
         };
         let labelled = AssertionResult { label: "mine".to_owned(), ..pass("a") };

@@ -1,0 +1,118 @@
+//! The facts about a judgement by a model: who was asked, who answered, and how several votes were combined.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The facts about a judgement by a model.
+///
+/// As JSON they stand in the `metadata` of a result, under the names of these fields in camel case, but for `model`
+/// (`judgeModel`), `answered` (`answeredModel`) and `settings` (`judging`).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct Judging {
+    /// The id of the model that judged; `None` if several votes were combined.
+    #[serde(rename = "judgeModel", skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The provider's name of the model that answered, if it is not the requested one.
+    #[serde(rename = "answeredModel", skip_serializing_if = "Option::is_none")]
+    pub answered: Option<String>,
+    /// The number of requests to the judge, if it was asked more than once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<u32>,
+    /// The digest of the judge's instructions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_digest: Option<String>,
+    /// The digest of the criterion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub criterion: Option<String>,
+    /// True if the judgement is a tie, which has no verdict that could be inverted.
+    #[serde(skip_serializing_if = "is_false")]
+    pub tie: bool,
+    /// True if judgements differ: some votes pass and others fail.
+    #[serde(skip_serializing_if = "is_false")]
+    pub borderline: bool,
+    /// The votes, if the judge was asked several times or there are several judges.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub panel: Option<JudgePanel>,
+    /// The judges and their options as in the suite, if they are more than one model that is asked once.
+    #[serde(rename = "judging", skip_serializing_if = "Option::is_none")]
+    pub settings: Option<Map<String, Value>>,
+}
+
+/// The votes of a panel of judges.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct JudgePanel {
+    /// Every vote, juror by juror.
+    pub votes: Vec<JudgeVote>,
+    /// The share of readable verdicts that equal the combined one, from 0 to 1; `None` if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agreement: Option<f64>,
+    /// The highest score minus the lowest one; `None` without scores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<f64>,
+    /// True if some votes pass and others fail.
+    #[serde(default)]
+    pub borderline: bool,
+}
+
+/// One vote of a panel.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct JudgeVote {
+    /// The id of the model that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<String>,
+    /// The provider's name of the model that answered, if it is not the requested one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_model: Option<String>,
+    /// The index of the sample, from 0, if a judge was asked several times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<u32>,
+    /// The status of the vote.
+    pub status: VoteStatus,
+    /// The score, if the vote has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
+    /// The judge's reason, or the message of an errored vote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<String>,
+}
+
+/// The status of a vote.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VoteStatus {
+    /// The judge finds that the expectation holds.
+    Passed,
+    /// The judge finds that the expectation does not hold.
+    Failed,
+    /// The vote cannot be counted.
+    #[default]
+    Errored,
+    /// The check does not apply.
+    Skipped,
+}
+
+impl Judging {
+    /// The keys of these facts in the `metadata` of a result.
+    pub const KEYS: [&str; 9] = [
+        "judgeModel",
+        "answeredModel",
+        "asked",
+        "promptDigest",
+        "criterion",
+        "tie",
+        "borderline",
+        "panel",
+        "judging",
+    ];
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+fn is_false(it: &bool) -> bool {
+    !*it
+}
