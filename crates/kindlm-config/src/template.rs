@@ -1,17 +1,17 @@
-//! Texts with `{{variables}}`.
+//! Texts with `{{ variables }}`: prompts, turns and command lines.
 //!
-//! A placeholder is `{{name}}` with letters, digits, `_` and `.`, but no spaces. All other text stays unchanged, so
-//! prompts may contain JSON, Mustache or Jinja. `{{env.NAME}}` is an environment variable. Placeholders inside of
-//! values are not replaced.
+//! The language is that of `kindlm-template`. A text that only puts in variables is split into its parts once, instead of
+//! being rendered for each test. Braces that belong to another language, such as `{{#each}}` or `{{.Name}}`, stay as
+//! they are, so prompts may contain JSON or Mustache. `{{env.NAME}}` is an environment variable. Values are put in once:
+//! they are not templates themselves.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use kindlm_engine::Digest;
 use kindlm_source::{Source, Span};
-use kindlm_template::{Fault, Missing, Variables, each_template, environment};
+use kindlm_template::{Fault, Missing, Variables, each_template, environment, printed};
 use kindlm_types::ecma;
 use serde_json::{Map, Value};
 
@@ -31,12 +31,29 @@ pub(crate) enum Part {
 pub(crate) struct Template {
     text: String,
     parts: Vec<Part>,
-    /// Text that looks like a placeholder: its range, and the range of the name that is probably meant.
-    lookalikes: Vec<(Range<usize>, Range<usize>)>,
+    /// Text that looks like a placeholder.
+    lookalikes: Vec<Lookalike>,
     /// Jinja tags such as `{% if x %}` in a plain template, where they are only text.
     tags: Vec<Range<usize>>,
     /// The Jinja data; `None` for a plain template.
     jinja: Option<Jinja>,
+}
+
+/// Text that looks like a placeholder.
+#[derive(Clone, Debug)]
+struct Lookalike {
+    range: Range<usize>,
+    /// The range of the name that is probably meant.
+    name: Range<usize>,
+    /// True if it is an expression of the template language, such as `{{ name | upper }}`.
+    is_expression: bool,
+}
+
+/// A placeholder, or text that looks like one, at the start of a text.
+struct Found {
+    end: usize,
+    name: Range<usize>,
+    is_expression: bool,
 }
 
 /// The data of a template with Jinja, or of JSON whose texts are Jinja.
@@ -49,6 +66,8 @@ struct Jinja {
     plain_env: Vec<(String, Range<usize>)>,
     /// The parsed JSON, if the template is JSON.
     json: Option<Value>,
+    /// True if a variable without a value is an error; else it is an empty text, with a warning.
+    is_strict: bool,
 }
 
 /// A text after its variables were filled in, and the variables without a value.
@@ -72,11 +91,11 @@ pub struct Filled {
 ///
 /// let vars = json!({"name": "Ada", "order": {"id": 7}});
 /// let filled = kindlm_config::fill(
-///     "{{name}}: {{order}} {{ name }} {{nmae}}",
+///     "{{name}}: {{ order }} {{ order.id }} {{nmae}}",
 ///     vars.as_object().unwrap(),
 ///     &|_| None,
 /// );
-/// assert_eq!(filled.text, r#"Ada: {"id":7} {{ name }} {{nmae}}"#);
+/// assert_eq!(filled.text, r#"Ada: {"id":7} 7 {{nmae}}"#);
 /// assert_eq!(filled.missing, ["nmae"]);
 /// ```
 pub fn fill(
@@ -135,7 +154,7 @@ impl Form {
             match slot {
                 Slot::Text(part) => text.push_str(part),
                 Slot::Variable(name, context) => {
-                    let value = vars.get(&**name).map(written);
+                    let value = value_of(name, vars).map(printed);
                     let value = value.ok_or_else(|| FormError::Missing(name.clone()))?;
                     match context {
                         Some(context) => text.push_str(&shell::quote(&value, *context)?),
@@ -207,6 +226,26 @@ pub(crate) enum Looked {
 }
 
 impl Template {
+    /// Parses a text with variables.
+    ///
+    /// A text with expressions, tags or comments is a Jinja template; the error describes its fault. Any other text is
+    /// split into parts.
+    pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
+        let plain = Self::read(text);
+        let has_comment = || text.split_once("{#").is_some_and(|(_, rest)| rest.contains("#}"));
+        let is_plain = plain.tags.is_empty()
+            && !plain.lookalikes.iter().any(|it| it.is_expression)
+            && !has_comment();
+        if is_plain {
+            return Ok(plain);
+        }
+        let mut template = Self::jinja(text)?;
+        if let Some(jinja) = &mut template.jinja {
+            jinja.is_strict = true;
+        }
+        Ok(template)
+    }
+
     /// Parses a plain template. It accepts any text, because everything but placeholders is plain text.
     pub(crate) fn read(text: &str) -> Self {
         let mut parts = Vec::new();
@@ -215,22 +254,22 @@ impl Template {
         let mut from = 0;
         while let Some(found) = text.get(from..).and_then(|it| it.find("{{")) {
             let open = from + found;
-            let rest = &text[open + 2..];
-            let name = rest
-                .bytes()
-                .take_while(|it| it.is_ascii_alphanumeric() || matches!(it, b'_' | b'.'))
-                .count();
-            if name > 0 && rest[name..].starts_with("}}") {
-                let end = open + 2 + name + 2;
+            if let Some(placeholder) = placeholder(&text[open..]) {
+                let end = open + placeholder.end;
                 if done < open {
                     parts.push(Part::Text(done..open));
                 }
-                parts.push(Part::Placeholder(open..end, rest[..name].to_owned()));
+                let name = text[open..][placeholder.name].to_owned();
+                parts.push(Part::Placeholder(open..end, name));
                 done = end;
                 from = end;
-            } else if let Some((length, name)) = lookalike(&text[open..]) {
-                lookalikes.push((open..open + length, open + name.start..open + name.end));
-                from = open + length;
+            } else if let Some(found) = lookalike(&text[open..]) {
+                from = open + found.end;
+                lookalikes.push(Lookalike {
+                    range: open..from,
+                    name: open + found.name.start..open + found.name.end,
+                    is_expression: found.is_expression,
+                });
             } else {
                 // The second brace may be the first one of a placeholder, as in `{{{a}}}`.
                 from = open + 1;
@@ -244,7 +283,7 @@ impl Template {
 
     /// Parses a Jinja template. The error describes the first syntax problem.
     pub(crate) fn jinja(text: &str) -> Result<Self, Fault> {
-        let mut jinja = Jinja { plain_env: Vec::new(), json: None };
+        let mut jinja = Jinja { plain_env: Vec::new(), json: None, is_strict: false };
         jinja.add(text, text)?;
         Ok(Self::of(text, jinja))
     }
@@ -257,7 +296,7 @@ impl Template {
             range: None,
             line: None,
         })?;
-        let mut jinja = Jinja { plain_env: Vec::new(), json: None };
+        let mut jinja = Jinja { plain_env: Vec::new(), json: None, is_strict: false };
         jinja.add_all(&json, text)?;
         jinja.json = Some(json);
         Ok(Self::of(text, jinja))
@@ -282,14 +321,14 @@ impl Template {
         })
     }
 
-    /// Returns texts that look like a placeholder, with the name probably meant.
-    pub(crate) fn lookalikes(&self) -> impl Iterator<Item = (&Range<usize>, &str)> {
-        self.lookalikes.iter().map(|(range, name)| (range, &self.text[name.clone()]))
+    /// Returns true if a variable without a value is an error.
+    pub(crate) fn is_strict(&self) -> bool {
+        self.jinja.as_ref().is_none_or(|it| it.is_strict)
     }
 
-    /// Returns the Jinja tags of a plain template.
-    pub(crate) fn tags(&self) -> &[Range<usize>] {
-        &self.tags
+    /// Returns texts that look like a placeholder, with the name probably meant.
+    pub(crate) fn lookalikes(&self) -> impl Iterator<Item = (&Range<usize>, &str)> {
+        self.lookalikes.iter().map(|it| (&it.range, &self.text[it.name.clone()]))
     }
 
     /// Returns the text of the template.
@@ -424,26 +463,47 @@ pub(crate) fn place_of(
     Some(Span::new(start, start + needle.len()))
 }
 
-/// Finds text that looks like a placeholder at the start. Returns its length and the range of the probable name.
+/// Finds a placeholder at the start: a name in double braces, with or without spaces around it.
+fn placeholder(text: &str) -> Option<Found> {
+    let inside = text.strip_prefix("{{")?;
+    let name = inside.trim_start();
+    let start = text.len() - name.len();
+    let is_name = |it: &u8| it.is_ascii_alphanumeric() || matches!(it, b'_' | b'.');
+    let width = name.bytes().take_while(is_name).count();
+    let rest = name[width..].trim_start();
+    // `{{ .Values.x }}` belongs to another language.
+    let is_spaced = name.len() < inside.len();
+    let is_foreign =
+        is_spaced && !name.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_');
+    if width == 0 || is_foreign || !rest.starts_with("}}") {
+        return None;
+    }
+    let end = text.len() - rest.len() + 2;
+    Some(Found { end, name: start..start + width, is_expression: true })
+}
+
+/// Finds text that looks like a placeholder at the start, with the probable name.
 ///
-/// Other template languages allow spaces, filters, dashes and expressions. Other beginnings (`{{#each}}`, `{{.Name}}`,
-/// JSON) can only belong to those languages.
-fn lookalike(text: &str) -> Option<(usize, Range<usize>)> {
+/// Other beginnings (`{{#each}}`, `{{.Name}}`, JSON) can only belong to other languages.
+fn lookalike(text: &str) -> Option<Found> {
     let line = text.get(2..)?.split('\n').next()?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     let Some(end) = line.find("}}") else {
         let end = line.find(|c| !is_name(c)).unwrap_or(line.len());
-        return (end > 0).then_some((end + 2, 2..end + 2));
+        return (end > 0).then_some(Found { end: end + 2, name: 2..end + 2, is_expression: false });
     };
     let content = line[..end].split('|').next()?;
     let name = content.trim_matches(|c: char| c == '-' || c == '~' || c.is_whitespace());
     if !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
         return None;
     }
-    let is_expression = || kindlm_template::read(&text[..end + 4]).is_ok();
     let start = 2 + content.find(name)?;
     let width = name.find(|c| !is_name(c)).unwrap_or(name.len());
-    (width == name.len() || is_expression()).then_some((end + 4, start..start + width))
+    // In Jinja `{{my-var}}` is a subtraction, which is not what the author means.
+    let is_dashed = width == name.len() && name.contains('-');
+    let is_expression = !is_dashed && kindlm_template::read(&text[..end + 4]).is_ok();
+    let found = Found { end: end + 4, name: start..start + width, is_expression };
+    (width == name.len() || is_expression).then_some(found)
 }
 
 /// The most characters of a tag. A longer text is not a tag.
@@ -496,18 +556,21 @@ pub(crate) fn look_up(
             None => Looked::Unset(variable.to_owned()),
         };
     }
-    match vars.get(name) {
-        Some(value) => Looked::Value(written(value).into_owned()),
+    match value_of(name, vars) {
+        Some(value) => Looked::Value(printed(value).into_owned()),
         None => Looked::Missing,
     }
 }
 
-/// Formats a value for insertion into a text.
-fn written(value: &Value) -> Cow<'_, str> {
-    match value {
-        Value::String(text) => Cow::Borrowed(text),
-        value => Cow::Owned(ecma::stringify(value)),
-    }
+/// Returns the value of a name: that of the variable with this name, else the one at this path in a variable.
+pub(crate) fn value_of<'v>(name: &str, vars: &'v Map<String, Value>) -> Option<&'v Value> {
+    vars.get(name).or_else(|| {
+        let (first, path) = name.split_once('.')?;
+        path.split('.').try_fold(vars.get(first)?, |value, key| match value {
+            Value::Array(items) => items.get(key.parse::<usize>().ok()?),
+            value => value.get(key),
+        })
+    })
 }
 
 #[cfg(test)]
@@ -517,8 +580,7 @@ mod tests {
     #[test]
     fn tells_what_looks_like_a_placeholder() {
         for (text, expected) in [
-            ("{{a}} {{a.b}}", &[][..]),
-            ("{{ m }}", &[("{{ m }}", "m")]),
+            ("{{a}} {{a.b}} {{ m }} {{\tm\n}} {{ .Values.m }}", &[][..]),
             ("x {{my-var}} {{a}}", &[("{{my-var}}", "my-var")]),
             ("{{m|upper}}", &[("{{m|upper}}", "m")]),
             ("{{- m -}}", &[("{{- m -}}", "m")]),
@@ -536,6 +598,41 @@ mod tests {
     }
 
     #[test]
+    fn spaces_around_a_name_do_not_matter() {
+        let vars = serde_json::json!({"a": "1", "o": {"k": [2, 3]}, "o.flat": "f", "l": [1, "x"]});
+        let vars = vars.as_object().unwrap();
+        for (text, expected) in [
+            ("{{a}} {{ a }} {{a }} {{\na}}", "1 1 1 1"),
+            ("{{o.k}} {{ o.k.1 }} {{o.flat}}", "2,3 3 f"),
+            ("{{ l }} {{o}}", r#"1,x {"k":[2,3]}"#),
+            ("{{{a}}} {{{{a}}}}", "{1} {{1}}"),
+        ] {
+            let template = Template::parse(text).unwrap();
+            assert!(template.jinja.is_none(), "{text}");
+            let form = template.form(&|_| None, None).unwrap();
+            assert_eq!(form.fill(vars).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_with_expressions_tags_or_comments_is_rendered() {
+        let vars = serde_json::json!({"a": "x", "l": [1, 2]});
+        let vars = vars.as_object().unwrap();
+        for (text, expected) in [
+            ("{{ a | upper }}{{a}}", "Xx"),
+            ("{% if a %}{{ a }}{% endif %}", "x"),
+            ("{# note #}{{ l[0] }} {{ l.length }}", "1 2"),
+            ("{{#each l}}{{a}}{{/each}}", "{{#each l}}x{{/each}}"),
+        ] {
+            let form = Template::parse(text).unwrap().form(&|_| None, None).unwrap();
+            assert_eq!(form.fill(vars).unwrap(), expected, "{text}");
+        }
+        for text in ["{% if a %}", "{{ a | uper }}{% if a %}{% endif %}"] {
+            assert!(Template::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn finds_the_tags_of_jinja() {
         for (text, expected) in [
             ("{% if a %}x{% endif %}", &["{% if a %}", "{% endif %}"][..]),
@@ -543,7 +640,7 @@ mod tests {
             ("100 {% of it %} {% comment", &[]),
         ] {
             let template = Template::read(text);
-            let found: Vec<&str> = template.tags().iter().map(|it| &text[it.clone()]).collect();
+            let found: Vec<&str> = template.tags.iter().map(|it| &text[it.clone()]).collect();
             assert_eq!(found, expected, "{text}");
         }
     }

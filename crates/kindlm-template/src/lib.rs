@@ -43,6 +43,7 @@ pub use engine::{Filter, Filters};
 pub use fault::Fault;
 pub use read::{Read, read};
 pub use steps::Missing;
+pub use text::printed;
 pub use variables::Variables;
 
 use kindlm_types::pointer;

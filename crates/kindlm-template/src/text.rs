@@ -1,8 +1,11 @@
 //! Conversion of values to text, and the limit of their length.
 
+use std::borrow::Cow;
+
 use kindlm_types::ecma;
 use minijinja::value::ValueKind;
 use minijinja::{Error, ErrorKind, Value as Jinja};
+use serde_json::Value;
 
 /// The longest text that a method or filter may make, in bytes (for padding, in characters).
 pub(crate) const LONGEST: usize = 1_000_000;
@@ -27,6 +30,18 @@ pub(crate) fn text(value: &Jinja) -> String {
     }
 }
 
+/// Returns the text of a variable in a template that only puts it in.
+///
+/// Strings are unchanged, objects become JSON, lists are joined by commas, and `null` is empty.
+pub fn printed(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::String(text) => Cow::Borrowed(text),
+        Value::Null => Cow::Borrowed(""),
+        Value::Array(items) => Cow::Owned(items.iter().map(printed).collect::<Vec<_>>().join(",")),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => Cow::Owned(ecma::stringify(value)),
+    }
+}
+
 /// Returns an error if a text of this length is too long.
 pub(crate) fn not_too_long(length: usize) -> Result<(), Error> {
     if length <= LONGEST {
@@ -43,4 +58,39 @@ pub(crate) fn replaced(own: &str, from: &str, to: &str) -> usize {
 /// Makes the error of a method or filter for invalid arguments.
 pub(crate) fn refused(message: String) -> Error {
     Error::new(ErrorKind::InvalidOperation, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Map, json};
+
+    use super::*;
+    use crate::Variables;
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            (-1e9..1e9_f64).prop_map(Value::from),
+            "[a-z<\"{]{0,4}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 12, 3, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                prop::collection::btree_map("[a-z]", inner, 0..3)
+                    .prop_map(|it| Value::Object(it.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_variable_is_printed_as_the_template_prints_it(value in value()) {
+            let vars = json!({"x": value.clone()});
+            let variables = Variables::new(vars.as_object().unwrap(), &Map::new());
+            prop_assert_eq!(variables.render("{{ x }}").unwrap(), printed(&value).into_owned());
+        }
+    }
 }

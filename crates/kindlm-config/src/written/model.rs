@@ -121,10 +121,11 @@ pub(crate) enum Speaker {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Language {
-    /// `{{name}}` stands for a variable, and everything else is text.
+    /// Jinja: `{{ name }}`, `{{ name | upper }}`, `{% if … %}`. A variable without a value is an error, and braces of
+    /// other languages (`{{#each}}`) stay as they are.
     #[default]
     Plain,
-    /// Jinja: `{{ name | upper }}`, `{% if … %}`, `{% for … %}`. Undefined variables are empty.
+    /// Jinja as in promptfoo: a variable without a value is an empty text, with a warning, and all braces are Jinja.
     Jinja,
     /// JSON whose texts are Jinja templates. Values cannot break the JSON syntax.
     Json,

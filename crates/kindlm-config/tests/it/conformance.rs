@@ -261,8 +261,12 @@ fn configs_refused_by_the_original_are_refused_at_the_same_path() {
 }
 
 /// Results that differ from the original, with the reason.
-const INTERPOLATION: &[(&str, &str)] =
-    &[("proto-toString", "an inherited property is not a variable: it is missing")];
+const INTERPOLATION: &[(&str, &str)] = &[
+    ("spaces", "`{{ a }}` is `{{a}}`, in every text"),
+    ("space-left", "`{{ a}}` is `{{a}}`: without a value it is missing"),
+    ("tab", "`{{\ta}}` is `{{a}}`"),
+    ("proto-toString", "an inherited property is not a variable: it is missing"),
+];
 
 #[test]
 fn texts_are_filled_as_in_the_original() {

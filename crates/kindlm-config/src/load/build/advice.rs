@@ -144,16 +144,13 @@ impl Builder<'_> {
             let is_variable =
                 !is_closed || is_plain(literal.trim_start_matches('{').trim_end_matches('}'));
             let own = meant.map(|it| format!("did you mean `{{{{{it}}}}}`?"));
-            let help = match (own, use_of.raw()) {
-                (Some(own), _) if is_variable => own,
-                (_, raw) => raw.to_owned(),
+            let help = match own {
+                Some(own) if is_variable => own,
+                _ if use_of == TextUse::Command => String::new(),
+                _ => "to send it as it is, write `{% raw %}` before it and `{% endraw %}` after it"
+                    .to_owned(),
             };
             self.report_literal(written, range, help, use_of);
-        }
-        // One report is enough, because the same fix solves all tags.
-        if let Some(range) = written.template.tags().first().filter(|_| use_of != TextUse::Command)
-        {
-            self.report_literal(written, range, use_of.raw().to_owned(), use_of);
         }
     }
 
@@ -166,7 +163,7 @@ impl Builder<'_> {
     ) {
         let literal = &written.template.text()[range.clone()];
         let message =
-            format!("`{literal}` would be sent as it is; variables are written `{{{{name}}}}`");
+            format!("`{literal}` would be sent as it is; a variable is written `{{{{ name }}}}`");
         let span = written.place(range);
         let diagnostic = Diagnostic::error(Code::NO_EFFECT, message, written.source, span);
         let diagnostic = if help.is_empty() { diagnostic } else { diagnostic.with_help(help) };

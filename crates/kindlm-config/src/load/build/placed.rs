@@ -33,18 +33,3 @@ pub(super) enum TextUse {
     Turn,
     Command,
 }
-
-impl TextUse {
-    /// The help for Jinja syntax in such a text.
-    pub(super) fn raw(self) -> &'static str {
-        match self {
-            Self::Prompt => {
-                "`template: jinja` beside the text renders it; there `{% raw %}…{% endraw %}` sends a part as it is"
-            }
-            Self::Turn => {
-                "only prompts are rendered (`template: jinja`); to send it as it is, put it into a variable of `vars`"
-            }
-            Self::Command => "",
-        }
-    }
-}

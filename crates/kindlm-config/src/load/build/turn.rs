@@ -10,6 +10,7 @@ use super::body::TurnForm;
 use super::placed::{TextUse, Written};
 use super::vars::Missing;
 use crate::load::resolve::Rules;
+use crate::load::resolve::faulty;
 use crate::load::text;
 use crate::template::Template;
 
@@ -58,8 +59,14 @@ impl Builder<'_> {
                 self.base.sink.push(diagnostic);
             }
             let user = text(turn, "user").and_then(|user| {
-                let template = Template::read(user);
                 let span = node.get("user").map_or(node.span, |it| it.span);
+                let template = match Template::parse(user) {
+                    Ok(template) => template,
+                    Err(fault) => {
+                        self.base.sink.push(faulty(&fault, user, piece.source, span));
+                        return None;
+                    }
+                };
                 self.base.check_no_file(piece.source, span, user);
                 let written = Written { template: &template, source: piece.source, span };
                 self.check_text(written, vars, missing, TextUse::Turn);

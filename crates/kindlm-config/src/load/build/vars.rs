@@ -10,13 +10,22 @@ use serde_json::{Map, Value};
 use super::Builder;
 use super::placed::{TextUse, Written};
 use crate::shell::{self, Context};
-use crate::template::{Form, FormError, Looked, Unrendered, look_up};
+use crate::template::{Form, FormError, Looked, Unrendered, look_up, value_of};
 
 /// Variables without a value, and the places that use them.
 #[derive(Default)]
 pub(super) struct Missing {
     names: Vec<String>,
     places: Vec<(Arc<Source>, Span)>,
+}
+
+impl Missing {
+    fn add(&mut self, name: String, source: &Arc<Source>, span: Span) {
+        self.places.push((Arc::clone(source), span));
+        if !self.names.contains(&name) {
+            self.names.push(name);
+        }
+    }
 }
 
 /// Returns the help for variables that do not exist.
@@ -92,6 +101,10 @@ impl Builder<'_> {
             self.base.sink.push(Diagnostic { help: absent_help(absent, vars), ..diagnostic });
         }
         for it in found.unwrap_or_default() {
+            if written.template.is_strict() && !it.is_null {
+                missing.add(it.name, written.source, written.source.first_line(written.span));
+                continue;
+            }
             let (name, what) = (it.name, if it.is_null { "is `null`" } else { "has no value" });
             let message = format!("the variable `{name}` {what} in some test: it is empty there");
             let diagnostic = Diagnostic::error(
@@ -112,16 +125,13 @@ impl Builder<'_> {
             }
         }
         for (range, name) in written.template.placeholders() {
-            if vars.contains_key(name) && !name.starts_with("env.") {
+            if value_of(name, vars).is_some() && !name.starts_with("env.") {
                 continue;
             }
             match look_up(name, vars, self.base.around.env) {
                 Looked::Value(_) => {}
                 Looked::Missing => {
-                    missing.places.push((Arc::clone(written.source), written.place(range)));
-                    if !missing.names.iter().any(|it| it == name) {
-                        missing.names.push(name.to_owned());
-                    }
+                    missing.add(name.to_owned(), written.source, written.place(range));
                 }
                 Looked::Unset(variable) => {
                     let diagnostic = unset(&variable, written, range)
@@ -145,14 +155,11 @@ impl Builder<'_> {
         let names = names.join(", ");
         let (is, them) = if missing.names.len() == 1 { ("has", "it") } else { ("have", "them") };
         let near = vars.and_then(|it| nearest(first, it.keys().map(String::as_str)));
-        let is_inside = |name: &str| {
-            let (first, _) = name.split_once('.')?;
-            vars?.get(first).filter(|it| it.is_object() || it.is_array())
-        };
-        let help = if is_inside(first).is_some() {
-            format!(
-                "`{{{{{first}}}}}` reads a key of an object in Jinja only: write `template: jinja` beside the text"
-            )
+        let outer = first
+            .split_once('.')
+            .filter(|(outer, _)| vars.is_some_and(|it| it.contains_key(*outer)));
+        let help = if let Some((outer, inner)) = outer {
+            format!("the test has `{outer}`, but it has no `{inner}`")
         } else if let Some(near) = near {
             format!("the test has `{near}`: did you mean that?")
         } else if is_table(piece.source) {

@@ -26,7 +26,7 @@ use super::sink::{OUTSIDE_HELP, Sink};
 use super::{Missing, Spot, Surroundings, is_zero};
 use crate::written::DefaultsBlock;
 pub(super) use digest::Referred;
-pub(super) use prompt::{Opening, Prompt, PromptPart, Prompts};
+pub(super) use prompt::{Opening, Prompt, PromptPart, Prompts, faulty};
 pub(super) use sets::{Rules, judging_of};
 pub(super) use workspace::Workspace;
 

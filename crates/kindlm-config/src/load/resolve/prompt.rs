@@ -138,7 +138,7 @@ impl Resolved<'_> {
         for (role, span, text) in texts {
             self.check_no_file(piece.source, span, &text);
             let read = match language {
-                Language::Plain => Ok(Template::read(&text)),
+                Language::Plain => Template::parse(&text),
                 Language::Jinja => Template::jinja(&text),
                 Language::Json => Template::json(&text),
             };
@@ -238,7 +238,12 @@ impl Resolved<'_> {
 }
 
 /// Makes the error for a template that cannot be read. It points into the text if the position is known.
-fn faulty(fault: &Fault, text: &str, source: &Arc<Source>, span: Span) -> Diagnostic {
+pub(in crate::load) fn faulty(
+    fault: &Fault,
+    text: &str,
+    source: &Arc<Source>,
+    span: Span,
+) -> Diagnostic {
     let place = fault.range.clone().and_then(|range| place_of(text, &range, source, span));
     let line = fault.line.filter(|_| place.is_none());
     let line = line.map(|it| format!(" (line {it} of the text)")).unwrap_or_default();
