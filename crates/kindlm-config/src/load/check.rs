@@ -50,20 +50,21 @@ pub(super) fn check(
         sink.push(diagnostic);
         return None;
     }
-    let mut document = outline(piece.root);
+    let document = outline(piece.root);
+    // The schema gets a copy: with placeholders for what this file may omit, and without providers that it does not know.
+    let mut copy = document.clone();
     // Models and prompts are optional in suites with agents, transcripts or commands.
-    let asks_nobody = |it: &Node| ["transcript", "command"].iter().any(|key| it.get(key).is_some());
+    let needs_no_model =
+        |it: &Node| ["transcript", "command"].iter().any(|key| it.get(key).is_some());
     let tests = piece.root.get("tests").map_or(&[][..], Node::items);
-    let mut lent = lend(&mut document, tests.iter().any(asks_nobody));
+    add_optional(&mut copy, tests.iter().any(needs_no_model));
     if around.only_models {
-        lent.extend(lend_suite(&mut document));
+        add_suite(&mut copy);
     }
     let known = around.known_providers;
-    let typed = take_typed(known, &mut document);
-    let mut problems = SHAPES.root.problems(&document);
+    let typed = take_typed(known, &mut copy);
+    let mut problems = SHAPES.root.problems(&copy);
     problems.extend(typed.iter().flat_map(|(name, it)| typed_problems(known, name, it)));
-    put_back(&mut document, typed);
-    take_back(&mut document, &lent);
     let faulty: Vec<String> = problems.iter().map(|it| it.pointer.clone()).collect();
     for mut problem in without_echoes(problems) {
         if problem.pointer == "/kindlm" {
@@ -131,46 +132,22 @@ fn outline(root: &Node) -> Value {
     Value::Object(map)
 }
 
-/// Adds placeholders for models and prompts if the suite may omit them. Returns the added keys.
-fn lend(document: &mut Value, asks_nobody: bool) -> Vec<&'static str> {
-    let Value::Object(map) = document else { return Vec::new() };
-    if !asks_nobody && map.get("agents").is_none_or(Value::is_null) {
-        return Vec::new();
+/// Adds placeholders for models and prompts if the suite may omit them.
+fn add_optional(document: &mut Value, needs_no_model: bool) {
+    let Value::Object(map) = document else { return };
+    if needs_no_model || map.get("agents").is_some_and(|it| !it.is_null()) {
+        map.entry("models").or_insert_with(|| json!([0]));
+        map.entry("prompts").or_insert_with(|| json!({"_": 0}));
     }
-    put_in(map, [("models", json!([0])), ("prompts", json!({"_": 0}))])
 }
 
-/// Adds placeholders for all keys that a file with models only may omit. Returns the added keys.
-fn lend_suite(document: &mut Value) -> Vec<&'static str> {
-    let Value::Object(map) = document else { return Vec::new() };
-    let (suite, tests) = (json!({"name": "models"}), json!([0]));
-    let wanted = [("project", json!("models")), ("suite", suite), ("tests", tests)];
-    let mut lent = put_in(map, wanted);
-    lent.extend(put_in(map, [("prompts", json!({"_": 0}))]));
-    lent
-}
-
-/// Adds keys that are absent. Returns the added keys.
-fn put_in<const N: usize>(
-    map: &mut Map<String, Value>,
-    wanted: [(&'static str, Value); N],
-) -> Vec<&'static str> {
-    let missing = wanted.into_iter().filter(|(key, _)| !map.contains_key(*key)).collect::<Vec<_>>();
-    missing
-        .into_iter()
-        .map(|(key, value)| {
-            map.insert(key.to_owned(), value);
-            key
-        })
-        .collect()
-}
-
-fn take_back(document: &mut Value, lent: &[&str]) {
-    if let Value::Object(map) = document {
-        for key in lent {
-            map.shift_remove(*key);
-        }
-    }
+/// Adds placeholders for all keys that a file with models only may omit.
+fn add_suite(document: &mut Value) {
+    let Value::Object(map) = document else { return };
+    map.entry("project").or_insert_with(|| json!("models"));
+    map.entry("suite").or_insert_with(|| json!({"name": "models"}));
+    map.entry("tests").or_insert_with(|| json!([0]));
+    map.entry("prompts").or_insert_with(|| json!({"_": 0}));
 }
 
 /// Removes and returns the providers that are not in the schema of the document.
@@ -198,17 +175,6 @@ fn take_typed(known: &Providers, document: &mut Value) -> Vec<(String, Value)> {
         map.shift_remove("providers");
     }
     typed
-}
-
-fn put_back(document: &mut Value, typed: Vec<(String, Value)>) {
-    if typed.is_empty() {
-        return;
-    }
-    if let Value::Object(map) = document
-        && let Value::Object(providers) = map.entry("providers").or_insert_with(|| json!({}))
-    {
-        providers.extend(typed);
-    }
 }
 
 /// Returns the shape problems of a provider that [`take_typed`] has removed.
