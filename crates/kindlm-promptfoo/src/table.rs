@@ -71,16 +71,16 @@ impl Translator<'_> {
         let mut headers: Option<Vec<String>> = None;
         let mut index = 0;
         for read in rows(&source, b',') {
-            let (line, record) = match read {
+            let record = match read {
                 Ok(read) => read,
                 Err(problem) => {
                     self.diagnostics.push(*problem);
                     continue;
                 }
             };
-            let place = Place { span, source: &source, line };
+            let place = Place { span, source: &source, line: record.span };
             let Some(headers) = &headers else {
-                let columns: Vec<String> = record.iter().map(|it| it.trim().to_owned()).collect();
+                let columns: Vec<String> = record.cells().map(|it| it.trim().to_owned()).collect();
                 self.check_columns(place, &columns);
                 headers = Some(columns);
                 continue;
@@ -96,7 +96,7 @@ impl Translator<'_> {
                 metric: None,
                 metadata: Vec::new(),
             };
-            for (column, cell) in headers.iter().zip(record.iter()) {
+            for (column, cell) in headers.iter().zip(record.cells()) {
                 self.cell(place, column, cell, &mut row);
             }
             tests.push((span, self.said_by(span, row, defaults)));

@@ -59,8 +59,8 @@ pub(crate) fn baseline_for(
             outputs.insert(&entry.case, &entry.model, entry.output_text.as_str());
         }
         let _ = write!(text, "{:?}", (&entry.case, &entry.model, &entry.output_text, &entry.turns));
-        for (turn, text) in &entry.turns {
-            outputs.insert_turn(&entry.case, &entry.model, turn, text.as_str());
+        for (turn, text) in entry.turns.iter() {
+            outputs.insert_turn(&entry.case, &entry.model, turn, text);
         }
     }
     Ok((outputs, Some(Digest::of(text))))

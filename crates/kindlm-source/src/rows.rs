@@ -12,8 +12,20 @@ use crate::source::{Source, Span};
 /// Separators of other formats, to detect a file with the wrong one.
 const SEPARATORS: [char; 4] = [',', ';', '\t', '|'];
 
-/// A row and its place, which is its first line.
-pub type Row = (Span, StringRecord);
+/// A row of a table.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The place of the row: its first line.
+    pub span: Span,
+    cells: StringRecord,
+}
+
+impl Row {
+    /// Returns the cells in order.
+    pub fn cells(&self) -> impl Iterator<Item = &str> {
+        self.cells.iter()
+    }
+}
 
 /// Reads the rows of a table, including its header. `separator` stands between cells, such as the comma in CSV.
 pub fn rows(source: &Arc<Source>, separator: u8) -> Rows<'_> {
@@ -91,10 +103,10 @@ impl Rows<'_> {
                 let help = format!("separate the cells with {meant}, not with {other:?}");
                 return Err(self.error(span, message, Some(&help)));
             }
-            return Ok((span, record));
+            return Ok(Row { span, cells: record });
         };
         if record.len() == width {
-            return Ok((span, record));
+            return Ok(Row { span, cells: record });
         }
         let message = format!("the row has {} cells, the header has {width}", record.len());
         let help = "put cells that contain commas or line breaks in quotes";
@@ -133,9 +145,9 @@ mod tests {
     fn read(text: &str) -> Vec<String> {
         let source = Arc::new(Source::new("t.csv", text));
         let told = |it: Result<Row, Box<Diagnostic>>| match it {
-            Ok((span, record)) => {
-                let cells: Vec<&str> = record.iter().collect();
-                format!("{} {}", source.position(span.start).line, cells.join("·"))
+            Ok(row) => {
+                let cells: Vec<&str> = row.cells().collect();
+                format!("{} {}", source.position(row.span.start).line, cells.join("·"))
             }
             Err(it) => format!("{} ! {}", source.position(it.span.start).line, it.message),
         };

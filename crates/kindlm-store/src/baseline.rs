@@ -72,8 +72,8 @@ pub struct Entry {
     #[serde(default)]
     pub output_text: String,
     /// The text of each labelled turn in that repeat.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub turns: IndexMap<String, String>,
+    #[serde(default, skip_serializing_if = "TurnTexts::is_empty")]
+    pub turns: TurnTexts,
     /// The distinct failure codes.
     #[serde(default)]
     pub failure_codes: Vec<FailureCode>,
@@ -238,6 +238,29 @@ impl Baseline {
         let mut text = serde_json::to_string_pretty(self).unwrap_or_else(|err| err.to_string());
         text.push('\n');
         text
+    }
+}
+
+/// The texts of labelled turns, in their order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TurnTexts(IndexMap<String, String>);
+
+impl TurnTexts {
+    /// Returns true if there are no turns.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the labels with their texts.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(label, text)| (label.as_str(), text.as_str()))
+    }
+}
+
+impl FromIterator<(String, String)> for TurnTexts {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(turns: I) -> Self {
+        Self(turns.into_iter().collect())
     }
 }
 

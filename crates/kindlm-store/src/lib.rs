@@ -43,7 +43,7 @@ mod saved;
 mod tree;
 
 pub use atomic::{Draft, check_writable, remove_abandoned, write};
-pub use baseline::{Baseline, BaselineError, Conditions, Entry, EntryCheck, EntryScore};
+pub use baseline::{Baseline, BaselineError, Conditions, Entry, EntryCheck, EntryScore, TurnTexts};
 pub use baselines::Baselines;
 pub use calibration::{Calibration, Calibrations, Counts, CriterionCounts, Judge, JudgeModel};
 pub use compare::{Change, Comparison, Difference, ScoreChange};

@@ -267,13 +267,11 @@ fn table(name: &str, text: &str, separator: u8, problems: &mut Problems) -> Labe
     let source = Arc::new(Source::new(name, text));
     let mut header: Option<Vec<String>> = None;
     for row in kindlm_config::rows(&source, separator) {
-        let span = row.as_ref().map_or_else(|wrong| wrong.span, |(span, _)| *span);
+        let span = row.as_ref().map_or_else(|wrong| wrong.span, |it| it.span);
         let line = source.position(span.start).line as u64;
         let row = match row {
-            Ok((_, row)) if header.is_some() && row.iter().all(|it| it.trim().is_empty()) => {
-                continue;
-            }
-            Ok((_, row)) => row,
+            Ok(row) if header.is_some() && row.cells().all(|it| it.trim().is_empty()) => continue,
+            Ok(row) => row,
             // Spreadsheets often leave blank rows at the end of a file.
             Err(_) if is_blank(source.text(), span) => continue,
             Err(wrong) => {
@@ -282,13 +280,13 @@ fn table(name: &str, text: &str, separator: u8, problems: &mut Problems) -> Labe
             }
         };
         let Some(columns) = &header else {
-            let columns: Vec<String> = row.iter().map(|it| it.trim().to_owned()).collect();
+            let columns: Vec<String> = row.cells().map(|it| it.trim().to_owned()).collect();
             check_header(&columns, line, problems);
             header = Some(columns);
             continue;
         };
         let mut fields = Fields::new(line, problems);
-        for (name, cell) in columns.iter().zip(&row) {
+        for (name, cell) in columns.iter().zip(row.cells()) {
             fields.text(name, cell, &mut labels.unused);
         }
         labels.rows.extend(fields.row());

@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use kindlm_source::{Code, Diagnostic, Kind, Node, Source, Span, read, rows};
+use kindlm_source::{Code, Diagnostic, Kind, Node, Row, Source, Span, read, rows};
 use serde_json::{Map, Value};
 
 use super::Builder;
@@ -73,28 +73,23 @@ impl Builder<'_> {
             }
             match (row, &columns) {
                 (Err(problem), _) => self.base.sink.push(*problem),
-                (Ok((span, record)), None) => columns = Some(self.header(source, span, &record)),
-                (Ok((span, record)), Some(columns)) => {
-                    let node = self.cells(source, span, columns, &record, prompts);
+                (Ok(row), None) => columns = Some(self.header(source, &row)),
+                (Ok(row), Some(columns)) => {
+                    let node = self.cells(source, columns, &row, prompts);
                     self.row(source, "", &node, prompts);
                 }
             }
         }
     }
 
-    fn header(
-        &mut self,
-        source: &Arc<Source>,
-        span: Span,
-        record: &csv::StringRecord,
-    ) -> Vec<Column> {
-        let columns: Vec<Column> = record.iter().map(|it| Column::of(it.trim())).collect();
+    fn header(&mut self, source: &Arc<Source>, row: &Row) -> Vec<Column> {
+        let columns: Vec<Column> = row.cells().map(|it| Column::of(it.trim())).collect();
         let mut seen = HashSet::with_capacity(columns.len());
         for (index, column) in columns.iter().enumerate() {
             if !seen.insert(column) {
-                let name = record.get(index).unwrap_or_default();
+                let name = row.cells().nth(index).unwrap_or_default();
                 let message = format!("the column `{name}` is given twice");
-                self.base.sink.push(Diagnostic::error(Code::DUPLICATE, message, source, span));
+                self.base.sink.push(Diagnostic::error(Code::DUPLICATE, message, source, row.span));
             }
         }
         columns
@@ -103,15 +98,15 @@ impl Builder<'_> {
     fn cells(
         &mut self,
         source: &Arc<Source>,
-        span: Span,
         columns: &[Column],
-        record: &csv::StringRecord,
+        row: &Row,
         prompts: &Prompts,
     ) -> Node {
+        let span = row.span;
         let mut test = Map::new();
         let mut vars = Map::new();
         let mut expect = Value::Object(Map::new());
-        for (column, cell) in columns.iter().zip(record) {
+        for (column, cell) in columns.iter().zip(row.cells()) {
             match column {
                 Column::Var(name) => _ = vars.insert(name.clone(), cell.into()),
                 _ if cell.trim().is_empty() => {}
