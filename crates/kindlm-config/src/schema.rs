@@ -4,9 +4,9 @@ use std::sync::LazyLock;
 
 use kindlm_assertions::{Registry, ScriptsBlock};
 use kindlm_engine::gates;
-use kindlm_schema::{Shape, finish, generator};
+use kindlm_schema::{Shape, finish};
 use kindlm_types::AgentSpec;
-use schemars::{JsonSchema, SchemaGenerator};
+use kindlm_types::Definitions;
 use serde_json::{Map, Value, json};
 
 use crate::written::{
@@ -26,7 +26,7 @@ pub(crate) struct Shapes {
 }
 
 pub(crate) static SHAPES: LazyLock<Shapes> = LazyLock::new(|| Shapes {
-    root: Shape::generate(|generator| {
+    root: Shape::generate(|definitions| {
         let open = Items {
             models: json!({"type": "array", "minItems": 1}),
             prompts: json!({"type": "object", "minProperties": 1}),
@@ -34,7 +34,7 @@ pub(crate) static SHAPES: LazyLock<Shapes> = LazyLock::new(|| Shapes {
             gates: json!({"type": "object"}),
             sets: json!({"type": "object"}),
         };
-        schemars::Schema::try_from(root(generator, open)).unwrap_or_default()
+        root(definitions, open)
     }),
     model: Shape::of::<ModelEntry>(),
     prompt: Shape::of::<PromptEntry>(),
@@ -51,10 +51,10 @@ struct Items {
     sets: Value,
 }
 
-fn root(generator: &mut SchemaGenerator, items: Items) -> Value {
+fn root(definitions: &mut Definitions, items: Items) -> Value {
     let mut providers = Map::new();
     for it in kindlm_providers::REGISTRY {
-        providers.insert(it.meta.id.to_owned(), (it.schema)(generator).to_value());
+        providers.insert(it.meta.id.to_owned(), (it.schema)(definitions));
     }
     let mut properties = Map::new();
     let mut add = |key: &str, schema: Value, description: &str| {
@@ -62,7 +62,7 @@ fn root(generator: &mut SchemaGenerator, items: Items) -> Value {
     };
     add("kindlm", json!({"const": 1}), "The version of this file's format: 1.");
     add("project", json!({"type": "string", "minLength": 1}), "Groups suites in reports.");
-    add("suite", of::<SuiteBlock>(generator), "What the suite is.");
+    add("suite", definitions.reference::<SuiteBlock>(), "What the suite is.");
     let object = json!({
         "type": "object",
         "properties": providers,
@@ -73,7 +73,7 @@ fn root(generator: &mut SchemaGenerator, items: Items) -> Value {
     add("models", items.models, "The models to test, each an object or `provider:model`.");
     let agents = json!({
         "type": "object",
-        "additionalProperties": of::<AgentSpec>(generator),
+        "additionalProperties": definitions.reference::<AgentSpec>(),
         "minProperties": 1,
     });
     add("agents", agents, "Agents that are programs, by name, for tests to run on.");
@@ -85,11 +85,11 @@ fn root(generator: &mut SchemaGenerator, items: Items) -> Value {
     );
     add("tests", items.tests, "The tests: a list, or a dataset such as `file://cases/*.jsonl`.");
     add("gates", items.gates, "Thresholds over the whole run; they decide the exit code.");
-    add("defaults", of::<DefaultsBlock>(generator), "The defaults of tests.");
-    add("compliance", of::<ComplianceBlock>(generator), "A report for auditors.");
+    add("defaults", definitions.reference::<DefaultsBlock>(), "The defaults of tests.");
+    add("compliance", definitions.reference::<ComplianceBlock>(), "A report for auditors.");
     add(
         "scripts",
-        of::<ScriptsBlock>(generator),
+        definitions.reference::<ScriptsBlock>(),
         "The runtime of scripts, and their permissions: by default, they may only compute.",
     );
     add(
@@ -105,15 +105,15 @@ fn root(generator: &mut SchemaGenerator, items: Items) -> Value {
     );
     add(
         "derivedMetrics",
-        json!({"type": "array", "items": of::<DerivedEntry>(generator)}),
+        json!({"type": "array", "items": definitions.reference::<DerivedEntry>()}),
         "Numbers that reports make out of named scores, for each model.",
     );
     add(
         "trace",
-        of::<TraceBlock>(generator),
+        definitions.reference::<TraceBlock>(),
         "The settings for reading traces of a running agent.",
     );
-    add("upload", of::<UploadBlock>(generator), "Accepted; nothing is uploaded yet.");
+    add("upload", definitions.reference::<UploadBlock>(), "Accepted; nothing is uploaded yet.");
     json!({
         "title": "KindLM suite",
         "description": "A suite of tests for AI models and agents.",
@@ -123,10 +123,6 @@ fn root(generator: &mut SchemaGenerator, items: Items) -> Value {
         "patternProperties": {"^x-": {"description": "Anything: a place for what is shared by anchors."}},
         "additionalProperties": false,
     })
-}
-
-fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
-    generator.subschema_for::<T>().to_value()
 }
 
 /// Returns the JSON Schema of `kindlm.yaml` for editors: completion, hovers and error marks.
@@ -148,7 +144,7 @@ pub fn json_schema_with(
     registry: &Registry,
     gate_registry: &kindlm_types::Registry<gates::Registration>,
 ) -> Value {
-    let mut generator = generator();
+    let mut definitions = Definitions::default();
     let dataset = json!({
         "type": "string",
         "pattern": "^file://.+",
@@ -159,19 +155,19 @@ pub fn json_schema_with(
         "pattern": "^[^:]+:.+",
         "description": "`provider:model`, such as `openai:gpt-4o`.",
     });
-    let test = of::<TestEntry>(&mut generator);
+    let test = definitions.reference::<TestEntry>();
     let items = Items {
-        models: json!({"type": "array", "minItems": 1, "items": {"anyOf": [of::<ModelEntry>(&mut generator), shorthand]}}),
-        prompts: json!({"type": "object", "minProperties": 1, "additionalProperties": of::<PromptEntry>(&mut generator)}),
+        models: json!({"type": "array", "minItems": 1, "items": {"anyOf": [definitions.reference::<ModelEntry>(), shorthand]}}),
+        prompts: json!({"type": "object", "minProperties": 1, "additionalProperties": definitions.reference::<PromptEntry>()}),
         tests: json!({"anyOf": [{"type": "array", "minItems": 1, "items": {"anyOf": [test, dataset]}}, dataset]}),
         gates: gates::schema_with(gate_registry),
         sets: json!({"type": "object", "additionalProperties": {"anyOf": [
             {"type": "array", "minItems": 1, "items": {}},
             {"type": "string", "pattern": "^file://.+", "description": "The file of a set: `file://sets/tone.yaml`."},
-            of::<AssertionSetEntry>(&mut generator),
+            definitions.reference::<AssertionSetEntry>(),
         ]}}),
     };
-    let mut document = root(&mut generator, items);
+    let mut document = root(&mut definitions, items);
     // Models are optional with agents or transcripts.
     document["required"] = json!(["kindlm", "project", "suite", "tests"]);
     document["anyOf"] = json!([
@@ -186,7 +182,7 @@ pub fn json_schema_with(
         "properties": {"type": {"enum": ids, "description": "The type of the provider."}},
         "description": "Another provider of a kind, under a name of its own.",
     });
-    let mut schema = finish(schemars::Schema::try_from(document).unwrap_or_default(), generator);
+    let mut schema = finish(document, definitions);
     let mut definitions = schema
         .as_object_mut()
         .and_then(|it| it.shift_remove("$defs"))

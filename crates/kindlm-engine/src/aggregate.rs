@@ -148,7 +148,7 @@ impl<'a> Tally<'a> {
             Outcome::Skipped => {}
         }
         if let Some(latency) = it.execution.latency_ms
-            && !it.execution.cached
+            && !it.execution.spend.cached
             && it.error.is_none()
         {
             self.latency_sum += latency;

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use kindlm_types::{Price, Prompt, ProviderError, Purse, Usage};
+use kindlm_types::{AttemptBudget, Price, Prompt, ProviderError, Usage};
 use tokio::sync::Notify;
 
 use crate::aggregate::TOLERANCE;
@@ -213,14 +213,14 @@ impl Paid<'_> {
     }
 }
 
-impl Purse for Paid<'_> {
-    fn another(&self) -> Result<(), String> {
+impl AttemptBudget for Paid<'_> {
+    fn reserve(&self) -> Result<(), String> {
         let more = self.budget.reserve_more(self.last.usd)?;
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(more);
         Ok(())
     }
 
-    fn not_made(&self) {
+    fn release(&self) {
         // The attempt whose answer was lost is the last one again.
         let more = self.lost.lock().unwrap_or_else(PoisonError::into_inner).pop();
         if let Some(more) = more {
@@ -358,10 +358,10 @@ mod tests {
         run(async {
             let budget = Budget::new(1.0);
             let paid = budget.pay(0.3).await.unwrap();
-            paid.another().unwrap();
-            paid.another().unwrap();
+            paid.reserve().unwrap();
+            paid.reserve().unwrap();
             assert_eq!(
-                paid.another().unwrap_err(),
+                paid.reserve().unwrap_err(),
                 "of the run's budget of $1.0000, $0.1000 is left, and another attempt may cost up to $0.3000"
             );
             // The third attempt was answered.
@@ -382,8 +382,8 @@ mod tests {
     fn an_attempt_that_was_not_made_costs_nothing() {
         let budget = Budget::new(1.0);
         let paid = run(budget.pay(0.3)).unwrap();
-        paid.another().unwrap();
-        paid.not_made();
+        paid.reserve().unwrap();
+        paid.release();
         let lost = ProviderError::new(ProviderErrorKind::Timeout, "p", "stopped after it was lost");
         paid.failed(&ProviderError { attempts: 1, ..lost });
         assert_eq!(budget.lost(), Some((1, 0.3)));

@@ -1,4 +1,4 @@
-//! Calls of the backend: within the budget, limited in number, and guarded against hanging.
+//! Calls of the ports: within the budget, limited in number, and guarded against hanging.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use kindlm_types::{
-    AgentReply, AgentSession, AgentStart, AgentTurn, AskError, Backend, CommandOutput, CommandSpec,
-    Prompt, ProviderError, ProviderErrorKind, Reply,
+    AgentReply, AgentSession, AgentStart, AgentTurn, AskError, CommandOutput, CommandSpec, Ports,
+    Prompt, ProviderError, ProviderErrorKind, Reply, Unlimited,
 };
 use tokio::sync::Semaphore;
 
 use crate::Model;
 use crate::budget::{Budget, worst_case};
 
-/// A backend with a limit on concurrent calls and a budget.
+/// The ports with a limit on concurrent calls and a budget.
 pub(crate) struct Calls<'a> {
-    backend: &'a dyn Backend,
+    ports: Ports<'a>,
     limit: Semaphore,
     budget: Option<Budget>,
 }
@@ -46,8 +46,8 @@ impl From<Unanswered> for AskError {
 }
 
 impl<'a> Calls<'a> {
-    pub(crate) fn new(backend: &'a dyn Backend, concurrency: usize) -> Self {
-        Self { backend, limit: slots(concurrency), budget: None }
+    pub(crate) fn new(ports: Ports<'a>, concurrency: usize) -> Self {
+        Self { ports, limit: slots(concurrency), budget: None }
     }
 
     pub(crate) fn with_concurrency(self, concurrency: usize) -> Self {
@@ -78,16 +78,17 @@ impl<'a> Calls<'a> {
         timeout: Duration,
     ) -> Result<Reply, Unanswered> {
         let provider = &model.provider;
-        let budget = self.budget.as_ref().filter(|_| !self.backend.recalls(provider, prompt));
+        let budget =
+            self.budget.as_ref().filter(|_| !self.ports.models.has_answer(provider, prompt));
         let Some(budget) = budget else {
-            let call = self.backend.complete(provider, prompt, timeout);
+            let call = self.ports.models.complete(provider, prompt, timeout, &Unlimited);
             return Ok(self.guarded(provider, patience(timeout), call).await?);
         };
         // Without a price there is no amount to reserve; the answer may still report its cost.
         let most = model.price.map_or(0.0, |price| worst_case(prompt, &price));
         // Reserve before taking a permit, so that waiting for the budget does not block other calls.
         let paid = budget.pay(most).await.map_err(Unanswered::Budget)?;
-        let call = self.backend.complete_paid(provider, prompt, timeout, &paid);
+        let call = self.ports.models.complete(provider, prompt, timeout, &paid);
         let result = self.guarded(provider, patience(timeout), call).await;
         match &result {
             Ok(reply) if reply.cached => paid.settle(Some(0.0)),
@@ -114,25 +115,25 @@ impl<'a> Calls<'a> {
         text: &str,
         timeout: Duration,
     ) -> Result<Arc<[f64]>, ProviderError> {
-        let call = self.backend.embed(provider, model, text, timeout);
+        let call = self.ports.models.embed(provider, model, text, timeout);
         self.guarded(provider, patience(timeout), call).await
     }
 
     pub(crate) async fn run(&self, command: &CommandSpec) -> Result<CommandOutput, ProviderError> {
         // A command is run once. The additional time is for ending its process group.
         let patience = command.timeout.saturating_add(Duration::from_secs(30));
-        self.guarded(crate::COMMAND, patience, self.backend.run(command)).await
+        self.guarded(crate::COMMAND, patience, self.ports.commands.run_command(command)).await
     }
 
     /// Starts an agent.
     ///
-    /// If the backend itself limits concurrent calls, it keeps a permit until the agent has ended.
+    /// If the ports limit concurrent calls, they keep a permit until the agent has ended.
     pub(crate) async fn start_agent<'s>(
         &'s self,
         start: &'s AgentStart,
     ) -> Result<Box<dyn AgentSession + 's>, ProviderError> {
         let patience = start.timeout.saturating_add(Duration::from_secs(30));
-        self.guarded(&start.id, patience, self.backend.start_agent(start)).await
+        self.guarded(&start.id, patience, self.ports.agents.start_agent(start)).await
     }
 
     /// Sends a message to an agent and waits for its reply. The agent was counted when it was started.
@@ -152,7 +153,7 @@ impl<'a> Calls<'a> {
         &self,
         question: &ScriptQuestion,
     ) -> Result<ScriptAnswer, ScriptError> {
-        self.backend.script(question).await
+        self.ports.scripts.run(question).await
     }
 
     async fn guarded<T>(
@@ -162,9 +163,9 @@ impl<'a> Calls<'a> {
         call: impl Future<Output = Result<T, ProviderError>>,
     ) -> Result<T, ProviderError> {
         // The semaphore is never closed, so `acquire` cannot fail; a failure would only lift the limit.
-        let bounded = self.backend.bounds_itself();
+        let bounded = self.ports.models.limits_calls();
         let _permit = if bounded { None } else { self.limit.acquire().await.ok() };
-        // A backend with rate limits may delay a call for a long time.
+        // Ports with rate limits may delay a call for a long time.
         let patience = if bounded { patience.max(DAY) } else { patience };
         give_up_after(provider, patience, call).await
     }

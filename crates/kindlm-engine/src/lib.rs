@@ -3,7 +3,7 @@
 //! A [`Suite`] is loaded from `kindlm.yaml` (by `kindlm-config`) or built in code, as below.
 //!
 //! - [`plan`] selects the executions;
-//! - [`execute`] carries them out through a [`Backend`](kindlm_types::Backend), and evaluates the checks;
+//! - [`execute`] carries them out through [`Ports`](kindlm_types::Ports), and evaluates the checks;
 //! - [`report()`] combines the results, and evaluates the [`gates`];
 //! - [`run`] does all three;
 //! - [`judge()`] evaluates checks on a recorded execution.
@@ -16,7 +16,7 @@
 //!
 //! use kindlm_assertions::{Assertion, Check, Evidence, Meta, Traits};
 //! use kindlm_engine::{CaseBody, Model, RunOptions, Suite, TestCase, gates};
-//! use kindlm_types::{Backend, BoxFuture, CommandOutput, CommandSpec};
+//! use kindlm_types::{AttemptBudget, BoxFuture, Models, Ports};
 //! use kindlm_types::{
 //!     AssertionResult, Class, ExitStatus, FailureCode, Limits, Params, Prompt, ProviderError,
 //!     ProviderErrorKind, Reply,
@@ -51,15 +51,16 @@
 //!     }
 //! }
 //!
-//! // The backend: here a model that always gives the same answer. `kindlm-providers` has one for HTTP.
+//! // The models: here one that always gives the same answer. `kindlm-providers` has one for HTTP.
 //! struct Canned;
 //!
-//! impl Backend for Canned {
+//! impl Models for Canned {
 //!     fn complete<'a>(
 //!         &'a self,
 //!         _provider: &'a str,
 //!         _prompt: &'a Prompt,
 //!         _timeout: Duration,
+//!         _budget: &'a dyn AttemptBudget,
 //!     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
 //!         Box::pin(async { Ok(Reply::text("Could you tell me your order number, please?")) })
 //!     }
@@ -75,11 +76,12 @@
 //!         Box::pin(async { Err(err) })
 //!     }
 //!
-//!     fn run<'a>(
-//!         &'a self,
-//!         _command: &'a CommandSpec,
-//!     ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
-//!         Box::pin(async { Ok(CommandOutput::default()) })
+//!     fn has_answer(&self, _provider: &str, _prompt: &Prompt) -> bool {
+//!         false
+//!     }
+//!
+//!     fn limits_calls(&self) -> bool {
+//!         false
 //!     }
 //! }
 //!
@@ -105,7 +107,7 @@
 //!     gates: gates::defaults(),
 //!     ..Suite::default()
 //! };
-//! let report = kindlm_engine::run(&suite, &RunOptions::default(), &Canned).await.unwrap();
+//! let report = kindlm_engine::run(&suite, &RunOptions::default(), Ports::new(&Canned)).await.unwrap();
 //! assert_eq!(report.totals().passed, 1);
 //! assert_eq!(report.exit_status(), ExitStatus::Success);
 //! # });

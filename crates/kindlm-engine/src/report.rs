@@ -1,7 +1,7 @@
 //! Creates the report of a run.
 
 use kindlm_types::{
-    Backend, CaseError, CaseResult, CaseSource, GateResult, ModelInfo, Report, RunInfo,
+    CaseError, CaseResult, CaseSource, GateResult, ModelInfo, Ports, Report, RunInfo,
 };
 
 use crate::derived::derive;
@@ -98,12 +98,13 @@ fn with_cases<C: CaseSource>(
 ///
 /// There is no baseline and no progress listener. [`Report::run`] is empty, because this crate reads no clock. It needs
 /// a tokio runtime with time enabled, such as that of `#[tokio::test]`.
-pub async fn run(
+pub async fn run<'a>(
     suite: &Suite,
     options: &RunOptions,
-    backend: &dyn Backend,
+    ports: impl Into<Ports<'a>>,
 ) -> Result<Report, PlanError> {
     let plan = plan(suite, options)?;
-    let executed = execute(Run::new(suite, &plan, options, backend)).await;
+    let ports: Ports<'a> = ports.into();
+    let executed = execute(Run::new(suite, &plan, options, ports)).await;
     Ok(report(suite, &plan, executed.cases, RunInfo::default()))
 }

@@ -72,7 +72,9 @@ impl Sink for Streamed {
     fn not_kept(&mut self, at: usize, result: &ExecutionResult) {
         let missing = match &result.error {
             // Keep the whole execution if an earlier attempt had costs, because reports include them.
-            Some(ExecutionError::NotRun { reason }) if result.execution.earlier_usd <= 0.0 => {
+            Some(ExecutionError::NotRun { reason })
+                if result.execution.spend.earlier_usd <= 0.0 =>
+            {
                 Missing::NotRun(self.reason(reason))
             }
             _ => Missing::Lost(Box::new(result.clone())),

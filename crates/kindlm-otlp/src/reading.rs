@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use kindlm_types::{
-    Coverage, Event, Execution, FinishReason, Message, Role, Span, SpanMapping, ToolCall, Trace,
-    Usage, UsageSum,
+    Completeness, Coverage, Event, Execution, FinishReason, Message, Role, Span, SpanMapping,
+    ToolCall, Trace, Usage, UsageSum,
 };
 use serde_json::{Map, Value, json};
 
@@ -39,9 +39,9 @@ impl Reading {
     /// Records lost data. After that, no kind of evidence is complete, so the absence of an event cannot be asserted.
     pub fn lose(&mut self, why: &str) {
         let execution = &mut self.execution;
-        execution.coverage = Coverage::from_iter([]);
+        execution.completeness.coverage = Coverage::from_iter([]);
         execution.latency_ms = None;
-        execution.gaps.push(why.to_owned());
+        execution.completeness.gaps.push(why.to_owned());
     }
 }
 
@@ -94,7 +94,7 @@ pub fn read(
         execution: Execution {
             input: input(&conversation),
             output,
-            unread,
+            completeness: Completeness { unread, coverage, gaps, ..Completeness::default() },
             tool_calls: in_order(&events, &calls),
             requests: requests(&tree),
             usage: usage(&tree),
@@ -105,8 +105,6 @@ pub fn read(
                 .and_then(|(at, step)| finish_reason(step.span, at, &conversation)),
             metadata: metadata(&kept, &tree, &conversation, left_out.len(), mapping),
             recorded_events: events,
-            coverage,
-            gaps,
             trace: Some(Box::new(trace(&kept))),
             ..Execution::default()
         },

@@ -83,7 +83,7 @@ pub(super) fn accepts(kind: &str, key: &str) -> bool {
     let plain = kind.strip_prefix("not-").unwrap_or(kind);
     let found = kindlm_assertions::find(kind).or_else(|| kindlm_assertions::find(plain));
     found.is_some_and(|it| {
-        let schema = (it.schema)(&mut kindlm_schema::generator()).to_value();
+        let schema = (it.schema)(&mut kindlm_types::Definitions::default());
         schema.pointer(&format!("/properties/{key}")).is_some()
     })
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use kindlm_providers::limit::{Lane, Limits};
 use kindlm_providers::{Client, ClientOptions};
-use kindlm_types::{Backend, Message, NoFiles, Prompt, Role};
+use kindlm_types::{Message, Models, NoFiles, Prompt, Role, Unlimited};
 use serde_json::{Map, from_value, json};
 
 const CALLS: u32 = 1_000_000;
@@ -43,7 +43,7 @@ async fn whole_calls() -> Result<(), Box<dyn std::error::Error>> {
         from_value(json!({"model": "m", "messages": [Message::new(Role::User, "hi")]}))?;
     let started = Instant::now();
     for _ in 0..CALLS {
-        black_box(client.complete("echo", &prompt, Duration::from_secs(1)).await?);
+        black_box(client.complete("echo", &prompt, Duration::from_secs(1), &Unlimited).await?);
     }
     tell("whole call of `echo`", started.elapsed());
     Ok(())

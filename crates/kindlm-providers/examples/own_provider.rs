@@ -21,7 +21,7 @@ pub(crate) static ORACLE: Registration = Registration {
         docs: "",
     },
     schema: |_| {
-        schemars::json_schema!({
+        serde_json::json!({
             "type": "object",
             "properties": { "url": { "type": "string" } },
             "required": ["url"],

@@ -1,7 +1,7 @@
 //! The registration of providers.
 
+use kindlm_types::Definitions;
 use kindlm_types::Problem;
-use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
 use crate::{Codec, Providers};
@@ -44,7 +44,7 @@ pub struct Registration {
     /// The description.
     pub meta: Meta,
     /// The JSON Schema of its configuration.
-    pub schema: fn(&mut SchemaGenerator) -> Schema,
+    pub schema: fn(&mut Definitions) -> Value,
     /// The way to reach it, created from a configuration that has passed `schema`.
     pub kind: Kind,
 }

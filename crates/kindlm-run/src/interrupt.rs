@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use kindlm_engine::Control;
 use kindlm_providers::transport::Waits;
-use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use kindlm_types::{
-    AgentEnd, AgentReply, AgentSession, AgentStart, AgentTurn, Backend, BoxFuture, CommandOutput,
-    CommandSpec, Prompt, ProviderError, ProviderErrorKind, Purse, Reply,
+    AgentEnd, AgentReply, AgentSession, AgentStart, AgentTurn, Agents, AttemptBudget, BoxFuture,
+    CommandOutput, CommandSpec, Commands, Models, Ports, Prompt, ProviderError, ProviderErrorKind,
+    Reply,
 };
 use tokio::sync::watch;
 
@@ -19,7 +19,7 @@ use crate::Interrupt;
 /// A backend whose running calls can all be aborted. An aborted call returns a lost-request error; completed calls are
 /// not affected.
 pub(crate) struct Abortable<'a> {
-    inner: &'a dyn Backend,
+    inner: Ports<'a>,
     abort: watch::Receiver<bool>,
 }
 
@@ -87,9 +87,16 @@ fn tell_rest(waits: &Waits, say: &impl Fn(&str)) {
 
 impl<'a> Abortable<'a> {
     /// Wraps `inner`; the returned sender aborts all calls.
-    pub(crate) fn new(inner: &'a dyn Backend) -> (Self, watch::Sender<bool>) {
+    pub(crate) fn new(inner: Ports<'a>) -> (Self, watch::Sender<bool>) {
         let (sender, abort) = watch::channel(false);
         (Self { inner, abort }, sender)
+    }
+
+    /// Returns ports whose calls can be aborted.
+    ///
+    /// Scripts have their own time limit and cost nothing, so they are not aborted.
+    pub(crate) fn ports(&self) -> Ports<'_> {
+        Ports { models: self, commands: self, agents: self, ..self.inner }
     }
 
     async fn unless_aborted<T>(
@@ -137,33 +144,16 @@ impl AgentSession for AbortableSession<'_> {
     }
 }
 
-impl Backend for Abortable<'_> {
+impl Models for Abortable<'_> {
     fn complete<'a>(
         &'a self,
         provider: &'a str,
         prompt: &'a Prompt,
         timeout: Duration,
+        budget: &'a dyn AttemptBudget,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
-        Box::pin(self.unless_aborted(provider, self.inner.complete(provider, prompt, timeout)))
-    }
-
-    fn complete_paid<'a>(
-        &'a self,
-        provider: &'a str,
-        prompt: &'a Prompt,
-        timeout: Duration,
-        purse: &'a dyn Purse,
-    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
-        let call = self.inner.complete_paid(provider, prompt, timeout, purse);
+        let call = self.inner.models.complete(provider, prompt, timeout, budget);
         Box::pin(self.unless_aborted(provider, call))
-    }
-
-    fn bounds_itself(&self) -> bool {
-        self.inner.bounds_itself()
-    }
-
-    fn recalls(&self, provider: &str, prompt: &Prompt) -> bool {
-        self.inner.recalls(provider, prompt)
     }
 
     fn embed<'a>(
@@ -173,33 +163,40 @@ impl Backend for Abortable<'_> {
         text: &'a str,
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
-        Box::pin(self.unless_aborted(provider, self.inner.embed(provider, model, text, timeout)))
+        let call = self.inner.models.embed(provider, model, text, timeout);
+        Box::pin(self.unless_aborted(provider, call))
     }
 
-    fn run<'a>(
+    fn has_answer(&self, provider: &str, prompt: &Prompt) -> bool {
+        self.inner.models.has_answer(provider, prompt)
+    }
+
+    fn limits_calls(&self) -> bool {
+        self.inner.models.limits_calls()
+    }
+}
+
+impl Commands for Abortable<'_> {
+    fn run_command<'a>(
         &'a self,
         command: &'a CommandSpec,
     ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
-        Box::pin(self.unless_aborted("command", self.inner.run(command)))
+        let call = self.inner.commands.run_command(command);
+        Box::pin(self.unless_aborted("command", call))
     }
+}
 
+impl Agents for Abortable<'_> {
     fn start_agent<'a>(
         &'a self,
         start: &'a AgentStart,
     ) -> BoxFuture<'a, Result<Box<dyn AgentSession + 'a>, ProviderError>> {
         Box::pin(async move {
-            let inner = self.unless_aborted(&start.id, self.inner.start_agent(start)).await?;
+            let call = self.inner.agents.start_agent(start);
+            let inner = self.unless_aborted(&start.id, call).await?;
             let session: Box<dyn AgentSession + 'a> =
                 Box::new(AbortableSession { inner, id: &start.id, backend: self });
             Ok(session)
         })
-    }
-
-    /// Scripts have their own time limit and cost nothing, so they are not aborted.
-    fn script<'a>(
-        &'a self,
-        question: &'a ScriptQuestion,
-    ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>> {
-        self.inner.script(question)
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use kindlm_assertions::JudgeBlock;
 use kindlm_config::Programs;
 use kindlm_engine::{Model, judge_of};
+use kindlm_providers::Providers;
 use kindlm_store::{Digest, Judge, JudgeModel};
 use kindlm_types::{Limits, Params, suggest};
 use serde_json::{Map, Value};
@@ -21,20 +22,20 @@ pub struct NamedJudge {
 }
 
 impl NamedJudge {
-    /// Parses `provider:model`, with the provider's default base URL and key variable.
+    /// Parses `provider:model`, with the provider's default base URL and key variable. `providers` are the known ones.
     ///
     /// # Errors
     ///
     /// Fails if the text names no model, or if the provider needs a configuration.
-    pub fn new(text: &str) -> Result<Self, Failure> {
-        let usable = || kindlm_providers::REGISTRY.iter().filter(|it| it.meta.shorthand);
+    pub fn new(text: &str, providers: &Providers) -> Result<Self, Failure> {
+        let usable = || providers.iter().filter(|it| it.meta.shorthand);
         let Some((provider, name)) = text.split_once(':').filter(|(_, name)| !name.is_empty())
         else {
             return Err(Failure::input(format!("`{text}` is no judge"))
                 .with_help("write `provider:model`, such as `openai:gpt-4o-mini`"));
         };
         let Some(registration) = usable().find(|it| it.meta.id == provider) else {
-            let help = if kindlm_providers::find(provider).is_some() {
+            let help = if providers.find(provider).is_some() {
                 format!("`{provider}` needs a configuration: name a suite that has one with `-c`")
             } else {
                 let known: Vec<&str> = usable().map(|it| it.meta.id).collect();

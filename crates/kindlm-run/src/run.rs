@@ -10,7 +10,7 @@ use kindlm_providers::transport::Waits;
 use kindlm_reporters::Style;
 use kindlm_store::responses::Recorded;
 use kindlm_store::{Digest, Folder};
-use kindlm_types::{AnyReport, Backend, CaseResult, ExitStatus, RunInfo};
+use kindlm_types::{AnyReport, CaseResult, ExitStatus, Ports, RunInfo};
 use kindlm_workspace::Folders;
 
 use crate::baseline::baseline_for;
@@ -19,9 +19,8 @@ use crate::interrupt::{Abortable, attend};
 use crate::project::{Place, Project};
 use crate::reports::{check_target, write_file};
 use crate::resume::{self, Identity, Kept, Past};
-use crate::scripts::Scripted;
 use crate::secrets::Secrets;
-use crate::session::Spending;
+use crate::session::{Spending, ports};
 use crate::trace::Observations;
 use crate::{
     Failure, Outcome, ResponseSource, Selection, Session, World, dry_run, identity, project,
@@ -254,8 +253,7 @@ impl Run {
     ) -> Outcome {
         let Around { session, files, digest, past, arguments, journal } = around;
         let Session { client, runner, responses, secrets, .. } = session;
-        let client = Scripted::new(&client, runner);
-        let backend = Recorded::new(&client, responses);
+        let recorded = Recorded::new(&client, responses);
         let mut kept = if journal {
             let of = (&self.suite, &files, &self.plan);
             let identity = Identity::new(&mut info, of, digest, arguments);
@@ -263,9 +261,15 @@ impl Run {
         } else {
             None
         };
-        let done = self.execute(world, &backend, progress, &mut info, kept.as_mut())?;
+        let done = self.execute(
+            world,
+            ports(&client, &recorded, &runner),
+            progress,
+            &mut info,
+            kept.as_mut(),
+        )?;
         let outcome = self.report(world, done, kept.as_ref(), info, &secrets, take);
-        responses::tell(world, backend.responses(), self.quiet);
+        responses::tell(world, recorded.responses(), self.quiet);
         outcome
     }
 
@@ -274,7 +278,7 @@ impl Run {
     fn execute(
         &self,
         world: &World,
-        backend: &dyn Backend,
+        ports: Ports<'_>,
         progress: Box<dyn Progress + '_>,
         info: &mut RunInfo,
         mut kept: Option<&mut Kept>,
@@ -286,7 +290,7 @@ impl Run {
             .build()
             .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
         let control = Control::default();
-        let (backend, abort) = Abortable::new(backend);
+        let (abortable, abort) = Abortable::new(ports);
         let watch = |event: RunProgress<'_>| progress.on(event);
         let run = engine::Run {
             baseline: Some(baseline),
@@ -294,7 +298,7 @@ impl Run {
             control: Some(&control),
             watch: &watch,
             observed: self.observed.as_ref().map(|it| it as &dyn Observed),
-            ..engine::Run::new(suite, plan, options, &backend)
+            ..engine::Run::new(suite, plan, options, abortable.ports())
         };
         let run = async {
             if let Some(record) = kept.as_deref() {

@@ -1,24 +1,14 @@
-//! Runs users' scripts for checks, with a backend that contains a script host.
+//! The script host of a run, which runs users' scripts in worker processes.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use kindlm_providers::transport::{HttpTransport, TransportOptions};
 use kindlm_script::{Fetch, FetchRequest, FetchResponse, HostOptions, ScriptHost};
+use kindlm_types::BoxFuture;
 use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion, ScriptRunner};
-use kindlm_types::{
-    AgentSession, AgentStart, Backend, BoxFuture, CommandOutput, CommandSpec, Prompt,
-    ProviderError, Purse, Reply,
-};
 
 use crate::{Failure, World};
-
-/// A backend that runs scripts in worker processes of this program. The first script starts the first worker.
-pub(crate) struct Scripted<'a> {
-    inner: &'a dyn Backend,
-    runner: Arc<Runner>,
-}
 
 /// The runner of scripts in worker processes.
 pub(crate) struct Runner(ScriptHost);
@@ -51,73 +41,6 @@ pub(crate) fn host(world: &World, root: &Path) -> Result<ScriptHost, Failure> {
         ..HostOptions::new(program, args, root)
     };
     Ok(ScriptHost::new(options))
-}
-
-impl<'a> Scripted<'a> {
-    /// Adds a script runner to a backend.
-    pub(crate) fn new(inner: &'a dyn Backend, runner: Arc<Runner>) -> Self {
-        Self { inner, runner }
-    }
-}
-
-impl Backend for Scripted<'_> {
-    fn complete<'a>(
-        &'a self,
-        provider: &'a str,
-        prompt: &'a Prompt,
-        timeout: Duration,
-    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
-        self.inner.complete(provider, prompt, timeout)
-    }
-
-    fn complete_paid<'a>(
-        &'a self,
-        provider: &'a str,
-        prompt: &'a Prompt,
-        timeout: Duration,
-        purse: &'a dyn Purse,
-    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
-        self.inner.complete_paid(provider, prompt, timeout, purse)
-    }
-
-    fn bounds_itself(&self) -> bool {
-        self.inner.bounds_itself()
-    }
-
-    fn recalls(&self, provider: &str, prompt: &Prompt) -> bool {
-        self.inner.recalls(provider, prompt)
-    }
-
-    fn embed<'a>(
-        &'a self,
-        provider: &'a str,
-        model: &'a str,
-        text: &'a str,
-        timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
-        self.inner.embed(provider, model, text, timeout)
-    }
-
-    fn run<'a>(
-        &'a self,
-        command: &'a CommandSpec,
-    ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
-        self.inner.run(command)
-    }
-
-    fn start_agent<'a>(
-        &'a self,
-        start: &'a AgentStart,
-    ) -> BoxFuture<'a, Result<Box<dyn AgentSession + 'a>, ProviderError>> {
-        self.inner.start_agent(start)
-    }
-
-    fn script<'a>(
-        &'a self,
-        question: &'a ScriptQuestion,
-    ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>> {
-        self.runner.run(question)
-    }
 }
 
 /// The HTTP transport for requests of scripts.

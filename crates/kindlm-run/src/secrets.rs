@@ -7,7 +7,7 @@ use kindlm_engine::{Comparison, Suite};
 use kindlm_template::{environment, is_template};
 use kindlm_types::{
     AssertionResult, CaseResult, Event, Execution, ExecutionError, ExecutionResult, FinishReason,
-    InputOption, InputRequest, Message, Report, ToolCall, Trace, Turn, Verdict, Workspace,
+    InputOption, InputRequest, Judging, Message, Report, ToolCall, Trace, Turn, Verdict, Workspace,
 };
 use serde_json::{Map, Value};
 
@@ -117,6 +117,23 @@ impl Secrets {
             self.redact_results(&mut result.components);
             result.named_scores.iter_mut().for_each(|it| self.text(&mut it.name));
             self.map(&mut result.metadata);
+            if let Some(judging) = &mut result.judging {
+                self.judging(judging);
+            }
+        }
+    }
+
+    fn judging(&self, judging: &mut Judging) {
+        for text in [&mut judging.model, &mut judging.answered] {
+            self.texts(text);
+        }
+        if let Some(settings) = &mut judging.settings {
+            self.map(settings);
+        }
+        for vote in judging.panel.iter_mut().flat_map(|it| &mut it.votes) {
+            for text in [&mut vote.judge, &mut vote.answered_model, &mut vote.reasoning] {
+                self.texts(text);
+            }
         }
     }
 
@@ -133,7 +150,9 @@ impl Secrets {
         if let Some(FinishReason::Other(word)) = &mut execution.finish_reason {
             self.text(word);
         }
-        self.text(&mut execution.stderr);
+        if let Some(command) = &mut execution.command {
+            self.text(&mut command.stderr);
+        }
         self.map(&mut execution.vars);
         self.map(&mut execution.metadata);
         self.value_if_any(&mut execution.provider_response);

@@ -8,8 +8,8 @@ use kindlm_engine::{Plan, RunOptions, Suite};
 use kindlm_providers::transport::Waits;
 use kindlm_providers::{Client, ClientOptions};
 use kindlm_store::Folder;
-use kindlm_store::responses::Responses;
-use kindlm_types::{Files, NoFiles};
+use kindlm_store::responses::{Recorded, Responses};
+use kindlm_types::{Files, NoFiles, Ports};
 use serde_json::{Map, Value};
 
 use crate::judge_setup::NamedJudge;
@@ -31,6 +31,15 @@ pub struct Session {
     pub(crate) secrets: Secrets,
     /// The waits before requests, which an interrupt ends.
     pub(crate) waits: Waits,
+}
+
+/// Returns the ports of a run: models with a response store, and scripts in worker processes.
+pub(crate) fn ports<'a>(
+    client: &'a Client,
+    recorded: &'a Recorded<&'a Client>,
+    runner: &'a Runner,
+) -> Ports<'a> {
+    Ports { models: recorded, commands: client, agents: recorded.agents(client), scripts: runner }
 }
 
 impl Session {

@@ -1,26 +1,16 @@
 //! Schemas generated from the configuration types.
 
-use schemars::generate::SchemaSettings;
-use schemars::{Schema, SchemaGenerator};
+use kindlm_types::Definitions;
 use serde_json::{Map, Value, json};
 
 use crate::walk;
 
-/// Returns a generator for schemas that [`finish`] completes: draft 2020-12, for deserialization.
-pub fn generator() -> SchemaGenerator {
-    SchemaSettings::draft2020_12()
-        .for_deserialize()
-        .with(|settings| settings.meta_schema = None)
-        .into_generator()
-}
-
-/// Returns a generated schema with its definitions, limited to what the configuration accepts.
+/// Returns a schema with its definitions, limited to what the configuration accepts.
 ///
 /// Optional keys may be absent but not null. Integers are within the range of their type.
 #[must_use]
-pub fn finish(schema: Schema, mut generator: SchemaGenerator) -> Value {
-    let mut schema = schema.to_value();
-    let definitions = generator.take_definitions(true);
+pub fn finish(mut schema: Value, definitions: Definitions) -> Value {
+    let definitions = definitions.take();
     if !definitions.is_empty()
         && let Value::Object(map) = &mut schema
     {

@@ -31,7 +31,7 @@ mod walk;
 mod words;
 
 pub use compile::{Schema, SchemaError, Violation};
-pub use generate::{finish, generator};
+pub use generate::finish;
 pub use lint::{Lint, faults_of_parameters, lint};
 pub use numbers::normalise_numbers;
 pub use shape::Shape;

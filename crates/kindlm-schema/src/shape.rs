@@ -4,13 +4,13 @@ use std::fmt;
 
 use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::{Draft, ValidationError, Validator};
-use kindlm_types::{Problem, ProblemKind, nearest, pointer};
-use schemars::{JsonSchema, SchemaGenerator};
+use kindlm_types::{Definitions, Problem, ProblemKind, nearest, pointer, schema_of};
+use schemars::JsonSchema;
 use serde_json::Value;
 
 use crate::branch::{self, Choice};
 use crate::walk;
-use crate::{finish, generator, order, words};
+use crate::{finish, order, words};
 
 /// The maximum depth of nested alternatives that are examined.
 const DEPTH: usize = 16;
@@ -53,14 +53,14 @@ impl fmt::Debug for Shape {
 impl Shape {
     /// Returns the shape of a type that serde deserializes.
     pub fn of<T: JsonSchema>() -> Self {
-        Self::generate(T::json_schema)
+        Self::generate(schema_of::<T>)
     }
 
     /// Returns the shape of a schema function, such as those in the registries.
-    pub fn generate(make: impl FnOnce(&mut SchemaGenerator) -> schemars::Schema) -> Self {
-        let mut generator = generator();
-        let schema = make(&mut generator);
-        Self::new(finish(schema, generator))
+    pub fn generate(make: impl FnOnce(&mut Definitions) -> Value) -> Self {
+        let mut definitions = Definitions::default();
+        let schema = make(&mut definitions);
+        Self::new(finish(schema, definitions))
     }
 
     /// Returns the shape of a JSON Schema (draft 2020-12), used unchanged.

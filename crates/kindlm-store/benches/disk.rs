@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use kindlm_store::journal::{Durability, Header, Journal, JournalWriter, PlannedCase};
 use kindlm_store::responses::{Mode, Recorded, Responses};
 use kindlm_types::{
-    AssertionResult, Backend, BoxFuture, CommandOutput, CommandSpec, Execution, ExecutionResult,
-    Message, Outcome, Prompt, ProviderError, Reply, Role, Usage,
+    AssertionResult, AttemptBudget, BoxFuture, Execution, ExecutionResult, Message, Models,
+    Outcome, Prompt, ProviderError, Reply, Role, Spend, Unlimited, Usage,
 };
 
 fn main() {
@@ -52,7 +52,7 @@ fn result(index: u32) -> ExecutionResult {
             output: "Your order is on its way. ".repeat(24),
             requests: 1,
             latency_ms: Some(812.345),
-            cost_usd: Some(0.0031),
+            spend: Spend { cost_usd: Some(0.0031), ..Spend::default() },
             ..Execution::default()
         },
         results: labels.map(|it| AssertionResult::pass("output", it)).into(),
@@ -113,12 +113,13 @@ fn journal(scratch: &Path) {
 /// A backend that answers immediately.
 struct Instantly;
 
-impl Backend for Instantly {
+impl Models for Instantly {
     fn complete<'a>(
         &'a self,
         _provider: &'a str,
         _prompt: &'a Prompt,
         _timeout: Duration,
+        _budget: &'a dyn AttemptBudget,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
         Box::pin(std::future::ready(Ok(Reply::text("Your order is on its way. ".repeat(24)))))
     }
@@ -133,11 +134,12 @@ impl Backend for Instantly {
         Box::pin(std::future::ready(Ok(vec![0.123_456_7; 1536].into())))
     }
 
-    fn run<'a>(
-        &'a self,
-        _command: &'a CommandSpec,
-    ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
-        Box::pin(std::future::ready(Ok(CommandOutput::default())))
+    fn has_answer(&self, _provider: &str, _prompt: &Prompt) -> bool {
+        false
+    }
+
+    fn limits_calls(&self) -> bool {
+        false
     }
 }
 
@@ -163,7 +165,7 @@ fn responses(scratch: &Path) {
         let store = Recorded::new(Instantly, Responses::new(&folder, mode));
         runtime.block_on(async {
             for index in from..from + COUNT {
-                let reply = store.complete("openai", &prompt(index), minute).await;
+                let reply = store.complete("openai", &prompt(index), minute, &Unlimited).await;
                 assert_eq!(reply.is_err(), misses);
             }
         });

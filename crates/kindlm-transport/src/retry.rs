@@ -201,7 +201,7 @@ where
         if !err.retryable || attempts > policy.max_retries {
             return Err(err);
         }
-        if let Err(why) = if err.may_be_charged() { ticket.another() } else { Ok(()) } {
+        if let Err(why) = if err.may_be_charged() { ticket.reserve() } else { Ok(()) } {
             err.message = format!("{}; not sent again: {why}", err.message);
             return Err(err);
         }
@@ -224,7 +224,7 @@ pub(crate) fn stopped_before() -> ProviderError {
 fn stopped_after(err: ProviderError, ticket: &Ticket<'_>) -> ProviderError {
     // The reserve for the retry must not stay in addition to the possible cost of the last attempt.
     if err.may_be_charged() {
-        ticket.not_made();
+        ticket.release();
     }
     let message = format!("{}; stopped while waiting to retry", err.message);
     ProviderError { message, ..err }

@@ -17,6 +17,7 @@
 //! ```
 #![deny(clippy::disallowed_methods)]
 
+mod definitions;
 pub mod ecma;
 mod evidence;
 pub mod pointer;
@@ -29,19 +30,20 @@ mod sum;
 mod twice;
 mod verdict;
 
+pub use definitions::{Definitions, schema_of};
 pub use evidence::{
-    Action, ActionState, ActionStatus, Channel, Coverage, DeclaredEvidence, Event, Execution,
-    ExecutionError, ExecutionResult, Facts, InputOption, InputRequest, OpenWorkspace, Price, Span,
-    SpanFilter, SpanMapping, Speaker, SubagentCall, ToolCall, ToolKind, Trace, TraceSettings,
-    Transcript, Turn, Usage, UsageSum, WorkFor, Workspace, WorkspaceError, WorkspaceSpec,
-    Workspaces, Written, exit_code, workspace,
+    Action, ActionState, ActionStatus, Channel, CommandEnd, Completeness, Coverage,
+    DeclaredEvidence, Event, Execution, ExecutionError, ExecutionResult, Facts, InputOption,
+    InputRequest, OpenWorkspace, Price, Span, SpanFilter, SpanMapping, Speaker, Spend,
+    SubagentCall, ToolCall, ToolKind, Trace, TraceSettings, Transcript, Turn, Usage, UsageSum,
+    WorkFor, Workspace, WorkspaceError, WorkspaceSpec, Workspaces, Written, exit_code, workspace,
 };
 pub use ports::{
     AgentEnd, AgentFolder, AgentKind, AgentReply, AgentSession, AgentSpec, AgentStart, AgentTurn,
-    Answer, Answers, AskError, Backend, BoxFuture, CommandOutput, CommandSpec, FileError, FileTree,
-    Files, FinishReason, HostPattern, Limits, Message, NoFiles, Params, Prompt, ProviderError,
-    ProviderErrorKind, Purse, Question, Reply, ResponseFormat, Role, ToolChoice, ToolSpec,
-    TreeLimits, ask, backend, reasons, script,
+    Agents, Answer, Answers, AskError, AttemptBudget, BoxFuture, CommandOutput, CommandSpec,
+    Commands, FileError, FileTree, Files, FinishReason, HostPattern, Limits, Message, Models,
+    NoFiles, Params, Ports, Prompt, ProviderError, ProviderErrorKind, Question, Reply,
+    ResponseFormat, Role, ToolChoice, ToolSpec, TreeLimits, Unlimited, ask, reasons, script,
 };
 pub use present::present;
 pub use problem::{Place, Problem, ProblemKind, nearest, nearest_few, suggest};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kindlm_types::{
-    Backend, BoxFuture, OpenWorkspace, WorkFor, WorkspaceError, WorkspaceSpec, Workspaces,
+    BoxFuture, Commands, OpenWorkspace, WorkFor, WorkspaceError, WorkspaceSpec, Workspaces,
 };
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
@@ -69,7 +69,7 @@ impl Folders {
         &self,
         spec: &WorkspaceSpec,
         of: WorkFor<'_>,
-        backend: &dyn Backend,
+        commands: &dyn Commands,
     ) -> Result<Open, WorkspaceError> {
         let wrap = Wrap::of(spec, &self.options)?;
         let root = self.root()?;
@@ -83,10 +83,10 @@ impl Folders {
             Ok((from, PathBuf::from(&it.to)))
         });
         let hidden: Vec<(PathBuf, PathBuf)> = hidden.collect::<Result<_, WorkspaceError>>()?;
-        let making = Start::make(spec, source, &hidden, &wrap, &root, of.timeout, backend);
+        let making = Start::make(spec, source, &hidden, &wrap, &root, of.timeout, commands);
         let start = cell.get_or_init(|| async { making.await.map(Arc::new) }).await.clone()?;
         let work = folder(root.path(), &format!("{}-", slug(&of)), self.options.keep)?;
-        Open::make(spec, (start, hidden), wrap, (root, work), self.options.keep, of, backend).await
+        Open::make(spec, (start, hidden), wrap, (root, work), self.options.keep, of, commands).await
     }
 }
 
@@ -106,10 +106,10 @@ impl Workspaces for Folders {
         &'a self,
         spec: &'a WorkspaceSpec,
         of: WorkFor<'a>,
-        backend: &'a dyn Backend,
+        commands: &'a dyn Commands,
     ) -> BoxFuture<'a, Result<Box<dyn OpenWorkspace>, WorkspaceError>> {
         Box::pin(async move {
-            let open = self.make(spec, of, backend).await?;
+            let open = self.make(spec, of, commands).await?;
             Ok(Box::new(open) as Box<dyn OpenWorkspace>)
         })
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use globset::GlobSet;
 use kindlm_types::workspace::{Gather, Workspace};
 use kindlm_types::{
-    AgentFolder, Backend, BoxFuture, CommandSpec, Execution, OpenWorkspace, WorkFor,
+    AgentFolder, BoxFuture, CommandSpec, Commands, Execution, OpenWorkspace, WorkFor,
     WorkspaceError, WorkspaceSpec,
 };
 use tempfile::TempDir;
@@ -52,10 +52,10 @@ impl Open {
         (root, work): (Arc<TempDir>, TempDir),
         keep: bool,
         of: WorkFor<'_>,
-        backend: &dyn Backend,
+        commands: &dyn Commands,
     ) -> Result<Self, WorkspaceError> {
         // Each workspace has its own parent folder, so that `..` contains no work of other agents.
-        let folder = start.copy_to(&work.path().join("work"), backend).await?;
+        let folder = start.copy_to(&work.path().join("work"), commands).await?;
         let ignore = globs(&spec.ignore).map_err(WorkspaceError)?;
         let is_guarded = wrap.is_sandbox();
         let (inside, checkout) = blocking({
@@ -90,7 +90,7 @@ impl Open {
         &self,
         execution: &Execution,
         wanted: &[Gather],
-        backend: &dyn Backend,
+        commands: &dyn Commands,
     ) -> Result<Workspace, WorkspaceError> {
         let task = Finish {
             spec: &self.spec,
@@ -106,14 +106,14 @@ impl Open {
             name: &self.name,
             keep: self.keep,
         };
-        let mut workspace = finish(task, execution, wanted, backend).await?;
+        let mut workspace = finish(task, execution, wanted, commands).await?;
         workspace.kept = self.keep.then(|| self.folder.display().to_string());
         Ok(workspace)
     }
 
     /// Ends the remaining processes, and removes the folder unless the user asked to keep it.
-    async fn remove(&mut self, backend: &dyn Backend) -> Result<(), WorkspaceError> {
-        self.wrap.end(&self.folder, backend).await;
+    async fn remove(&mut self, commands: &dyn Commands) -> Result<(), WorkspaceError> {
+        self.wrap.end(&self.folder, commands).await;
         let work = self.work.take();
         if self.keep {
             return Ok(());
@@ -148,14 +148,14 @@ impl OpenWorkspace for Open {
         mut self: Box<Self>,
         execution: &'a Execution,
         wanted: &'a [Gather],
-        backend: &'a dyn Backend,
+        commands: &'a dyn Commands,
     ) -> BoxFuture<'a, Result<Workspace, WorkspaceError>>
     where
         Self: 'a,
     {
         Box::pin(async move {
-            let finished = self.finish(execution, wanted, backend).await;
-            let removed = self.remove(backend).await;
+            let finished = self.finish(execution, wanted, commands).await;
+            let removed = self.remove(commands).await;
             let left = self.folder.display().to_string();
             let is_left = removed.is_err() && self.folder.exists();
             match finished {
@@ -168,13 +168,13 @@ impl OpenWorkspace for Open {
         })
     }
 
-    fn discard<'a>(mut self: Box<Self>, backend: &'a dyn Backend) -> BoxFuture<'a, ()>
+    fn discard<'a>(mut self: Box<Self>, commands: &'a dyn Commands) -> BoxFuture<'a, ()>
     where
         Self: 'a,
     {
         Box::pin(async move {
             // The failure of the execution is already reported.
-            let _ = self.remove(backend).await;
+            let _ = self.remove(commands).await;
         })
     }
 }

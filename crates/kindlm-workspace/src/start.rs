@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use globset::GlobSet;
 use kindlm_types::workspace::{Container, Isolation};
-use kindlm_types::{Backend, WorkspaceError, WorkspaceSpec};
+use kindlm_types::{Commands, WorkspaceError, WorkspaceSpec};
 use tempfile::TempDir;
 
 use crate::copy::copy;
@@ -72,7 +72,7 @@ impl Start {
         wrap: &Wrap,
         root: &TempDir,
         timeout: Duration,
-        backend: &dyn Backend,
+        commands: &dyn Commands,
     ) -> Result<Self, WorkspaceError> {
         let made = folder(root.path(), "start-", false)?;
         let limits = Limits::of(spec);
@@ -81,10 +81,10 @@ impl Start {
         let mut worktrees = None;
         if spec.isolation == Isolation::Worktree {
             let reference = spec.reference.as_deref().unwrap_or("HEAD");
-            let found = Worktrees::find(&source, reference, &hidden, backend).await?;
+            let found = Worktrees::find(&source, reference, &hidden, commands).await?;
             let checkout = made.path().join("worktree");
-            let folder = found.check_out(&checkout, backend).await?;
-            prepare(spec, &folder, wrap, timeout, backend).await?;
+            let folder = found.check_out(&checkout, commands).await?;
+            prepare(spec, &folder, wrap, timeout, commands).await?;
             // Git is not needed in this folder any more.
             at = found.make_plain(&checkout, &at).await?;
             worktrees = Some(found);
@@ -97,7 +97,7 @@ impl Start {
                 copy(&from, &to, &hidden, limits, &name)
             })
             .await?;
-            prepare(spec, &at, wrap, timeout, backend).await?;
+            prepare(spec, &at, wrap, timeout, commands).await?;
         }
         let (inside, tree) = blocking({
             let at = at.clone();
@@ -115,10 +115,10 @@ impl Start {
     pub(crate) async fn copy_to(
         &self,
         at: &Path,
-        backend: &dyn Backend,
+        commands: &dyn Commands,
     ) -> Result<PathBuf, WorkspaceError> {
         if let Some(worktrees) = &self.worktrees {
-            return worktrees.like(&self.folder, at, backend).await;
+            return worktrees.like(&self.folder, at, commands).await;
         }
         std::fs::create_dir(at)
             .map_err(|err| WorkspaceError(format!("cannot make `{}`: {err}", at.display())))?;
@@ -157,7 +157,7 @@ async fn prepare(
     folder: &Path,
     wrap: &Wrap,
     timeout: Duration,
-    backend: &dyn Backend,
+    commands: &dyn Commands,
 ) -> Result<(), WorkspaceError> {
     let watched = Watched { wrap, folder, is_over: false };
     let prepared = async {
@@ -165,16 +165,16 @@ async fn prepare(
             // Use the agent's network setting; the setup has network access even if the agent does not.
             let nothing = wrap.command(folder, NOTHING, timeout.max(SETUP), spec.network, &[]);
             let what = format!("the sandbox of `isolation: {}`", spec.isolation.as_str());
-            run(&nothing, &what, Some(wrap), backend).await?;
+            run(&nothing, &what, Some(wrap), commands).await?;
         }
         if let Some(setup) = &spec.setup {
             let setup = wrap.command(folder, setup, timeout.max(SETUP), true, &[("CI", "1")]);
-            run(&setup, "`workspace.setup`", Some(wrap), backend).await?;
+            run(&setup, "`workspace.setup`", Some(wrap), commands).await?;
         }
         Ok(())
     };
     let prepared = prepared.await;
-    watched.over(prepared.is_err(), backend).await;
+    watched.over(prepared.is_err(), commands).await;
     prepared
 }
 
@@ -187,9 +187,9 @@ struct Watched<'a> {
 
 impl Watched<'_> {
     /// Keeps the processes of a successful setup running, as the agents may need them.
-    async fn over(mut self, has_failed: bool, backend: &dyn Backend) {
+    async fn over(mut self, has_failed: bool, commands: &dyn Commands) {
         if has_failed {
-            self.wrap.end(self.folder, backend).await;
+            self.wrap.end(self.folder, commands).await;
         }
         self.is_over = true;
     }

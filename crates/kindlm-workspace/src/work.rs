@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kindlm_types::{Backend, CommandOutput, CommandSpec, WorkspaceError};
+use kindlm_types::{CommandOutput, CommandSpec, Commands, WorkspaceError};
 
 use crate::copy::copy;
 use crate::isolation::Wrap;
@@ -16,9 +16,9 @@ pub(crate) async fn run(
     command: &CommandSpec,
     what: &str,
     wrap: Option<&Wrap>,
-    backend: &dyn Backend,
+    commands: &dyn Commands,
 ) -> Result<String, WorkspaceError> {
-    let ran = backend.run(command).await;
+    let ran = commands.run_command(command).await;
     let ran = ran.map_err(|err| WorkspaceError(format!("{what}: {}", err.message)))?;
     if ran.exit_code == Some(0) {
         return Ok(ran.text);

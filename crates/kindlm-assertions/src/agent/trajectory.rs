@@ -108,7 +108,7 @@ impl Steps {
 ///
 /// They are unknown if nothing is recorded about them, or if the evidence has gaps.
 pub(crate) fn steps(execution: &Execution) -> Result<Steps, String> {
-    if let Some(gap) = execution.gaps.first() {
+    if let Some(gap) = execution.completeness.gaps.first() {
         return Err(format!("Not all steps of the agent are known: {gap}"));
     }
     let Some(trace) = &execution.trace else {

@@ -72,7 +72,7 @@ pub(crate) fn whole_trace<'a>(
     label: &str,
 ) -> Result<&'a Trace, Vec<AssertionResult>> {
     let Some(trace) = &execution.trace else { return Err(missing(assertion, label, NO_TRACE)) };
-    match execution.gaps.first() {
+    match execution.completeness.gaps.first() {
         None => Ok(trace),
         Some(gap) => Err(missing(assertion, label, &format!("The trace is not complete: {gap}"))),
     }
@@ -98,7 +98,7 @@ pub(crate) fn not_understood(execution: &Execution) -> Option<String> {
 /// A declaration of completeness does not help then.
 pub(crate) fn known_missing(execution: &Execution, channel: Channel) -> Option<String> {
     let why = execution.known_missing(channel)?;
-    let unsupported = not_understood(execution).filter(|_| execution.gaps.is_empty());
+    let unsupported = not_understood(execution).filter(|_| execution.completeness.gaps.is_empty());
     Some(unsupported.unwrap_or_else(|| why.into_owned()))
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn perplexity(log_probs: &[f64]) -> f64 {
 ///
 /// It has some, or it comes from a source that would have recorded them.
 pub(crate) fn knows_tool_calls(execution: &Execution) -> bool {
-    !execution.tool_calls.is_empty() || execution.requests > 0 || execution.exit_code.is_some()
+    !execution.tool_calls.is_empty() || execution.requests > 0 || execution.exit_code().is_some()
 }
 
 /// Returns the structured output if it is the whole output; `None` if the output is a text.

@@ -22,7 +22,7 @@ pub(crate) fn no_output(execution: &Execution) -> String {
 /// The output is empty and the source does not record all messages, or the record has gaps that may contain the last
 /// message.
 pub(crate) fn is_untold(execution: &Execution) -> bool {
-    !execution.gaps.is_empty()
+    !execution.completeness.gaps.is_empty()
         || (execution.output.is_empty()
             && execution.output_json.is_none()
             && !execution.tells_all(Channel::Messages))
@@ -71,12 +71,13 @@ pub(crate) fn untold(
     execution: &Execution,
     takes_on: bool,
 ) -> Vec<AssertionResult> {
-    if let (None, Some(why)) = (execution.gaps.first(), execution.incomplete_output()) {
+    if let (None, Some(why)) = (execution.completeness.gaps.first(), execution.incomplete_output())
+    {
         let mut result = AssertionResult::pass(id, label.unwrap_or(id));
         half_read(&why, &mut result);
         return vec![result];
     }
-    let message = match (&execution.trace, execution.gaps.first()) {
+    let message = match (&execution.trace, execution.completeness.gaps.first()) {
         (Some(_), Some(gap)) => {
             format!("The trace is not complete, and so the output is not known: {gap}")
         }
@@ -89,7 +90,7 @@ pub(crate) fn untold(
             .to_owned(),
         (None, None) => format!("The output is not known: {}", no_output(execution)),
     };
-    let message = match execution.gaps.first() {
+    let message = match execution.completeness.gaps.first() {
         None if takes_on => format!("{message}; a check of something else names it with `on`"),
         _ => message,
     };
@@ -113,8 +114,8 @@ pub(crate) fn did_nothing(execution: &Execution) -> bool {
 ///
 /// Without this, every negative check would hold. The exit code is not an output.
 pub(crate) fn said_nothing(execution: &Execution) -> Option<String> {
-    let code = execution.exit_code.filter(|_| did_nothing(execution))?;
-    let last = execution.stderr.trim().lines().next_back().unwrap_or_default();
+    let code = execution.exit_code().filter(|_| did_nothing(execution))?;
+    let last = execution.stderr().trim().lines().next_back().unwrap_or_default();
     let last: String = last.chars().take(200).collect();
     let words = if last.is_empty() { String::new() } else { format!("; on stderr: {last}") };
     Some(format!(
@@ -133,24 +134,39 @@ pub(crate) fn half_read(why: &str, result: &mut AssertionResult) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kindlm_types::{Coverage, Trace};
+    use kindlm_types::{Completeness, Coverage, Trace};
 
     #[test]
     fn an_empty_output_is_one_only_where_messages_are_told() {
         let traced = || Execution {
             trace: Some(Box::new(Trace::default())),
-            coverage: Coverage::Only(std::collections::BTreeSet::new()),
+            completeness: Completeness {
+                coverage: Coverage::Only(std::collections::BTreeSet::new()),
+                ..Completeness::default()
+            },
             ..Execution::default()
         };
         let said = Execution { output: "yes".to_owned(), ..traced() };
-        let silent = Execution { coverage: Coverage::Complete, ..traced() };
+        let silent = Execution {
+            completeness: Completeness { coverage: Coverage::Complete, ..traced().completeness },
+            ..traced()
+        };
         let recorded = Execution { trace: None, ..traced() };
         let command = Execution {
             trace: None,
-            coverage: [Channel::Messages].into_iter().collect(),
+            completeness: Completeness {
+                coverage: [Channel::Messages].into_iter().collect(),
+                ..Completeness::default()
+            },
             ..Execution::default()
         };
-        let lost = Execution { gaps: vec!["a request was refused".to_owned()], ..said.clone() };
+        let lost = Execution {
+            completeness: Completeness {
+                gaps: vec!["a request was refused".to_owned()],
+                ..said.completeness.clone()
+            },
+            ..said.clone()
+        };
         for (execution, expected) in [
             (traced(), true),
             (said, false),

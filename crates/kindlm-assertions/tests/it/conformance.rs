@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kindlm_assertions::{Evidence, Setup, compile};
 use kindlm_schema::normalise_numbers;
-use kindlm_types::{Answers, AssertionResult, Execution, FileError, Files, Score, ToolCall};
+use kindlm_types::{Answers, AssertionResult, Execution, FileError, Files, Score, Spend, ToolCall};
 use serde_json::{Value, json};
 
 /// The fixtures, as the folder of a suite.
@@ -44,7 +44,7 @@ fn read(vector: &Value) -> (Execution, Value, Value) {
         let execution = Execution {
             output: text(&input["outputText"]),
             latency_ms: number("latencyMs"),
-            cost_usd: number("costUsd"),
+            spend: Spend { cost_usd: number("costUsd"), ..Spend::default() },
             ..Execution::default()
         };
         let reference = vector.get("seedExpect").unwrap_or(&vector["expect"]);

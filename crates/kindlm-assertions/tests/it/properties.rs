@@ -1,7 +1,7 @@
 //! Properties that hold for every output and every list of arguments.
 
 use kindlm_assertions::{Check, Evidence, Setup, compile};
-use kindlm_types::{Answers, Execution, NoFiles, ToolCall, Verdict};
+use kindlm_types::{Answers, Execution, NoFiles, Spend, ToolCall, Verdict};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -66,8 +66,11 @@ fn rounding_of_a_mean_drift_exceeds_no_limit() {
         (0.1 + 0.2, r#"{"a": "aaaaaaaaax", "b": "bbbbx"}"#, true),
         (0.300_001, r#"{"a": "aaaaaaaaxx", "b": "bbbbx"}"#, false),
     ] {
-        let execution =
-            Execution { output: output.to_owned(), cost_usd: Some(cost), ..Execution::default() };
+        let execution = Execution {
+            output: output.to_owned(),
+            spend: Spend { cost_usd: Some(cost), ..Spend::default() },
+            ..Execution::default()
+        };
         let evidence =
             Evidence { execution: &execution, answers: &answers, baseline, contest: None };
         for result in checks.iter().flat_map(|check| check.evaluate(&evidence)) {
@@ -102,8 +105,7 @@ proptest! {
             output,
             output_json: json,
             tool_calls: vec![call(arguments, malformed)],
-            latency_ms,
-            cost_usd,
+            latency_ms, spend: Spend { cost_usd, ..Spend::default() },
             ..Execution::default()
         };
         prop_assert_eq!(verdicts(&checks, &execution), verdicts(&checks, &execution));

@@ -2,7 +2,10 @@
 
 use kindlm_assertions::{Evidence, Setup, compile};
 use kindlm_testing::examples;
-use kindlm_types::{Answers, Channel, Coverage, Event, Execution, Speaker, Trace, Turn, Usage};
+use kindlm_types::{
+    Answers, Channel, CommandEnd, Completeness, Coverage, Event, Execution, Speaker, Trace, Turn,
+    Usage,
+};
 use serde_json::{Value, json};
 
 use crate::support::Memory;
@@ -39,19 +42,31 @@ fn only(channels: &[Channel]) -> Coverage {
 fn without_the_output() -> Vec<(&'static str, Execution)> {
     let cut = Execution {
         output: "The order".to_owned(),
-        gaps: vec!["the transcript ends with a message of the user".to_owned()],
+        completeness: Completeness {
+            gaps: vec!["the transcript ends with a message of the user".to_owned()],
+            ..Completeness::default()
+        },
         ..Execution::default()
     };
     let traced = || Some(Box::new(Trace::default()));
     vec![
         ("a transcript that is cut", cut.clone()),
         ("a trace that is cut", Execution { trace: traced(), ..cut }),
-        ("a record of calls", Execution { coverage: only(&[]), ..Execution::default() }),
+        (
+            "a record of calls",
+            Execution {
+                completeness: Completeness { coverage: only(&[]), ..Completeness::default() },
+                ..Execution::default()
+            },
+        ),
         (
             "spans without texts",
             Execution {
                 trace: traced(),
-                coverage: only(&[Channel::Usage]),
+                completeness: Completeness {
+                    coverage: only(&[Channel::Usage]),
+                    ..Completeness::default()
+                },
                 ..Execution::default()
             },
         ),
@@ -87,7 +102,7 @@ fn no_judge_is_asked_about_an_unknown_output() {
     // A script may read recorded evidence, which it selects with `on`.
     let spans = Execution {
         trace: Some(Box::new(Trace::default())),
-        coverage: only(&[]),
+        completeness: Completeness { coverage: only(&[]), ..Completeness::default() },
         ..Execution::default()
     };
     let on_trace =
@@ -100,7 +115,10 @@ fn missing_evidence_is_no_proof_of_absence() {
     let said = Execution {
         output: "Done.".to_owned(),
         requests: 1,
-        gaps: vec!["a call of `pay` has no result".to_owned()],
+        completeness: Completeness {
+            gaps: vec!["a call of `pay` has no result".to_owned()],
+            ..Completeness::default()
+        },
         ..Execution::default()
     };
     for check in [
@@ -128,16 +146,22 @@ fn missing_evidence_is_no_proof_of_absence() {
         assert_eq!(found_in(&check, &said), "errored EVIDENCE_MISSING", "{check}");
         // A command that reports only its text.
         let alone = Execution {
-            gaps: Vec::new(),
-            coverage: only(&[Channel::Messages]),
-            exit_code: Some(0),
+            completeness: Completeness {
+                gaps: Vec::new(),
+                coverage: only(&[Channel::Messages]),
+                ..said.completeness.clone()
+            },
+            command: Some(CommandEnd { exit_code: Some(0), ..CommandEnd::default() }),
             ..said.clone()
         };
         // The end of the command and the number of its answers are known.
         let is_known = matches!(check["type"].as_str(), Some("succeeded" | "max-turns"));
         let expected = if is_known { "passed" } else { "errored EVIDENCE_MISSING" };
         assert_eq!(found_in(&check, &alone), expected, "{check}");
-        let whole = Execution { gaps: Vec::new(), ..said.clone() };
+        let whole = Execution {
+            completeness: Completeness { gaps: Vec::new(), ..said.completeness.clone() },
+            ..said.clone()
+        };
         assert_eq!(found_in(&check, &whole), "passed", "{check}");
     }
     // Unseen steps may have reached the goal, so the judge is not asked.
@@ -173,13 +197,19 @@ fn partly_reported_tokens_are_no_count() {
 fn an_unread_part_of_an_answer_passes_no_check() {
     let half = Execution {
         output: "fine".to_owned(),
-        unread: Some(
-            "`wobble` at /1/content/1 is of a type that is not understood here".to_owned(),
-        ),
+        completeness: Completeness {
+            unread: Some(
+                "`wobble` at /1/content/1 is of a type that is not understood here".to_owned(),
+            ),
+            ..Completeness::default()
+        },
         metadata: json!({"pattern": "other"}).as_object().unwrap().clone(),
         ..Execution::default()
     };
-    let whole = Execution { unread: None, ..half.clone() };
+    let whole = Execution {
+        completeness: Completeness { unread: None, ..half.completeness.clone() },
+        ..half.clone()
+    };
     for check in [
         json!({"type": "not-contains", "value": "secret"}),
         json!({"type": "not-icontains", "value": "secret"}),
@@ -223,7 +253,7 @@ fn an_unread_part_of_an_answer_passes_no_check() {
     let lost_earlier = Execution {
         output: "fine".to_owned(),
         turns: vec![
-            Turn { unread: half.unread.clone(), ..Turn::default() },
+            Turn { unread: half.completeness.unread.clone(), ..Turn::default() },
             Turn { text: "fine".to_owned(), ..Turn::default() },
         ],
         ..Execution::default()
@@ -255,9 +285,11 @@ fn an_unread_part_of_an_answer_passes_no_check() {
 #[test]
 fn a_command_that_says_nothing_passes_no_check_of_its_output() {
     let silent = Execution {
-        exit_code: Some(1),
-        coverage: only(&[Channel::Messages]),
-        stderr: "no such order".to_owned(),
+        command: Some(CommandEnd { exit_code: Some(1), stderr: "no such order".to_owned() }),
+        completeness: Completeness {
+            coverage: only(&[Channel::Messages]),
+            ..Completeness::default()
+        },
         ..Execution::default()
     };
     for (check, expected) in [
@@ -277,8 +309,17 @@ fn a_command_that_says_nothing_passes_no_check_of_its_output() {
         let said = Execution { output: "No such order.".to_owned(), ..silent.clone() };
         assert!(!found_in(&check, &said).starts_with("errored"), "{check}");
         // Neither exit code 0 nor a declaration of completeness is an output.
-        let vouches = Execution { coverage: Coverage::Complete, ..silent.clone() };
-        let fine = Execution { exit_code: Some(0), ..silent.clone() };
+        let vouches = Execution {
+            completeness: Completeness {
+                coverage: Coverage::Complete,
+                ..silent.completeness.clone()
+            },
+            ..silent.clone()
+        };
+        let fine = Execution {
+            command: CommandEnd::of(Some(0), "no such order".to_owned()),
+            ..silent.clone()
+        };
         for execution in [vouches, fine] {
             let found = found_in(&check, &execution);
             assert_eq!(found.starts_with("errored"), expected.starts_with("errored"), "{check}");
@@ -361,7 +402,7 @@ fn unsupported_parts_are_named() {
     ] {
         let execution = Execution {
             output: "Done.".to_owned(),
-            coverage: only(&[]),
+            completeness: Completeness { coverage: only(&[]), ..Completeness::default() },
             metadata: metadata.as_object().unwrap().clone(),
             ..Execution::default()
         };

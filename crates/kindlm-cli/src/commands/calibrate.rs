@@ -35,7 +35,9 @@ fn subject(args: &CalibrateArgs, io: &mut Io) -> Result<Subject, Failure> {
                 OpenOptions { allow_outside: args.allow_outside, ..OpenOptions::new(config) };
             Subject::from_suite(opening::open(io, &options, Purpose::Models)?, judge)
         }
-        (None, Some(name)) => Subject::from_name(io, NamedJudge::new(name)?),
+        (None, Some(name)) => {
+            Subject::from_name(io, NamedJudge::new(name, &io.world.registries.providers)?)
+        }
         (None, None) => Err(Failure::input("no judge is named")
             .with_help("name one with `--judge provider:model`, or a suite with `-c`")),
     }

@@ -2,6 +2,7 @@
 
 use std::{io, mem};
 
+use kindlm_providers::Providers;
 use kindlm_run::evaluate::{EvaluateConfig, Records, evaluate};
 use kindlm_run::{NamedJudge, OpenOptions, Outcome, Purpose};
 
@@ -17,7 +18,7 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
         }
         None => None,
     };
-    let config = config(args)?;
+    let config = config(args, &io.world.registries.providers)?;
     if args.file.is_none() && io.screen.stdin_is_terminal {
         io.tell("reading from the terminal; end with Ctrl-D");
     }
@@ -26,9 +27,9 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     evaluate(&io.world, suite.as_ref(), &config, records, &mut *io.stdout)
 }
 
-fn config(args: &EvaluateArgs) -> Result<EvaluateConfig, Failure> {
+fn config(args: &EvaluateArgs, providers: &Providers) -> Result<EvaluateConfig, Failure> {
     let access = (args.base_url.as_deref(), args.api_key_env.as_deref());
-    let judge = args.judge.as_deref().map(NamedJudge::new).transpose()?;
+    let judge = args.judge.as_deref().map(|it| NamedJudge::new(it, providers)).transpose()?;
     Ok(EvaluateConfig {
         base: args.base.clone(),
         allow_outside: args.allow_outside,

@@ -10,10 +10,10 @@ use kindlm_engine::{Judges, judge};
 use kindlm_providers::transport::{HttpTransport, TransportOptions};
 use kindlm_script::{Fetch, FetchRequest, FetchResponse, HostOptions, ScriptHost};
 use kindlm_store::Folder;
-use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
+use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion, ScriptRunner};
 use kindlm_types::{
-    AssertionResult, Backend, BoxFuture, CommandOutput, CommandSpec, Execution, Message, Outcome,
-    Params, Prompt, ProviderError, ProviderErrorKind, Reply, Role, Written, ecma, named_scores,
+    AssertionResult, AttemptBudget, BoxFuture, Execution, Message, Models, Outcome, Params, Ports,
+    Prompt, ProviderError, ProviderErrorKind, Reply, Role, Written, ecma, named_scores,
     weighted_score,
 };
 use serde_json::{Map, Value, json};
@@ -62,12 +62,13 @@ fn nobody<T: Send + 'static>() -> BoxFuture<'static, Result<T, ProviderError>> {
     Box::pin(std::future::ready(Err(err)))
 }
 
-impl Backend for Workers {
+impl Models for Workers {
     fn complete<'a>(
         &'a self,
         _: &'a str,
         _: &'a Prompt,
         _: Duration,
+        _: &'a dyn AttemptBudget,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
         nobody()
     }
@@ -82,14 +83,17 @@ impl Backend for Workers {
         nobody()
     }
 
-    fn run<'a>(
-        &'a self,
-        _: &'a CommandSpec,
-    ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
-        nobody()
+    fn has_answer(&self, _provider: &str, _prompt: &Prompt) -> bool {
+        false
     }
 
-    fn script<'a>(
+    fn limits_calls(&self) -> bool {
+        false
+    }
+}
+
+impl ScriptRunner for Workers {
+    fn run<'a>(
         &'a self,
         question: &'a ScriptQuestion,
     ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>> {
@@ -185,7 +189,7 @@ fn ours(vector: &Value, folder: &Path, runtime: &tokio::runtime::Runtime) -> Val
         return json!({"refused": format!("{}: {}", problem.pointer, problem.message)});
     }
     let backend = Workers(host(folder));
-    let judges = Judges::new(&backend, &[], None);
+    let judges = Judges::new(Ports::new(&backend).with_scripts(&backend), &[], None);
     let execution = execution(vector);
     let outcome = runtime.block_on(judge(&checks, &execution, None, &judges));
     match (outcome.results.as_slice(), vector.get("assertion")) {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_types::{
-    AgentEnd, AgentReply, AgentSession, AgentSpec, AgentStart, AgentTurn, Event, Execution,
-    Message, OpenWorkspace, ProviderError, ProviderErrorKind, Role, Speaker, Turn, UsageSum,
+    AgentEnd, AgentReply, AgentSession, AgentSpec, AgentStart, AgentTurn, CommandEnd, Event,
+    Execution, Message, OpenWorkspace, ProviderError, ProviderErrorKind, Role, Speaker, Turn,
+    UsageSum,
 };
 use serde_json::Value;
 
@@ -85,7 +86,7 @@ impl AgentRun<'_> {
         let last = exchanges.len().saturating_sub(1);
         for (index, exchange) in exchanges.into_iter().enumerate() {
             if self.execution.requests >= self.body.max_turns.max(1) {
-                self.execution.truncated = true;
+                self.execution.completeness.truncated = true;
                 break;
             }
             let user = exchange.user.map(str::to_owned);
@@ -102,7 +103,7 @@ impl AgentRun<'_> {
             self.execution.recorded_events.push(said);
             let turn = AgentTurn { number, label: label.clone(), text, timeout: self.timeout };
             let answer = self.calls.say(&self.model.id, session, turn).await;
-            let reply = answer.inspect_err(|_| self.execution.cost_usd = None)?;
+            let reply = answer.inspect_err(|_| self.execution.spend.cost_usd = None)?;
             let user = exchange.user.map(str::to_owned);
             let turn = label.map(|label| Turn { label, user, ..Turn::default() });
             self.record(reply, turn, begin);
@@ -121,7 +122,7 @@ impl AgentRun<'_> {
         self.usage.add(usage);
         let cost = self.model.cost_of(reply.cost_usd, &usage);
         self.calls.spend(cost);
-        execution.cost_usd = execution.cost_usd.zip(cost).map(|(sum, cost)| sum + cost);
+        execution.spend.cost_usd = execution.spend.cost_usd.zip(cost).map(|(sum, cost)| sum + cost);
         let calls = execution.tool_calls.len();
         execution.requests += 1;
         execution.usage = self.usage.total();
@@ -130,9 +131,9 @@ impl AgentRun<'_> {
         execution.tool_calls.extend(reply.tool_calls);
         let text = crate::said(reply.text, reply.output_json.as_ref());
         execution.output.clone_from(&text);
-        execution.unread.clone_from(&reply.unread);
+        execution.completeness.unread.clone_from(&reply.unread);
         execution.output_json.clone_from(&reply.output_json);
-        execution.coverage = reply.coverage;
+        execution.completeness.coverage = reply.coverage;
         execution.finish_reason = reply.finish_reason;
         if let Some(turn) = turn {
             execution.turns.push(Turn {
@@ -154,7 +155,7 @@ impl AgentRun<'_> {
         let told = Event::told_usd(&end.events);
         self.calls.spend(told);
         let execution = &mut self.execution;
-        if let Some(sum) = &mut execution.cost_usd {
+        if let Some(sum) = &mut execution.spend.cost_usd {
             *sum += told.unwrap_or_default();
         }
         let last = execution.turns.last_mut().filter(|_| error.is_none());
@@ -162,10 +163,9 @@ impl AgentRun<'_> {
         if let Some(turn) = last {
             turn.events.end = execution.recorded_events.len();
         }
-        execution.stderr = end.stderr;
-        execution.exit_code = end.exit_code;
+        execution.command = CommandEnd::of(end.exit_code, end.stderr);
         if let Some(coverage) = end.coverage {
-            execution.coverage = coverage;
+            execution.completeness.coverage = coverage;
         }
         if !end.metadata.is_empty() {
             execution.metadata.insert(METADATA.to_owned(), Value::Object(end.metadata));

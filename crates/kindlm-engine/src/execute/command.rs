@@ -1,7 +1,8 @@
 //! Runs the command of a test, and detects crashes.
 
 use kindlm_types::{
-    CommandOutput, CommandSpec, Event, Execution, OpenWorkspace, ProviderError, ProviderErrorKind,
+    CommandEnd, CommandOutput, CommandSpec, Event, Execution, OpenWorkspace, ProviderError,
+    ProviderErrorKind,
 };
 
 use super::Running;
@@ -16,7 +17,7 @@ impl Running<'_> {
         mut execution: Box<Execution>,
     ) -> (Box<Execution>, Option<Unanswered>) {
         // The cost of a program is known only if the program reports it.
-        execution.cost_usd = None;
+        execution.spend.cost_usd = None;
         match self.judges.calls.run(spec).await {
             Ok(output) => {
                 execution.output = crate::said(output.text, output.output_json.as_ref());
@@ -24,12 +25,11 @@ impl Running<'_> {
                 execution.tool_calls = output.tool_calls;
                 let (usage, cost) = Event::usage(&output.events);
                 execution.usage = usage.unwrap_or_default();
-                execution.cost_usd = cost;
+                execution.spend.cost_usd = cost;
                 self.judges.calls.spend(Event::told_usd(&output.events));
                 execution.recorded_events = output.events;
-                execution.coverage = output.coverage;
-                execution.stderr = output.stderr;
-                execution.exit_code = output.exit_code;
+                execution.completeness.coverage = output.coverage;
+                execution.command = CommandEnd::of(output.exit_code, output.stderr);
                 execution.latency_ms = Some(output.latency_ms);
                 execution.requests = 1;
                 let lost = CommandOutput::lost(&output.unreadable);
@@ -48,12 +48,12 @@ impl Running<'_> {
 /// As in the original, any other exit code is no failure. But every negative check would pass for a program that is
 /// missing or crashed, or whose sandbox did not start. Only the sandbox can detect the last case.
 fn crash(execution: &Execution, around: Option<&dyn OpenWorkspace>) -> Option<ProviderError> {
-    let (exit_code, stderr) = (execution.exit_code, execution.stderr.as_str());
+    let (exit_code, stderr) = (execution.exit_code(), execution.stderr());
     if let Some(why) = around.and_then(|it| it.not_started(exit_code, stderr)) {
         return Some(ProviderError::new(ProviderErrorKind::Command, COMMAND, why));
     }
     let what = CommandOutput::broken_off(exit_code)?;
-    let said = execution.stderr.trim();
+    let said = execution.stderr().trim();
     let said: String = said.chars().take(500).collect();
     let message =
         if said.is_empty() { what } else { format!("{what}; it wrote to stderr: {said}") };

@@ -132,9 +132,9 @@ impl<'a> Conversation<'a> {
             self.tell_failure(err);
         }
         let execution = &mut self.execution;
-        execution.cost_usd = self.cost.of(self.model);
-        if execution.cached {
-            execution.spent_usd = self.fresh.of(self.model);
+        execution.spend.cost_usd = self.cost.of(self.model);
+        if execution.spend.cached {
+            execution.spend.paid_usd = self.fresh.of(self.model);
         }
         // The initial messages are stored as evidence; the rest follows from the turns and tool calls.
         self.prompt.messages.truncate(self.opening);
@@ -156,7 +156,7 @@ impl<'a> Conversation<'a> {
                 self.tell(Speaker::User, user.to_owned());
             }
             self.exchange(&exchange).await?;
-            if self.execution.truncated {
+            if self.execution.completeness.truncated {
                 break;
             }
             for turn in exchange.turns.iter().filter(|it| index < last && it.requires()) {
@@ -179,10 +179,10 @@ impl<'a> Conversation<'a> {
 
     async fn exchange(&mut self, exchange: &Exchange<'_>) -> Result<(), Unanswered> {
         let most = self.body.max_turns.max(1);
-        self.execution.unread = None;
+        self.execution.completeness.unread = None;
         for round in 0_usize.. {
             if self.execution.requests >= most {
-                self.execution.truncated = true;
+                self.execution.completeness.truncated = true;
                 break;
             }
             let mut reply = self.calls.complete(self.model, &self.prompt, self.timeout).await?;
@@ -191,7 +191,8 @@ impl<'a> Conversation<'a> {
             let goes_on = !asked.is_empty();
             let results = if goes_on && self.execution.requests + 1 < most {
                 // A reply that was cut off may lack tool calls, even if the conversation continues.
-                self.execution.unread = self.execution.unread.take().or(reply.finish_reason.cut());
+                self.execution.completeness.unread =
+                    self.execution.completeness.unread.take().or(reply.finish_reason.cut());
                 self.answer_tools(&mut reply, &asked)
             } else {
                 Vec::new()
@@ -296,19 +297,19 @@ impl<'a> Conversation<'a> {
         let execution = &mut self.execution;
         execution.requests += 1;
         execution.usage = self.usage.total();
-        let coverage = std::mem::take(&mut execution.coverage);
-        execution.coverage = coverage.and(&reply.coverage);
+        let coverage = std::mem::take(&mut execution.completeness.coverage);
+        execution.completeness.coverage = coverage.and(&reply.coverage);
         if self.usage.lacks_some() {
             // A reply without token counts has no usage event.
-            let coverage = std::mem::take(&mut execution.coverage);
-            execution.coverage = coverage.without(Channel::Usage);
+            let coverage = std::mem::take(&mut execution.completeness.coverage);
+            execution.completeness.coverage = coverage.without(Channel::Usage);
         }
         execution.latency_ms = execution.latency_ms.map(|sum| sum + reply.latency_ms);
-        execution.cached |= reply.cached;
+        execution.spend.cached |= reply.cached;
         crate::words(&reply).clone_into(&mut execution.output);
         execution.output_json = reply.output_json;
         if reply.finish_reason == FinishReason::ToolCalls && reply.tool_calls.is_empty() {
-            execution.gaps.push(LOST_CALL.to_owned());
+            execution.completeness.gaps.push(LOST_CALL.to_owned());
         }
         execution.tool_calls.extend(reply.tool_calls);
         execution.finish_reason = Some(reply.finish_reason);

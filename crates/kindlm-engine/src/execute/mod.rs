@@ -17,7 +17,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::{FutureExt, Stream, StreamExt, stream};
-use kindlm_types::{Backend, CaseResult, Execution, ExecutionError, ExecutionResult, Workspaces};
+use kindlm_types::{
+    CaseResult, Execution, ExecutionError, ExecutionResult, Ports, Spend, Workspaces,
+};
 use tokio::sync::Notify;
 
 use crate::budget::worst_case;
@@ -43,8 +45,8 @@ pub struct Run<'a> {
     pub plan: &'a Plan,
     /// The user's options, which take precedence over the suite.
     pub options: &'a RunOptions,
-    /// The access to models and programs.
-    pub backend: &'a dyn Backend,
+    /// The access to models, programs and scripts.
+    pub ports: Ports<'a>,
     /// The interface for creating workspaces.
     pub workspaces: Option<&'a dyn Workspaces>,
     /// The baseline for measuring drift, if there is one.
@@ -74,14 +76,14 @@ impl<'a> Run<'a> {
         suite: &'a Suite,
         plan: &'a Plan,
         options: &'a RunOptions,
-        backend: &'a dyn Backend,
+        ports: impl Into<Ports<'a>>,
     ) -> Self {
         let watch: &(dyn Fn(RunProgress<'_>) + Sync) = &|_| {};
         Self {
             suite,
             plan,
             options,
-            backend,
+            ports: ports.into(),
             workspaces: None,
             baseline: None,
             control: None,
@@ -105,7 +107,7 @@ pub struct Executed {
 
 /// Executes the plan, judges every execution, and aggregates the repeats.
 ///
-/// Executions that [`Run::record`] has stored are not repeated. At most `concurrency` calls of the backend are in
+/// Executions that [`Run::record`] has stored are not repeated. At most `concurrency` calls of the ports are in
 /// flight, including questions to judges. The results are in the order of the plan, and errors are part of the results.
 ///
 /// The run stops early if:
@@ -143,7 +145,7 @@ pub async fn execute_streamed(run: Run<'_>) -> Streamed {
 async fn execute_into(run: Run<'_>, sink: &mut dyn Sink) -> Option<RecordError> {
     let Run { suite, options, .. } = run;
     let concurrency = options.concurrency.unwrap_or(suite.defaults.concurrency).max(1);
-    let judges = Judges::new(run.backend, &suite.models, suite.defaults.judge_model.as_deref())
+    let judges = Judges::new(run.ports, &suite.models, suite.defaults.judge_model.as_deref())
         .with_timeout(options.timeout.unwrap_or(suite.defaults.timeout))
         .with_concurrency(concurrency)
         .with_budget(budget_usd(suite, options));
@@ -223,7 +225,7 @@ impl Running<'_> {
             }
             is_open
         });
-        let queues = if self.run.backend.bounds_itself() && concurrency > 1 {
+        let queues = if self.run.ports.models.limits_calls() && concurrency > 1 {
             by_model(units, open)
         } else {
             vec![open]
@@ -428,7 +430,8 @@ impl<'r, 'a> Ledger<'r, 'a> {
         let begun = unit.map(|it| begun(self.running.run.suite, it)).unwrap_or_default();
         let ExecutionResult { execution, judge_cost_usd, judge_usage, .. } = result;
         let (cost_usd, usage) = (execution.spent(), execution.usage);
-        let lost = lost(Execution { cost_usd, usage, ..begun }, &err);
+        let lost =
+            lost(Execution { spend: Spend { cost_usd, ..begun.spend }, usage, ..begun }, &err);
         let result = ExecutionResult { judge_cost_usd, judge_usage, ..lost };
         self.sink.not_kept(index, &result);
         self.give_up(err);

@@ -2,8 +2,8 @@
 
 use kindlm_assertions::Check;
 use kindlm_types::{
-    ActionState, AssertionResult, Channel, Event, Execution, Facts, FailureCode, Message, Role,
-    Turn, Usage, Verdict,
+    ActionState, AssertionResult, Channel, CommandEnd, Completeness, Event, Execution, Facts,
+    FailureCode, Message, Role, Spend, Turn, Usage, Verdict,
 };
 
 use crate::Model;
@@ -27,7 +27,24 @@ pub(super) fn evidence(
         repeat: execution.repeat,
         input: input(execution, index),
         output: turn.text.clone(),
-        unread: turn.unread.clone(),
+        completeness: Completeness {
+            unread: turn.unread.clone(),
+            truncated: execution.completeness.truncated && is_last,
+            gaps: if is_last || execution.trace.is_some() || turn.text.is_empty() {
+                // A conversation is aborted only in its last turn. Missing spans, or an empty answer, can affect any turn.
+                execution.completeness.gaps.clone()
+            } else if model.is_none() {
+                without_result(execution, events)
+            } else {
+                Vec::new()
+            },
+            coverage: if turn.usage == Usage::default() && execution.usage != Usage::default() {
+                execution.completeness.coverage.clone().without(Channel::Usage)
+            } else {
+                execution.completeness.coverage.clone()
+            },
+            declared: execution.completeness.declared.clone(),
+        },
         // Older records have no structured output in turns, but only for the whole, which is that of the last turn.
         output_json: turn
             .output_json
@@ -47,38 +64,23 @@ pub(super) fn evidence(
             .latency_ms
             .filter(|it| *it <= 0.0 || turn.latency_ms > 0.0)
             .map(|_| turn.latency_ms),
-        // An agent may report the cost of its turn.
-        cost_usd: {
-            let told = Event::usage(events).1;
-            told.or_else(|| model?.cost_of(None, &turn.usage))
+        spend: Spend {
+            cost_usd: {
+                let told = Event::usage(events).1;
+                told.or_else(|| model?.cost_of(None, &turn.usage))
+            },
+            paid_usd: None,
+            earlier_usd: 0.0,
+            cached: execution.spend.cached,
         },
-        spent_usd: None,
-        earlier_usd: 0.0,
         finish_reason: execution.finish_reason.clone().filter(|_| is_last),
-        truncated: execution.truncated && is_last,
-        gaps: if is_last || execution.trace.is_some() || turn.text.is_empty() {
-            // A conversation is aborted only in its last turn. Missing spans, or an empty answer, can affect any turn.
-            execution.gaps.clone()
-        } else if model.is_none() {
-            without_result(execution, events)
-        } else {
-            Vec::new()
-        },
-        cached: execution.cached,
-        exit_code: execution.exit_code,
-        stderr: String::new(),
+        command: CommandEnd::of(execution.exit_code(), String::new()),
         vars: execution.vars.clone(),
         test_metadata: execution.test_metadata.clone(),
         log_probs: None,
         metadata: execution.metadata.clone(),
         provider_response: None,
         recorded_events: events.to_vec(),
-        coverage: if turn.usage == Usage::default() && execution.usage != Usage::default() {
-            execution.coverage.clone().without(Channel::Usage)
-        } else {
-            execution.coverage.clone()
-        },
-        declared: execution.declared.clone(),
         trace: execution.trace.clone(),
         // The final state of the workspace is no evidence about one turn.
         workspace: None,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use kindlm_types::{
-    Channel, CommandSpec, Execution, ExecutionError, ExecutionResult, OpenWorkspace, Outcome,
-    Transcript, Usage, UsageSum, Written, ecma,
+    Channel, CommandSpec, Completeness, Execution, ExecutionError, ExecutionResult, OpenWorkspace,
+    Outcome, Spend, Transcript, Usage, UsageSum, Written, ecma,
 };
 use serde_json::{Map, Value};
 
@@ -52,7 +52,11 @@ impl Running<'_> {
             None => self.spent_before(unit).unwrap_or_default(),
             Some(_) => 0.0,
         };
-        let begun = |vars| Execution { earlier_usd, ..begun_of(case, vars, model, unit) };
+        let begun = |vars| {
+            let mut begun = begun_of(case, vars, model, unit);
+            begun.spend.earlier_usd = earlier_usd;
+            begun
+        };
         let body = match case.made_body() {
             Ok(body) => body,
             Err(err) => {
@@ -68,7 +72,7 @@ impl Running<'_> {
         // Boxed, because it has about 1 KiB and is moved many times.
         let mut execution = Box::new(of_case(execution, case, &body, model));
         if self.run.observed.is_some() {
-            execution.declared.extend(&self.run.suite.trace.evidence.complete);
+            execution.completeness.declared.extend(&self.run.suite.trace.evidence.complete);
         }
         (self.run.watch)(RunProgress::ExecutionStarted {
             case: &execution.case,
@@ -86,7 +90,8 @@ impl Running<'_> {
         match AssertUnwindSafe(work).catch_unwind().await {
             Ok(finished) => finished,
             Err(panic) => {
-                let execution = Execution { cost_usd: None, ..begun(body.vars.clone()) };
+                let mut execution = begun(body.vars.clone());
+                execution.spend.cost_usd = None;
                 broken(execution, internal(&words_of_panic(&*panic))).into()
             }
         }
@@ -171,7 +176,7 @@ impl Running<'_> {
     ) -> Finished {
         let open = match (open, &error) {
             (Some(open), Some(_)) => {
-                Box::pin(open.discard(self.run.backend)).await;
+                Box::pin(open.discard(self.run.ports.commands)).await;
                 None
             }
             (open, _) => open,
@@ -218,7 +223,13 @@ fn recorded(body: &CaseBody, output: &Value, execution: Execution) -> Execution 
     let output_json = (!output.is_string()).then(|| output.clone());
     // A recorded output contains only messages; calls, errors and tokens are unknown.
     let coverage = [Channel::Messages].into_iter().collect();
-    Execution { input, output: ecma::text(output), output_json, coverage, ..execution }
+    Execution {
+        input,
+        output: ecma::text(output),
+        output_json,
+        completeness: Completeness { coverage, ..execution.completeness },
+        ..execution
+    }
 }
 
 /// Returns an execution of the plan that has not started.
@@ -262,12 +273,15 @@ pub(super) fn of_case(
         test_metadata: body.metadata.clone(),
         tools: body.tools.iter().map(|it| &it.spec).chain(offered).cloned().collect(),
         written: Some(Arc::new(written)),
-        declared: model
-            .into_iter()
-            .flat_map(|it| &it.declared)
-            .chain(&body.declared)
-            .copied()
-            .collect(),
+        completeness: Completeness {
+            declared: model
+                .into_iter()
+                .flat_map(|it| &it.declared)
+                .chain(&body.declared)
+                .copied()
+                .collect(),
+            ..execution.completeness
+        },
         ..execution
     }
 }
@@ -283,7 +297,7 @@ fn begun_of(
         model: model_id(case, model).to_owned(),
         repeat: unit.repeat,
         vars,
-        cost_usd: Some(0.0),
+        spend: Spend { cost_usd: Some(0.0), ..Spend::default() },
         ..Execution::default()
     }
 }

@@ -43,7 +43,12 @@ impl Running<'_> {
         execution: Box<Execution>,
     ) -> Finished {
         let mut sum = Judged {
-            results: execution.truncated.then(|| truncated(&execution)).into_iter().collect(),
+            results: execution
+                .completeness
+                .truncated
+                .then(|| truncated(&execution))
+                .into_iter()
+                .collect(),
             outcome: Outcome::Passed,
             cost_usd: Some(0.0),
             usage: UsageSum::default(),

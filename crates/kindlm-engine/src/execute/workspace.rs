@@ -35,7 +35,7 @@ impl Running<'_> {
             repeat: execution.repeat,
             timeout,
         };
-        workspaces.open(spec, of, self.run.backend).await.map(Some).map_err(failed)
+        workspaces.open(spec, of, self.run.ports.commands).await.map(Some).map_err(failed)
     }
 
     /// Closes the workspace, and adds the agent's changes to the evidence.
@@ -46,7 +46,8 @@ impl Running<'_> {
         execution: &mut Execution,
     ) -> Result<(), ExecutionError> {
         let wanted = wanted(body);
-        let closed = open.close(execution, &wanted, self.run.backend).await.map_err(failed)?;
+        let closed =
+            open.close(execution, &wanted, self.run.ports.commands).await.map_err(failed)?;
         execution.workspace = Some(Box::new(closed));
         Ok(())
     }

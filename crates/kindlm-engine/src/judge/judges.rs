@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kindlm_types::ask::{EmbeddingQuestion, JudgeQuestion};
 use kindlm_types::{
-    Answer, AskError, Backend, Message, Params, Prompt, ProviderErrorKind, Question, Role, reasons,
+    Answer, AskError, Message, Params, Ports, Prompt, ProviderErrorKind, Question, Role, reasons,
     suggest,
 };
 use lru::LruCache;
@@ -54,10 +54,10 @@ impl<'a> Judges<'a> {
     ///
     /// `default` is the id of the model for questions that name none; the first model if absent. The other settings are
     /// those of [`Defaults`].
-    pub fn new(backend: &'a dyn Backend, models: &'a [Model], default: Option<&'a str>) -> Self {
+    pub fn new(ports: impl Into<Ports<'a>>, models: &'a [Model], default: Option<&'a str>) -> Self {
         let Defaults { concurrency, timeout, .. } = Defaults::default();
         Self {
-            calls: Calls::new(backend, concurrency),
+            calls: Calls::new(ports.into(), concurrency),
             models,
             default,
             timeout,

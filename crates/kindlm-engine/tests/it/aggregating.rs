@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kindlm_engine::{AggregateError, aggregate};
 use kindlm_types::{
     AssertionResult, CaseResult, Execution, ExecutionError, ExecutionResult, FailureCode, Outcome,
-    ProviderErrorKind, Score, Severity, Usage,
+    ProviderErrorKind, Score, Severity, Spend, Usage,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -42,7 +42,7 @@ fn execution(run: &Value) -> ExecutionResult {
                 total_tokens: tokens("totalTokens"),
                 ..Usage::default()
             },
-            cost_usd: run["costEstimateUsd"].as_f64(),
+            spend: Spend { cost_usd: run["costEstimateUsd"].as_f64(), ..Spend::default() },
             ..Execution::default()
         },
         outcome: Outcome::of(&results),
@@ -114,7 +114,7 @@ fn ended(outcome: Outcome) -> ExecutionResult {
     ExecutionResult {
         execution: Execution {
             latency_ms: Some(10.0),
-            cost_usd: Some(1.0),
+            spend: Spend { cost_usd: Some(1.0), ..Spend::default() },
             ..Execution::default()
         },
         results: Vec::new(),
@@ -163,9 +163,9 @@ fn the_outcome_is_errored_then_by_the_rate() {
 #[test]
 fn missing_evidence_is_left_out_and_not_a_zero() {
     let mut cached = ended(Outcome::Passed);
-    cached.execution.cached = true;
+    cached.execution.spend.cached = true;
     cached.execution.latency_ms = Some(0.0);
-    cached.execution.cost_usd = None;
+    cached.execution.spend.cost_usd = None;
     let mut broken = ended(Outcome::Errored);
     broken.execution.latency_ms = Some(99_999.0);
     broken.error = Some(ExecutionError::Provider(failure(ProviderErrorKind::Timeout)));
@@ -252,7 +252,7 @@ fn any_run() -> impl Strategy<Value = ExecutionResult> {
             let mut run = ended(Outcome::of(&results));
             run.results = results;
             run.execution.latency_ms = Some(latency);
-            run.execution.cost_usd = cost;
+            run.execution.spend.cost_usd = cost;
             run
         })
 }

@@ -10,7 +10,8 @@ use kindlm_engine::{
 };
 use kindlm_types::{
     CommandOutput, Event, Execution, ExecutionError, ExecutionResult, ExitStatus, FailureCode,
-    NoFiles, Outcome, Params, Prompt, ProviderErrorKind, Report, ToolCall, ToolSpec, Transcript,
+    NoFiles, Outcome, Params, Prompt, ProviderErrorKind, Report, Spend, ToolCall, ToolSpec,
+    Transcript,
 };
 use serde_json::json;
 
@@ -321,7 +322,7 @@ fn cost_outside_of_the_run_is_not_counted() {
     let execution = Execution {
         case: "x".to_owned(),
         model: TRANSCRIPT.to_owned(),
-        cost_usd: Some(7.0),
+        spend: Spend { cost_usd: Some(7.0), ..Spend::default() },
         ..Execution::default()
     };
     let mut first = executed(&limited(&["x"]), &at_once(1), &Fake::saying("ok"));

@@ -36,7 +36,7 @@ async fn agrees_with_the_original() {
         let said = said.split("\n[Note: Conversation truncated").next().unwrap();
         assert_eq!(execution.output, said, "{id}");
         assert_eq!(execution.requests, u32::try_from(expect["turns"].as_u64().unwrap()).unwrap());
-        assert_eq!(execution.truncated, expect["truncated"], "{id}");
+        assert_eq!(execution.completeness.truncated, expect["truncated"], "{id}");
         assert!(close(execution.latency_ms.unwrap(), expect["totalLatencyMs"].as_f64().unwrap()));
         let usage = json!({
             "inputTokens": execution.usage.input_tokens,
@@ -272,7 +272,7 @@ async fn evidence_survives_a_provider_failure() {
     assert_eq!(it.error.as_ref().unwrap().code().unwrap().as_str(), "PROVIDER_AUTH_FAILED");
     assert_eq!(it.execution.requests, 1);
     assert_eq!(it.execution.tool_calls.len(), 1);
-    assert!(close(it.execution.cost_usd.unwrap(), 15e-6));
+    assert!(close(it.execution.spend.cost_usd.unwrap(), 15e-6));
     assert!(it.results.is_empty());
     assert_eq!(report.exit_status().code(), 3);
 }

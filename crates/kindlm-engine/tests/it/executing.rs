@@ -9,8 +9,8 @@ use kindlm_engine::{
     run,
 };
 use kindlm_types::{
-    Backend, BoxFuture, CaseResult, CommandOutput, CommandSpec, ExecutionError, ExitStatus,
-    Outcome, Prompt, ProviderError, ProviderErrorKind, Reply, Severity, ToolCall,
+    AttemptBudget, BoxFuture, CaseResult, CommandOutput, ExecutionError, ExitStatus, Models,
+    Outcome, Ports, Prompt, ProviderError, ProviderErrorKind, Reply, Severity, ToolCall,
 };
 use proptest::prelude::*;
 
@@ -137,7 +137,7 @@ async fn a_stop_finishes_requests_in_flight_and_names_the_rest() {
         let it = &case.executions[0];
         let reason = "interrupted".to_owned();
         assert_eq!(it.error, Some(ExecutionError::NotRun { reason }));
-        assert_eq!(it.execution.cost_usd, Some(0.0));
+        assert_eq!(it.execution.spend.cost_usd, Some(0.0));
         assert!(case.failure_codes.is_empty());
     }
 }
@@ -204,16 +204,13 @@ struct Slow {
     fast: u32,
 }
 
-impl Backend for Slow {
-    fn bounds_itself(&self) -> bool {
-        true
-    }
-
+impl Models for Slow {
     fn complete<'a>(
         &'a self,
         _provider: &'a str,
         prompt: &'a Prompt,
         _timeout: Duration,
+        _budget: &'a dyn AttemptBudget,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
         Box::pin(async move {
             if prompt.model == "a-name" {
@@ -235,11 +232,12 @@ impl Backend for Slow {
         Box::pin(std::future::ready(Err(crate::support::unsupported(provider))))
     }
 
-    fn run<'a>(
-        &'a self,
-        _command: &'a CommandSpec,
-    ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
-        Box::pin(std::future::ready(Ok(CommandOutput::default())))
+    fn has_answer(&self, _provider: &str, _prompt: &Prompt) -> bool {
+        false
+    }
+
+    fn limits_calls(&self) -> bool {
+        true
     }
 }
 
@@ -250,7 +248,7 @@ async fn a_slow_model_does_not_delay_others() {
     let mut suite = suite(&names);
     suite.cases.iter_mut().for_each(|it| it.models = ["a", "b"].map(str::to_owned).into());
     let slow = Slow { left: tokio::sync::Semaphore::new(0), fast: 10 };
-    let report = run(&suite, &at_once(2), &slow).await.unwrap();
+    let report = run(&suite, &at_once(2), Ports::new(&slow)).await.unwrap();
     assert_eq!(report.totals().passed, 20);
 }
 
@@ -356,10 +354,10 @@ async fn a_command_is_run_once_for_each_repeat() {
     assert_eq!(names(&cases), [("agent", "command")]);
     assert_eq!((cases[0].repeats, cases[0].outcome), (2, Outcome::Passed));
     let it = &cases[0].executions[1].execution;
-    assert_eq!((it.repeat, it.exit_code, it.stderr.as_str()), (1, Some(3), "warning"));
+    assert_eq!((it.repeat, it.exit_code(), it.stderr()), (1, Some(3), "warning"));
     assert_eq!(it.output_json, Some(serde_json::json!({ "a": 1 })));
     assert_eq!(it.tool_calls[0].name, "f");
-    assert_eq!((it.cost_usd, it.usage.total_tokens, it.latency_ms), (None, 0, Some(40.0)));
+    assert_eq!((it.spend.cost_usd, it.usage.total_tokens, it.latency_ms), (None, 0, Some(40.0)));
 }
 
 #[tokio::test]

@@ -4,9 +4,9 @@ use kindlm_assertions::{Check, Evidence, Setup, compile};
 use kindlm_engine::{Judged, Judges, SimulatedTool, Suite, judge, run};
 use kindlm_types::script::{ScriptAnswer, ScriptOutcome};
 use kindlm_types::{
-    ActionStatus, Answer, Answers, AssertionResult, Channel, Coverage, Event, Execution,
-    FinishReason, NoFiles, Outcome, ProviderErrorKind, Question, Reply, Severity, ToolCall,
-    ToolSpec, Usage,
+    ActionStatus, Answer, Answers, AssertionResult, Channel, CommandEnd, Completeness, Coverage,
+    Event, Execution, FinishReason, NoFiles, Outcome, ProviderErrorKind, Question, Reply, Severity,
+    Spend, ToolCall, ToolSpec, Usage,
 };
 use serde_json::{Value, json};
 
@@ -99,7 +99,8 @@ fn an_unknown_cost_is_not_a_low_one() {
     assert_eq!(status(&entry, &said("Hi.")), "errored");
     let not = json!({"type": "not-max-cost", "value": 1});
     assert_eq!(status(&not, &said("Hi.")), "errored");
-    let free = Execution { cost_usd: Some(0.0), ..said("Hi.") };
+    let free =
+        Execution { spend: Spend { cost_usd: Some(0.0), ..said("Hi.").spend }, ..said("Hi.") };
     assert_eq!(status(&entry, &free), "passed");
 }
 
@@ -173,7 +174,13 @@ fn a_script_without_a_result_has_not_failed() {
 
 #[test]
 fn missing_events_prove_nothing() {
-    let untold = Execution { coverage: Coverage::Only([].into()), ..said("Done.") };
+    let untold = Execution {
+        completeness: Completeness {
+            coverage: Coverage::Only([].into()),
+            ..said("Done.").completeness
+        },
+        ..said("Done.")
+    };
     for entry in [
         json!({"type": "not-called-tool", "value": "drop_table"}),
         json!({"type": "used-no-tools"}),
@@ -240,7 +247,13 @@ fn a_call_that_was_not_allowed_has_not_failed() {
 
 #[test]
 fn nothing_at_all_is_no_success() {
-    let nothing = Execution { coverage: Coverage::Only([].into()), ..Execution::default() };
+    let nothing = Execution {
+        completeness: Completeness {
+            coverage: Coverage::Only([].into()),
+            ..Completeness::default()
+        },
+        ..Execution::default()
+    };
     assert_eq!(status(&json!({"type": "succeeded"}), &nothing), "errored");
     assert_eq!(status(&json!({"type": "includes", "value": "x"}), &nothing), "errored");
     assert_eq!(status(&json!({"type": "excludes", "value": "x"}), &nothing), "errored");
@@ -378,7 +391,11 @@ async fn a_call_that_was_made_already_is_not_answered_again() {
 #[test]
 fn a_program_that_did_nothing_has_no_output_to_pass_with() {
     for exit_code in [0, 3] {
-        let silent = Execution { exit_code: Some(exit_code), requests: 1, ..Execution::default() };
+        let silent = Execution {
+            command: Some(CommandEnd { exit_code: Some(exit_code), ..CommandEnd::default() }),
+            requests: 1,
+            ..Execution::default()
+        };
         for entry in [
             json!({"type": "not-includes", "value": "x"}),
             json!({"type": "excludes", "value": "x"}),
@@ -394,14 +411,24 @@ fn a_program_that_did_nothing_has_no_output_to_pass_with() {
             assert!(results.iter().all(is_errored) && !results.is_empty(), "{results:?}");
         }
     }
-    let silent = Execution { exit_code: Some(0), requests: 1, ..Execution::default() };
+    let silent = Execution {
+        command: Some(CommandEnd { exit_code: Some(0), ..CommandEnd::default() }),
+        requests: 1,
+        ..Execution::default()
+    };
     let succeeded = json!({"type": "succeeded"});
     assert_eq!(status(&succeeded, &silent), "errored");
     assert_eq!(status(&json!({"type": "not-succeeded"}), &silent), "errored");
     let asked = Event::Message { role: kindlm_types::Speaker::User, text: "hi".to_owned() };
     let agent = Execution { recorded_events: vec![asked], ..silent.clone() };
     assert_eq!(status(&succeeded, &agent), "errored");
-    let loud = Execution { stderr: "compiled 3 files".to_owned(), ..silent };
+    let loud = Execution {
+        command: Some(CommandEnd {
+            stderr: "compiled 3 files".to_owned(),
+            ..silent.command.unwrap()
+        }),
+        ..silent
+    };
     assert_eq!(status(&succeeded, &loud), "passed");
     let code = json!({"type": "equals", "on": "exitCode", "value": 0});
     assert_eq!(status(&code, &agent), "passed");

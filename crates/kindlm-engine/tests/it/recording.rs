@@ -51,7 +51,7 @@ impl Record for Memory {
             return Err(RecordError("cannot write: full".to_owned()));
         }
         for (at, result) in finished {
-            "kept".clone_into(&mut result.execution.stderr);
+            "kept".clone_into(&mut result.execution.command.get_or_insert_default().stderr);
             let it = &result.execution;
             kept.insert((it.case.clone(), it.model.clone(), it.repeat), result.clone());
             self.places.lock().unwrap().insert(*at, result.clone());
@@ -67,7 +67,7 @@ impl ReadRecord for Memory {
     }
 
     fn clean(&self, result: &mut ExecutionResult) {
-        "kept".clone_into(&mut result.execution.stderr);
+        "kept".clone_into(&mut result.execution.command.get_or_insert_default().stderr);
     }
 }
 
@@ -103,7 +103,7 @@ async fn an_execution_is_stored_before_it_is_reported() {
     let heard = Mutex::new(Vec::new());
     let watch = |event: RunProgress<'_>| {
         if let RunProgress::ExecutionFinished(result) = event {
-            assert_eq!(result.execution.stderr, "kept");
+            assert_eq!(result.execution.stderr(), "kept");
             heard.lock().unwrap().push(memory.names());
         }
     };
@@ -111,7 +111,7 @@ async fn an_execution_is_stored_before_it_is_reported() {
         execute(Run { watch: &watch, record: &memory, ..Run::new(&suite, &plan, &options, &fake) })
             .await;
     assert_eq!(executed.failure, None);
-    assert!(executed.cases.iter().all(|it| it.executions[0].execution.stderr == "kept"));
+    assert!(executed.cases.iter().all(|it| it.executions[0].execution.stderr() == "kept"));
     let expected: [&[&str]; 2] = [&["x 0"], &["x 0", "y 0"]];
     assert_eq!(*heard.lock().unwrap(), expected);
 }

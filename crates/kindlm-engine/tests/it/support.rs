@@ -12,7 +12,7 @@ use kindlm_types::{
     Answer, AssertionResult, Class, FailureCode, Limits, Params, Price, Prompt, ProviderError,
     ProviderErrorKind, Question, Reply, Score, Usage,
 };
-use kindlm_types::{Backend, BoxFuture, CommandOutput, CommandSpec};
+use kindlm_types::{AttemptBudget, BoxFuture, CommandOutput, CommandSpec, Commands, Models, Ports};
 
 type Answering = dyn Fn(&str, &Prompt) -> Result<Reply, ProviderError> + Send + Sync;
 type Running = dyn Fn(&CommandSpec) -> Result<CommandOutput, ProviderError> + Send + Sync;
@@ -91,12 +91,19 @@ impl Fake {
     }
 }
 
-impl Backend for Fake {
+impl<'a> From<&'a Fake> for Ports<'a> {
+    fn from(fake: &'a Fake) -> Self {
+        Self::new(fake).with_commands(fake)
+    }
+}
+
+impl Models for Fake {
     fn complete<'a>(
         &'a self,
         provider: &'a str,
         prompt: &'a Prompt,
         _timeout: Duration,
+        _budget: &'a dyn AttemptBudget,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
         Box::pin(async move {
             self.prompts.lock().unwrap().push(prompt.clone());
@@ -121,7 +128,17 @@ impl Backend for Fake {
         Box::pin(self.counted(answer, 0.0))
     }
 
-    fn run<'a>(
+    fn has_answer(&self, _provider: &str, _prompt: &Prompt) -> bool {
+        false
+    }
+
+    fn limits_calls(&self) -> bool {
+        false
+    }
+}
+
+impl Commands for Fake {
+    fn run_command<'a>(
         &'a self,
         command: &'a CommandSpec,
     ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
@@ -316,7 +333,7 @@ impl Assertion for Sees {
                 it.output,
                 it.usage.total_tokens,
                 it.latency_ms.unwrap_or(-1.0),
-                it.cost_usd,
+                it.spend.cost_usd,
                 evidence.baseline,
             ),
         )]

@@ -241,7 +241,7 @@ async fn each_answer_tells_its_tokens_and_they_add_up() {
     let of = |it: &Event| matches!(it, Event::Usage { .. });
     assert_eq!(execution.recorded_events.iter().filter(|it| of(it)).count(), 3);
     assert_eq!(Event::usage(&execution.recorded_events), (Some(execution.usage), None));
-    assert_eq!(execution.coverage, Coverage::Complete);
+    assert_eq!(execution.completeness.coverage, Coverage::Complete);
 }
 
 #[tokio::test(start_paused = true)]
@@ -255,16 +255,19 @@ async fn uncounted_tokens_leave_the_sum_unknown() {
     });
     let report = run(&suite, &RunOptions::default(), &fake).await.unwrap();
     let execution = &report.cases[0].executions[0].execution;
-    assert!(!execution.coverage.includes(Channel::Usage));
+    assert!(!execution.completeness.coverage.includes(Channel::Usage));
     let others = Channel::ALL.into_iter().filter(|it| *it != Channel::Usage);
-    assert!(others.into_iter().all(|it| execution.coverage.includes(it)));
+    assert!(others.into_iter().all(|it| execution.completeness.coverage.includes(it)));
     assert_eq!(execution.usage, Usage { partial: true, ..reply("").usage });
-    assert_eq!(execution.cost_usd, None, "the price of one answer is not that of both");
+    assert_eq!(execution.spend.cost_usd, None, "the price of one answer is not that of both");
     // If no answer is counted, there is no sum that could be mistaken for the whole.
     let fake = Fake::new(|_, _| Ok(Reply::text("yes")));
     let report = run(&suite, &RunOptions::default(), &fake).await.unwrap();
     let execution = &report.cases[0].executions[0].execution;
-    assert_eq!((execution.usage, &execution.coverage), (Usage::default(), &Coverage::Complete));
+    assert_eq!(
+        (execution.usage, &execution.completeness.coverage),
+        (Usage::default(), &Coverage::Complete)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -297,7 +300,11 @@ async fn reported_cost_is_known_without_tokens() {
     let report = run(&suite, &RunOptions::default(), &fake).await.unwrap();
     let execution = &report.cases[0].executions[0].execution;
     assert!(!execution.usage.is_whole());
-    assert!(close(execution.cost_usd.unwrap(), 0.5 + 15e-6), "{:?}", execution.cost_usd);
+    assert!(
+        close(execution.spend.cost_usd.unwrap(), 0.5 + 15e-6),
+        "{:?}",
+        execution.spend.cost_usd
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -370,7 +377,7 @@ async fn a_single_exchange_needs_no_record() {
     let report = run(&suite(&["hi"]), &RunOptions::default(), &agent()).await.unwrap();
     let execution = &report.cases[0].executions[0].execution;
     assert!(execution.recorded_events.is_empty());
-    assert_eq!(execution.coverage, Coverage::Complete);
+    assert_eq!(execution.completeness.coverage, Coverage::Complete);
     let types: Vec<&str> = execution.events().iter().map(Event::type_name).collect();
     assert_eq!(types, ["message", "usage", "message"]);
 }

@@ -398,10 +398,10 @@ fn every_convention_tells_the_same_story() {
         assert_eq!(execution.requests, 2, "{dialect}");
         assert_eq!(execution.trace.as_ref().unwrap().spans.len(), rows.len(), "{dialect}");
         for channel in [Channel::Messages, Channel::Actions, Channel::Usage, Channel::Errors] {
-            assert!(execution.coverage.includes(channel), "{dialect}: {channel:?}");
+            assert!(execution.completeness.coverage.includes(channel), "{dialect}: {channel:?}");
         }
-        assert!(!execution.coverage.includes(Channel::Skills), "{dialect}");
-        assert!(reading.execution.gaps.is_empty() && reading.shows_agent, "{dialect}");
+        assert!(!execution.completeness.coverage.includes(Channel::Skills), "{dialect}");
+        assert!(reading.execution.completeness.gaps.is_empty() && reading.shows_agent, "{dialect}");
     }
 }
 
@@ -479,13 +479,13 @@ fn nothing_is_vouched_for_that_spans_do_not_show() {
     ];
     for (name, rows, channels) in cases {
         let reading = reading(&rows);
-        let complete = reading.execution.coverage.complete_for().cloned();
+        let complete = reading.execution.completeness.coverage.complete_for().cloned();
         assert_eq!(complete, Some(channels.into_iter().collect()), "{name}");
         let is_lossy = matches!(name, "a part is not understood" | "the frame is lost");
         let lost = if is_lossy { Channel::ALL.len() } else { 0 };
-        assert_eq!(reading.execution.coverage.lost().len(), lost, "{name}");
+        assert_eq!(reading.execution.completeness.coverage.lost().len(), lost, "{name}");
         assert_eq!(
-            reading.execution.gaps.len(),
+            reading.execution.completeness.gaps.len(),
             usize::from(name == "the frame is lost"),
             "{name}"
         );
@@ -542,7 +542,7 @@ fn a_parent_in_another_process_is_no_gap() {
     let span = &mut payload["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
     span["flags"] = json!(0x301);
     let reading = reading_of(&payload, None);
-    assert_eq!(reading.execution.gaps, [] as [&str; 0]);
+    assert_eq!(reading.execution.completeness.gaps, [] as [&str; 0]);
     assert_eq!(reading.execution.latency_ms, Some(10.0));
 }
 
@@ -551,7 +551,11 @@ fn a_call_of_a_tool_without_a_name_is_a_gap() {
     let gaps = |name: &'static str, more: Value| {
         let mut attributes = json!({"gen_ai.operation.name": "execute_tool"});
         attributes.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        reading_of(&payload(&[(2, 0, name, 0, 10, attributes)]), None).execution.gaps.len()
+        reading_of(&payload(&[(2, 0, name, 0, 10, attributes)]), None)
+            .execution
+            .completeness
+            .gaps
+            .len()
     };
     assert_eq!(gaps("execute_tool", json!({})), 1);
     assert_eq!(gaps("execute_tool", json!({"gen_ai.tool.name": "pay"})), 0);
@@ -614,7 +618,12 @@ fn a_call_that_is_the_answer_needs_no_result() {
         agent.as_object_mut().unwrap().extend(shown.as_object().unwrap().clone());
         let agent: Row = (1, 0, "agent run", 0, 90, agent);
         let reading = reading(&[(2, 1, "chat m", 0, 10, asks.clone()), agent]);
-        assert_eq!(reading.execution.gaps.len(), gaps, "{shown}: {:?}", reading.execution.gaps);
+        assert_eq!(
+            reading.execution.completeness.gaps.len(),
+            gaps,
+            "{shown}: {:?}",
+            reading.execution.completeness.gaps
+        );
         if gaps == 0 {
             assert_eq!(reading.execution.output, city, "{shown}");
         }

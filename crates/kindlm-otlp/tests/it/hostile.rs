@@ -251,7 +251,7 @@ fn two_spans_of_one_id_leave_nothing_complete() {
         assert_eq!(received.spans(), 1);
         let (settings, traces) = (TraceSettings::default(), received.into_traces());
         let filter = Filter::new(&settings.filter, None);
-        read(&traces[0], &settings.mapping, filter).unwrap().execution.gaps
+        read(&traces[0], &settings.mapping, filter).unwrap().execution.completeness.gaps
     };
     let disputed = [
         "`pay` is one of several spans of the id 1 that say different things: give each span an id of its own",

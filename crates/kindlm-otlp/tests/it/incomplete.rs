@@ -37,7 +37,10 @@ fn an_earlier_answer_is_not_taken_for_one_that_is_not_shown() {
         let reading = reading(&[chat(2, 0, &first), chat(3, 20, &last), root()]);
         let execution = &reading.execution;
         assert_eq!(execution.output, output, "{last}");
-        assert!(!output.is_empty() || !execution.coverage.includes(Channel::Messages), "{last}");
+        assert!(
+            !output.is_empty() || !execution.completeness.coverage.includes(Channel::Messages),
+            "{last}"
+        );
     }
 }
 
@@ -63,7 +66,7 @@ fn unsupported_parts_of_an_answer_are_reported() {
         let reading = reading(&[chat(2, 0, &first), chat(3, 20, &last), agent(&whole)]);
         let expected = unread
             .map(|it| format!("`wobble` at span `{it}` is of a type that is not understood here"));
-        assert_eq!(reading.execution.unread, expected, "{last} {whole}");
+        assert_eq!(reading.execution.completeness.unread, expected, "{last} {whole}");
     }
 }
 
@@ -107,7 +110,12 @@ fn a_trace_that_ends_with_a_wish_for_a_tool_is_not_whole() {
         (vec![chat(2, 0, &asks), ran(&json!({"gen_ai.tool.call.id": "run-7"}), "pay"), root()], 0),
     ] {
         let reading = reading(&rows);
-        assert_eq!(reading.execution.gaps.len(), gaps, "{rows:?}: {:?}", reading.execution.gaps);
+        assert_eq!(
+            reading.execution.completeness.gaps.len(),
+            gaps,
+            "{rows:?}: {:?}",
+            reading.execution.completeness.gaps
+        );
     }
 }
 
@@ -129,7 +137,7 @@ fn missing_times_give_no_duration() {
         payload["resourceSpans"][0]["scopeSpans"][0]["spans"][0][key] = value;
         let reading = reading_of(&payload, None);
         assert_eq!(reading.execution.latency_ms, None, "{key}");
-        assert_eq!(reading.execution.gaps.len(), gaps, "{key}");
+        assert_eq!(reading.execution.completeness.gaps.len(), gaps, "{key}");
         assert_eq!(reading.execution.trace.unwrap().spans[0].end_time, None, "{key}");
     }
 }

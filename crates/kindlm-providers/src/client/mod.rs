@@ -1,4 +1,4 @@
-//! The client: a [`Backend`] that sends requests to every provider of a suite.
+//! The client: [`Models`] that sends requests to every provider of a suite.
 
 mod forms;
 mod provider;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_types::{
-    Backend, BoxFuture, CommandOutput, CommandSpec, Files, Problem, Prompt, ProviderError,
-    ProviderErrorKind, Purse, Reply, ToolCall, suggest,
+    AttemptBudget, BoxFuture, Files, Models, Ports, Problem, Prompt, ProviderError,
+    ProviderErrorKind, Reply, ToolCall, suggest,
 };
 use serde_json::{Map, Value};
 
@@ -28,6 +28,8 @@ use kindlm_transport::limit::{self, Ticket};
 use kindlm_transport::{
     Env, HttpTransport, Notice, RetryPolicy, TransportOptions, Waits, with_retries,
 };
+#[cfg(feature = "process")]
+use kindlm_types::{AgentSession, AgentStart, Agents, CommandOutput, CommandSpec, Commands};
 use provider::{Provider, Via, connect, open};
 
 /// The options of a [`Client`].
@@ -118,7 +120,7 @@ impl ClientOptions {
 /// use std::{sync::Arc, time::Duration};
 ///
 /// use kindlm_providers::{Client, ClientOptions};
-/// use kindlm_types::{Backend, Message, NoFiles, Prompt, Role};
+/// use kindlm_types::{Message, Models, NoFiles, Prompt, Role, Unlimited};
 /// use serde_json::{from_value, json};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
@@ -131,7 +133,7 @@ impl ClientOptions {
 /// let prompt: Prompt = from_value(json!({
 ///     "model": "any", "messages": [Message::new(Role::User, "Where is my order?")],
 /// }))?;
-/// let reply = Backend::complete(&client, "scripted", &prompt, Duration::from_secs(60)).await?;
+/// let reply = Models::complete(&client, "scripted", &prompt, Duration::from_secs(60), &Unlimited).await?;
 /// assert_eq!(reply.text, "It has been shipped.");
 /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -204,17 +206,25 @@ impl Client {
         })
     }
 
+    /// Returns the ports of this client: its models, and commands and agents with the feature `process`.
+    pub fn ports(&self) -> Ports<'_> {
+        let ports = Ports::new(self);
+        #[cfg(feature = "process")]
+        let ports = ports.with_commands(self).with_agents(self);
+        ports
+    }
+
     async fn complete(
         &self,
         name: &str,
         prompt: &Prompt,
         timeout: Duration,
-        purse: Option<&dyn Purse>,
+        budget: &dyn AttemptBudget,
     ) -> Result<Reply, ProviderError> {
         let provider = self.provider(name)?;
         let lane = provider.lanes.to(&prompt.model);
         let tokens = if lane.counts_tokens() { limit::estimate(prompt) } else { 0 };
-        let ticket = lane.ticket(tokens).paid_by(purse);
+        let ticket = lane.ticket(tokens).paid_by(budget);
         let asked = self.ask_in_form(name, provider, prompt, timeout, &ticket).await;
         provider.heed(&lane, &asked);
         let mut reply = provider.vouched(asked?);
@@ -360,28 +370,21 @@ impl Client {
     }
 }
 
-impl Backend for Client {
-    fn bounds_itself(&self) -> bool {
-        self.transport.options().concurrency.is_some()
+impl<'a> From<&'a Client> for Ports<'a> {
+    fn from(client: &'a Client) -> Self {
+        client.ports()
     }
+}
 
+impl Models for Client {
     fn complete<'a>(
         &'a self,
         provider: &'a str,
         prompt: &'a Prompt,
         timeout: Duration,
+        budget: &'a dyn AttemptBudget,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
-        Box::pin(self.complete(provider, prompt, timeout, None))
-    }
-
-    fn complete_paid<'a>(
-        &'a self,
-        provider: &'a str,
-        prompt: &'a Prompt,
-        timeout: Duration,
-        purse: &'a dyn Purse,
-    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
-        Box::pin(self.complete(provider, prompt, timeout, Some(purse)))
+        Box::pin(self.complete(provider, prompt, timeout, budget))
     }
 
     fn embed<'a>(
@@ -394,27 +397,34 @@ impl Backend for Client {
         Box::pin(self.embed(provider, model, text, timeout))
     }
 
-    fn run<'a>(
+    fn has_answer(&self, _provider: &str, _prompt: &Prompt) -> bool {
+        false
+    }
+
+    fn limits_calls(&self) -> bool {
+        self.transport.options().concurrency.is_some()
+    }
+}
+
+#[cfg(feature = "process")]
+impl Commands for Client {
+    fn run_command<'a>(
         &'a self,
         command: &'a CommandSpec,
     ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
-        #[cfg(feature = "process")]
-        return Box::pin(async move {
+        Box::pin(async move {
             let _slot = self.transport.slot().await;
             kindlm_agents::run_guarded(command, &self.working_dir, &self.guard).await
-        });
-        #[cfg(not(feature = "process"))]
-        {
-            let _ = (command, &self.working_dir);
-            Box::pin(std::future::ready(Err(not_compiled_in("command", "process"))))
-        }
+        })
     }
+}
 
-    #[cfg(feature = "process")]
+#[cfg(feature = "process")]
+impl Agents for Client {
     fn start_agent<'a>(
         &'a self,
-        start: &'a kindlm_types::AgentStart,
-    ) -> BoxFuture<'a, Result<Box<dyn kindlm_types::AgentSession + 'a>, ProviderError>> {
+        start: &'a AgentStart,
+    ) -> BoxFuture<'a, Result<Box<dyn AgentSession + 'a>, ProviderError>> {
         Box::pin(async move {
             let slot = self.transport.slot_unless_stopped().await?;
             let surroundings = Surroundings {

@@ -18,7 +18,7 @@ pub static REGISTRATION: Registration = Registration {
         wraps_agent: false,
         docs: include_str!("docs.md"),
     },
-    schema: |generator| generator.subschema_for::<Config>(),
+    schema: |it| it.reference::<Config>(),
     kind: Kind::Special(|config| Config::read(config).map(|_| ())),
 };
 

@@ -42,7 +42,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         wraps_agent: true,
         docs: include_str!("docs.md"),
     },
-    schema: |generator| generator.subschema_for::<Config>(),
+    schema: |it| it.reference::<Config>(),
     kind: Kind::Http(|config| Ok(Box::new(Http::new(&settings::read(config)?)?))),
 };
 

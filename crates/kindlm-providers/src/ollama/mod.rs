@@ -23,7 +23,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         wraps_agent: false,
         docs: include_str!("docs.md"),
     },
-    schema: |generator| generator.subschema_for::<Config>(),
+    schema: |it| it.reference::<Config>(),
     kind: Kind::Http(|config| Ok(Box::new(Ollama::new(settings::read(config)?)?))),
 };
 

@@ -30,7 +30,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         wraps_agent: true,
         docs: include_str!("docs.md"),
     },
-    schema: |generator| generator.subschema_for::<Config>(),
+    schema: |it| it.reference::<Config>(),
     kind: Kind::Special(|config| Config::read(config).map(|_| ())),
 };
 

@@ -130,12 +130,12 @@ fn spent(case: &CaseResult) -> String {
 
 impl Repeat {
     fn of(it: &ExecutionResult, title: Option<String>, is_open: bool) -> Self {
-        let Execution { tool_calls, latency_ms, cached, .. } = &it.execution;
+        let Execution { tool_calls, latency_ms, spend, .. } = &it.execution;
         let named = it.named_scores();
         let answered = it.error.is_none();
         let said = if answered { said(&it.execution) } else { Vec::new() };
         let spent = match latency_ms {
-            _ if *cached => "cached".to_owned(),
+            _ if spend.cached => "cached".to_owned(),
             Some(ms) => duration(*ms),
             None => String::new(),
         };
@@ -218,8 +218,8 @@ fn said(execution: &Execution) -> Vec<Said> {
     if let Some(value) = last {
         all.push(json("Output as JSON", value));
     }
-    if !execution.stderr.trim().is_empty() {
-        all.push(text("stderr", &execution.stderr));
+    if !execution.stderr().trim().is_empty() {
+        all.push(text("stderr", execution.stderr()));
     }
     let diff = execution.workspace.as_deref().map(changes::diff).unwrap_or_default();
     if !diff.is_empty() {
@@ -247,7 +247,7 @@ fn text(title: &str, said: &str) -> Said {
 
 fn notes(execution: &Execution) -> String {
     let mut notes = Vec::new();
-    if execution.truncated {
+    if execution.completeness.truncated {
         notes.push("the conversation was ended by `maxTurns`".to_owned());
     }
     match &execution.finish_reason {
@@ -260,10 +260,10 @@ fn notes(execution: &Execution) -> String {
         Some(FinishReason::Refusal) => notes.push("the model refused".to_owned()),
         _ => {}
     }
-    if let Some(code) = execution.exit_code {
+    if let Some(code) = execution.exit_code() {
         notes.push(format!("exit code {code}"));
     }
-    if execution.cached {
+    if execution.spend.cached {
         notes.push("answered from the response store".to_owned());
     }
     if let Some(note) = execution.declared_note() {
@@ -273,7 +273,7 @@ fn notes(execution: &Execution) -> String {
         let (input, output) = (execution.usage.input_tokens, execution.usage.output_tokens);
         notes.push(format!("{} input and {} output tokens", count(input), count(output)));
     }
-    if let Some(cost) = execution.cost_usd {
+    if let Some(cost) = execution.spend.cost_usd {
         notes.push(usd(cost));
     }
     let text = notes.join("; ");

@@ -71,12 +71,12 @@ pub(super) fn whole(case: &CaseResult) -> String {
                 .unwrap_or_else(|| ecma::stringify(&call.arguments));
             let _ = writeln!(text, "Tool call: {}({})", call.name, cut(&arguments));
         }
-        if let Some(code) = execution.exit_code {
+        if let Some(code) = execution.exit_code() {
             let _ = writeln!(text, "Exit code: {code}");
         }
         let _ = writeln!(text, "Output:\n{}", cut(&execution.output));
-        if !execution.stderr.is_empty() {
-            let _ = writeln!(text, "Standard error:\n{}", cut(&execution.stderr));
+        if !execution.stderr().is_empty() {
+            let _ = writeln!(text, "Standard error:\n{}", cut(execution.stderr()));
         }
     }
     text.trim_end().to_owned()

@@ -134,7 +134,7 @@ fn not_applied(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
 
 /// Writes the exit code of a failed command in a passing case.
 fn failed_command(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
-    let mut codes = case.executions.iter().filter_map(|it| it.execution.exit_code);
+    let mut codes = case.executions.iter().filter_map(|it| it.execution.exit_code());
     match codes.find(|it| *it != 0 && case.outcome.held()) {
         Some(code) => field(page, 4, "exit   ", &code.to_string()),
         None => Ok(()),
@@ -196,7 +196,7 @@ fn execution(page: &mut Page<'_>, case: &CaseResult, it: &ExecutionResult) -> fm
     if several {
         let name = format!("repeat {} of {}", it.execution.repeat + 1, case.executions.len());
         let time = match it.execution.latency_ms {
-            _ if it.execution.cached => "cached".to_owned(),
+            _ if it.execution.spend.cached => "cached".to_owned(),
             Some(ms) => duration(ms),
             None => String::new(),
         };
@@ -250,15 +250,15 @@ fn evidence(
         }
     }
     tools(page, indent, &execution.tool_calls, whole)?;
-    if let Some(code) = execution.exit_code {
+    if let Some(code) = execution.exit_code() {
         field(page, indent, "exit   ", &code.to_string())?;
     }
     output(page, indent, "output ", &execution.output, excerpt)?;
     if let Some(json) = execution.output_json.as_ref().filter(|_| whole) {
         field(page, indent, "json   ", &compact(json))?;
     }
-    if !execution.stderr.trim().is_empty() {
-        output(page, indent, "stderr ", &execution.stderr, excerpt)?;
+    if !execution.stderr().trim().is_empty() {
+        output(page, indent, "stderr ", execution.stderr(), excerpt)?;
     }
     if let Some(workspace) = execution.workspace.as_deref()
         && let Some(changed) = changes::listed(workspace)
@@ -286,7 +286,7 @@ fn declared(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
 fn notes(page: &mut Page<'_>, indent: usize, execution: &Execution, whole: bool) -> fmt::Result {
     use kindlm_types::FinishReason;
     let mut notes = Vec::new();
-    if execution.truncated {
+    if execution.completeness.truncated {
         notes.push("the conversation was ended by `maxTurns`".to_owned());
     }
     match &execution.finish_reason {
@@ -299,7 +299,7 @@ fn notes(page: &mut Page<'_>, indent: usize, execution: &Execution, whole: bool)
         Some(FinishReason::Refusal) => notes.push("the model refused".to_owned()),
         _ => {}
     }
-    if execution.cached {
+    if execution.spend.cached {
         notes.push("answered from the response store".to_owned());
     }
     if let Some(note) = execution.declared_note() {

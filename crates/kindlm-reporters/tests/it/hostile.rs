@@ -88,7 +88,9 @@ pub(crate) fn poisoned(text: &str) -> Report {
         case.tags = vec![text.to_owned()];
         for it in &mut case.executions {
             put(&mut it.execution.output);
-            put(&mut it.execution.stderr);
+            if let Some(command) = &mut it.execution.command {
+                put(&mut command.stderr);
+            }
             for call in &mut it.execution.tool_calls {
                 put(&mut call.name);
                 put_some(&mut call.malformed_arguments);

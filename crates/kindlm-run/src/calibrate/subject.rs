@@ -20,7 +20,7 @@ use crate::interrupt::heed;
 use crate::judge_setup::{NamedJudge, Panel, full};
 use crate::project::{self, CONFIG};
 use crate::saved::Saved;
-use crate::scripts::Scripted;
+use crate::session::ports;
 use crate::{
     Failure, Place, Progress, Project, ResponseSource, Session, World, budget, identity, responses,
 };
@@ -321,10 +321,9 @@ impl Planned<'_> {
         budget::check_judges(models, config.budget_usd, config.allow_unpriced)?;
         let session = subject.session(world, config)?;
         let Session { client, runner, responses, secrets, waits } = session;
-        let client = Scripted::new(&client, runner);
-        let backend = Recorded::new(&client, responses);
+        let recorded = Recorded::new(&client, responses);
         let default = panel.judging.model.as_deref();
-        let judges = Judges::new(&backend, &subject.models, default)
+        let judges = Judges::new(ports(&client, &recorded, &runner), &subject.models, default)
             .with_concurrency(config.concurrency)
             .with_budget(config.budget_usd);
         let s = if plan.output_count() == 1 { "" } else { "s" };
@@ -338,7 +337,7 @@ impl Planned<'_> {
         let mut asked = runtime.block_on(heed(asking, &waits, |text| progress.say(text)));
         drop(progress);
         runtime.shutdown_background();
-        responses::tell(world, backend.responses(), false);
+        responses::tell(world, recorded.responses(), false);
         for sample in &mut asked.samples {
             secrets.redact_text(&mut sample.output);
             match &mut sample.judge {

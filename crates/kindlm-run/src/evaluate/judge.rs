@@ -2,7 +2,7 @@
 
 use kindlm_assertions::{Check, Evidence};
 use kindlm_engine::{Judged, Judges, Model, judge};
-use kindlm_types::{Answers, Backend, Execution, Question};
+use kindlm_types::{Answers, Execution, Ports, Question};
 use tokio::runtime::Runtime;
 
 use crate::Failure;
@@ -30,13 +30,13 @@ pub(super) struct Asking<'a> {
 impl<'a> Asking<'a> {
     /// Creates the judges; `default` is the model for checks that name none. Without `models`, only scripts run.
     pub(super) fn new(
-        backend: &'a dyn Backend,
+        ports: Ports<'a>,
         models: Option<&'a [Model]>,
         default: Option<&'a str>,
         concurrency: usize,
         budget_usd: Option<f64>,
     ) -> Result<Self, Failure> {
-        let judges = Judges::new(backend, models.unwrap_or_default(), default)
+        let judges = Judges::new(ports, models.unwrap_or_default(), default)
             .with_concurrency(concurrency)
             .with_budget(budget_usd);
         Ok(Self { judges, runtime: runtime()?, has_judge: models.is_some() })

@@ -20,7 +20,7 @@ use super::kept::Output;
 use super::{Evaluator, no_record, stream};
 use crate::interrupt::{Abortable, attend};
 use crate::reports::{check_target, resolved};
-use crate::scripts::Scripted;
+use crate::session::ports;
 use crate::{
     Failure, NamedJudge, Outcome, Project, ResponseSource, Session, World, budget, project,
     responses,
@@ -112,9 +112,8 @@ pub fn evaluate(
     };
     let Session { client, runner, responses, secrets, waits } =
         session.with_check_scripts(world, files.root())?;
-    let client = Scripted::new(&client, runner);
     let recorded = Recorded::new(&client, responses);
-    let (backend, abort) = Abortable::new(&recorded);
+    let (abortable, abort) = Abortable::new(ports(&client, &recorded, &runner));
     let models: Option<&[Model]> = match (suite, judge) {
         (Some(project), _) => Some(&project.suite.models),
         (None, Some(judge)) => Some(std::slice::from_ref(&judge.model)),
@@ -123,7 +122,7 @@ pub fn evaluate(
     let default = suite.and_then(|it| it.suite.defaults.judge_model.as_deref());
     let judges = judge_of(models.unwrap_or_default(), default);
     budget::check_judges(judges, config.budget_usd, config.allow_unpriced)?;
-    let asking = Asking::new(&backend, models, default, concurrency, config.budget_usd)?;
+    let asking = Asking::new(abortable.ports(), models, default, concurrency, config.budget_usd)?;
     // With a judge, checks that name an unknown model are refused. Without one, they are errored.
     let ids: Option<Vec<String>> =
         models.map(|models| models.iter().map(|it| it.id.clone()).collect());

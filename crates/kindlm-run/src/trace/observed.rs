@@ -7,7 +7,8 @@ use kindlm_engine::{Model, Observed, Suite};
 use kindlm_otlp::{Filter, Inference, OtlpSpan, Reading, TEST, read};
 use kindlm_providers::pricing;
 use kindlm_types::{
-    Channel, CommandOutput, Execution, ExecutionError, Limits, Params, ProviderError, ecma, suggest,
+    Channel, CommandEnd, CommandOutput, Completeness, Execution, ExecutionError, Limits, Params,
+    ProviderError, Spend, ecma, suggest,
 };
 
 use super::{MODEL, Told, agent};
@@ -65,7 +66,7 @@ impl Observations {
             if let Some(lost) = &lost {
                 reading.lose(lost);
             }
-            for gap in &reading.execution.gaps {
+            for gap in &reading.execution.completeness.gaps {
                 notes.push(format!(
                     "warning: trace {} is not complete: {gap}; checks of the output, of success, and that something did not happen are errored",
                     number + 1
@@ -138,7 +139,9 @@ impl Observations {
 
     /// Returns the cost of the used tokens in US dollars, if all prices are known.
     fn cost(&self, reading: &Reading) -> Option<f64> {
-        if reading.inferences.is_empty() || !reading.execution.coverage.includes(Channel::Usage) {
+        if reading.inferences.is_empty()
+            || !reading.execution.completeness.coverage.includes(Channel::Usage)
+        {
             return None;
         }
         let cost = |it: &Inference| {
@@ -156,14 +159,15 @@ impl Observations {
 
 impl Observed for Observations {
     fn observe(&self, begun: Execution) -> (Execution, Option<ExecutionError>) {
-        let Execution { case, model, repeat, vars, test_metadata, declared, .. } = begun;
+        let Execution { case, model, repeat, vars, test_metadata, completeness, .. } = begun;
+        let declared = completeness.declared;
         let begun = Execution {
             case,
             model,
             repeat,
             vars,
             test_metadata,
-            declared,
+            completeness: Completeness { declared, ..Completeness::default() },
             ..Execution::default()
         };
         if let Some(failure) = &self.failure {
@@ -187,9 +191,8 @@ impl Observed for Observations {
             repeat: begun.repeat,
             vars: begun.vars,
             test_metadata: begun.test_metadata,
-            cost_usd: self.cost(reading),
-            exit_code: command.and_then(|it| it.exit_code),
-            stderr: command.map(|it| it.stderr.clone()).unwrap_or_default(),
+            spend: Spend { cost_usd: self.cost(reading), ..reading.execution.spend.clone() },
+            command: command.and_then(|it| CommandEnd::of(it.exit_code, it.stderr.clone())),
             ..reading.execution.clone()
         };
         (execution, None)

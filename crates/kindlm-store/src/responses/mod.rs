@@ -1,6 +1,6 @@
 //! The response store, which stores the answers of models for later use.
 //!
-//! [`Recorded`] wraps any [`Backend`](kindlm_types::Backend), and its [`Mode`] decides when requests are sent. Each
+//! [`Recorded`] wraps any [`Models`](kindlm_types::Models), and its [`Mode`] decides when requests are sent. Each
 //! request has a readable file, `.kindlm/responses/ab/<digest>.json`:
 //!
 //! ```json
@@ -36,20 +36,19 @@
 //! use std::time::Duration;
 //!
 //! use kindlm_store::responses::{Mode, Recorded, Responses};
-//! use kindlm_types::{Backend, Prompt, ProviderErrorKind};
+//! use kindlm_types::{Models, Prompt, ProviderErrorKind, Unlimited};
 //! # use std::sync::Arc;
-//! # use kindlm_types::{BoxFuture, CommandOutput, CommandSpec, ProviderError, Reply};
+//! # use kindlm_types::{AttemptBudget, BoxFuture, ProviderError, Reply};
 //! # struct Model;
-//! # impl Backend for Model {
-//! #     fn complete<'a>(&'a self, _: &'a str, _: &'a Prompt, _: Duration) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+//! # impl Models for Model {
+//! #     fn complete<'a>(&'a self, _: &'a str, _: &'a Prompt, _: Duration, _: &'a dyn AttemptBudget) -> BoxFuture<'a, Result<Reply, ProviderError>> {
 //! #         Box::pin(std::future::ready(Ok(Reply::text("On its way."))))
 //! #     }
 //! #     fn embed<'a>(&'a self, _: &'a str, _: &'a str, _: &'a str, _: Duration) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
 //! #         Box::pin(std::future::ready(Ok(Arc::from([0.5]))))
 //! #     }
-//! #     fn run<'a>(&'a self, _: &'a CommandSpec) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
-//! #         Box::pin(std::future::ready(Ok(CommandOutput::default())))
-//! #     }
+//! #     fn has_answer(&self, _: &str, _: &Prompt) -> bool { false }
+//! #     fn limits_calls(&self) -> bool { false }
 //! # }
 //! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 //! let folder = tempfile::tempdir()?;
@@ -59,12 +58,12 @@
 //! let minute = Duration::from_secs(60);
 //!
 //! let first = Recorded::new(&Model, Responses::new(folder.path(), Mode::Cache));
-//! assert!(!first.complete("openai", &prompt, minute).await?.cached);
+//! assert!(!first.complete("openai", &prompt, minute, &Unlimited).await?.cached);
 //! let later = Recorded::new(&Model, Responses::new(folder.path(), Mode::Replay));
-//! assert!(later.complete("openai", &prompt, minute).await?.cached);
+//! assert!(later.complete("openai", &prompt, minute, &Unlimited).await?.cached);
 //!
 //! let again = Prompt { sample: 1, ..prompt };
-//! let err = later.complete("openai", &again, minute).await.unwrap_err();
+//! let err = later.complete("openai", &again, minute, &Unlimited).await.unwrap_err();
 //! assert_eq!(err.kind, ProviderErrorKind::NotRecorded);
 //! assert!(err.message.contains("differs in /sample: recorded 0, asked 1"), "{err}");
 //! # Ok::<_, Box<dyn std::error::Error>>(()) })?;

@@ -1,88 +1,65 @@
-//! A backend that stores answers and returns stored answers.
+//! Models that store their answers and return stored answers.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use kindlm_types::{
-    AgentSession, AgentStart, Backend, BoxFuture, CommandOutput, CommandSpec, Prompt,
-    ProviderError, ProviderErrorKind, Purse, Reply,
+    AgentSession, AgentStart, Agents, AttemptBudget, BoxFuture, Models, Prompt, ProviderError,
+    ProviderErrorKind, Reply,
 };
 
 use super::{Mode, Responses};
 
-/// A backend with a response store. Commands and scripts are not stored but run each time.
+/// Models with a response store.
 ///
-/// Agents are not stored either. As they send requests of their own, [`Mode::Replay`] refuses them.
+/// Agents are not stored. As they send requests of their own, [`Mode::Replay`] refuses them: see
+/// [`agents`](Self::agents).
 ///
 /// A stored reply is marked as [`cached`](Reply::cached), counts as 0 requests, and has the latency of its recording.
 /// Checks use that latency; statistics leave it out.
 #[derive(Debug)]
-pub struct Recorded<B> {
-    inner: B,
+pub struct Recorded<M> {
+    inner: M,
     responses: Responses,
 }
 
-impl<B: Backend> Recorded<B> {
-    /// Adds a response store to a backend.
-    pub fn new(inner: B, responses: Responses) -> Self {
+impl<M> Recorded<M> {
+    /// Adds a response store to models.
+    pub fn new(inner: M, responses: Responses) -> Self {
         Self { inner, responses }
-    }
-
-    /// Returns the stored reply, or else the reply of the call. The call starts only after the store was searched.
-    fn through<'a>(
-        &'a self,
-        (provider, prompt): (&'a str, &'a Prompt),
-        call: impl FnOnce() -> BoxFuture<'a, Result<Reply, ProviderError>> + Send + 'a,
-    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
-        if self.responses.mode() == Mode::Live {
-            return call();
-        }
-        Box::pin(async move {
-            let request = self.responses.completion(provider, prompt)?;
-            if let Some(reply) = self.responses.recall::<Reply>(provider, &request)? {
-                return Ok(self.responses.vouched(provider, reply));
-            }
-            let reply = call().await?;
-            self.responses.keep(&request, &reply);
-            Ok(reply)
-        })
     }
 
     /// Returns the response store.
     pub fn responses(&self) -> &Responses {
         &self.responses
     }
+
+    /// Returns the port for agents: `agents`, or one that refuses all of them in a replay.
+    pub fn agents<'a>(&self, agents: &'a dyn Agents) -> &'a dyn Agents {
+        if self.responses.mode() == Mode::Replay { &NoReplay } else { agents }
+    }
 }
 
-impl<B: Backend> Backend for Recorded<B> {
+impl<M: Models> Models for Recorded<M> {
     fn complete<'a>(
         &'a self,
         provider: &'a str,
         prompt: &'a Prompt,
         timeout: Duration,
+        budget: &'a dyn AttemptBudget,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
-        self.through((provider, prompt), move || self.inner.complete(provider, prompt, timeout))
-    }
-
-    fn complete_paid<'a>(
-        &'a self,
-        provider: &'a str,
-        prompt: &'a Prompt,
-        timeout: Duration,
-        purse: &'a dyn Purse,
-    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
-        self.through((provider, prompt), move || {
-            self.inner.complete_paid(provider, prompt, timeout, purse)
+        if self.responses.mode() == Mode::Live {
+            return self.inner.complete(provider, prompt, timeout, budget);
+        }
+        Box::pin(async move {
+            let request = self.responses.completion(provider, prompt)?;
+            if let Some(reply) = self.responses.recall::<Reply>(provider, &request)? {
+                return Ok(self.responses.vouched(provider, reply));
+            }
+            let reply = self.inner.complete(provider, prompt, timeout, budget).await?;
+            self.responses.keep(&request, &reply);
+            Ok(reply)
         })
-    }
-
-    fn bounds_itself(&self) -> bool {
-        self.inner.bounds_itself()
-    }
-
-    fn recalls(&self, provider: &str, prompt: &Prompt) -> bool {
-        self.responses.has(provider, prompt) || self.inner.recalls(provider, prompt)
     }
 
     fn embed<'a>(
@@ -106,31 +83,26 @@ impl<B: Backend> Backend for Recorded<B> {
         })
     }
 
-    fn run<'a>(
-        &'a self,
-        command: &'a CommandSpec,
-    ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
-        self.inner.run(command)
+    fn has_answer(&self, provider: &str, prompt: &Prompt) -> bool {
+        self.responses.has(provider, prompt) || self.inner.has_answer(provider, prompt)
     }
 
+    fn limits_calls(&self) -> bool {
+        self.inner.limits_calls()
+    }
+}
+
+/// The port for agents in a replay, which refuses all of them.
+struct NoReplay;
+
+impl Agents for NoReplay {
     fn start_agent<'a>(
         &'a self,
         start: &'a AgentStart,
     ) -> BoxFuture<'a, Result<Box<dyn AgentSession + 'a>, ProviderError>> {
-        if self.responses.mode() != Mode::Replay {
-            return self.inner.start_agent(start);
-        }
         let message = "what agents do is not recorded, so it cannot be replayed; leave its tests out, with tags for example, \
                        or give another mode: `--responses cache` runs it and asks models only for what is new";
-        let mut err = ProviderError::new(ProviderErrorKind::NotRecorded, &*start.id, message);
-        err.attempts = 0;
-        Box::pin(std::future::ready(Err(err)))
-    }
-
-    fn script<'a>(
-        &'a self,
-        question: &'a ScriptQuestion,
-    ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>> {
-        self.inner.script(question)
+        let err = ProviderError::new(ProviderErrorKind::NotRecorded, &*start.id, message);
+        Box::pin(std::future::ready(Err(ProviderError { attempts: 0, ..err })))
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use kindlm_types::workspace::{CommandRan, FileChange, TestRan, TestsRan, Workspace};
 use kindlm_types::{
-    ActionStatus, AssertionResult, Channel, Class, Coverage, Event, Execution, ExecutionError,
-    ExecutionResult, FailureCode, FinishReason, JudgePanel, JudgeVote, Judging, Message,
-    NamedScore, Outcome, ProviderError, ProviderErrorKind, Role, Score, Severity, Span, Speaker,
-    ToolCall, Trace, Turn, Usage, Verdict, VoteStatus,
+    ActionStatus, AssertionResult, Channel, Class, CommandEnd, Completeness, Coverage, Event,
+    Execution, ExecutionError, ExecutionResult, FailureCode, FinishReason, JudgePanel, JudgeVote,
+    Judging, Message, NamedScore, Outcome, ProviderError, ProviderErrorKind, Role, Score, Severity,
+    Span, Speaker, Spend, ToolCall, Trace, Turn, Usage, Verdict, VoteStatus,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -183,7 +183,7 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
     (names, said, numbers, rest, told).prop_map(|(names, said, numbers, rest, told)| {
         let (case, model, repeat) = names;
         let (input, (output, unread), output_json, tool_calls, turns) = said;
-        let (requests, usage, latency_ms, cost_usd, (spent_usd, earlier_usd), finish_reason) =
+        let (requests, usage, latency_ms, cost_usd, (paid_usd, earlier_usd), finish_reason) =
             numbers;
         let (truncated, (cached, gaps), exit_code, stderr, vars) = rest;
         let (
@@ -201,31 +201,28 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
             repeat,
             input,
             output,
-            unread,
+            completeness: Completeness {
+                unread,
+                truncated,
+                gaps,
+                coverage,
+                declared: BTreeSet::new(),
+            },
             output_json,
             tool_calls,
             turns,
             requests,
             usage,
             latency_ms,
-            cost_usd,
-            spent_usd,
-            earlier_usd,
+            spend: Spend { cost_usd, paid_usd, earlier_usd, cached },
             finish_reason,
-            truncated,
-            gaps,
-            cached,
-            exit_code,
-            stderr,
+            command: CommandEnd::of(exit_code, stderr),
             vars,
             test_metadata,
             log_probs,
             metadata,
             provider_response,
             recorded_events,
-            coverage,
-            // The suite declares this; the tests of the report cover it.
-            declared: BTreeSet::new(),
             trace: trace.map(Box::new),
             workspace: workspace.map(Box::new),
             // Reports do not have these fields.

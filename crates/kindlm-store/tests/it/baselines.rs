@@ -5,7 +5,7 @@ use std::time::Duration;
 use kindlm_store::{Baseline, BaselineError, Baselines, Entry, EntryCheck, EntryScore, StoreError};
 use kindlm_types::{
     AssertionResult, CaseResult, Cost, Execution, ExecutionResult, FailureCode, Outcome, Report,
-    Severity,
+    Severity, Spend,
 };
 use serde_json::{Map, Value, json};
 
@@ -417,7 +417,7 @@ fn aggregated(runs: &[Value]) -> CaseResult {
         latency += run["latencyMs"].as_f64().unwrap();
         let execution = Execution {
             output: run["outputText"].as_str().unwrap().to_owned(),
-            cost_usd: run["costEstimateUsd"].as_f64(),
+            spend: Spend { cost_usd: run["costEstimateUsd"].as_f64(), ..Spend::default() },
             ..Execution::default()
         };
         result.cost.add(&execution);

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use kindlm_store::responses::{Mode, Recorded, Responses, Tally};
 use kindlm_types::{
-    Backend, BoxFuture, Channel, CommandOutput, CommandSpec, Coverage, Event, FinishReason,
-    Message, Params, Prompt, ProviderError, ProviderErrorKind, Reply, ResponseFormat, Role,
-    ToolCall, ToolChoice, ToolSpec, Usage,
+    AttemptBudget, BoxFuture, Channel, Coverage, Event, FinishReason, Message, Models, Params,
+    Prompt, ProviderError, ProviderErrorKind, Reply, ResponseFormat, Role, ToolCall, ToolChoice,
+    ToolSpec, Unlimited, Usage,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -50,12 +50,13 @@ impl Fake {
     }
 }
 
-impl Backend for Fake {
+impl Models for Fake {
     fn complete<'a>(
         &'a self,
         _provider: &'a str,
         _prompt: &'a Prompt,
         _timeout: Duration,
+        _budget: &'a dyn AttemptBudget,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::ready(self.reply.lock().unwrap().clone()))
@@ -72,13 +73,12 @@ impl Backend for Fake {
         Box::pin(std::future::ready(Ok(self.vector.clone().into())))
     }
 
-    fn run<'a>(
-        &'a self,
-        command: &'a CommandSpec,
-    ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        let text = command.command_line.clone();
-        Box::pin(std::future::ready(Ok(CommandOutput { text, ..CommandOutput::default() })))
+    fn has_answer(&self, _provider: &str, _prompt: &Prompt) -> bool {
+        false
+    }
+
+    fn limits_calls(&self) -> bool {
+        false
     }
 }
 
@@ -96,12 +96,12 @@ fn prompt(user: &str) -> Prompt {
 }
 
 /// Asks `openai`. The fake backend never waits.
-fn ask(backend: &impl Backend, prompt: &Prompt) -> Result<Reply, ProviderError> {
-    block_on(backend.complete("openai", prompt, Duration::from_mins(1)))
+fn ask(models: &impl Models, prompt: &Prompt) -> Result<Reply, ProviderError> {
+    block_on(models.complete("openai", prompt, Duration::from_mins(1), &Unlimited))
 }
 
-fn embed(backend: &impl Backend, text: &str) -> Result<Arc<[f64]>, ProviderError> {
-    block_on(backend.embed("openai", "embed-3", text, Duration::from_mins(1)))
+fn embed(models: &impl Models, text: &str) -> Result<Arc<[f64]>, ProviderError> {
+    block_on(models.embed("openai", "embed-3", text, Duration::from_mins(1)))
 }
 
 fn block_on<T>(future: BoxFuture<'_, T>) -> T {
@@ -303,19 +303,6 @@ fn a_vector_outside_of_json_is_not_stored() {
     let store = fake.store(folder.path(), Mode::Cache);
     assert!(embed(&store, "a").unwrap()[0].is_nan());
     assert!(store.responses().failure().unwrap().contains("a number that JSON cannot hold"));
-}
-
-#[test]
-fn commands_are_run_each_time() {
-    let folder = tempfile::tempdir().unwrap();
-    let fake = Fake::saying("never");
-    let store = fake.store(folder.path(), Mode::Replay);
-    let command = CommandSpec::new("ls", Duration::from_secs(1));
-    for asked in 1..3 {
-        assert_eq!(block_on(store.run(&command)).unwrap().text, "ls");
-        assert_eq!(fake.asked(), asked);
-    }
-    assert!(files(folder.path()).is_empty());
 }
 
 #[test]

@@ -9,8 +9,9 @@ use kindlm_types::script::{
     ScriptAnswer, ScriptError, ScriptErrorKind, ScriptOutcome, ScriptValue,
 };
 use kindlm_types::{
-    Answer, AskError, Channel, Coverage, Event, Execution, FinishReason, Message, ProviderError,
-    ProviderErrorKind, Question, Role, ToolCall, ToolSpec, Trace, Usage, Workspace,
+    Answer, AskError, Channel, CommandEnd, Completeness, Coverage, Event, Execution, FinishReason,
+    Message, ProviderError, ProviderErrorKind, Question, Role, Spend, ToolCall, ToolSpec, Trace,
+    Usage, Workspace,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -85,10 +86,14 @@ impl Recorded {
             output_json: written.output_json,
             tool_calls: written.tool_calls,
             latency_ms: written.latency_ms,
-            cost_usd: written.cost_usd,
+            spend: Spend { cost_usd: written.cost_usd, ..Spend::default() },
             usage: written.usage,
-            exit_code: written.exit_code,
-            truncated: written.truncated,
+            command: CommandEnd::of(written.exit_code, String::new()),
+            completeness: Completeness {
+                truncated: written.truncated,
+                coverage: written.complete_for.map_or(Coverage::Complete, Coverage::Only),
+                ..Completeness::default()
+            },
             vars: written.vars,
             requests: written.requests.unwrap_or(1),
             finish_reason: written.finish_reason.map(FinishReason::from),
@@ -97,7 +102,6 @@ impl Recorded {
             provider_response: written.provider_response,
             trace: written.trace,
             recorded_events: written.events,
-            coverage: written.complete_for.map_or(Coverage::Complete, Coverage::Only),
             tools: written.tools,
             workspace: written.workspace,
             ..Execution::default()

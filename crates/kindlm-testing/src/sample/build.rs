@@ -2,7 +2,8 @@
 
 use kindlm_types::{
     AssertionResult, CaseResult, CheckCounts, Class, Cost, Execution, ExecutionError,
-    ExecutionResult, FinishReason, Message, Outcome, Role, ScoreSummary, ToolCall, Usage, Verdict,
+    ExecutionResult, FinishReason, Message, Outcome, Role, ScoreSummary, Spend, ToolCall, Usage,
+    Verdict,
 };
 use serde_json::Value;
 
@@ -22,7 +23,7 @@ pub(super) fn answered(output: &str, latency_ms: f64, cost_usd: Option<f64>) -> 
             ..Usage::default()
         },
         latency_ms: Some(latency_ms),
-        cost_usd,
+        spend: Spend { cost_usd, ..Spend::default() },
         finish_reason: Some(FinishReason::Stop),
         ..Execution::default()
     }
@@ -83,7 +84,7 @@ pub(super) fn case(
     executed.clone().for_each(|it| cost.add(&it.execution));
     let latencies: Vec<f64> = executions
         .iter()
-        .filter(|it| !it.execution.cached)
+        .filter(|it| !it.execution.spend.cached)
         .filter_map(|it| it.execution.latency_ms)
         .collect();
     CaseResult {

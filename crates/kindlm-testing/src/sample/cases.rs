@@ -1,8 +1,9 @@
 //! The cases of the sample report.
 
 use kindlm_types::{
-    AssertionResult, CaseResult, Class, ExecutionError, ExecutionResult, FailureCode, FinishReason,
-    Outcome, ProviderError, ProviderErrorKind, Score, Severity, ToolCall, Turn, Usage,
+    AssertionResult, CaseResult, Class, CommandEnd, ExecutionError, ExecutionResult, FailureCode,
+    FinishReason, Outcome, ProviderError, ProviderErrorKind, Score, Severity, ToolCall, Turn,
+    Usage,
 };
 use serde_json::{Value, json};
 
@@ -150,8 +151,8 @@ fn leaks() -> CaseResult {
 
 fn cached() -> ExecutionResult {
     let mut execution = answered("I cannot show card numbers.", 0.0, Some(0.0));
-    execution.cached = true;
-    execution.spent_usd = Some(0.0);
+    execution.spend.cached = true;
+    execution.spend.paid_usd = Some(0.0);
     judged(execution, vec![pass("pii", "PII: pii-pattern-0"), pass("pii", "PII: pii-pattern-1")])
 }
 
@@ -221,7 +222,7 @@ fn hostile() -> CaseResult {
 fn conversation() -> CaseResult {
     let mut execution = answered("I have refunded 500 EUR.", 4_350.0, None);
     execution.requests = 3;
-    execution.truncated = true;
+    execution.completeness.truncated = true;
     execution.tool_calls =
         vec![lookup(), call("call_2", "issue_refund", json!({"order_id": "12345", "amount": 500}))];
     let usage = Usage {
@@ -312,9 +313,11 @@ fn command() -> CaseResult {
     execution.usage = Usage::default();
     execution.requests = 0;
     execution.finish_reason = None;
-    execution.exit_code = Some(3);
+    execution.command = Some(CommandEnd {
+        exit_code: Some(3),
+        stderr: "warning: label printer is out of paper\n".to_owned(),
+    });
     execution.output_json = Some(json!({"parcels": 2, "note": null}));
-    "warning: label printer is out of paper\n".clone_into(&mut execution.stderr);
     let results = vec![
         pass("schema", "Contains: \"done\""),
         AssertionResult::fail(

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kindlm_types::{ProviderError, Purse};
+use kindlm_types::{AttemptBudget, ProviderError, Unlimited};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -74,7 +74,7 @@ pub struct Ticket<'a> {
     /// The tokens that the call used; 0 until they are counted.
     used: AtomicU64,
     /// The budget that pays for the call, if there is one.
-    purse: Option<&'a dyn Purse>,
+    budget: &'a dyn AttemptBudget,
 }
 
 /// A request that may be sent now, or is in flight. Dropping it frees its slot in the rate limiter.
@@ -144,7 +144,7 @@ impl Lane {
     /// Adds a new call to the queue, with its estimated tokens.
     pub fn ticket(&self, estimate: u64) -> Ticket<'_> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        Ticket { lane: self, number, estimate, used: AtomicU64::new(0), purse: None }
+        Ticket { lane: self, number, estimate, used: AtomicU64::new(0), budget: &Unlimited }
     }
 
     /// Records that the model has answered a call.
@@ -191,22 +191,20 @@ impl fmt::Debug for Lane {
 impl<'a> Ticket<'a> {
     /// Sets the budget that pays for the attempts of this call.
     #[must_use]
-    pub fn paid_by(self, purse: Option<&'a dyn Purse>) -> Self {
-        Self { purse, ..self }
+    pub fn paid_by(self, budget: &'a dyn AttemptBudget) -> Self {
+        Self { budget, ..self }
     }
 }
 
 impl Ticket<'_> {
     /// Reserves budget for another attempt after one whose answer was lost.
-    pub fn another(&self) -> Result<(), String> {
-        self.purse.map_or(Ok(()), Purse::another)
+    pub fn reserve(&self) -> Result<(), String> {
+        self.budget.reserve()
     }
 
-    /// Releases the reserve of [`another`](Self::another), because the attempt is not made.
-    pub fn not_made(&self) {
-        if let Some(purse) = self.purse {
-            purse.not_made();
-        }
+    /// Releases the reservation of [`reserve`](Self::reserve), because the attempt is not made.
+    pub fn release(&self) {
+        self.budget.release();
     }
 
     /// Returns the provider and the model.

@@ -51,11 +51,6 @@ pub struct Execution {
     pub input: Vec<Message>,
     /// The last text of the model or the agent.
     pub output: String,
-    /// The reason why the output is only a part of the answer; `None` if it is complete.
-    ///
-    /// Either the rest is of an unsupported type, or an earlier answer was cut off. See
-    /// [`incomplete_output`](Self::incomplete_output).
-    pub unread: Option<String>,
     /// The structured output, if the source reports it separately from the text.
     ///
     /// For a command, this is its `output_json`.
@@ -72,30 +67,14 @@ pub struct Execution {
     ///
     /// Retries and back-off are not included.
     pub latency_ms: Option<f64>,
-    /// The cost of the tokens in US dollars, including stored replies; `None` if the price is not known.
-    pub cost_usd: Option<f64>,
-    /// The money spent on replies that did not come from the response store, in US dollars.
-    ///
-    /// Set only if `cached`. See [`spent`](Self::spent).
-    pub spent_usd: Option<f64>,
-    /// The known cost of earlier attempts in US dollars, including their judges; 0 without earlier attempts.
-    ///
-    /// Earlier attempts exist if a run was resumed and this execution was repeated.
-    pub earlier_usd: f64,
+    /// The cost in US dollars.
+    pub spend: Spend,
+    /// The end of a command, or of an agent that is a program; `None` for a model.
+    pub command: Option<CommandEnd>,
+    /// The parts of the evidence that were recorded, and those that are missing.
+    pub completeness: Completeness,
     /// The reason why the model stopped at the last request.
     pub finish_reason: Option<FinishReason>,
-    /// True if `maxTurns` ended the conversation.
-    pub truncated: bool,
-    /// The reasons why evidence is missing; empty if none is known to be missing.
-    ///
-    /// For example, spans were lost, or a conversation was saved before it ended.
-    pub gaps: Vec<String>,
-    /// True if a reply came from the response store.
-    pub cached: bool,
-    /// The exit code of a command.
-    pub exit_code: Option<i32>,
-    /// The stderr of a command.
-    pub stderr: String,
     /// The test case's variables.
     pub vars: Map<String, Value>,
     /// The metadata of the test case, for scripts.
@@ -110,12 +89,6 @@ pub struct Execution {
     ///
     /// Use [`events`](Self::events) to get the events in either case.
     pub recorded_events: Vec<Event>,
-    /// The kinds of evidence that the source records completely.
-    pub coverage: Coverage,
-    /// The kinds of evidence that the suite declares complete.
-    ///
-    /// A declaration has no effect on evidence that is known to be lost.
-    pub declared: BTreeSet<Channel>,
     /// The spans of an instrumented agent.
     pub trace: Option<Box<Trace>>,
     /// The changes in the agent's workspace, if it had one.
@@ -124,6 +97,61 @@ pub struct Execution {
     pub tools: Vec<ToolSpec>,
     /// The test case and its model as written in the suite, for scripts. Reports omit it.
     pub written: Option<Arc<Written>>,
+}
+
+/// The cost of an execution in US dollars.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Spend {
+    /// The cost of the tokens in US dollars, including stored replies; `None` if the price is not known.
+    pub cost_usd: Option<f64>,
+    /// True if a reply came from the response store.
+    pub cached: bool,
+    /// The money spent on replies that did not come from the response store, in US dollars.
+    ///
+    /// Set only if `cached`. See [`spent`](Execution::spent).
+    pub paid_usd: Option<f64>,
+    /// The known cost of earlier attempts in US dollars, including their judges; 0 without earlier attempts.
+    ///
+    /// Earlier attempts exist if a run was resumed and this execution was repeated.
+    pub earlier_usd: f64,
+}
+
+/// The end of a command, or of an agent that is a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandEnd {
+    /// The exit code of a command.
+    pub exit_code: Option<i32>,
+    /// The stderr of a command.
+    pub stderr: String,
+}
+
+impl CommandEnd {
+    /// Returns the end of a command; `None` if nothing is known about it.
+    pub fn of(exit_code: Option<i32>, stderr: String) -> Option<Self> {
+        (exit_code.is_some() || !stderr.is_empty()).then_some(Self { exit_code, stderr })
+    }
+}
+
+/// The parts of the evidence that were recorded, and those that are missing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Completeness {
+    /// The reason why the output is only a part of the answer; `None` if it is complete.
+    ///
+    /// Either the rest is of an unsupported type, or an earlier answer was cut off. See
+    /// [`incomplete_output`](Execution::incomplete_output).
+    pub unread: Option<String>,
+    /// True if `maxTurns` ended the conversation.
+    pub truncated: bool,
+    /// The reasons why evidence is missing; empty if none is known to be missing.
+    ///
+    /// For example, spans were lost, or a conversation was saved before it ended.
+    pub gaps: Vec<String>,
+    /// The kinds of evidence that the source records completely.
+    pub coverage: Coverage,
+    /// The kinds of evidence that the suite declares complete.
+    ///
+    /// A declaration has no effect on evidence that is known to be lost.
+    pub declared: BTreeSet<Channel>,
 }
 
 /// A test case and its model as written in the suite, as far as scripts can use it.
@@ -142,6 +170,16 @@ pub struct Written {
 }
 
 impl Execution {
+    /// Returns the exit code of a command; `None` without one.
+    pub fn exit_code(&self) -> Option<i32> {
+        self.command.as_ref()?.exit_code
+    }
+
+    /// Returns the stderr of a command; empty without a command.
+    pub fn stderr(&self) -> &str {
+        self.command.as_ref().map_or("", |it| &it.stderr)
+    }
+
     /// Returns the events in order.
     ///
     /// A plain conversation has no recorded events. Its events are derived from its texts and tool calls.
@@ -177,7 +215,8 @@ impl Execution {
     /// The source reports this, or the suite declares it.
     pub fn tells_all(&self, channel: Channel) -> bool {
         self.known_missing(channel).is_none()
-            && (self.coverage.includes(channel) || self.declared.contains(&channel))
+            && (self.completeness.coverage.includes(channel)
+                || self.completeness.declared.contains(&channel))
     }
 
     /// Returns the reason why evidence of a kind is known to be missing; `None` if none is.
@@ -192,9 +231,9 @@ impl Execution {
                 | Channel::Skills
                 | Channel::InputRequests
         );
-        let gap = self.gaps.first().map(|it| Cow::Borrowed(it.as_str()));
+        let gap = self.completeness.gaps.first().map(|it| Cow::Borrowed(it.as_str()));
         let lost = || {
-            let is_lost = self.coverage.lost().contains(&channel);
+            let is_lost = self.completeness.coverage.lost().contains(&channel);
             is_lost.then_some(Cow::Borrowed("the source did not report all of it"))
         };
         gap.or_else(lost).or_else(|| self.incomplete_answer().filter(|_| is_of_answers))
@@ -204,7 +243,7 @@ impl Execution {
     ///
     /// A part of the answer is unsupported, or a token limit or a filter cut it off.
     pub fn incomplete_output(&self) -> Option<Cow<'_, str>> {
-        let unread = self.unread.as_deref().map(Cow::Borrowed);
+        let unread = self.completeness.unread.as_deref().map(Cow::Borrowed);
         unread.or_else(|| self.finish_reason.as_ref()?.cut().map(Cow::Owned))
     }
 
@@ -216,9 +255,11 @@ impl Execution {
 
     /// Returns the kinds of evidence that are complete only because the suite declares it.
     pub fn only_declared(&self) -> BTreeSet<Channel> {
-        let is_known =
-            |it: &Channel| self.coverage.includes(*it) || self.coverage.lost().contains(it);
-        self.declared.iter().copied().filter(|it| !is_known(it)).collect()
+        let is_known = |it: &Channel| {
+            self.completeness.coverage.includes(*it)
+                || self.completeness.coverage.lost().contains(it)
+        };
+        self.completeness.declared.iter().copied().filter(|it| !is_known(it)).collect()
     }
 
     /// Returns a note for reports with the kinds of [`only_declared`](Self::only_declared).
@@ -233,22 +274,22 @@ impl Execution {
     /// This is [`cost_usd`](Self::cost_usd), less the cost of replies from the response store. Checks use the recorded
     /// cost of a stored reply, but it is not paid for again. Attempts without a result count.
     pub fn spent(&self) -> Option<f64> {
-        self.spent_now().map(|it| it + self.earlier_usd)
+        self.spent_now().map(|it| it + self.spend.earlier_usd)
     }
 
     /// Returns the money spent without earlier attempts.
     fn spent_now(&self) -> Option<f64> {
-        if self.cached { self.spent_usd } else { self.cost_usd }
+        if self.spend.cached { self.spend.paid_usd } else { self.spend.cost_usd }
     }
 
     /// Returns the minimum of the money spent on the execution in US dollars; `None` if nothing is known.
     ///
     /// If only a part of the cost was reported, this is that part.
     pub fn spent_at_least(&self) -> Option<f64> {
-        let told = || Event::told_usd(&self.recorded_events).filter(|_| !self.cached);
+        let told = || Event::told_usd(&self.recorded_events).filter(|_| !self.spend.cached);
         let known = self.spent_now().or_else(told);
-        let earlier = Some(self.earlier_usd).filter(|it| *it > 0.0);
-        known.map(|it| it + self.earlier_usd).or(earlier)
+        let earlier = Some(self.spend.earlier_usd).filter(|it| *it > 0.0);
+        known.map(|it| it + self.spend.earlier_usd).or(earlier)
     }
 
     /// Returns true if requests were answered, but the answers do not report all tokens. Their cost is then unknown.
@@ -367,14 +408,26 @@ mod tests {
     #[test]
     fn a_declaration_does_not_make_up_for_missing_evidence() {
         let declared = || Execution {
-            coverage: Coverage::Only(BTreeSet::new()),
-            declared: Channel::ALL.into_iter().collect(),
+            completeness: Completeness {
+                coverage: Coverage::Only(BTreeSet::new()),
+                declared: Channel::ALL.into_iter().collect(),
+                ..Completeness::default()
+            },
             ..Execution::default()
         };
         for channel in Channel::ALL {
-            let lossy = declared().coverage.losing([channel]);
-            let lost = Execution { coverage: lossy, ..declared() };
-            let gap = Execution { gaps: vec!["a call has no result".to_owned()], ..declared() };
+            let lossy = declared().completeness.coverage.losing([channel]);
+            let lost = Execution {
+                completeness: Completeness { coverage: lossy, ..declared().completeness },
+                ..declared()
+            };
+            let gap = Execution {
+                completeness: Completeness {
+                    gaps: vec!["a call has no result".to_owned()],
+                    ..declared().completeness
+                },
+                ..declared()
+            };
             assert!(declared().tells_all(channel), "{channel:?}");
             assert!(!lost.tells_all(channel) && !gap.tells_all(channel), "{channel:?}");
             assert!(!lost.only_declared().contains(&channel), "{channel:?}");

@@ -14,7 +14,9 @@ pub use event::{
     Action, ActionState, ActionStatus, Channel, Coverage, DeclaredEvidence, Event, Facts,
     InputOption, InputRequest, Speaker, SubagentCall, ToolKind, exit_code,
 };
-pub use execution::{Execution, ExecutionError, ExecutionResult, Turn, Written};
+pub use execution::{
+    CommandEnd, Completeness, Execution, ExecutionError, ExecutionResult, Spend, Turn, Written,
+};
 pub use price::Price;
 pub use tool_call::ToolCall;
 pub use trace::{Span, Trace};

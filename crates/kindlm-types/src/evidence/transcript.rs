@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    Channel, Coverage, Event, Execution, FinishReason, Message, ToolCall, ToolSpec, Turn, Usage,
+    Channel, Completeness, Coverage, Event, Execution, FinishReason, Message, Spend, ToolCall,
+    ToolSpec, Turn, Usage,
 };
 
 /// The messages and actions of an agent in a recorded conversation.
@@ -65,22 +66,25 @@ impl Transcript {
         Execution {
             input: self.input,
             output: self.output,
-            unread: self.unread,
+            completeness: Completeness {
+                unread: self.unread,
+                gaps: self.gaps,
+                coverage: match self.usage {
+                    Some(_) => self.coverage.with(Channel::Usage),
+                    None => self.coverage,
+                },
+                ..begun.completeness
+            },
             output_json: None,
             tool_calls: self.tool_calls,
             turns: self.turns.into_iter().zip(labels).map(label).collect(),
             requests: self.requests,
             usage: self.usage.unwrap_or_default(),
             latency_ms: self.latency_ms,
-            cost_usd: self.cost_usd,
+            spend: Spend { cost_usd: self.cost_usd, ..begun.spend },
             finish_reason: self.finish_reason,
-            gaps: self.gaps,
             metadata,
             recorded_events: self.events,
-            coverage: match self.usage {
-                Some(_) => self.coverage.with(Channel::Usage),
-                None => self.coverage,
-            },
             tools,
             ..begun
         }

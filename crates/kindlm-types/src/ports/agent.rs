@@ -176,6 +176,15 @@ pub struct AgentReply {
     pub latency_ms: f64,
 }
 
+/// Agents: programs that run for a whole conversation.
+pub trait Agents: Send + Sync {
+    /// Starts an agent for one execution, and waits until it is ready.
+    fn start_agent<'a>(
+        &'a self,
+        start: &'a AgentStart,
+    ) -> BoxFuture<'a, Result<Box<dyn AgentSession + 'a>, ProviderError>>;
+}
+
 /// The data that is collected when an agent ends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentEnd {

@@ -2,24 +2,29 @@
 
 mod agent;
 pub mod ask;
-pub mod backend;
+mod command;
 mod files;
 mod future;
 mod host;
 mod limits;
+mod models;
+mod outside;
 mod prompt;
 mod provider_error;
 pub mod script;
 
 pub use agent::{
     AgentEnd, AgentFolder, AgentKind, AgentReply, AgentSession, AgentSpec, AgentStart, AgentTurn,
+    Agents,
 };
 pub use ask::{Answer, Answers, AskError, Question};
-pub use backend::{Backend, CommandOutput, CommandSpec, Purse};
+pub use command::{CommandOutput, CommandSpec, Commands};
 pub use files::{FileError, FileTree, Files, NoFiles, TreeLimits};
 pub use future::BoxFuture;
 pub use host::HostPattern;
 pub use limits::Limits;
+pub use models::{AttemptBudget, Models, Unlimited};
+pub use outside::Ports;
 pub use prompt::{
     FinishReason, Message, Params, Prompt, Reply, ResponseFormat, Role, ToolChoice, ToolSpec,
     reasons,

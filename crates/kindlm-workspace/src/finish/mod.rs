@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use globset::GlobSet;
 use kindlm_types::workspace::{FileChange, FileSeen, Gather, O11y, Workspace};
-use kindlm_types::{Backend, Execution, WorkspaceError, WorkspaceSpec};
+use kindlm_types::{Commands, Execution, WorkspaceError, WorkspaceSpec};
 use serde_json::json;
 
 use crate::changes::{changes, globs};
@@ -49,10 +49,10 @@ pub(crate) async fn finish(
     task: Finish<'_>,
     execution: &Execution,
     wanted: &[Gather],
-    backend: &dyn Backend,
+    commands: &dyn Commands,
 ) -> Result<Workspace, WorkspaceError> {
     // The agent has finished, so end the processes that it left running.
-    task.wrap.end(task.folder, backend).await;
+    task.wrap.end(task.folder, commands).await;
     let (changes, files) = look(&task, wanted).await?;
     let changes = Arc::new(changes);
     let mut workspace = Workspace {
@@ -63,7 +63,7 @@ pub(crate) async fn finish(
     };
     if wanted.iter().any(|it| !matches!(it, Gather::File { .. })) {
         let parts = parts(&task, Arc::clone(&changes), wanted, execution).await?;
-        score(&task, &parts, wanted, &mut workspace, backend).await?;
+        score(&task, &parts, wanted, &mut workspace, commands).await?;
     }
     workspace.changes = Arc::unwrap_or_clone(changes);
     Ok(workspace)
@@ -75,7 +75,7 @@ async fn score(
     parts: &Parts,
     wanted: &[Gather],
     workspace: &mut Workspace,
-    backend: &dyn Backend,
+    commands: &dyn Commands,
 ) -> Result<(), WorkspaceError> {
     let mut for_commands: Option<Score<'_>> = None;
     for gather in wanted {
@@ -84,23 +84,23 @@ async fn score(
             Gather::Command { run, timeout } => {
                 let copy = match for_commands.take() {
                     Some(copy) => copy,
-                    None => Score::make(task, parts, backend).await?,
+                    None => Score::make(task, parts, commands).await?,
                 };
-                let (ran, _) = copy.run(run, *timeout, &[], backend).await;
+                let (ran, _) = copy.run(run, *timeout, &[], commands).await;
                 workspace.commands.push(ran);
                 for_commands = Some(copy);
             }
             Gather::Tests { run, format, report, timeout, .. } => {
-                let copy = Score::make(task, parts, backend).await?;
+                let copy = Score::make(task, parts, commands).await?;
                 let report = report.as_deref();
                 let tests = TestsToRun { run, format: *format, report, timeout: *timeout };
-                workspace.tests.push(copy.tests(tests, backend).await?);
-                copy.close(backend).await?;
+                workspace.tests.push(copy.tests(tests, commands).await?);
+                copy.close(commands).await?;
             }
         }
     }
     match for_commands {
-        Some(copy) => copy.close(backend).await,
+        Some(copy) => copy.close(commands).await,
         None => Ok(()),
     }
 }

@@ -16,7 +16,7 @@ use globset::GlobSet;
 use kindlm_types::workspace::{
     ChangeKind, CommandRan, FileChange, TestFormat, TestStatus, TestsRan, in_ms,
 };
-use kindlm_types::{Backend, CommandOutput, CommandSpec, FileTree, WorkspaceError};
+use kindlm_types::{CommandOutput, CommandSpec, Commands, FileTree, WorkspaceError};
 use tempfile::TempDir;
 
 use super::Finish;
@@ -214,10 +214,10 @@ impl<'a> Score<'a> {
     pub(crate) async fn make(
         task: &'a Finish<'a>,
         parts: &Parts,
-        backend: &dyn Backend,
+        commands: &dyn Commands,
     ) -> Result<Self, WorkspaceError> {
         let made = folder(task.root, &format!("{}-score-", task.name), task.keep)?;
-        let at = task.start.copy_to(&made.path().join("work"), backend).await?;
+        let at = task.start.copy_to(&made.path().join("work"), commands).await?;
         let inside = blocking({
             let (parts, at, is_guarded) = (parts.clone(), at.clone(), task.wrap.is_sandbox());
             move || {
@@ -233,8 +233,8 @@ impl<'a> Score<'a> {
     }
 
     /// Ends the remaining processes, and removes the copy unless the user asked to keep it.
-    pub(crate) async fn close(mut self, backend: &dyn Backend) -> Result<(), WorkspaceError> {
-        self.task.wrap.end(&self.folder, backend).await;
+    pub(crate) async fn close(mut self, commands: &dyn Commands) -> Result<(), WorkspaceError> {
+        self.task.wrap.end(&self.folder, commands).await;
         let made = self.made.take();
         if self.task.keep {
             return Ok(());
@@ -252,7 +252,7 @@ impl<'a> Score<'a> {
         line: &str,
         timeout: Option<Duration>,
         env: &[(&str, &str)],
-        backend: &dyn Backend,
+        commands: &dyn Commands,
     ) -> (CommandRan, String) {
         let Finish { wrap, spec, .. } = self.task;
         let timeout_ms = timeout.map(in_ms);
@@ -265,10 +265,10 @@ impl<'a> Score<'a> {
         if let Err(problem) = self.inside.is_in_place() {
             return (CommandRan { problem: Some(problem), ..ran }, String::new());
         }
-        match backend.run(&command).await {
+        match commands.run_command(&command).await {
             Err(err) => {
                 // A stopped container client may leave its container running.
-                wrap.end(&self.folder, backend).await;
+                wrap.end(&self.folder, commands).await;
                 (CommandRan { problem: Some(err.message), ..ran }, String::new())
             }
             Ok(output) => {
@@ -292,7 +292,7 @@ impl<'a> Score<'a> {
     pub(crate) async fn tests(
         &self,
         tests: TestsToRun<'_>,
-        backend: &dyn Backend,
+        commands: &dyn Commands,
     ) -> Result<TestsRan, WorkspaceError> {
         let TestsToRun { run, format, report, timeout } = tests;
         let report = report.or(format.default_report()).map(str::to_owned);
@@ -307,7 +307,7 @@ impl<'a> Score<'a> {
         }
         // Disable colors in messages. nextest needs the variable for its experimental JSON format.
         let env = [("NO_COLOR", "1"), ("NEXTEST_EXPERIMENTAL_LIBTEST_JSON", "1")];
-        let (command, stdout) = self.run(run, timeout, &env, backend).await;
+        let (command, stdout) = self.run(run, timeout, &env, commands).await;
         let (inside, hidden) = (Arc::clone(&self.inside), Arc::clone(&self.parts.hidden));
         let seen = self.task.wrap.seen(&self.folder).display().to_string();
         let path = report.clone();

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use kindlm_types::workspace::{Container, ContainerEngine};
-use kindlm_types::{Backend, CommandSpec, WorkspaceError, WorkspaceSpec};
+use kindlm_types::{CommandSpec, Commands, WorkspaceError, WorkspaceSpec};
 
 use super::{Inner, find, quoted};
 use crate::options::FoldersOptions;
@@ -121,12 +121,12 @@ impl Boxed {
     }
 
     /// Removes the container of a killed client, if there is one.
-    pub(super) async fn end(&self, folder: &Path, backend: &dyn Backend) {
+    pub(super) async fn end(&self, folder: &Path, commands: &dyn Commands) {
         let program = self.program.display().to_string();
         let line = quoted([program.as_str(), "rm", "--force", &name(folder)]);
         let command =
             CommandSpec { folder: Some(self.suite.clone()), ..CommandSpec::new(line, PATIENCE) };
-        let _ = backend.run(&command).await;
+        let _ = commands.run_command(&command).await;
     }
 
     /// Removes the container of a stopped execution without waiting.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kindlm_types::workspace::Isolation;
-use kindlm_types::{AgentFolder, Backend, CommandSpec, WorkspaceError, WorkspaceSpec};
+use kindlm_types::{AgentFolder, CommandSpec, Commands, WorkspaceError, WorkspaceSpec};
 
 use crate::options::{FoldersOptions, WORKSPACE, variables};
 use bubblewrap::Bubblewrap;
@@ -139,7 +139,7 @@ impl Wrap {
     }
 
     /// Ends the processes that commands left running in a folder. `bwrap` leaves none.
-    pub(crate) async fn end(&self, folder: &Path, backend: &dyn Backend) {
+    pub(crate) async fn end(&self, folder: &Path, commands: &dyn Commands) {
         match &self.kind {
             Kind::Plain => {
                 let folder = folder.to_path_buf();
@@ -150,7 +150,7 @@ impl Wrap {
                 let _ = ended.await;
             }
             Kind::Bubblewrap(_) => {}
-            Kind::Container(it) => it.end(folder, backend).await,
+            Kind::Container(it) => it.end(folder, commands).await,
         }
     }
 

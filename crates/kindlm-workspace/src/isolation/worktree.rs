@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kindlm_types::{Backend, CommandSpec, FileTree, WorkspaceError};
+use kindlm_types::{CommandSpec, Commands, FileTree, WorkspaceError};
 
 use super::{GIT_PLACES, own_git, quoted};
 use crate::work::{blocking, copy_start, run};
@@ -43,7 +43,7 @@ impl Worktrees {
         source: &Path,
         reference: &str,
         hidden: &[PathBuf],
-        backend: &dyn Backend,
+        commands: &dyn Commands,
     ) -> Result<Self, WorkspaceError> {
         let words = [
             "rev-parse",
@@ -57,7 +57,7 @@ impl Worktrees {
             "shallow",
             "--show-object-format",
         ];
-        let places = ask(source, &words, backend).await.map_err(|err| {
+        let places = ask(source, &words, commands).await.map_err(|err| {
             let source = source.display();
             WorkspaceError(format!(
                 "`isolation: worktree` needs a git repository, and `{source}` is in none: {err}"
@@ -80,14 +80,14 @@ impl Worktrees {
         let hidden = hidden.map(Path::to_path_buf).collect();
         let commit = format!("{reference}^{{commit}}");
         let words = ["rev-parse", "--verify", "--end-of-options", &commit];
-        let commit = ask(source, &words, backend).await.map_err(|err| {
+        let commit = ask(source, &words, commands).await.map_err(|err| {
             let all = "the history of this repository is not all there (`git fetch --unshallow` brings it)";
             let why = if shallow.is_some() { format!("; {all}") } else { String::new() };
             WorkspaceError(format!("`workspace.ref` is `{reference}`, which names no commit: {err}{why}"))
         })?;
         let listed = "--format=%(objectname) %(refname)";
         let refs = ["for-each-ref", listed, "refs/heads", "refs/tags", "refs/remotes"];
-        let refs = ask(source, &refs, backend).await?;
+        let refs = ask(source, &refs, commands).await?;
         let (config, objects) = (real(config), real(objects));
         let commit = commit.trim().to_owned();
         Ok(Self { prefix, top, commit, config, objects, shallow, format, refs, hidden })
@@ -97,9 +97,9 @@ impl Worktrees {
     pub(crate) async fn check_out(
         &self,
         at: &Path,
-        backend: &dyn Backend,
+        commands: &dyn Commands,
     ) -> Result<PathBuf, WorkspaceError> {
-        self.add(at, backend).await?;
+        self.add(at, commands).await?;
         let folder = at.join(&self.prefix);
         if folder.is_dir() {
             return Ok(folder);
@@ -116,9 +116,9 @@ impl Worktrees {
         &self,
         start: &Path,
         at: &Path,
-        backend: &dyn Backend,
+        commands: &dyn Commands,
     ) -> Result<PathBuf, WorkspaceError> {
-        self.add(at, backend).await?;
+        self.add(at, commands).await?;
         let folder = at.join(&self.prefix);
         // Replace the checked-out files by those of the start, which include the files from the setup.
         blocking({
@@ -148,14 +148,14 @@ impl Worktrees {
         Ok(to.join(&self.prefix))
     }
 
-    async fn add(&self, at: &Path, backend: &dyn Backend) -> Result<(), WorkspaceError> {
+    async fn add(&self, at: &Path, commands: &dyn Commands) -> Result<(), WorkspaceError> {
         let (to, config) = (at.display().to_string(), self.config.display().to_string());
         // Use an empty template, because the default one adds hooks and files.
         let mut init = command(&self.top, line(&["init", "--quiet", "--template=", &to]));
         // Override the user's defaults for new repositories. Older versions of git ignore these variables.
         let formats = [("GIT_DEFAULT_HASH", &*self.format), ("GIT_DEFAULT_REF_FORMAT", "files")];
         init.env = formats.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        run(&init, "`git init`", None, backend).await?;
+        run(&init, "`git init`", None, commands).await?;
         // Do not clone: a clone of a shallow repository, or for a commit without a branch, would lack the commit.
         blocking({
             let (git, objects) = (at.join(".git"), self.objects.display().to_string());
@@ -164,10 +164,10 @@ impl Worktrees {
         })
         .await?;
         // Include the user's configuration before the checkout, as it defines filters and line endings.
-        git(at, &["config", "include.path", &config], backend).await?;
-        git(at, &["checkout", "--quiet", "--detach", &self.commit], backend).await?;
+        git(at, &["config", "include.path", &config], commands).await?;
+        git(at, &["checkout", "--quiet", "--detach", &self.commit], commands).await?;
         for hidden in &self.hidden {
-            self.hide(at, hidden, backend).await?;
+            self.hide(at, hidden, commands).await?;
         }
         Ok(())
     }
@@ -178,13 +178,13 @@ impl Worktrees {
         &self,
         checkout: &Path,
         hidden: &Path,
-        backend: &dyn Backend,
+        commands: &dyn Commands,
     ) -> Result<(), WorkspaceError> {
         let path = hidden.display().to_string();
         let listed = line(&["--literal-pathspecs", "ls-files", "-z", "--", &path]);
         let skipped = line(&["update-index", "-z", "--skip-worktree", "--stdin"]);
         let command = command(checkout, format!("{listed} | {skipped}"));
-        run(&command, "`git update-index`", None, backend).await?;
+        run(&command, "`git update-index`", None, commands).await?;
         let at = checkout.join(hidden);
         blocking(move || {
             let removed = match std::fs::symlink_metadata(&at) {
@@ -253,19 +253,19 @@ fn command(folder: &Path, line: String) -> CommandSpec {
 async fn git(
     folder: &Path,
     words: &[&str],
-    backend: &dyn Backend,
+    commands: &dyn Commands,
 ) -> Result<String, WorkspaceError> {
     let what = format!("`git {}`", words.first().copied().unwrap_or_default());
-    run(&command(folder, line(words)), &what, None, backend).await
+    run(&command(folder, line(words)), &what, None, commands).await
 }
 
 /// Runs git in the user's repository, and keeps the settings that git may need to read it.
 async fn ask(
     source: &Path,
     words: &[&str],
-    backend: &dyn Backend,
+    commands: &dyn Commands,
 ) -> Result<String, WorkspaceError> {
     let what = format!("`git {}`", words.first().copied().unwrap_or_default());
     let without = GIT_PLACES.map(str::to_owned).into();
-    run(&CommandSpec { without, ..command(source, line(words)) }, &what, None, backend).await
+    run(&CommandSpec { without, ..command(source, line(words)) }, &what, None, commands).await
 }

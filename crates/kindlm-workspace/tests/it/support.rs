@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use kindlm_types::workspace::{Gather, Workspace};
 use kindlm_types::{
-    Backend, BoxFuture, CommandOutput, CommandSpec, Execution, Prompt, ProviderError,
-    ProviderErrorKind, Reply, WorkFor, WorkspaceError, WorkspaceSpec, Workspaces,
+    BoxFuture, CommandOutput, CommandSpec, Commands, Execution, ProviderError, ProviderErrorKind,
+    WorkFor, WorkspaceError, WorkspaceSpec, Workspaces,
 };
 use kindlm_workspace::{Folders, FoldersOptions};
 
@@ -22,31 +22,8 @@ pub(crate) struct Shell {
     pub(crate) env: Vec<(&'static str, &'static str)>,
 }
 
-fn nobody() -> ProviderError {
-    ProviderError::new(ProviderErrorKind::Unsupported, "shell", "nobody is asked here")
-}
-
-impl Backend for Shell {
-    fn complete<'a>(
-        &'a self,
-        _provider: &'a str,
-        _prompt: &'a Prompt,
-        _timeout: Duration,
-    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
-        Box::pin(async { Err(nobody()) })
-    }
-
-    fn embed<'a>(
-        &'a self,
-        _provider: &'a str,
-        _model: &'a str,
-        _text: &'a str,
-        _timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
-        Box::pin(async { Err(nobody()) })
-    }
-
-    fn run<'a>(
+impl Commands for Shell {
+    fn run_command<'a>(
         &'a self,
         command: &'a CommandSpec,
     ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
@@ -155,7 +132,7 @@ impl Suite {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let open = folders.open(spec, of, &self.shell).await?;
-            let ran = self.shell.run(&open.command(line, of.timeout)).await.unwrap();
+            let ran = self.shell.run_command(&open.command(line, of.timeout)).await.unwrap();
             assert_eq!(ran.exit_code, Some(0), "{line}: {} {}", ran.text, ran.stderr);
             let execution = Execution { output: ran.text, ..Execution::default() };
             open.close(&execution, wanted, &self.shell).await

@@ -109,8 +109,8 @@ fn it_becomes_an_execution_whose_turns_have_labels() {
     let it = text(&chat).into_execution(&["asks", "ends", "never"], begun);
     let labels: Vec<&str> = it.turns.iter().map(|it| it.label.as_str()).collect();
     assert_eq!((it.case.as_str(), labels), ("c", vec!["asks", "ends"]));
-    assert_eq!((it.cost_usd, it.latency_ms), (None, None), "nobody has told");
-    assert!(!it.coverage.includes(Channel::Usage));
+    assert_eq!((it.spend.cost_usd, it.latency_ms), (None, None), "nobody has told");
+    assert!(!it.completeness.coverage.includes(Channel::Usage));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, Severity};
+use kindlm_types::{AssertionResult, Class, Problem, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -36,7 +36,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 

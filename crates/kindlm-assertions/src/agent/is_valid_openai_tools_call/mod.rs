@@ -4,7 +4,7 @@ mod mcp;
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, Severity};
+use kindlm_types::{AssertionResult, Class, Problem, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -39,7 +39,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 

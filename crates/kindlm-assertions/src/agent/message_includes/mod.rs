@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Channel, Class, Facts, Severity};
+use kindlm_types::{AssertionResult, Channel, Class, Facts, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -33,7 +33,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 
@@ -71,7 +71,7 @@ impl Assertion for MessageIncludes {
         let events = evidence.execution.events();
         let Facts { said, answers, .. } = Facts::of(&events);
         // A program without any recorded act may not have asked a model at all.
-        if answers == 0 && evidence.execution.exit_code.is_some() {
+        if answers == 0 && evidence.execution.exit_code().is_some() {
             return missing(ID, &self.label, SILENT);
         }
         let seen = match self.phrase.is_in(&said.join("\n")) {

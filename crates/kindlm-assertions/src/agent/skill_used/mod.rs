@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kindlm_types::{
-    AssertionResult, Channel, Class, Execution, Facts, Problem, Severity, ToolCall,
+    AssertionResult, Channel, Class, Execution, Facts, Problem, Severity, ToolCall, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -39,7 +39,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 
@@ -183,7 +183,7 @@ struct Used {
 impl Used {
     fn of(execution: &Execution) -> Self {
         let told = metadata(execution, "skillCalls").and_then(Value::as_array);
-        let more = match (&told, execution.gaps.first()) {
+        let more = match (&told, execution.completeness.gaps.first()) {
             (_, Some(gap)) => Some(gap.clone()),
             (Some(_), None) => None,
             (None, None) if !knows_tool_calls(execution) => {

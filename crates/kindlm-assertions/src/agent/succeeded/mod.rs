@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Channel, Class, Execution, Facts, Severity};
+use kindlm_types::{AssertionResult, Channel, Class, Execution, Facts, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -34,7 +34,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 
@@ -65,9 +65,9 @@ impl Assertion for Succeeded {
         let facts = Facts::of(&events);
         let obstacle = obstacle(execution, &facts);
         // An agent without any recorded act has neither succeeded nor failed.
-        let alive = !events.is_empty() || execution.exit_code.is_some() || execution.requests > 0;
+        let alive = !events.is_empty() || execution.exit_code().is_some() || execution.requests > 0;
         // The missing evidence may contain an error.
-        if let (None, Some(gap)) = (&obstacle, execution.gaps.first()) {
+        if let (None, Some(gap)) = (&obstacle, execution.completeness.gaps.first()) {
             let message =
                 format!("No obstacle was reported, but the evidence is incomplete: {gap}");
             return missing(ID, &self.label, message);
@@ -82,8 +82,8 @@ impl Assertion for Succeeded {
             return missing(ID, &self.label, &message);
         }
         let changed = execution.workspace.as_ref().is_some_and(|it| !it.changes.is_empty());
-        let is_silent = did_nothing(execution) && execution.stderr.trim().is_empty() && !changed;
-        if let (None, Some(code), true) = (&obstacle, execution.exit_code, is_silent) {
+        let is_silent = did_nothing(execution) && execution.stderr().trim().is_empty() && !changed;
+        if let (None, Some(code), true) = (&obstacle, execution.exit_code(), is_silent) {
             let message = format!(
                 "No obstacle was recorded, and nothing else either: the program ended with exit code {code}, and without \
                  output or an event. Let it print what it did, or check its exit code with `on: exitCode`"
@@ -106,10 +106,10 @@ fn obstacle(execution: &Execution, facts: &Facts<'_>) -> Option<String> {
         let prompt = request.prompt.as_deref().or(request.action.as_deref());
         return Some(format!("It waits for a person: {}", prompt.unwrap_or("(no question)")));
     }
-    if let Some(code) = execution.exit_code.filter(|it| *it != 0) {
+    if let Some(code) = execution.exit_code().filter(|it| *it != 0) {
         return Some(format!("The command ended with exit code {code}"));
     }
-    if execution.truncated {
+    if execution.completeness.truncated {
         return Some("The conversation was ended by `maxTurns`".to_owned());
     }
     if let Some(message) = facts.errors.last() {

@@ -5,7 +5,7 @@ mod names;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Execution, Problem, Severity, ecma};
+use kindlm_types::{AssertionResult, Class, Execution, Problem, Severity, ecma, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -41,7 +41,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 

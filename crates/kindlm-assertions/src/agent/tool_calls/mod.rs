@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kindlm_schema::Schema;
 use kindlm_types::{
-    AssertionResult, Class, FailureCode, Problem, Severity, ToolCall, ecma, pointer,
+    AssertionResult, Class, FailureCode, Problem, Severity, ToolCall, ecma, pointer, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -64,7 +64,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Plain(build),
 };
 

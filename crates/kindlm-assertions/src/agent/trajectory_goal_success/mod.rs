@@ -1,6 +1,6 @@
 //! `trajectory:goal-success`: a judge decides whether an agent has reached its goal.
 
-use kindlm_types::{Class, Problem, Severity, ecma};
+use kindlm_types::{Class, Problem, Severity, ecma, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Graded(build),
 };
 

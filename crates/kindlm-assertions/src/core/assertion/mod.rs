@@ -4,9 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use kindlm_types::{
-    AssertionResult, Class, Execution, Problem, Question, Score, Severity, Verdict,
+    AssertionResult, Class, Definitions, Execution, Problem, Question, Score, Severity, Verdict,
 };
-use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
 use crate::core::codes::Code;
@@ -59,7 +58,7 @@ pub trait Assertion: fmt::Debug + Send + Sync {
 
 /// Returns true if nothing but the end of an incomplete output is missing.
 pub(crate) fn only_end_is_missing(execution: &Execution) -> bool {
-    execution.unread.is_none() && execution.turns.iter().all(|it| it.unread.is_none())
+    execution.completeness.unread.is_none() && execution.turns.iter().all(|it| it.unread.is_none())
 }
 
 /// The place of an assertion in an `expect` block, if it has its own.
@@ -100,7 +99,7 @@ pub struct Registration {
     /// The static facts about the assertion.
     pub meta: Meta,
     /// Generates the JSON Schema of the assertion's configuration.
-    pub schema: fn(&mut SchemaGenerator) -> Schema,
+    pub schema: fn(&mut Definitions) -> Value,
     /// Builds a check from configuration that has passed `schema`.
     ///
     /// It reports all problems of the configuration.

@@ -283,7 +283,7 @@ impl Check {
 
 /// Returns the reason why the record is incomplete, if the source itself caused it.
 fn gap(execution: &Execution) -> Option<Cow<'_, str>> {
-    let gap = execution.gaps.first().map(|it| Cow::Borrowed(it.as_str()));
+    let gap = execution.completeness.gaps.first().map(|it| Cow::Borrowed(it.as_str()));
     gap.or_else(|| not_understood(execution).map(Cow::Owned))
         .or_else(|| execution.incomplete_answer())
 }

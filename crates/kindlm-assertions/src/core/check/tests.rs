@@ -8,7 +8,9 @@ use crate::core::scripting::Transform;
 use crate::{Assertion, Code, Meta, Options, Traits};
 use crate::{Candidate, Setup};
 use kindlm_types::workspace::Gather;
-use kindlm_types::{Answers, Channel, Class, Coverage, Execution, NoFiles, Severity, Trace};
+use kindlm_types::{
+    Answers, Channel, Class, Completeness, Coverage, Execution, NoFiles, Severity, Trace,
+};
 use serde_json::json;
 
 static META: Meta = Meta {
@@ -176,7 +178,10 @@ fn evidence<'e>(execution: &'e Execution, answers: &'e Answers) -> Evidence<'e> 
 fn a_transform_does_not_make_an_output_of_one_that_nobody_told() {
     let untold = Execution {
         trace: Some(Box::new(Trace::default())),
-        coverage: Coverage::Only([Channel::Actions].into()),
+        completeness: Completeness {
+            coverage: Coverage::Only([Channel::Actions].into()),
+            ..Completeness::default()
+        },
         ..Execution::default()
     };
     let told = Execution { output: "yes".to_owned(), ..untold.clone() };

@@ -3,7 +3,6 @@
 use std::sync::{Arc, LazyLock};
 
 use kindlm_schema::{Shape, normalise_numbers};
-use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -11,7 +10,7 @@ use super::{Compiler, JUDGING};
 use crate::core::judging::{JudgeBlock, Panel};
 use crate::{Build, Registration};
 
-static SHAPE: LazyLock<Shape> = LazyLock::new(|| Shape::generate(JudgeBlock::json_schema));
+static SHAPE: LazyLock<Shape> = LazyLock::new(|| Shape::of::<JudgeBlock>());
 
 /// The judges of a check.
 pub(super) struct Judges {

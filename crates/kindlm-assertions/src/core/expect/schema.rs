@@ -1,7 +1,7 @@
 //! The JSON Schema of an `expect` block, and the compiled schemas of its parts.
 
-use kindlm_schema::Shape;
-use schemars::{JsonSchema, SchemaGenerator};
+use kindlm_schema::{Shape, finish};
+use kindlm_types::Definitions;
 use serde_json::{Map, Value, json};
 
 use super::{JUDGING, LIST, NOT, known_types};
@@ -13,39 +13,34 @@ use crate::{Build, Registration, Registry};
 ///
 /// Its definitions are under `$defs`.
 pub fn expect_schema(registry: &Registry) -> Value {
-    let mut generator = kindlm_schema::generator();
+    let mut definitions = Definitions::default();
     let mut nested = Map::new();
     for registration in registry.iter() {
         let Some(path) = registration.meta.path else { continue };
-        let mut place = with_summary(placed(registration, &mut generator), registration);
+        let mut place = with_summary(placed(registration, &mut definitions), registration);
         if path.list {
             place =
                 json!({"type": "array", "items": place, "description": registration.meta.summary});
         }
         insert(&mut nested, path.pointer, place);
     }
-    let judging = JudgeBlock::json_schema(&mut generator).to_value();
+    let judging = definitions.of::<JudgeBlock>();
     insert(&mut nested, &format!("/{JUDGING}"), judging);
-    let entry = list_entry(registry, &mut generator);
+    let entry = list_entry(registry, &mut definitions);
     let list = json!({"type": "array", "items": entry, "description": "Any assertion, by its id."});
     insert(&mut nested, &format!("/{LIST}"), list);
-    let block = object(nested);
-    match schemars::Schema::try_from(block) {
-        Ok(schema) => kindlm_schema::finish(schema, generator),
-        // Unreachable: the value above is an object.
-        Err(_) => json!({"type": "object"}),
-    }
+    finish(object(nested), definitions)
 }
 
 /// The name of the definition of a list entry. The entries of sets refer to it.
 const LIST_ENTRY: &str = "ListEntry";
 
 /// Defines the schema of a list entry, and returns the reference to it.
-fn list_entry(registry: &Registry, generator: &mut SchemaGenerator) -> Value {
+fn list_entry(registry: &Registry, definitions: &mut Definitions) -> Value {
     let reference = json!({"$ref": format!("#/$defs/{LIST_ENTRY}")});
     let mut kinds = Vec::new();
     for registration in registry.iter() {
-        let mut schema = placed(registration, generator);
+        let mut schema = placed(registration, definitions);
         if let (Build::Set(_), Some(list)) =
             (registration.build, schema.pointer_mut(&format!("/properties/{LIST}/items")))
         {
@@ -64,19 +59,19 @@ fn list_entry(registry: &Registry, generator: &mut SchemaGenerator) -> Value {
         "anyOf": [{"required": ["type"]}, {"required": ["$ref"]}],
         "allOf": kinds,
     });
-    generator.definitions_mut().insert(LIST_ENTRY.to_owned(), definition);
+    definitions.add(LIST_ENTRY, definition);
     reference
 }
 
 /// Returns the schema of an assertion's configuration.
 ///
 /// It includes the options about judges if the assertion asks any.
-fn placed(registration: &Registration, generator: &mut SchemaGenerator) -> Value {
-    let mut schema = (registration.schema)(generator).to_value();
+fn placed(registration: &Registration, definitions: &mut Definitions) -> Value {
+    let mut schema = (registration.schema)(definitions);
     if !registration.build.asks_judges() {
         return schema;
     }
-    let judges = JudgeBlock::json_schema(generator).to_value();
+    let judges = definitions.of::<JudgeBlock>();
     let properties = schema.as_object_mut().map(|it| it.entry("properties").or_insert(json!({})));
     if let (Some(Value::Object(properties)), Some(Value::Object(judges))) =
         (properties, judges.get("properties"))
@@ -186,19 +181,13 @@ fn option_schemas() -> [(&'static str, Value); 12] {
 impl Known {
     /// Returns the compiled schema; `list_form` adds the options that every entry takes.
     pub(super) fn shape(&self, list_form: bool) -> &Shape {
-        let own = |generator: &mut SchemaGenerator| placed(self.registration, generator);
+        let own = |definitions: &mut Definitions| placed(self.registration, definitions);
         if list_form {
             self.shapes
                 .listed
-                .get_or_init(|| shape(|generator| listed(own(generator), self.registration)))
+                .get_or_init(|| Shape::generate(|it| listed(own(it), self.registration)))
         } else {
-            self.shapes.nested.get_or_init(|| shape(own))
+            self.shapes.nested.get_or_init(|| Shape::generate(own))
         }
     }
-}
-
-fn shape(schema: impl FnOnce(&mut SchemaGenerator) -> Value) -> Shape {
-    let mut generator = kindlm_schema::generator();
-    let schema = schemars::Schema::try_from(schema(&mut generator)).unwrap_or_default();
-    Shape::new(kindlm_schema::finish(schema, generator))
 }

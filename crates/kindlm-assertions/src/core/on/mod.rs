@@ -7,7 +7,8 @@ use std::fmt;
 
 use kindlm_types::workspace::{FileSeen, Gather};
 use kindlm_types::{
-    ActionState, AssertionResult, Channel, Coverage, Event, Execution, Facts, Problem, ecma,
+    ActionState, AssertionResult, Channel, Completeness, Coverage, Event, Execution, Facts,
+    Problem, ecma,
 };
 use serde_json::{Map, Value, json};
 
@@ -270,7 +271,7 @@ impl Selector {
                 "the source does not tell how long it took",
             ),
             "costUsd" => told(
-                execution.cost_usd.and_then(number),
+                execution.spend.cost_usd.and_then(number),
                 "nobody tells what it cost; give the model a price with `models[].price`",
             ),
             "finishReason" => told(
@@ -278,19 +279,22 @@ impl Selector {
                 "the source does not tell why the model stopped",
             ),
             "exitCode" => told(
-                execution.exit_code.map(Value::from),
+                execution.exit_code().map(Value::from),
                 "only tests with a `command` have an exit code",
             ),
             "stdout" | "stderr" => {
-                let ran = execution.exit_code.is_some();
-                let text =
-                    if self.root == "stdout" { &execution.output } else { &execution.stderr };
+                let ran = execution.exit_code().is_some();
+                let text = if self.root == "stdout" {
+                    execution.output.as_str()
+                } else {
+                    execution.stderr()
+                };
                 told(ran.then(|| json!(text)), "only tests with a `command` have it")
             }
             "vars" => Ok(Cow::Owned(Value::Object(execution.vars.clone()))),
             "metadata" => Ok(Cow::Owned(Value::Object(execution.metadata.clone()))),
             // The list of roots is closed, so this is `trace`.
-            _ => match (&execution.trace, execution.gaps.first()) {
+            _ => match (&execution.trace, execution.completeness.gaps.first()) {
                 (Some(_), Some(gap)) => Err(Unknown(format!("the trace is not complete: {gap}"))),
                 (trace, _) => told(
                     trace.as_ref().and_then(|it| serde_json::to_value(it).ok()),
@@ -373,10 +377,8 @@ pub(crate) fn in_place_of_the_output(before: &Execution, value: Value) -> Execut
         output_json,
         tool_calls,
         turns,
-        unread,
+        completeness: Completeness { unread, coverage, gaps, ..before.completeness },
         finish_reason,
-        coverage,
-        gaps,
         ..before
     }
 }

@@ -73,7 +73,10 @@ fn what_is_not_there_is_absent_and_what_was_not_told_is_unknown() {
         assert!(matches!(find(written, &whole), Unknown(_)), "{written}");
     }
     let untold = Execution {
-        coverage: Coverage::Only([].into()),
+        completeness: Completeness {
+            coverage: Coverage::Only([].into()),
+            ..execution().completeness
+        },
         output: String::new(),
         usage: Usage::default(),
         ..execution()
@@ -151,7 +154,13 @@ fn what_nobody_told_of_a_call_is_unknown_wherever_it_is_looked_at() {
 
 #[test]
 fn what_is_told_is_seen_where_something_else_is_not() {
-    let cut = Execution { gaps: vec!["a line was cut".to_owned()], ..execution() };
+    let cut = Execution {
+        completeness: Completeness {
+            gaps: vec!["a line was cut".to_owned()],
+            ..execution().completeness
+        },
+        ..execution()
+    };
     for written in ["vars.city", "latencyMs", "input", "finishReason"] {
         let Selected::Value(value) = find(written, &cut) else { panic!("{written}") };
         assert!(!is_untold(&in_place_of_the_output(&cut, value)), "{written}");

@@ -146,9 +146,9 @@ pub(super) fn provider_response(execution: &Execution) -> Value {
         });
     }
     for (key, value) in [
-        ("cost", execution.cost_usd.map(|it| json!(it))),
+        ("cost", execution.spend.cost_usd.map(|it| json!(it))),
         ("latencyMs", execution.latency_ms.map(|it| json!(it))),
-        ("cached", execution.cached.then_some(json!(true))),
+        ("cached", execution.spend.cached.then_some(json!(true))),
         ("finishReason", execution.finish_reason.as_ref().map(|it| json!(word(it)))),
         ("logProbs", execution.log_probs.as_ref().map(|it| json!(it))),
         ("metadata", some_map(&execution.metadata)),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use kindlm_types::{Answer, AskError, Execution, FailureCode, Question, Verdict};
+use kindlm_types::{Answer, AskError, Completeness, Execution, FailureCode, Question, Verdict};
 
 use super::Transform;
 use super::context::provider_response;
@@ -50,7 +50,10 @@ pub(crate) fn see(views: &[View], evidence: &Evidence<'_>) -> Seen {
                     Some(answer) => made(execution, answer).map(|made| {
                         // If the answer is incomplete, so is the value that the script made from it.
                         let incomplete = execution.incomplete_output().map(Cow::into_owned);
-                        Execution { unread: incomplete, ..made }
+                        Execution {
+                            completeness: Completeness { unread: incomplete, ..made.completeness },
+                            ..made
+                        }
                     }),
                 }
             }
@@ -90,7 +93,13 @@ fn at(selector: &Selector, before: &Execution) -> Result<Execution, Verdict> {
             let provider_response = Some(provider_response(before));
             let seen = Execution { provider_response, ..in_place_of_the_output(before, value) };
             let incomplete = before.incomplete_output().filter(|_| selector.is_of_the_output());
-            Ok(Execution { unread: incomplete.map(Cow::into_owned), ..seen })
+            Ok(Execution {
+                completeness: Completeness {
+                    unread: incomplete.map(Cow::into_owned),
+                    ..seen.completeness
+                },
+                ..seen
+            })
         }
         Selected::Absent(why) => {
             let message = format!("There is no `{selector}`: {why}");

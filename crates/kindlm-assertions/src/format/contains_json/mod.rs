@@ -5,7 +5,7 @@ mod relaxed;
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Severity};
+use kindlm_types::{AssertionResult, Class, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -33,7 +33,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         }],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 

@@ -4,7 +4,7 @@ mod elements;
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Severity};
+use kindlm_types::{AssertionResult, Class, Severity, schema_of};
 use roxmltree::Document;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -33,7 +33,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         }],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kindlm_schema::{Schema, Violation};
 use kindlm_types::{
     AssertionResult, Class, Execution, FailureCode, Problem, ProblemKind, Severity, Verdict,
+    schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -54,7 +55,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Plain(build),
 };
 

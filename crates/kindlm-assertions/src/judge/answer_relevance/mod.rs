@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use kindlm_types::ask::EmbeddingQuestion;
-use kindlm_types::{Answer, AssertionResult, Class, Question, Score, Severity, Verdict, ecma};
+use kindlm_types::{
+    Answer, AssertionResult, Class, Question, Score, Severity, Verdict, ecma, schema_of,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -46,7 +48,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Graded(build),
 };
 

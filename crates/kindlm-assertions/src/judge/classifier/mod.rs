@@ -1,6 +1,6 @@
 //! `classifier`: a judge scores how well labels fit the output.
 
-use kindlm_types::{Class, Problem, Severity, ecma, suggest};
+use kindlm_types::{Class, Problem, Severity, ecma, schema_of, suggest};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Graded(build),
 };
 

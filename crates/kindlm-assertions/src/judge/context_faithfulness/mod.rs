@@ -2,7 +2,7 @@
 
 mod reply;
 
-use kindlm_types::{AssertionResult, Class, Question, Score, Severity, Verdict};
+use kindlm_types::{AssertionResult, Class, Question, Score, Severity, Verdict, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Graded(build),
 };
 

@@ -1,6 +1,6 @@
 //! `context-recall`: the share of a known answer that the retrieved context supports.
 
-use kindlm_types::{Class, Severity};
+use kindlm_types::{Class, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Graded(build),
 };
 

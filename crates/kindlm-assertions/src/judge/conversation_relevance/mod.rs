@@ -1,6 +1,8 @@
 //! `conversation-relevance`: each answer of a conversation fits the messages before it.
 
-use kindlm_types::{AssertionResult, Class, Execution, Question, Score, Severity, Verdict, ecma};
+use kindlm_types::{
+    AssertionResult, Class, Execution, Question, Score, Severity, Verdict, ecma, schema_of,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -36,7 +38,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Graded(build),
 };
 

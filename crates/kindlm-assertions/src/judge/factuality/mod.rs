@@ -1,7 +1,6 @@
 //! `factuality`: compares the facts of the output with a reference, with promptfoo's scores.
 
-use kindlm_types::{Class, Severity};
-use schemars::JsonSchema;
+use kindlm_types::{Class, Severity, schema_of};
 use serde_json::Value;
 
 use crate::core::codes::ASSERTION_FAILED;
@@ -30,7 +29,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Graded(build),
 };
 

@@ -1,6 +1,6 @@
 //! `g-eval`: a judge derives steps from a criterion, follows them, and scores the output.
 
-use kindlm_types::{AssertionResult, Class, Question, Score, Severity, Verdict, ecma};
+use kindlm_types::{AssertionResult, Class, Question, Score, Severity, Verdict, ecma, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Graded(build),
 };
 

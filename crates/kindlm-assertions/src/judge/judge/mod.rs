@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kindlm_types::{
     AssertionResult, Class, FailureCode, Problem, Question, ResponseFormat, Score, Severity,
-    Verdict, ecma,
+    Verdict, ecma, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -38,7 +38,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Judged(build),
 };
 

@@ -1,6 +1,6 @@
 //! `judge:summarizes`: a judge scores the output as a summary of a source document.
 
-use kindlm_types::{Class, Severity};
+use kindlm_types::{Class, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Graded(build),
 };
 

@@ -1,6 +1,6 @@
 //! `llm-rubric`: a judge decides whether the output meets a rubric.
 
-use kindlm_types::{Class, Severity};
+use kindlm_types::{Class, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -36,7 +36,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Graded(build),
 };
 

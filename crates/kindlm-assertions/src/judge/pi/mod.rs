@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_types::{
-    Answer, AssertionResult, Class, FailureCode, Problem, Question, Severity, ecma,
+    Answer, AssertionResult, Class, FailureCode, Problem, Question, Severity, ecma, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -46,7 +46,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 

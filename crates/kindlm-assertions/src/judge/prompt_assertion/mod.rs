@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use kindlm_types::{
     Answers, AssertionResult, Class, Execution, FailureCode, PROMPT_ASSERTION as ID, Problem,
-    Question, Severity, ecma,
+    Question, Severity, ecma, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -60,7 +60,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Graded(build),
 };
 

@@ -4,7 +4,7 @@ mod choice;
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, Question, Severity};
+use kindlm_types::{AssertionResult, Class, Problem, Question, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Graded(build),
 };
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kindlm_schema::normalise_numbers;
 use kindlm_types::{
-    AssertionResult, Class, FailureCode, Problem, ProblemKind, Severity, Verdict, ecma,
+    AssertionResult, Class, FailureCode, Problem, ProblemKind, Severity, Verdict, ecma, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -38,7 +38,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 
@@ -87,7 +87,7 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
 fn cost(evidence: &Evidence<'_>, label: &str, max: &str) -> Result<f64, Vec<AssertionResult>> {
     let execution = evidence.execution;
     let told = || reported(execution, "cost").and_then(Value::as_f64);
-    execution.cost_usd.or_else(told).ok_or_else(|| {
+    execution.spend.cost_usd.or_else(told).ok_or_else(|| {
         let message = format!(
             "The cost is not known, so it cannot be held against ${max}; {}",
             execution.why_uncounted().unwrap_or("configure the price of the model")

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kindlm_schema::normalise_numbers;
 use kindlm_types::{
-    AssertionResult, Class, FailureCode, Problem, ProblemKind, Severity, Verdict, ecma,
+    AssertionResult, Class, FailureCode, Problem, ProblemKind, Severity, Verdict, ecma, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -36,7 +36,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Severity};
+use kindlm_types::{AssertionResult, Class, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -32,7 +32,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 
@@ -64,6 +64,6 @@ impl Assertion for MaxCost {
         let no_price = "give the model a price with `models[].price`, or `cost_usd` in the record";
         let why = evidence.execution.why_uncounted().unwrap_or(no_price);
         let unknown = format!("It is not known what it cost: {why}");
-        self.0.result(ID, evidence.execution.cost_usd, shown, &unknown)
+        self.0.result(ID, evidence.execution.spend.cost_usd, shown, &unknown)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Channel, Class, Facts, Severity};
+use kindlm_types::{AssertionResult, Channel, Class, Facts, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -32,7 +32,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 
@@ -64,7 +64,7 @@ impl Assertion for MaxTurns {
         let events = execution.events();
         let told = u32::try_from(Facts::of(&events).answers).unwrap_or(u32::MAX);
         // For models that KindLM calls itself, it counts the answers.
-        let answered = if execution.exit_code.is_none() { execution.requests } else { 0 };
+        let answered = if execution.exit_code().is_none() { execution.requests } else { 0 };
         let known = execution.tells_all(Channel::Messages);
         let turns = Some(told.max(answered)).filter(|it| known && *it > 0).map(f64::from);
         let shown = |turns: f64| format!("{turns} turns");

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use kindlm_types::{AssertionResult, Class, Execution, FinishReason, Problem, Severity};
+use kindlm_types::{AssertionResult, Class, Execution, FinishReason, Problem, Severity, schema_of};
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -30,7 +30,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         }],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 

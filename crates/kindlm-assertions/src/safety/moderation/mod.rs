@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kindlm_types::{Class, Severity, ecma};
+use kindlm_types::{Class, Severity, ecma, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Graded(build),
 };
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kindlm_types::{
-    AssertionResult, Class, Execution, FailureCode, Problem, Severity, Verdict, ecma,
+    AssertionResult, Class, Execution, FailureCode, Problem, Severity, Verdict, ecma, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -50,7 +50,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Plain(build),
 };
 

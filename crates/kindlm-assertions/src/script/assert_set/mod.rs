@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kindlm_types::{
     ASSERT_SET, AssertionResult, Class, FailureCode, Outcome, Problem, Question, Score, SetRule,
-    Severity, Verdict, ecma, named_scores, weighted_score,
+    Severity, Verdict, ecma, named_scores, schema_of, weighted_score,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -52,7 +52,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Set(build),
 };
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kindlm_types::script::{ScriptErrorKind, ScriptQuestion, ScriptSource};
 use kindlm_types::{
-    Answer, AskError, AssertionResult, Class, FailureCode, Problem, Question, Severity,
+    Answer, AskError, AssertionResult, Class, FailureCode, Problem, Question, Severity, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -47,7 +47,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Script::json_schema,
+    schema: schema_of::<Script>,
     build: Build::Script(build),
 };
 

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use kindlm_types::script::ScriptRuntime;
-use kindlm_types::{Class, FailureCode, Problem, Severity};
-use schemars::JsonSchema;
+use kindlm_types::{Class, FailureCode, Problem, Severity, schema_of};
 use serde_json::Value;
 
 use crate::core::codes::ASSERTION_FAILED;
@@ -40,7 +39,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Script::json_schema,
+    schema: schema_of::<Script>,
     build: Build::Script(build),
 };
 

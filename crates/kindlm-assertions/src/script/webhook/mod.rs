@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kindlm_types::script::ScriptErrorKind;
 use kindlm_types::{
-    Answer, AskError, AssertionResult, Class, FailureCode, Problem, Question, Severity,
+    Answer, AskError, AssertionResult, Class, FailureCode, Problem, Question, Severity, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -44,7 +44,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use kindlm_types::{
     AssertionResult, Class, FailureCode, Problem, Question, ResponseFormat, Score, Severity,
-    Verdict, ecma,
+    Verdict, ecma, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -52,7 +52,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Judged(build),
 };
 

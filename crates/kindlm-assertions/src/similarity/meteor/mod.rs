@@ -5,7 +5,7 @@ mod porter;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Severity, ecma};
+use kindlm_types::{AssertionResult, Class, Severity, ecma, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -34,7 +34,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         }],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{Class, Problem, Severity};
-use schemars::JsonSchema;
+use kindlm_types::{Class, Problem, Severity, schema_of};
 use serde_json::Value;
 
 use crate::core::codes::ASSERTION_FAILED;
@@ -33,7 +32,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 

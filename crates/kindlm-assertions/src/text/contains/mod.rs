@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{Class, Severity};
+use kindlm_types::{Class, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         codes: &[Code { code: ASSERTION_FAILED, summary: "The text is not in the output." }],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 

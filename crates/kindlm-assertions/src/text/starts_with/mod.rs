@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Execution, Problem, Severity};
+use kindlm_types::{AssertionResult, Class, Execution, Problem, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,7 +28,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         codes: &[Code { code: ASSERTION_FAILED, summary: "The output begins otherwise." }],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, Severity, ecma};
+use kindlm_types::{AssertionResult, Class, Problem, Severity, ecma, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -27,7 +27,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         codes: &[Code { code: ASSERTION_FAILED, summary: "The output has more or fewer words." }],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_types::workspace::{CommandRan, Gather};
-use kindlm_types::{AssertionResult, Class, FailureCode, Severity};
+use kindlm_types::{AssertionResult, Class, FailureCode, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -41,7 +41,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 

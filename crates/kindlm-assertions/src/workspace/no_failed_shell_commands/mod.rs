@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kindlm_types::workspace::ShellRun;
 use kindlm_types::{
-    Action, ActionState, AssertionResult, Channel, Class, Facts, Severity, ToolKind,
+    Action, ActionState, AssertionResult, Channel, Class, Facts, Severity, ToolKind, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -35,7 +35,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Own(build),
 };
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kindlm_types::workspace::{
     FileChange, Gather, TestFormat, TestRan, TestStatus, TestsRan, Workspace,
 };
-use kindlm_types::{AssertionResult, Class, FailureCode, Severity};
+use kindlm_types::{AssertionResult, Class, FailureCode, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -59,7 +59,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         ],
         docs: include_str!("docs.md"),
     },
-    schema: Config::json_schema,
+    schema: schema_of::<Config>,
     build: Build::Plain(build),
 };
 

@@ -1,7 +1,7 @@
 //! Rules that every provider must follow.
 
 use kindlm_providers::{Kind, REGISTRY, built_in, find, shorthand};
-use schemars::SchemaGenerator;
+use kindlm_types::Definitions;
 use serde_json::json;
 
 #[test]
@@ -47,10 +47,9 @@ fn every_provider_is_documented() {
 #[test]
 fn every_key_of_a_configuration_is_on_its_page_and_described() {
     for provider in REGISTRY {
-        let mut generator = SchemaGenerator::default();
-        let schema = (provider.schema)(&mut generator);
-        let definitions = json!(generator.take_definitions(true));
-        let schema = json!(schema);
+        let mut definitions = Definitions::default();
+        let schema = (provider.schema)(&mut definitions);
+        let definitions = json!(definitions.take());
         let schema = schema["$ref"]
             .as_str()
             .and_then(|it| it.rsplit('/').next())

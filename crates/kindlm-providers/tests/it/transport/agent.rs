@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use kindlm_types::{
-    AgentEnd, AgentFolder, AgentKind, AgentReply, AgentSpec, AgentStart, AgentTurn, Backend, Event,
+    AgentEnd, AgentFolder, AgentKind, AgentReply, AgentSpec, AgentStart, AgentTurn, Agents, Event,
     Facts, NoFiles, ProviderErrorKind as Kind,
 };
 

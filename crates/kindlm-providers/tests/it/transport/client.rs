@@ -2,7 +2,7 @@
 
 use kindlm_providers::transport::TransportOptions;
 use kindlm_testing::mock::MockReply;
-use kindlm_types::{Backend, Problem, ProviderErrorKind as Kind};
+use kindlm_types::{Models, Problem, ProviderErrorKind as Kind, Unlimited};
 
 use super::*;
 
@@ -33,7 +33,7 @@ async fn a_codec_provider_is_reached_through_the_transport() {
     let client = client(
         json!({"openai": {"apiKeyEnv": "TOKEN", "baseUrl": format!("{}/v1", server.url())}}),
     );
-    let reply = client.complete("openai", &prompt("hi"), LONG).await.unwrap();
+    let reply = client.complete("openai", &prompt("hi"), LONG, &Unlimited).await.unwrap();
     assert_eq!((reply.text.as_str(), reply.attempts, reply.usage.total_tokens), ("ok", 2, 15));
     assert!(reply.latency_ms > 0.0);
     let vector = client.embed("openai", "text-embedding-3-small", "hi", LONG).await.unwrap();
@@ -49,7 +49,7 @@ async fn answers_that_are_none_are_malformed_whatever_the_codec() {
         let server = server();
         server.push(reply.clone());
         let client = client(json!({"openai": {"apiKeyEnv": "TOKEN", "baseUrl": server.url()}}));
-        let err = client.complete("openai", &prompt("hi"), LONG).await.unwrap_err();
+        let err = client.complete("openai", &prompt("hi"), LONG, &Unlimited).await.unwrap_err();
         assert_eq!((err.kind, err.attempts), (Kind::MalformedResponse, 1), "{reply:?}: {err}");
     }
 }
@@ -57,21 +57,22 @@ async fn answers_that_are_none_are_malformed_whatever_the_codec() {
 #[tokio::test]
 async fn a_model_can_be_named_without_a_configuration() {
     let client = client(json!({}));
-    let reply = client.complete("echo", &prompt("hi there"), LONG).await.unwrap();
+    let reply = client.complete("echo", &prompt("hi there"), LONG, &Unlimited).await.unwrap();
     assert_eq!((reply.text.as_str(), reply.usage.total_tokens, reply.attempts), ("hi there", 4, 1));
     let options = ClientOptions {
         transport: TransportOptions { env: Arc::new(|_| None), ..options() },
         ..client_options()
     };
     let client = Client::new(&Map::new(), &Memory(&[]), options).unwrap();
-    let err = client.complete("openai", &prompt("hi"), LONG).await.unwrap_err();
+    let err = client.complete("openai", &prompt("hi"), LONG, &Unlimited).await.unwrap_err();
     assert_eq!((err.kind, err.attempts), (Kind::Auth, 0));
     assert!(err.message.contains("`OPENAI_API_KEY` is not set"), "{err}");
 }
 
 #[tokio::test]
 async fn an_unknown_provider_is_an_error_that_names_the_known_ones() {
-    let err = client(json!({})).complete("ecko", &prompt("hi"), LONG).await.unwrap_err();
+    let err =
+        client(json!({})).complete("ecko", &prompt("hi"), LONG, &Unlimited).await.unwrap_err();
     assert_eq!((err.kind, err.attempts), (Kind::InvalidRequest, 0));
     assert_eq!(err.message, "provider `ecko` is not set up: did you mean `echo`?");
 }
@@ -88,6 +89,6 @@ async fn providers_without_embeddings_say_so() {
 #[tokio::test]
 async fn an_echo_may_have_a_prefix() {
     let client = client(json!({"echo": {"prefix": "You said: "}}));
-    let reply = client.complete("echo", &prompt("hi"), LONG).await.unwrap();
+    let reply = client.complete("echo", &prompt("hi"), LONG, &Unlimited).await.unwrap();
     assert_eq!(reply.text, "You said: hi");
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use kindlm_providers::command::run;
 use kindlm_types::{
-    Backend, Channel, CommandOutput, CommandSpec, Event, FinishReason, ProviderErrorKind as Kind,
+    Channel, CommandOutput, CommandSpec, Event, FinishReason, Models, ProviderErrorKind as Kind,
+    Unlimited,
 };
 
 use super::*;
@@ -149,12 +150,12 @@ async fn too_much_output_is_an_error_on_stdout_and_cut_on_stderr() {
 async fn a_program_can_be_a_model() {
     let line = r#"read -r prompt; case "$prompt" in *'"content":"hi"'*) echo "heard you";; *) exit 9;; esac"#;
     let client = client(json!({"command": {"command": line}}));
-    let reply = client.complete("command", &prompt("hi"), LONG).await.unwrap();
+    let reply = client.complete("command", &prompt("hi"), LONG, &Unlimited).await.unwrap();
     assert_eq!(
         (reply.text.trim_end(), reply.model.as_str(), reply.attempts),
         ("heard you", "m-1", 1)
     );
-    let err = client.complete("command", &prompt("bye"), LONG).await.unwrap_err();
+    let err = client.complete("command", &prompt("bye"), LONG, &Unlimited).await.unwrap_err();
     assert_eq!((err.kind, err.attempts), (Kind::Command, 1));
     assert_eq!(err.to_string(), "command: the command ended with exit code 9");
 }
@@ -165,7 +166,7 @@ async fn a_program_sees_the_same_prompt_each_time() {
     let mut texts = Vec::new();
     for sample in [0, 2] {
         let prompt = Prompt { sample, ..prompt("hi") };
-        texts.push(client.complete("command", &prompt, LONG).await.unwrap().text);
+        texts.push(client.complete("command", &prompt, LONG, &Unlimited).await.unwrap().text);
     }
     assert_eq!(texts[0], texts[1]);
 }
@@ -175,13 +176,16 @@ async fn a_program_that_is_a_model_need_not_read_its_prompt() {
     let calls = r#"echo '{"kindlm":"tool_call","name":"f","arguments":{}}'"#;
     let large = prompt(&"x".repeat(1 << 20));
     let reply = client(json!({"command": {"command": calls}}))
-        .complete("command", &large, LONG)
+        .complete("command", &large, LONG, &Unlimited)
         .await
         .unwrap();
     assert_eq!((reply.tool_calls.len(), reply.finish_reason), (1, FinishReason::ToolCalls));
     let structured = r#"echo '{"kindlm":"output_json","data":{"a":1}}'"#;
     let client = client(json!({"command": {"command": structured}}));
-    assert_eq!(client.complete("command", &large, LONG).await.unwrap().text, r#"{"a":1}"#);
+    assert_eq!(
+        client.complete("command", &large, LONG, &Unlimited).await.unwrap().text,
+        r#"{"a":1}"#
+    );
     let err = client_error("echo broken >&2; exit 1").await;
     assert_eq!(err.message, "the command ended with exit code 1: `broken`");
     let err = client_error("kill -15 $$").await;
@@ -205,7 +209,7 @@ async fn events_of_a_program_as_a_model_are_recorded() {
     let lines = r#"{"kindlm":"output_json","data":"yes"}
 {"kindlm":"event","type":"usage","inputTokens":3,"outputTokens":2,"costUsd":0.5}"#;
     let client = client(json!({"command": {"command": format!("echo '{lines}'")}}));
-    let reply = client.complete("command", &prompt("hi"), LONG).await.unwrap();
+    let reply = client.complete("command", &prompt("hi"), LONG, &Unlimited).await.unwrap();
     assert_eq!((reply.text.as_str(), reply.output_json), ("yes", Some(json!("yes"))));
     assert_eq!((reply.usage.total_tokens, reply.cost_usd), (5, Some(0.5)));
 }
@@ -217,7 +221,7 @@ async fn a_call_that_comes_with_its_result_is_evidence() {
 {"kindlm":"event","type":"subagent.called","callId":"2","name":"reviewer"}
 It was sent."#;
     let client = client(json!({"command": {"command": format!("echo '{lines}'")}}));
-    let reply = client.complete("command", &prompt("hi"), LONG).await.unwrap();
+    let reply = client.complete("command", &prompt("hi"), LONG, &Unlimited).await.unwrap();
     assert_eq!((reply.text.as_str(), &reply.finish_reason), ("It was sent.", &FinishReason::Stop));
     assert_eq!(reply.tool_calls[0].response, Some(json!("no")));
     let types: Vec<&str> = reply.events.iter().map(Event::type_name).collect();
@@ -236,14 +240,14 @@ async fn a_program_as_a_model_declares_its_evidence() {
         ),
     ] {
         let client = client(json!({"command": {"command": line}}));
-        let reply = client.complete("command", &prompt("hi"), LONG).await.unwrap();
+        let reply = client.complete("command", &prompt("hi"), LONG, &Unlimited).await.unwrap();
         assert_eq!(reply.coverage, complete.into_iter().collect(), "{line}");
     }
 }
 
 async fn client_error(line: &str) -> ProviderError {
     let client = client(json!({"command": {"command": line}}));
-    client.complete("command", &prompt("hi"), LONG).await.unwrap_err()
+    client.complete("command", &prompt("hi"), LONG, &Unlimited).await.unwrap_err()
 }
 
 #[tokio::test]

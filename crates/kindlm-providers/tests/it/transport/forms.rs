@@ -2,7 +2,7 @@
 
 use kindlm_providers::transport::Waits;
 use kindlm_testing::mock::{MockReply, MockRequest};
-use kindlm_types::{Backend, FinishReason, ProviderErrorKind as Kind, ResponseFormat};
+use kindlm_types::{FinishReason, Models, ProviderErrorKind as Kind, ResponseFormat, Unlimited};
 
 use super::*;
 
@@ -64,7 +64,8 @@ async fn the_form_that_a_server_refuses_is_asked_for_once() {
         let options = client_options().with_waits(waits.clone());
         let client = Client::new(&providers(config), &Memory(&[]), options).unwrap();
         for _ in 0..2 {
-            let reply = Backend::complete(&client, "openai", &judged("m"), LONG).await.unwrap();
+            let reply =
+                Models::complete(&client, "openai", &judged("m"), LONG, &Unlimited).await.unwrap();
             assert_eq!((reply.text.as_str(), reply.tool_calls.len()), (VERDICT, 0));
             assert_eq!(reply.finish_reason, FinishReason::Stop);
         }
@@ -78,7 +79,8 @@ async fn the_form_that_a_server_refuses_is_asked_for_once() {
             assert!(told.contains(&format!("`structuredOutput: {word}`")), "{told}");
         }
         // Another model may support the form.
-        let other = Backend::complete(&client, "openai", &judged("other"), LONG).await.unwrap();
+        let other =
+            Models::complete(&client, "openai", &judged("other"), LONG, &Unlimited).await.unwrap();
         assert_eq!(other.attempts as usize, sent.len() - 1);
     }
 }
@@ -90,7 +92,7 @@ async fn a_form_that_the_suite_names_is_the_only_one() {
         let client = client(json!({"openai": {
             "apiKeyEnv": "TOKEN", "baseUrl": server.url(), "structuredOutput": pinned,
         }}));
-        let result = client.complete("openai", &judged("m"), LONG).await;
+        let result = client.complete("openai", &judged("m"), LONG, &Unlimited).await;
         assert_eq!(result.is_err(), pinned == "schema", "{result:?}");
         let found: Vec<&str> = server.requests().iter().map(form).collect();
         assert_eq!(found, [pinned]);
@@ -103,7 +105,7 @@ async fn other_errors_and_other_questions_change_no_form() {
     let server = refusing(refused);
     let client = client(json!({"openai": {"apiKeyEnv": "TOKEN", "baseUrl": server.url()}}));
     for prompt in [judged("m"), prompt("hi")] {
-        let err = client.complete("openai", &prompt, LONG).await.unwrap_err();
+        let err = client.complete("openai", &prompt, LONG, &Unlimited).await.unwrap_err();
         assert_eq!((err.kind, err.attempts), (Kind::InvalidRequest, 1));
     }
     assert_eq!(server.count(), 2);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use kindlm_providers::Limits;
 use kindlm_testing::mock::MockReply;
-use kindlm_types::{Backend, ProviderErrorKind as Kind, Reply};
+use kindlm_types::{Models, ProviderErrorKind as Kind, Reply, Unlimited};
 use tokio::task::JoinSet;
 
 use super::*;
@@ -30,7 +30,7 @@ async fn send(
     for model in models {
         let (client, prompt) = (Arc::clone(client), prompt("hi"));
         let prompt = Prompt { model: model.to_owned(), ..prompt };
-        calls.spawn(async move { client.complete("openai", &prompt, timeout).await });
+        calls.spawn(async move { client.complete("openai", &prompt, timeout, &Unlimited).await });
     }
     calls.join_all().await
 }
@@ -109,7 +109,7 @@ async fn tokens_are_settled_by_actual_use() {
         Prompt { params: Params { max_tokens: Some(1_000), ..Params::default() }, ..prompt("hi") };
     let started = Instant::now();
     for _ in 0..8 {
-        client.complete("openai", &limited, LONG).await.unwrap();
+        client.complete("openai", &limited, LONG, &Unlimited).await.unwrap();
     }
     // If the estimates counted, each request after the first would wait for ten seconds.
     assert!(started.elapsed() < Duration::from_mins(1), "{:?}", started.elapsed());
@@ -121,7 +121,7 @@ async fn a_refused_key_stops_the_whole_provider_and_nothing_else() {
     let server = server();
     server.push(MockReply::error(401, &format!("bad key {KEY}")));
     let client = limited(&server, at_once(1));
-    let first = client.complete("openai", &prompt("hi"), LONG).await.unwrap_err();
+    let first = client.complete("openai", &prompt("hi"), LONG, &Unlimited).await.unwrap_err();
     assert_eq!((first.kind, first.attempts), (Kind::Auth, 1));
     for later in send(&client, ["m-1", "m-1", "m-2"], LONG).await {
         let later = later.unwrap_err();
@@ -136,7 +136,7 @@ async fn a_refused_key_stops_the_whole_provider_and_nothing_else() {
     let later = client.embed("openai", "e", "text", LONG).await.unwrap_err();
     assert_eq!((later.kind, later.attempts), (Kind::Auth, 0));
     assert_eq!(server.count(), 1);
-    client.complete("echo", &prompt("hi"), LONG).await.unwrap();
+    client.complete("echo", &prompt("hi"), LONG, &Unlimited).await.unwrap();
 }
 
 #[tokio::test]
@@ -178,9 +178,12 @@ async fn a_script_may_refuse_one_request_and_answer_the_next() {
     let client = client(json!({"scripted": {"replies": [
         {"error": {"kind": "auth"}, "times": 1}, {"text": "fine"},
     ]}}));
-    let first = client.complete("scripted", &prompt("hi"), LONG).await.unwrap_err();
+    let first = client.complete("scripted", &prompt("hi"), LONG, &Unlimited).await.unwrap_err();
     assert_eq!(first.kind, Kind::Auth);
-    assert_eq!(client.complete("scripted", &prompt("hi"), LONG).await.unwrap().text, "fine");
+    assert_eq!(
+        client.complete("scripted", &prompt("hi"), LONG, &Unlimited).await.unwrap().text,
+        "fine"
+    );
 }
 
 /// After repeated equal failures the circuit opens. Further calls fail with its cause, without being sent.
@@ -196,7 +199,7 @@ async fn a_provider_that_never_answers_is_not_asked_for_ever() {
         let server = MockServer::answering(move |_: &_| MockReply::error(status, "no")).unwrap();
         let client = limited(&server, at_once(1));
         for call in 0..20 {
-            let err = client.complete("openai", &prompt("hi"), LONG).await.unwrap_err();
+            let err = client.complete("openai", &prompt("hi"), LONG, &Unlimited).await.unwrap_err();
             let expected = if call < calls { attempts } else { 0 };
             assert_eq!((err.kind, err.attempts), (kind, expected), "{status}, call {call}: {err}");
         }
@@ -224,10 +227,10 @@ async fn a_server_that_is_not_there_is_given_up_after_three_calls() {
 async fn a_model_that_has_answered_is_asked_on() {
     let server = server();
     let client = limited(&server, at_once(1));
-    client.complete("openai", &prompt("hi"), LONG).await.unwrap();
+    client.complete("openai", &prompt("hi"), LONG, &Unlimited).await.unwrap();
     for _ in 0..15 {
         server.push(MockReply::error(404, "no"));
-        let err = client.complete("openai", &prompt("hi"), LONG).await.unwrap_err();
+        let err = client.complete("openai", &prompt("hi"), LONG, &Unlimited).await.unwrap_err();
         assert_eq!(err.attempts, 1, "{err}");
     }
 }

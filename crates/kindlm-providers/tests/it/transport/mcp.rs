@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use kindlm_testing::mock::{MockReply, closed_address};
-use kindlm_types::{Backend, ProviderErrorKind as Kind};
+use kindlm_types::{Models, ProviderErrorKind as Kind, Unlimited};
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, InitializeResult,
@@ -93,7 +93,7 @@ fn config(address: SocketAddr, tool: &str) -> Value {
 }
 
 async fn ask(config: Value) -> Result<kindlm_types::Reply, ProviderError> {
-    client(config).complete("mcp", &prompt("hi"), LONG).await
+    client(config).complete("mcp", &prompt("hi"), LONG, &Unlimited).await
 }
 
 #[tokio::test]
@@ -170,7 +170,10 @@ async fn errors_of_tools_are_provider_errors() {
 async fn a_slow_tool_is_given_up() {
     let address = serve(false).await;
     let client = client(config(address, "slow"));
-    let err = client.complete("mcp", &prompt("hi"), Duration::from_millis(200)).await.unwrap_err();
+    let err = client
+        .complete("mcp", &prompt("hi"), Duration::from_millis(200), &Unlimited)
+        .await
+        .unwrap_err();
     assert_eq!((err.kind, err.attempts), (Kind::Timeout, 3), "{err}");
 }
 
@@ -208,9 +211,9 @@ async fn one_session_serves_many_requests() {
     let client = Arc::new(client(config(address, "arguments")));
     let asking = (0..32).map(|index| {
         let client = Arc::clone(&client);
-        tokio::spawn(
-            async move { client.complete("mcp", &prompt(&format!("n{index}.")), LONG).await },
-        )
+        tokio::spawn(async move {
+            client.complete("mcp", &prompt(&format!("n{index}.")), LONG, &Unlimited).await
+        })
     });
     for (index, it) in asking.collect::<Vec<_>>().into_iter().enumerate() {
         assert!(it.await.unwrap().unwrap().text.contains(&format!("n{index}.")));
@@ -224,7 +227,8 @@ fn a_session_of_a_runtime_that_is_gone_is_replaced() {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let client = client(config(server.block_on(serve(false)), "two"));
     for _ in 0..2 {
-        let reply = runtime().block_on(client.complete("mcp", &prompt("hi"), LONG)).unwrap();
+        let reply =
+            runtime().block_on(client.complete("mcp", &prompt("hi"), LONG, &Unlimited)).unwrap();
         assert_eq!(reply.text, "first\nsecond");
     }
 }

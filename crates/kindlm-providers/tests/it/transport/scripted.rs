@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use kindlm_providers::scripted::{Config, Script};
 use kindlm_types::{
-    Backend, FinishReason, Problem, ProviderErrorKind as Kind, Reply, ToolCall, Usage,
+    FinishReason, Models, Problem, ProviderErrorKind as Kind, Reply, ToolCall, Unlimited, Usage,
 };
 
 use super::*;
@@ -208,7 +208,7 @@ async fn concurrency_does_not_change_scripted_replies() {
     let asking = (0..64).map(|index| {
         let client = Arc::clone(&client);
         tokio::spawn(async move {
-            client.complete("scripted", &prompt(&format!("case {index}")), LONG).await
+            client.complete("scripted", &prompt(&format!("case {index}")), LONG, &Unlimited).await
         })
     });
     for asked in asking.collect::<Vec<_>>() {
@@ -249,11 +249,13 @@ fn a_request_that_nothing_fits_is_explained() {
 async fn latency_is_waited_for_and_reported_exactly() {
     let client = client(json!({"scripted": {"replies": [{"text": "slow", "latencyMs": 50}]}}));
     let started = Instant::now();
-    let reply = client.complete("scripted", &prompt("hi"), LONG).await.unwrap();
+    let reply = client.complete("scripted", &prompt("hi"), LONG, &Unlimited).await.unwrap();
     assert!(started.elapsed() >= Duration::from_millis(50));
     assert!((reply.latency_ms - 50.0).abs() < f64::EPSILON);
-    let err =
-        client.complete("scripted", &prompt("hi"), Duration::from_millis(5)).await.unwrap_err();
+    let err = client
+        .complete("scripted", &prompt("hi"), Duration::from_millis(5), &Unlimited)
+        .await
+        .unwrap_err();
     assert_eq!((err.kind, err.attempts), (Kind::Timeout, 3));
 }
 
@@ -268,7 +270,7 @@ async fn replies_come_from_yaml_and_json_files() {
     for file in ["./list.yaml", "./map.yaml", "./list.json", "./map.json"] {
         let providers = providers(json!({"scripted": {"file": file}}));
         let client = Client::new(&providers, &files, client_options()).unwrap();
-        let reply = client.complete("scripted", &prompt("hi"), LONG).await.unwrap();
+        let reply = client.complete("scripted", &prompt("hi"), LONG, &Unlimited).await.unwrap();
         assert_eq!(reply.text, "hello", "{file}");
     }
 }

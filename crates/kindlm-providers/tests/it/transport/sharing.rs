@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kindlm_providers::{Client, ClientOptions, Limits};
-use kindlm_types::{Backend, Message, NoFiles, Prompt, Role};
+use kindlm_types::{Message, Models, NoFiles, Prompt, Role, Unlimited};
 use serde_json::{from_value, json};
 
 fn prompt(model: &str) -> Prompt {
@@ -25,14 +25,16 @@ async fn calls_that_wait_for_their_turn_keep_no_place_from_others() {
         .with_limits("scripted", "slow", Limits::default())
         .with_limits("scripted", "slow", one);
     let client = Arc::new(Client::new(&providers, &NoFiles, options).unwrap());
-    assert!(client.bounds_itself());
+    assert!(client.limits_calls());
     let order = Arc::new(Mutex::new(Vec::new()));
     let models = ["slow"; 5].into_iter().chain(["fast"; 5]);
     let calls = models.map(|model| {
         let (client, order) = (Arc::clone(&client), Arc::clone(&order));
         tokio::spawn(async move {
             let minute = Duration::from_mins(1);
-            Backend::complete(&*client, "scripted", &prompt(model), minute).await.unwrap();
+            Models::complete(&*client, "scripted", &prompt(model), minute, &Unlimited)
+                .await
+                .unwrap();
             order.lock().unwrap().push(model);
         })
     });

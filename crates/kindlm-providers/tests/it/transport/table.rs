@@ -11,8 +11,9 @@ use std::sync::{Mutex, PoisonError};
 
 use kindlm_engine::{CaseBody, Model, RunOptions, Suite, TestCase, gates};
 use kindlm_testing::mock::{MockReply, closed_address};
-use kindlm_types::{Backend, Limits, ProviderErrorKind as Kind, Reply};
-use kindlm_types::{BoxFuture, CommandOutput, CommandSpec};
+use kindlm_types::{
+    AttemptBudget, BoxFuture, Limits, Models, Ports, ProviderErrorKind as Kind, Reply,
+};
 
 use super::tls::{ELSEWHERE_AUTHORITY, serve, serve_as_elsewhere};
 use super::*;
@@ -276,15 +277,16 @@ fn told(reply: &Reply) -> String {
 /// Records the client's answer in a run.
 struct Heard<'a>(&'a Client, Mutex<Option<Result<Reply, ProviderError>>>);
 
-impl Backend for Heard<'_> {
+impl Models for Heard<'_> {
     fn complete<'a>(
         &'a self,
         provider: &'a str,
         prompt: &'a Prompt,
         timeout: Duration,
+        budget: &'a dyn AttemptBudget,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
         Box::pin(async move {
-            let result = Backend::complete(self.0, provider, prompt, timeout).await;
+            let result = Models::complete(self.0, provider, prompt, timeout, budget).await;
             *self.1.lock().unwrap() = Some(result.clone());
             result
         })
@@ -297,14 +299,15 @@ impl Backend for Heard<'_> {
         text: &'a str,
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
-        Backend::embed(self.0, provider, model, text, timeout)
+        Models::embed(self.0, provider, model, text, timeout)
     }
 
-    fn run<'a>(
-        &'a self,
-        command: &'a CommandSpec,
-    ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
-        Backend::run(self.0, command)
+    fn has_answer(&self, _provider: &str, _prompt: &Prompt) -> bool {
+        false
+    }
+
+    fn limits_calls(&self) -> bool {
+        false
     }
 }
 
@@ -334,7 +337,7 @@ async fn run_of_one(
     };
     let options = RunOptions { timeout: Some(timeout), ..RunOptions::default() };
     let heard = Heard(client, Mutex::default());
-    let report = kindlm_engine::run(&suite, &options, &heard).await.unwrap();
+    let report = kindlm_engine::run(&suite, &options, Ports::new(&heard)).await.unwrap();
     let said =
         report.cases[0].executions[0].error.as_ref().map(kindlm_types::ExecutionError::message);
     let result = heard.1.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap();

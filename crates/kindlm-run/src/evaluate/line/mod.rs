@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use kindlm_types::{
-    Channel, Coverage, Event, Execution, FinishReason, Message, Role, ToolCall, Trace, Transcript,
-    Workspace, ecma,
+    Channel, Completeness, Coverage, Event, Execution, FinishReason, Message, Role, Spend,
+    ToolCall, Trace, Transcript, Workspace, ecma,
 };
 use kindlm_wire::evaluate::{RecordedTool, RecordedToolCall, RecordedUsage};
 use serde::{Deserialize, Deserializer as _};
@@ -221,22 +221,25 @@ impl<'a> Line<'a> {
         let finish_reason = transcript.finished(said.finish_reason.clone());
         let told = transcript.into_execution(&[], Execution::default());
         let coverage = match complete {
-            Some(_) => Coverage::new(complete, told.coverage.lost().clone()),
-            None => told.coverage,
+            Some(_) => Coverage::new(complete, told.completeness.coverage.lost().clone()),
+            None => told.completeness.coverage,
         };
         // A value from the record takes precedence over one from the log.
         Execution {
             usage: if is_counted { said.usage } else { told.usage },
             latency_ms: said.latency_ms.or(told.latency_ms),
-            cost_usd: said.cost_usd.or(told.cost_usd),
+            spend: Spend { cost_usd: said.spend.cost_usd.or(told.spend.cost_usd), ..said.spend },
             finish_reason,
-            gaps: told.gaps,
+            completeness: Completeness {
+                gaps: told.completeness.gaps,
+                coverage: if is_counted { coverage.with(Channel::Usage) } else { coverage },
+                unread: told.completeness.unread,
+                ..said.completeness
+            },
             tools: if said.tools.is_empty() { told.tools } else { said.tools },
             metadata: told.metadata.into_iter().chain(said.metadata).collect(),
-            coverage: if is_counted { coverage.with(Channel::Usage) } else { coverage },
             input: told.input,
             output: told.output,
-            unread: told.unread,
             tool_calls: told.tool_calls,
             requests: told.requests,
             recorded_events: told.recorded_events,
@@ -284,11 +287,14 @@ impl<'a> Line<'a> {
             requests,
             usage: self.usage.map(Into::into).or(usage).unwrap_or_default(),
             latency_ms: self.latency_ms,
-            cost_usd: self.cost_usd.or(cost),
+            spend: Spend { cost_usd: self.cost_usd.or(cost), ..Spend::default() },
             recorded_events: events,
-            coverage,
+            completeness: Completeness {
+                coverage,
+                gaps: lacks_call.then(|| gap.to_owned()).into_iter().collect(),
+                ..Completeness::default()
+            },
             finish_reason,
-            gaps: lacks_call.then(|| gap.to_owned()).into_iter().collect(),
             log_probs: self.log_probs.take(),
             metadata: self.metadata.take().unwrap_or_default(),
             provider_response: self.provider_response.take(),

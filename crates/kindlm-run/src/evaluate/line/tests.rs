@@ -109,10 +109,10 @@ fn a_transcript_tells_what_happened_and_the_record_what_is_known_of_it() {
     let execution = Line::parse(json.as_bytes()).unwrap().execution();
     assert_eq!((execution.output.as_str(), execution.input[0].content.as_str()), ("Sent.", "7?"));
     assert_eq!(execution.tool_calls[0].response, Some(Value::from("sent")));
-    assert_eq!((execution.usage.total_tokens, execution.cost_usd), (4, Some(0.5)));
+    assert_eq!((execution.usage.total_tokens, execution.spend.cost_usd), (4, Some(0.5)));
     assert_eq!((execution.requests, execution.events().len()), (2, 4));
     let complete = [Channel::Messages, Channel::Actions, Channel::Usage];
-    assert_eq!(execution.coverage, complete.into_iter().collect());
+    assert_eq!(execution.completeness.coverage, complete.into_iter().collect());
     for (json, message) in [
         (
             r#"{"transcript": [{"role": "bot"}]}"#,
@@ -152,7 +152,7 @@ fn what_a_record_tells_something_of_it_tells_completely_unless_it_says_otherwise
         (r#"{"tool_calls": [], "complete_for": ["skills"]}"#, vec![Channel::Skills]),
     ] {
         let execution = Line::parse(json.as_bytes()).unwrap().execution();
-        assert_eq!(execution.coverage, complete.into_iter().collect(), "{json}");
+        assert_eq!(execution.completeness.coverage, complete.into_iter().collect(), "{json}");
     }
 }
 
@@ -167,6 +167,6 @@ fn events_tell_calls_words_tokens_and_cost() {
     let execution = Line::parse(json.as_bytes()).unwrap().execution();
     assert_eq!(execution.output, "Done.");
     assert_eq!(execution.tool_calls[0].response, Some(Value::from(2)));
-    assert_eq!((execution.usage.total_tokens, execution.cost_usd), (7, Some(0.5)));
+    assert_eq!((execution.usage.total_tokens, execution.spend.cost_usd), (7, Some(0.5)));
     assert_eq!(execution.events().len(), 4);
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{Gather, Workspace, WorkspaceSpec};
-use crate::{AgentFolder, Backend, BoxFuture, CommandSpec, Execution};
+use crate::{AgentFolder, BoxFuture, CommandSpec, Commands, Execution};
 
 /// The execution that a workspace belongs to.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub trait Workspaces: Send + Sync {
         &'a self,
         spec: &'a WorkspaceSpec,
         of: WorkFor<'a>,
-        backend: &'a dyn Backend,
+        commands: &'a dyn Commands,
     ) -> BoxFuture<'a, Result<Box<dyn OpenWorkspace>, WorkspaceError>>;
 }
 
@@ -59,13 +59,13 @@ pub trait OpenWorkspace: Send + Sync {
         self: Box<Self>,
         execution: &'a Execution,
         wanted: &'a [Gather],
-        backend: &'a dyn Backend,
+        commands: &'a dyn Commands,
     ) -> BoxFuture<'a, Result<Workspace, WorkspaceError>>
     where
         Self: 'a;
 
     /// Removes the folder of an agent that failed, and stops the processes that still run there.
-    fn discard<'a>(self: Box<Self>, backend: &'a dyn Backend) -> BoxFuture<'a, ()>
+    fn discard<'a>(self: Box<Self>, commands: &'a dyn Commands) -> BoxFuture<'a, ()>
     where
         Self: 'a;
 }

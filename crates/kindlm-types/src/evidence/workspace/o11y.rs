@@ -82,7 +82,7 @@ impl O11y {
             compactions: facts.compactions,
             duration_ms: execution.latency_ms.unwrap_or_default(),
             usage: execution.usage,
-            estimated_cost_usd: execution.cost_usd,
+            estimated_cost_usd: execution.spend.cost_usd,
             ..Self::default()
         };
         for action in &facts.actions {
@@ -175,7 +175,7 @@ fn number_at(value: Option<&Value>, keys: &[&str]) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Channel, Coverage, Event};
+    use crate::{Channel, Completeness, Coverage, Event};
     use serde_json::json;
 
     #[test]
@@ -199,7 +199,10 @@ mod tests {
         ]);
         let execution = Execution {
             recorded_events: serde_json::from_value::<Vec<Event>>(events).unwrap(),
-            coverage: Coverage::Complete.with(Channel::Actions),
+            completeness: Completeness {
+                coverage: Coverage::Complete.with(Channel::Actions),
+                ..Completeness::default()
+            },
             latency_ms: Some(12.5),
             ..Execution::default()
         };

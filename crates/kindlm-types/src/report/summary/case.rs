@@ -173,7 +173,7 @@ impl CaseResult {
     /// Its checks may have passed only because the answer is short.
     pub fn curtailed(&self) -> Option<&ExecutionResult> {
         self.executions.iter().find(|it| {
-            it.execution.truncated
+            it.execution.completeness.truncated
                 || matches!(
                     it.execution.finish_reason,
                     Some(
@@ -214,7 +214,7 @@ impl CaseResult {
 
     /// Returns the number of repeats that were answered from the response store.
     pub fn cached_repeats(&self) -> u32 {
-        let cached = self.executions.iter().filter(|it| it.execution.cached).count();
+        let cached = self.executions.iter().filter(|it| it.execution.spend.cached).count();
         u32::try_from(cached).unwrap_or(u32::MAX)
     }
 }

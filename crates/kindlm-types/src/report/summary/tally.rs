@@ -92,7 +92,7 @@ impl Tally {
             place.1 += 1;
         }
         for execution in &case.executions {
-            self.cached += u64::from(execution.execution.cached);
+            self.cached += u64::from(execution.execution.spend.cached);
             let unknown = execution.execution.spent().is_none();
             self.uncounted += u64::from(unknown && execution.execution.is_uncounted());
             self.failed_by_provider += u64::from(execution.failed_by_provider());

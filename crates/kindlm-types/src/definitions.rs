@@ -1,0 +1,50 @@
+//! JSON Schemas of configuration types.
+
+use std::fmt;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value};
+
+/// The schemas of the types of one document, which share their definitions: draft 2020-12, for deserialization.
+pub struct Definitions(SchemaGenerator);
+
+/// Returns the schema of a type; see [`Definitions::of`]. For tables of functions.
+pub fn schema_of<T: JsonSchema>(definitions: &mut Definitions) -> Value {
+    definitions.of::<T>()
+}
+
+impl Default for Definitions {
+    fn default() -> Self {
+        let settings = SchemaSettings::draft2020_12().for_deserialize();
+        Self(settings.with(|settings| settings.meta_schema = None).into_generator())
+    }
+}
+
+impl fmt::Debug for Definitions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Definitions").finish_non_exhaustive()
+    }
+}
+
+impl Definitions {
+    /// Returns the schema of a type that serde deserializes. The types in it become definitions.
+    pub fn of<T: JsonSchema>(&mut self) -> Value {
+        T::json_schema(&mut self.0).to_value()
+    }
+
+    /// Returns a reference to the definition of a type, or its schema if it is small.
+    pub fn reference<T: JsonSchema>(&mut self) -> Value {
+        self.0.subschema_for::<T>().to_value()
+    }
+
+    /// Adds a definition under a name; `#/$defs/<name>` refers to it.
+    pub fn add(&mut self, name: &str, schema: Value) {
+        self.0.definitions_mut().insert(name.to_owned(), schema);
+    }
+
+    /// Returns all definitions by name.
+    pub fn take(mut self) -> Map<String, Value> {
+        self.0.take_definitions(true)
+    }
+}

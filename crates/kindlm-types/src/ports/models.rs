@@ -1,0 +1,96 @@
+//! Models that answer prompts and embed texts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{BoxFuture, Prompt, ProviderError, Reply};
+
+/// The budget for the attempts of one request.
+pub trait AttemptBudget: Send + Sync {
+    /// Reserves money for one more attempt, as much as for the first.
+    ///
+    /// A lost answer may still have to be paid for. The error says why the budget does not allow another attempt.
+    fn reserve(&self) -> Result<(), String>;
+
+    /// Releases the last reservation, for an attempt that was not made.
+    fn release(&self);
+}
+
+/// A budget without a limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unlimited;
+
+impl AttemptBudget for Unlimited {
+    fn reserve(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn release(&self) {}
+}
+
+/// Models: they answer prompts and embed texts.
+///
+/// `provider` is a key of the suite's `providers`. Implementations retry if a retry may help. They give up after
+/// `timeout`, which covers one attempt from sending to the last byte of the answer.
+pub trait Models: Send + Sync {
+    /// Sends one request to a model.
+    ///
+    /// The first attempt is already reserved in the budget. Before a retry after a lost answer, the implementation
+    /// reserves money in `budget`. One that never retries can ignore it.
+    fn complete<'a>(
+        &'a self,
+        provider: &'a str,
+        prompt: &'a Prompt,
+        timeout: Duration,
+        budget: &'a dyn AttemptBudget,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>>;
+
+    /// Converts a text into an embedding vector.
+    fn embed<'a>(
+        &'a self,
+        provider: &'a str,
+        model: &'a str,
+        text: &'a str,
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>>;
+
+    /// Returns true if the answer to this request is stored. Nothing is then sent, and nothing paid.
+    fn has_answer(&self, provider: &str, prompt: &Prompt) -> bool;
+
+    /// Returns true if calls are limited in number here, those to commands and agents included.
+    ///
+    /// The engine may then start more calls than can run. Calls that wait for one model do not block those to other
+    /// models.
+    fn limits_calls(&self) -> bool;
+}
+
+/// References to models work like the models.
+impl<M: Models + ?Sized> Models for &M {
+    fn complete<'a>(
+        &'a self,
+        provider: &'a str,
+        prompt: &'a Prompt,
+        timeout: Duration,
+        budget: &'a dyn AttemptBudget,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        (**self).complete(provider, prompt, timeout, budget)
+    }
+
+    fn embed<'a>(
+        &'a self,
+        provider: &'a str,
+        model: &'a str,
+        text: &'a str,
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
+        (**self).embed(provider, model, text, timeout)
+    }
+
+    fn has_answer(&self, provider: &str, prompt: &Prompt) -> bool {
+        (**self).has_answer(provider, prompt)
+    }
+
+    fn limits_calls(&self) -> bool {
+        (**self).limits_calls()
+    }
+}
