@@ -8,7 +8,6 @@ mod bench;
 mod circles;
 mod dist;
 mod fixtures;
-mod picture;
 mod registries;
 mod scaffold;
 mod tidy;
@@ -37,7 +36,7 @@ enum Task {
         /// The id, such as `wordCountMax`; for an assertion with its group, such as `text/word-count`.
         name: String,
     },
-    /// Writes the files that are generated from the code: schemas and reference pages.
+    /// Writes the files that are generated from the code: schemas, reference pages, the picture of the README.
     Codegen {
         /// Only checks that they are up to date.
         #[arg(long)]
@@ -61,8 +60,6 @@ enum Task {
         #[arg(long = "peer", value_name = "NAME=PATH")]
         peers: Vec<String>,
     },
-    /// Creates the terminal picture of the README, from a run of the quickstart's broken suite
-    Picture,
     /// Builds the release archive for this platform in `target/dist`.
     Dist,
     /// Runs all checks that must pass before a change is merged.
@@ -99,7 +96,6 @@ fn run() -> Result<()> {
         }
         Task::Tidy => tidy_or_fail(&root),
         Task::Bench { peers } => bench::run(&sh, &root, &peers),
-        Task::Picture => picture::draw(&sh, &root),
         Task::Dist => dist::build(&sh, &root),
         Task::Ci => ci(&sh, &root),
     }

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use regex::Regex;
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
@@ -193,4 +195,45 @@ fn command_line_reference_is_fresh() {
         }
     }
     check("docs/reference/cli.md", &page);
+}
+
+/// Copies the files of a folder, and of the folders in it.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for item in std::fs::read_dir(from).unwrap() {
+        let item = item.unwrap();
+        let to = to.join(item.file_name());
+        if item.path().is_dir() {
+            copy(&item.path(), &to);
+        } else {
+            std::fs::copy(item.path(), to).unwrap();
+        }
+    }
+}
+
+/// The picture of the README: the quickstart's broken suite in a terminal.
+/// The id of the run and its duration are the same in every picture.
+#[test]
+fn the_picture_of_the_terminal_is_fresh() {
+    /// The fewest columns with which no line of the suite is broken.
+    const COLUMNS: &str = "84";
+    const SUITE: &str = "fixtures/quickstart/broken.yaml";
+    let folder = tempfile::tempdir().unwrap();
+    copy(&root().join("fixtures/quickstart"), &folder.path().join("fixtures/quickstart"));
+    let output = Command::new(env!("CARGO_BIN_EXE_kindlm"))
+        .args(["test", "-c", SUITE])
+        .current_dir(folder.path())
+        .env("CLICOLOR_FORCE", "1")
+        .env("COLUMNS", COLUMNS)
+        .env_remove("NO_COLOR")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{SUITE} is broken on purpose");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let text = Regex::new(r"\d{8}-\d{6}-\d{3}-[0-9a-f]{4}")
+        .unwrap()
+        .replace_all(&text, "20261120-140912-345-7f3a");
+    let text = Regex::new(r"[0-9.]+ m?s for 3").unwrap().replace(&text, "110 ms for 3");
+    let whole = format!("\u{1b}[2m$\u{1b}[0m kindlm test -c {SUITE}\n{text}");
+    check("docs/images/terminal.svg", &anstyle_svg::Term::new().render_svg(&whole));
 }
