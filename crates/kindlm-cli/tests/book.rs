@@ -179,7 +179,7 @@ fn commands(console: &Example) -> Vec<Shown> {
     commands
 }
 
-/// Puts times, the ids of runs and the platform in one form, and removes blanks that align columns.
+/// Replaces times and the ids of runs by names, and removes blanks that align columns.
 fn steady(line: &str) -> String {
     const FORMS: [(&str, &str); 3] = [
         (r"\b\d{8}-\d{6}-\d{3}-[0-9a-f]{4}\b", "RUN"),
@@ -197,37 +197,31 @@ fn is_shown(shown: &[String], printed: &str) -> bool {
     let shown: Vec<String> = shown.iter().map(|it| steady(it)).collect();
     let printed: Vec<String> = printed.trim_end().lines().map(steady).collect();
     let parts: Vec<&[String]> = shown.split(|it| it == "…").collect();
-    let (last, first) = (parts.len() - 1, 0);
-    let mut rest = &printed[..];
-    for (number, part) in parts.iter().enumerate() {
-        let starts = match number {
-            _ if number == last && number != first => {
-                rest.len().checked_sub(part.len()).into_iter().collect()
-            }
-            _ if number == first => vec![0],
-            _ => (0..=rest.len()).collect(),
-        };
-        let Some(start) = starts.into_iter().find(|it| rest[*it..].starts_with(part)) else {
+    let Some((first, later)) = parts.split_first() else { return printed.is_empty() };
+    let Some(mut rest) = printed.strip_prefix(*first) else { return false };
+    let Some((last, middle)) = later.split_last() else { return rest.is_empty() };
+    for part in middle {
+        let Some(start) = (0..=rest.len()).find(|it| rest[*it..].starts_with(part)) else {
             return false;
         };
         rest = &rest[start + part.len()..];
     }
-    shown.last().is_some_and(|it| it == "…") || rest.is_empty()
+    rest.ends_with(last)
 }
 
+/// The page whose files a page without a suite has.
+const FIRST_SUITE: &str = "start/first-suite.md";
+
 /// Runs the `console` blocks of a page in the folder of its files, and compares what they print.
-/// A page without a suite has that of "First suite". `console exit=1` names another exit code than 0.
+/// `console exit=1` names another exit code than 0.
 #[test]
 fn every_console_block_prints_what_it_shows() {
     let (mut count, mut wrong) = (0, Vec::new());
     for page in pages() {
         let blocks = blocks(&page);
-        let folder = match blocks.iter().any(|it| it.info.ends_with(".yaml")) {
-            true => Folder::of(&blocks),
-            false => Folder::of(
-                &[self::blocks(Path::new("start/first-suite.md")), blocks.clone()].concat(),
-            ),
-        };
+        let has_suite = blocks.iter().any(|it| it.info.ends_with(".yaml"));
+        let first_suite = if has_suite { Vec::new() } else { self::blocks(FIRST_SUITE.as_ref()) };
+        let folder = Folder::of(&[first_suite, blocks.clone()].concat());
         for console in blocks.iter().filter(|it| it.language == "console") {
             let code: i32 = console.info.strip_prefix("exit=").map_or(0, |it| it.parse().unwrap());
             for command in commands(console) {

@@ -127,7 +127,7 @@ fn gate_reference_is_fresh() {
 #[test]
 fn provider_reference_is_fresh() {
     let mut page = format!(
-        "# Providers\n\n{HEADER}Keys of `providers`. Where it says so, `provider:model` works without an entry.\n\n\
+        "# Providers\n\n{HEADER}The keys of `providers`. A provider with `id:model` works without an entry: `models: [openai:gpt-4o]`.\n\n\
          | id | key variable | `id:model` | what it is |\n|---|---|---|---|\n"
     );
     for entry in kindlm_providers::REGISTRY {
