@@ -219,7 +219,8 @@ fn every_console_block_prints_what_it_shows() {
     let (mut count, mut wrong) = (0, Vec::new());
     for page in pages() {
         let blocks = blocks(&page);
-        let has_suite = blocks.iter().any(|it| it.info.ends_with(".yaml"));
+        let has_suite =
+            blocks.iter().any(|it| Path::new(&it.info).extension().is_some_and(|it| it == "yaml"));
         let first_suite = if has_suite { Vec::new() } else { self::blocks(FIRST_SUITE.as_ref()) };
         let folder = Folder::of(&[first_suite, blocks.clone()].concat());
         for console in blocks.iter().filter(|it| it.language == "console") {
@@ -283,7 +284,7 @@ fn options() -> BTreeMap<String, BTreeSet<String>> {
     let mut command = String::from("kindlm");
     for line in text.lines() {
         if let Some(heading) = line.strip_prefix("##") {
-            command = heading.trim_matches(['#', '`', ' ']).to_owned();
+            heading.trim_matches(['#', '`', ' ']).clone_into(&mut command);
         }
         let names = options.entry(command.clone()).or_default();
         if let Some(found) = option.captures(line) {

@@ -223,9 +223,9 @@ fn the_picture_of_the_terminal_is_fresh() {
     let output = Command::new(env!("CARGO_BIN_EXE_kindlm"))
         .args(["test", "-c", SUITE])
         .current_dir(folder.path())
+        .env_clear()
         .env("CLICOLOR_FORCE", "1")
         .env("COLUMNS", COLUMNS)
-        .env_remove("NO_COLOR")
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1), "{SUITE} is broken on purpose");
