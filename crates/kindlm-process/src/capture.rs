@@ -199,19 +199,21 @@ fn command(
     command
 }
 
-/// Returns a command for a command line in a folder: with its own process group, pipes for all streams, and
-/// termination when it is dropped.
+/// Returns a command for a command line in a folder, [prepared](prepare) to be started.
 pub fn prepared(line: &str, folder: &Path) -> Command {
     let mut command = shell(line);
+    command.current_dir(folder);
+    prepare(&mut command);
     command
-        .current_dir(folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true);
+}
+
+/// Prepares a program for [`Group::spawn`]: pipes for all streams, and termination when its [`Child`] is dropped.
+///
+/// It gets its own process group, so that Ctrl-C in a terminal does not end it.
+pub fn prepare(command: &mut Command) {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     #[cfg(unix)]
     command.process_group(0);
-    command
 }
 
 /// Returns the reason why a program could not be started in its folder; `what` names it.

@@ -26,7 +26,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Starts a [prepared](crate::prepared) program, and registers it with the guard.
+    /// Starts a program that was [prepared](crate::prepare), and registers it with the guard.
     ///
     /// # Errors
     ///
@@ -49,10 +49,10 @@ impl Group {
     /// Kills the remaining processes: the group and, on Linux, the processes that have left the group.
     pub async fn end(&mut self) {
         self.signal(Signal::Kill);
-        self.is_ended = true;
-        let mark = std::mem::take(&mut self.mark);
-        // This blocks until the processes are gone, for at most a second.
-        let _ = tokio::task::spawn_blocking(move || end_marked(MARK, &mark)).await;
+        let mark = self.mark.clone();
+        // This blocks until the processes are gone, for at most a second. If the runtime ends first, `drop` does it.
+        let ended = tokio::task::spawn_blocking(move || end_marked(MARK, &mark)).await;
+        self.is_ended = ended.is_ok();
     }
 
     /// Sends `SIGTERM` to the group. On systems without process groups, only the program itself is killed.

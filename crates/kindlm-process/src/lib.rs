@@ -11,7 +11,8 @@ mod leftovers;
 mod pipe;
 
 pub use capture::{
-    Failure, MAX_OUTPUT, Ran, Variables, capture, capture_with, last_line, not_started, prepared,
+    Failure, MAX_OUTPUT, Ran, Variables, capture, capture_with, last_line, not_started, prepare,
+    prepared,
 };
 pub use group::{GRACE, Group, MARK};
 pub use guard::Guard;

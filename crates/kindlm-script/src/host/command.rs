@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::process::Stdio;
 
 use kindlm_types::script::ScriptRuntime;
 use tokio::process::Command;
@@ -80,11 +79,7 @@ pub(crate) fn command(runtime: ScriptRuntime, options: &HostOptions) -> Command 
             interpreter(&options.interpreters.ruby, &["-EUTF-8:UTF-8", "-e", worker])
         }
     };
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.kill_on_drop(true);
-    // Ctrl-C in a terminal signals the whole group. A worker must only end after the host.
-    #[cfg(unix)]
-    command.process_group(0);
+    kindlm_process::prepare(&mut command);
     command
 }
 
@@ -96,8 +91,7 @@ pub(crate) fn typescript(options: &HostOptions) -> Vec<String> {
 }
 
 /// Returns the message for a command that does not start, with advice.
-pub(crate) fn not_found(runtime: ScriptRuntime, command: &Command, err: &io::Error) -> String {
-    let program = command.as_std().get_program().to_string_lossy();
+pub(crate) fn not_found(runtime: ScriptRuntime, program: &str, err: &io::Error) -> String {
     let install = match runtime {
         ScriptRuntime::QuickJs => return format!("`{program}`: {err}"),
         ScriptRuntime::Node => "install Node.js 20 or newer from https://nodejs.org",

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kindlm_process::Guard;
 use kindlm_types::script::{
     ScriptAnswer, ScriptError, ScriptErrorKind, ScriptQuestion, ScriptRuntime,
 };
@@ -96,6 +97,8 @@ pub struct ScriptHost {
 pub(crate) struct Shared {
     pub(crate) options: HostOptions,
     pub(crate) files: Files,
+    /// Ends the workers if this process is killed.
+    pub(crate) guard: Guard,
 }
 
 impl ScriptHost {
@@ -103,7 +106,7 @@ impl ScriptHost {
     pub fn new(options: HostOptions) -> Self {
         let files = Files::new(&options.root);
         let workers = options.workers.max(1);
-        let shared = Arc::new(Shared { options, files });
+        let shared = Arc::new(Shared { options, files, guard: Guard::default() });
         let pools = [
             ScriptRuntime::QuickJs,
             ScriptRuntime::Node,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use kindlm_process::Group;
 use kindlm_types::BoxFuture;
 use kindlm_types::script::{ScriptError, ScriptErrorKind, ScriptRuntime};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -32,6 +33,8 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 pub(crate) struct Worker {
     shared: Arc<Shared>,
     child: Child,
+    /// The process and everything that it has started.
+    group: Group,
     input: ChildStdin,
     output: FrameReader,
     unread: Unread,
@@ -55,20 +58,21 @@ impl Worker {
         runtime: ScriptRuntime,
         shared: &Arc<Shared>,
     ) -> Result<Self, ScriptError> {
-        let mut command = command::command(runtime, &shared.options);
+        let command = command::command(runtime, &shared.options);
+        let program = command.as_std().get_program().to_string_lossy().into_owned();
         let not_started = |why: String| {
             error(ScriptErrorKind::Runtime, format!("a worker for scripts does not start: {why}"))
         };
-        let mut child = command
-            .spawn()
-            .map_err(|err| not_started(command::not_found(runtime, &command, &err)))?;
+        let (mut child, group) = Group::spawn(command, &shared.guard)
+            .map_err(|err| not_started(command::not_found(runtime, &program, &err)))?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(not_started("it has no pipes".to_owned()));
         };
         let output = FrameReader { from: output, buffer: Vec::new() };
         let shared = Arc::clone(shared);
         let unread = Unread::default();
-        let mut worker = Self { shared, child, input, output, unread, done: false, next_call: 1 };
+        let (done, next_call) = (false, 1);
+        let mut worker = Self { shared, child, group, input, output, unread, done, next_call };
         let ready = tokio::time::timeout(START, worker.output.next()).await;
         match ready {
             Ok(Ok(Some(Frame { header: FromWorker::Ready, .. }))) => {}
@@ -106,10 +110,15 @@ impl Worker {
         self.done
     }
 
-    /// Kills the process, and waits until it has ended.
+    /// Kills the process with everything that it has started, and waits until all of it has ended.
     pub(crate) async fn end(mut self) {
-        let _ = self.child.start_kill();
+        self.kill();
         let _ = self.child.wait().await;
+        self.group.end().await;
+    }
+
+    fn kill(&mut self) {
+        self.group.kill(&mut self.child);
     }
 
     /// Serves calls in order. Returns the calls that had not begun when the worker ended.
@@ -166,7 +175,7 @@ impl Worker {
             }
             Err(Lost::Late) => {
                 self.done = true;
-                let _ = self.child.start_kill();
+                self.kill();
                 Err(answer::late(timeout))
             }
             Err(Lost::Memory) => {
@@ -180,7 +189,7 @@ impl Worker {
             }
             Err(Lost::Broken(why)) => {
                 self.done = true;
-                let _ = self.child.start_kill();
+                self.kill();
                 Err(error(
                     ScriptErrorKind::Internal,
                     format!("the worker of the script failed: {why}"),
@@ -311,7 +320,7 @@ impl Worker {
 
     /// Returns the exit status and stderr of the ended process.
     async fn last_words(&mut self) -> String {
-        let _ = self.child.start_kill();
+        self.kill();
         let status = match self.child.wait().await {
             Ok(status) => status.to_string(),
             Err(err) => err.to_string(),

@@ -238,10 +238,6 @@ async function run(call, parts) {
   }
 }
 
-// A script that never looks up must not outlive the host.
-const { Worker } = require("node:worker_threads");
-new Worker("const { workerData: host } = require('node:worker_threads'); setInterval(() => { if (process.ppid !== host) process.kill(process.pid, 'SIGKILL') }, 1000)", { eval: true, workerData: process.ppid }).unref();
-
 const queue = [];
 function next() {
   if (current || !queue.length) return;

@@ -1,5 +1,5 @@
 # A worker that runs scripts in Python: the same frames as the sandbox's worker, and no sandbox.
-import asyncio, importlib.util, inspect, json, math, os, struct, sys, textwrap, threading, time, traceback
+import asyncio, importlib.util, inspect, json, math, os, struct, sys, textwrap, traceback
 
 LINES, BYTES, MOST = 200, 64 * 1024, 16 << 20
 source = os.fdopen(os.dup(0), "rb")
@@ -209,14 +209,6 @@ def run(call, parts, root):
         return {"e": "threw", "message": str(error), "stack": frames, "thrown": f"{type(error).__name__}: {error}"}, None
 
 
-def watch(host):
-    """A script that never looks up must not outlive the host."""
-    while os.getppid() == host:
-        time.sleep(1)
-    os._exit(0)
-
-
-threading.Thread(target=watch, args=(os.getppid(),), daemon=True).start()
 root = os.getcwd()
 send({"t": "ready"})
 while True:

@@ -126,13 +126,6 @@ rescue Exception => e # rubocop:disable Lint/RescueException
   [{ e: "threw", message: e.message, stack: e.full_message(highlight: false), thrown: "#{e.class}: #{e.message}" }, nil]
 end
 
-# A script that never looks up must not outlive the host.
-KINDLM_HOST = Process.ppid
-Thread.new do
-  sleep 1 while Process.ppid == KINDLM_HOST
-  exit!(0)
-end
-
 root = Dir.pwd
 kindlm_send({ t: "ready" })
 while (frame = kindlm_read)

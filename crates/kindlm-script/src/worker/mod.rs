@@ -5,7 +5,6 @@ mod builtins;
 mod compile;
 mod drive;
 mod engine;
-mod host_watch;
 mod lockdown;
 mod modules;
 mod native;
@@ -37,23 +36,10 @@ pub fn main() -> u8 {
         return to_javascript(&path);
     }
     let worker = std::thread::Builder::new().name("script".to_owned()).stack_size(STACK);
-    let (watch, at_work) = match host_watch::pair() {
-        Ok(pair) => pair,
-        Err(err) => return complain(&err.to_string()),
-    };
-    let served = worker.spawn(move || {
-        let served = serve();
-        drop(at_work);
-        served
-    });
-    let served = match served {
+    let served = match worker.spawn(serve) {
         Ok(served) => served,
         Err(err) => return complain(&err.to_string()),
     };
-    // A script that never yields must not outlive the host: the return of this thread ends the process.
-    if watch.is_host_gone() {
-        return 0;
-    }
     match served.join() {
         Ok(Ok(())) => 0,
         Ok(Err(message)) => complain(&message),

@@ -15,7 +15,7 @@ fn host(root: &std::path::Path) -> ScriptHost {
     ScriptHost::new(HostOptions { workers: 1, env, ..options(root) })
 }
 
-fn with(runtime: ScriptRuntime, question: ScriptQuestion) -> ScriptQuestion {
+pub(crate) fn with(runtime: ScriptRuntime, question: ScriptQuestion) -> ScriptQuestion {
     let source = match question.source {
         ScriptSource::Body { code, .. } if runtime != ScriptRuntime::Node => {
             ScriptSource::Body { params: vec!["output".to_owned(), "context".to_owned()], code }

@@ -397,6 +397,10 @@ async fn a_worker_keeps_no_inherited_files() {
     let lists = tasks.filter_map(|it| std::fs::read_to_string(it.path().join("children")).ok());
     let mut workers = 0;
     for child in lists.flat_map(|it| it.split_whitespace().map(str::to_owned).collect::<Vec<_>>()) {
+        let program = std::fs::read_link(format!("/proc/{child}/exe")).unwrap_or_default();
+        if !program.ends_with("kindlm-script-worker") {
+            continue;
+        }
         for open in std::fs::read_dir(format!("/proc/{child}/fd")).into_iter().flatten().flatten() {
             workers += usize::from(open.file_name() == "0");
             let target = std::fs::read_link(open.path()).unwrap_or_default();

@@ -6,4 +6,5 @@ mod files;
 mod hostile;
 mod interpreters;
 mod isolation;
+mod leftovers;
 mod support;

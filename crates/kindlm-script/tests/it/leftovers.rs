@@ -1,0 +1,117 @@
+//! Programs that a script of an interpreter has started end with its worker.
+#![cfg(target_os = "linux")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kindlm_script::{HostOptions, ScriptHost};
+use kindlm_testing::installed;
+use kindlm_types::script::{ScriptQuestion, ScriptRuntime};
+
+use crate::interpreters::with;
+use crate::support::{body, folder, options, shown};
+
+/// How long to wait before something counts as never happening.
+const NEVER: Duration = Duration::from_mins(1);
+
+/// Starts one program in the group of the worker and one in a session of its own, and writes their ids to a file.
+const SCRIPTS: [(ScriptRuntime, &str, &str, &str); 3] = [
+    (
+        ScriptRuntime::Node,
+        "node",
+        "const { spawn } = process.mainModule.require('child_process');\n\
+         const ids = [false, true].map(detached => spawn('sleep', ['1000'], { detached }).pid);\n\
+         process.mainModule.require('fs').writeFileSync('ids', ids.join(' '));\n",
+        "for (;;);",
+    ),
+    (
+        ScriptRuntime::Python,
+        "python3",
+        "import subprocess\n\
+         ids = [subprocess.Popen(['sleep', '1000'], start_new_session=own).pid for own in (False, True)]\n\
+         open('ids', 'w').write(' '.join(map(str, ids)))\n",
+        "while True: pass",
+    ),
+    (
+        ScriptRuntime::Ruby,
+        "ruby",
+        "ids = [spawn('sleep', '1000'), fork { Process.setsid; exec('sleep', '1000') }]\n\
+         File.write('ids', ids.join(' '))\n",
+        "loop {}",
+    ),
+];
+
+fn host(root: &Path) -> ScriptHost {
+    let env = Arc::new(|name: &str| std::env::var(name).ok());
+    ScriptHost::new(HostOptions { workers: 1, env, ..options(root) })
+}
+
+/// The command line of a process; empty if the process has ended.
+fn command_line(id: &str) -> Vec<u8> {
+    std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default()
+}
+
+/// The ids of the programs that a script has started.
+fn started(folder: &Path) -> Vec<String> {
+    let ids = std::fs::read_to_string(folder.join("ids")).unwrap();
+    ids.split(' ').map(str::to_owned).collect()
+}
+
+async fn assert_ended(ids: &[String]) {
+    let begun = Instant::now();
+    while ids.iter().any(|id| command_line(id).starts_with(b"sleep")) {
+        assert!(begun.elapsed() < NEVER, "it still runs: {ids:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_timeout_ends_what_the_script_started() {
+    for (runtime, program, start, endless) in SCRIPTS {
+        if !installed(program) {
+            continue;
+        }
+        let folder = folder(&[]);
+        let host = host(folder.path());
+        let timeout = Some(Duration::from_secs(3));
+        let question = ScriptQuestion { timeout, ..body(&format!("{start}{endless}")) };
+        let said = shown(&host.run(&with(runtime, question)).await);
+        assert!(said.starts_with("Timeout"), "{program}: {said}");
+        assert_ended(&started(folder.path())).await;
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_host_ends_what_scripts_started() {
+    for (runtime, program, start, _) in SCRIPTS {
+        if !installed(program) {
+            continue;
+        }
+        let folder = folder(&[]);
+        let host = host(folder.path());
+        let question = with(runtime, body(&format!("{start}return 1")));
+        assert_eq!(shown(&host.run(&question).await), "1", "{program}");
+        let ids = started(folder.path());
+        assert!(!command_line(&ids[1]).is_empty(), "{program}: it runs until the host ends");
+        drop(host);
+        assert_ended(&ids).await;
+    }
+}
+
+/// The runtime may be gone before the tasks of the host have ended their workers.
+#[test]
+fn the_end_of_the_runtime_ends_what_scripts_started() {
+    let (runtime, program, start, _) = SCRIPTS[0];
+    if !installed(program) {
+        return;
+    }
+    let folder = folder(&[]);
+    let tokio = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let question = with(runtime, body(&format!("{start}return 1")));
+    let first = tokio();
+    let host = host(folder.path());
+    assert_eq!(shown(&first.block_on(host.run(&question))), "1");
+    drop((host, first));
+    tokio().block_on(assert_ended(&started(folder.path())));
+}
