@@ -1,4 +1,4 @@
-//! Workers end with the program that started them, whatever their script does.
+//! Workers, and the programs that their scripts start, end with KindLM, whatever a script does.
 #![cfg(target_os = "linux")]
 
 use std::path::Path;
@@ -32,13 +32,30 @@ fn children(of: u32) -> Vec<u32> {
         .collect()
 }
 
+/// Returns the CPU time of a process, in hundredths of a second.
+fn computed(process: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let user = stat.rsplit(')').next().and_then(|it| it.split_whitespace().nth(11));
+    user.and_then(|it| it.parse().ok()).unwrap_or_default()
+}
+
 /// Returns true if a process runs; zombies count as ended.
 fn runs(process: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|it| !it.trim().is_empty() && !it.trim().starts_with('Z'))
 }
 
-fn suite(folder: &Path, check: &serde_json::Value) -> Child {
+/// A process that is killed when this is dropped.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+fn suite(folder: &Path, check: &serde_json::Value) -> Killed {
     let suite = json!({
         "kindlm": 1, "project": "p", "suite": {"name": "s"},
         "providers": {"echo": {}},
@@ -49,25 +66,25 @@ fn suite(folder: &Path, check: &serde_json::Value) -> Child {
     std::fs::write(folder.join("kindlm.yaml"), suite.to_string()).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_kindlm"));
     command.args(["test", "--no-journal", "-q"]).current_dir(folder);
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    Killed(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
 }
 
-/// Kills the host while a script runs. The host cannot handle this signal.
+/// Kills KindLM while a script runs. A script outside the sandbox writes the ids of the programs that it started.
 fn ends_with_its_host(check: &serde_json::Value) {
     let folder = tempfile::tempdir().unwrap();
-    let mut host = suite(folder.path(), check);
-    let busy = folder.path().join("busy");
-    let workers = until("the start of a worker", || {
-        let workers = children(host.id());
-        (!workers.is_empty()).then_some(workers)
+    let host = suite(folder.path(), check);
+    // An interpreter takes less than a second to start.
+    let worker = until("an endless script", || {
+        children(host.0.id()).into_iter().find(|it| computed(*it) > 100)
     });
-    // A script in the sandbox cannot write a file, so its worker may be killed before the script starts.
+    let mut all = vec![worker];
     if check["type"] != "javascript" || check["scripts"]["runtime"] == "node" {
-        until("the script", || busy.exists().then_some(()));
+        let ids = std::fs::read_to_string(folder.path().join("ids")).unwrap();
+        all.extend(ids.split(' ').map(|it| it.parse::<u32>().unwrap()));
     }
-    host.kill().unwrap();
-    host.wait().unwrap();
-    until("the end of the worker", || workers.iter().all(|it| !runs(*it)).then_some(()));
+    assert!(all.iter().all(|it| runs(*it)), "{all:?}");
+    drop(host);
+    until("the end of all processes", || all.iter().all(|it| !runs(*it)).then_some(()));
 }
 
 /// A script that never yields, so that neither limits nor messages reach it.
@@ -82,15 +99,23 @@ fn a_worker_of_the_sandbox_ends_with_its_host() {
 fn interpreters_end_with_their_host() {
     let scripts = json!({"timeoutMs": 3_600_000});
     if installed("python3") {
-        let code = "open('busy', 'w').close()\nwhile True: pass\n";
+        let code = "import subprocess\n\
+                    ids = [subprocess.Popen(['sleep', '1000'], start_new_session=own).pid for own in (False, True)]\n\
+                    open('ids', 'w').write(' '.join(map(str, ids)))\n\
+                    while True: pass\n";
         ends_with_its_host(&json!({"type": "python", "value": code, "scripts": scripts}));
     }
     if installed("ruby") {
-        let code = "File.write('busy', '')\nloop { }\n";
+        let code = "ids = [spawn('sleep', '1000'), fork { Process.setsid; exec('sleep', '1000') }]\n\
+                    File.write('ids', ids.join(' '))\n\
+                    loop { }\n";
         ends_with_its_host(&json!({"type": "ruby", "value": code, "scripts": scripts}));
     }
     if installed("node") {
-        let code = "const fs = process.mainModule.require('fs');\nfs.writeFileSync('busy', '');\nfor (;;);\n";
+        let code = "const { spawn } = process.mainModule.require('child_process');\n\
+                    const ids = [false, true].map(detached => spawn('sleep', ['1000'], { detached }).pid);\n\
+                    process.mainModule.require('fs').writeFileSync('ids', ids.join(' '));\n\
+                    for (;;);\n";
         let scripts = json!({"timeoutMs": 3_600_000, "runtime": "node"});
         let check = json!({"type": "javascript", "value": code, "scripts": scripts});
         ends_with_its_host(&check);

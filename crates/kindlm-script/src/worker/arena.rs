@@ -5,8 +5,8 @@
 //! garbage. That is a stronger guarantee than a fresh context on a live runtime. It is also much cheaper, because it
 //! copies some hundred kilobytes instead of building and freeing all globals.
 //!
-//! The allocator is a bump pointer with a free list for each size. It never merges free blocks: its life is one
-//! call long.
+//! The allocator is a bump pointer with a free list for each size. It never merges free blocks, because they only
+//! live for one call.
 // perf: calls, 91 % less CPU time for a short check than with a fresh runtime (24 µs, 272 µs)
 #![expect(
     unsafe_code,
