@@ -12,9 +12,6 @@ use super::job::Job;
 use super::process::Worker;
 use super::{Shared, error};
 
-/// The maximum number of calls that a worker gets at once.
-const BATCH: usize = 16;
-
 #[derive(Debug)]
 pub(crate) struct Pool {
     runtime: ScriptRuntime,
@@ -74,39 +71,23 @@ impl Pool {
         answered.await.unwrap_or_else(|_| Err(error(ScriptErrorKind::Internal, lost)))
     }
 
-    /// Takes the next jobs: a fair share of the queue, which saves wake-ups.
-    fn take(&self) -> Vec<Job> {
-        let mut queue = self.queue();
-        let share = queue.jobs.len().div_ceil(self.size).min(BATCH);
-        queue.jobs.drain(..share).collect()
-    }
-
-    async fn next(&self) -> Option<Vec<Job>> {
+    /// Returns the next job; `None` when the pool is closed.
+    async fn next(&self) -> Option<Job> {
         self.queue().idle += 1;
         let idle = Idle(self);
         loop {
             // Registered before the check, so that no arrival in between is missed.
             let arrived = self.arrived.notified();
-            let jobs = self.take();
-            if !jobs.is_empty() {
+            let (job, closed) = {
+                let mut queue = self.queue();
+                (queue.jobs.pop_front(), queue.closed)
+            };
+            if job.is_some() || closed {
                 drop(idle);
-                return Some(jobs);
-            }
-            if self.queue().closed {
-                return None;
+                return job;
             }
             arrived.await;
         }
-    }
-
-    /// Returns unstarted jobs to the queue.
-    fn give_back(&self, jobs: Vec<Job>) {
-        let mut queue = self.queue();
-        for job in jobs.into_iter().rev() {
-            queue.jobs.push_front(job);
-        }
-        drop(queue);
-        self.arrived.notify_one();
     }
 }
 
@@ -132,34 +113,23 @@ impl Task {
     async fn serve(self) {
         let pool = &self.0;
         let mut worker: Option<Worker> = None;
-        while let Some(mut jobs) = pool.next().await {
-            if worker.as_ref().is_none_or(Worker::is_done) {
-                worker = match Worker::start(pool.runtime, &pool.shared).await {
-                    Ok(worker) => Some(worker),
+        while let Some(job) = pool.next().await {
+            let mut running = match worker.take() {
+                Some(worker) => worker,
+                None => match Worker::start(pool.runtime, &pool.shared).await {
+                    Ok(worker) => worker,
                     Err(err) => {
-                        // Only one job gets the error; the remaining jobs start another attempt.
-                        let rest = jobs.split_off(1);
-                        for job in jobs {
-                            // The receiver may have been dropped.
-                            let _ = job.answer.send(Err(err.clone()));
-                        }
-                        if !rest.is_empty() {
-                            pool.give_back(rest);
-                        }
+                        // This job gets the error, and the next one tries again. The caller may no longer wait.
+                        let _ = job.answer.send(Err(err));
                         continue;
                     }
-                };
-            }
-            if let Some(running) = &mut worker {
-                let rest = running.serve(jobs).await;
-                if running.is_done()
-                    && let Some(done) = worker.take()
-                {
-                    done.end().await;
-                }
-                if !rest.is_empty() {
-                    pool.give_back(rest);
-                }
+                },
+            };
+            running.serve(job).await;
+            if running.is_done() {
+                running.end().await;
+            } else {
+                worker = Some(running);
             }
         }
         if let Some(worker) = worker {

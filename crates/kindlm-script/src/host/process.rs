@@ -21,9 +21,7 @@ use crate::limits;
 
 /// The maximum time for the start of a worker. A busy machine starts interpreters slowly.
 const START: Duration = Duration::from_secs(30);
-/// The maximum size of calls that are sent before earlier ones are answered, in bytes.
-const AHEAD: usize = 32 << 10;
-/// The size of unread data, in bytes, above which no further question of the worker is answered.
+/// The number of unread bytes for the worker at which no further request is answered.
 const UNREAD: usize = 2 * limits::CONTENT;
 /// The time that an ended process may keep its stderr open.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -121,45 +119,22 @@ impl Worker {
         self.group.kill(&mut self.child);
     }
 
-    /// Serves calls in order. Returns the calls that had not begun when the worker ended.
-    pub(crate) async fn serve(&mut self, jobs: Vec<Job>) -> Vec<Job> {
-        let mut waiting: VecDeque<Job> = jobs.into();
-        let mut sent: VecDeque<(u64, Job)> = VecDeque::new();
-        let mut ahead = 0;
-        loop {
-            while !self.done
-                && let Some(job) = waiting.pop_front()
-            {
-                if job.answer.is_closed() {
-                    continue;
-                }
-                let id = self.next_call;
-                let bytes = match answer::call(&self.shared, id, &job.question, job.compile_only) {
-                    Ok(bytes) => bytes,
-                    Err(err) => {
-                        let _ = job.answer.send(Err(err));
-                        continue;
-                    }
-                };
-                if !sent.is_empty() && ahead + bytes.len() > AHEAD {
-                    waiting.push_front(job);
-                    break;
-                }
-                ahead = if sent.is_empty() { 0 } else { ahead + bytes.len() };
+    /// Carries out a call.
+    pub(crate) async fn serve(&mut self, job: Job) {
+        if job.answer.is_closed() {
+            return;
+        }
+        let id = self.next_call;
+        let result = match answer::call(&self.shared, id, &job.question, job.compile_only) {
+            Ok(bytes) => {
                 self.next_call += 1;
                 self.unread.push(bytes);
-                sent.push_back((id, job));
+                self.exchange(id, &job).await
             }
-            let Some((id, job)) = sent.pop_front() else { return waiting.into() };
-            let result = self.exchange(id, &job).await;
-            let _ = job.answer.send(result);
-            if self.done {
-                // The worker has not started the calls that were sent ahead.
-                let mut rest: Vec<Job> = sent.into_iter().map(|(_, job)| job).collect();
-                rest.extend(waiting);
-                return rest;
-            }
-        }
+            Err(err) => Err(err),
+        };
+        // The caller may no longer wait.
+        let _ = job.answer.send(result);
     }
 
     async fn exchange(

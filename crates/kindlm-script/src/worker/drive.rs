@@ -53,7 +53,6 @@ pub(crate) fn run(
 ) -> (Ending, Vec<u8>) {
     let driver = Driver { ctx, shared, call };
     let ended = driver.start(body, args).and_then(|value| driver.settle(value));
-    // The values of a call are not freed one by one, because the rollback frees all of them.
     let ending = match ended {
         Ok(value) => driver.encode(value),
         Err(err) => Err(err),
@@ -117,15 +116,12 @@ impl<'js> Driver<'_, 'js> {
             list.push_arg(global)?;
         }
         let value: Value<'js> = function.call_arg(list)?;
-        std::mem::forget(function);
         Ok(value)
     }
 
     fn argument(&self, json: &[u8]) -> Result<Value<'js>, Trouble> {
         let value = self.ctx.json_parse(json)?;
-        // The rollback frees this value.
-        std::mem::forget(value.clone());
-        // A context begins this way, or contains a function.
+        // A context starts with this text, or contains a function.
         let marker = b"\"$returns\"";
         let is_context = json.starts_with(b"{\"prompt\":")
             || json.first() == Some(&b'{') && json.windows(marker.len()).any(|it| it == marker);
@@ -157,7 +153,6 @@ impl<'js> Driver<'_, 'js> {
     /// Waits for a promise, and serves timers and requests in the meantime.
     fn settle(&self, value: Value<'js>) -> Result<Value<'js>, Trouble> {
         let Some(promise) = self.promise(&value)? else { return Ok(value) };
-        std::mem::forget(value);
         loop {
             if let Some(halt) = self.stopped() {
                 return Err(Trouble::Halt(halt));
@@ -294,7 +289,6 @@ impl<'js> Driver<'_, 'js> {
     }
 
     fn stringify(&self, value: Value<'js>) -> Result<Option<String>, Trouble> {
-        std::mem::forget(value.clone());
         let Some(text) = self.ctx.json_stringify(value.clone())? else { return Ok(None) };
         let text = text.to_string()?;
         // NaN and infinities are serialized as `null`, so the search for them is only needed then.

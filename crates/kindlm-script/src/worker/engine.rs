@@ -142,6 +142,7 @@ impl Shared {
         })
     }
 
+    // perf: calls, 43 % less CPU time for a short check (23.6 µs, 41.5 µs)
     fn kept(
         &self,
         what: Kept,

@@ -28,9 +28,7 @@ pub(crate) struct State {
 struct Link {
     input: BufReader<Stdin>,
     output: Stdout,
-    /// The calls that arrived while the worker waited for a reply.
-    calls: VecDeque<Frame<ToWorker>>,
-    /// The replies that were not used yet.
+    /// The answers that are not read yet.
     replies: VecDeque<Reply>,
 }
 
@@ -145,7 +143,6 @@ impl State {
             link: RefCell::new(Link {
                 input: BufReader::with_capacity(1 << 16, io::stdin()),
                 output: io::stdout(),
-                calls: VecDeque::new(),
                 replies: VecDeque::new(),
             }),
             next_ask: Cell::new(1),
@@ -232,13 +229,8 @@ impl State {
     pub(crate) fn next_call(&self) -> io::Result<Option<(Call, Vec<Vec<u8>>)>> {
         let mut link = self.link.borrow_mut();
         loop {
-            let frame = match link.calls.pop_front() {
-                Some(frame) => frame,
-                None => match frame::read(&mut link.input)? {
-                    Some(bytes) => frame::decode(&bytes)?,
-                    None => return Ok(None),
-                },
-            };
+            let Some(bytes) = frame::read(&mut link.input)? else { return Ok(None) };
+            let frame: Frame<ToWorker> = frame::decode(&bytes)?;
             match frame.header {
                 ToWorker::Call(call) => return Ok(Some((call, frame.parts))),
                 ToWorker::Hello { root, .. } => self.modules.borrow_mut().root = root,
@@ -337,7 +329,9 @@ impl Link {
             };
             let frame = frame::decode::<ToWorker>(&bytes)?;
             match frame.header {
-                ToWorker::Call(_) | ToWorker::Hello { .. } => self.calls.push_back(frame),
+                ToWorker::Call(_) | ToWorker::Hello { .. } => {
+                    return Err(io::Error::other("it sent a call in the middle of another"));
+                }
                 ToWorker::Reply { id, .. } if id < first => {}
                 ToWorker::Reply { id, error, facts } => {
                     let part = frame.parts.into_iter().next().unwrap_or_default();
