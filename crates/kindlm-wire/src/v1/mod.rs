@@ -30,7 +30,7 @@ pub use breakdown::{AssertionBreakdown, FailingCase};
 pub use case::{Case, CaseHead, CheckCount, CheckCounts, Cost, HeadWriter, ScoreSummary};
 pub use compact::write_compact;
 pub use execution::{CallRange, Execution, ExecutionError, Turn};
-pub use line::{Line, LineWriter};
+pub use line::LineWriter;
 pub use metrics::{DerivedMetric, DerivedValue, NamedTotal};
 pub use result::{AssertionResult, Gate, GateStatus, Status};
 
