@@ -100,7 +100,7 @@ pub static REGISTRY: &[Group] = &[
     Group { name: "text", summary: "The words of the output", assertions: text::REGISTRY },
     Group {
         name: "script",
-        summary: "A rule of your own: a script, a service, a set of checks",
+        summary: "Your own rules: scripts, services, sets of checks",
         assertions: script::REGISTRY,
     },
     Group {

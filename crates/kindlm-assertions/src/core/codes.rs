@@ -33,22 +33,19 @@ pub const CHECK_GIVEN_UP: FailureCode = FailureCode::new("CHECK_GIVEN_UP");
 pub static COMMON: &[Code] = &[
     Code {
         code: SCORE_BELOW_THRESHOLD,
-        summary: "The check passed by its own measure, but its score is below the entry's `threshold`.",
+        summary: "The check itself passed, but its score is below the entry's `threshold`.",
     },
-    Code {
-        code: NEGATION_FAILED,
-        summary: "The entry was written with `not-`, and the check held.",
-    },
+    Code { code: NEGATION_FAILED, summary: "The entry has `not-`, and the check held." },
     Code {
         code: VALUE_MISSING,
-        summary: "The value that the entry is `on` does not exist, so nothing can hold of it.",
+        summary: "The value that `on` names does not exist, so the check cannot hold.",
     },
     Code {
         code: EVIDENCE_MISSING,
-        summary: "The source does not tell what the check looks at, so nothing is known.",
+        summary: "The source did not record the evidence that the check needs.",
     },
     Code {
         code: CHECK_GIVEN_UP,
-        summary: "The check would have taken too long on this output, so nothing is known.",
+        summary: "The check would have taken too long on this output, so it is errored.",
     },
 ];

@@ -19,7 +19,7 @@ use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, R
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "anthropic",
-        summary: "The messages API of Anthropic.",
+        summary: "The Messages API of Anthropic.",
         since: "0.1.0",
         key_variable: Some("ANTHROPIC_API_KEY"),
         shorthand: true,

@@ -11,7 +11,7 @@ use crate::{Kind, Meta, Registration};
 pub static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "echo",
-        summary: "Answers with the last user message: for trying out templates and checks.",
+        summary: "Answers with the last user message, to try templates and checks.",
         since: "0.1.0",
         key_variable: None,
         shorthand: true,

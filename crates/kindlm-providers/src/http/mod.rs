@@ -35,7 +35,7 @@ use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, R
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "http",
-        summary: "Any API that takes JSON and answers JSON.",
+        summary: "Any API that accepts and returns JSON.",
         since: "0.1.0",
         key_variable: None,
         shorthand: false,

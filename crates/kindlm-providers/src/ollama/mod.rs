@@ -16,7 +16,7 @@ use crate::{Codec, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "ollama",
-        summary: "Models on this machine, or wherever an Ollama server runs.",
+        summary: "Models of an Ollama server, on this machine or elsewhere.",
         since: "0.1.0",
         key_variable: None,
         shorthand: true,

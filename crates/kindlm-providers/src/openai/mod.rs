@@ -22,7 +22,7 @@ use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, R
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "openai",
-        summary: "Chat completions of OpenAI, and of every server that speaks the same.",
+        summary: "Chat completions of OpenAI, and of every server with the same API.",
         since: "0.1.0",
         key_variable: Some("OPENAI_API_KEY"),
         shorthand: true,

@@ -17,7 +17,7 @@ use crate::{Kind, Meta, Registration};
 pub static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "scripted",
-        summary: "Replies from a file, matched on the request: no key, no network, the same every time.",
+        summary: "Replies from a file, matched on the request: no key, no network, always the same.",
         since: "0.1.0",
         key_variable: None,
         shorthand: false,

@@ -11,7 +11,7 @@ use crate::{Meta, Registration, RenderError, Style};
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "json",
-        summary: "Everything about the run, for programs; versioned, and described by a JSON Schema.",
+        summary: "The complete report for programs; versioned, with a JSON Schema.",
         since: "0.1.0",
         extension: "json",
         docs: include_str!("docs.md"),

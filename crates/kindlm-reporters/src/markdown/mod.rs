@@ -20,7 +20,7 @@ use fit::{Block, MOST, first_that_fit, fit, length};
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "markdown",
-        summary: "For a comment on a pull request: verdict, gates, prompt assertions, and what failed.",
+        summary: "For a comment on a pull request: verdict, gates, prompt assertions, failures.",
         since: "0.1.0",
         extension: "md",
         docs: include_str!("docs.md"),

@@ -19,7 +19,7 @@ use page::{Ink, Page};
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "pretty",
-        summary: "For people in front of a terminal: what did not hold, why, and on which output.",
+        summary: "For people at a terminal: the failures, their reasons and their outputs.",
         since: "0.1.0",
         extension: "txt",
         docs: include_str!("docs.md"),

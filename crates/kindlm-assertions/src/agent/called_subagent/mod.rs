@@ -24,18 +24,18 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The agent called another agent: at a certain place, with a certain end, so often.",
+        summary: "The agent called another agent, optionally with an address, a status and a number of calls.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The other agent was not called so, or not so often; with `not-` it was.",
+                summary: "The agent made no such call of the other agent, or not the required number; with `not-` it made one.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The source does not tell all calls of other agents, and those it tells do not decide.",
+                summary: "The source did not record all calls of other agents, and the recorded ones do not decide.",
             },
         ],
         docs: include_str!("docs.md"),

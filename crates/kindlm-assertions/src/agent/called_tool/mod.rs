@@ -22,22 +22,22 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "A tool was called: with a certain input, answer or status, so often.",
+        summary: "The agent called a tool, optionally with an input, a result, a status and a number of calls.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The tool was not called so, or not so often; with `not-` it was.",
+                summary: "The agent made no such call, or not the required number; with `not-` it made one.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The source does not tell all tool calls, and those it tells do not decide.",
+                summary: "The source did not record all tool calls, and the recorded ones do not decide.",
             },
             Code {
                 code: SCRIPT_THREW,
-                summary: "A script in `input` or `output` threw, cannot be read, or said neither yes nor no.",
+                summary: "A script in `input` or `output` threw, could not be read, or returned neither `true` nor `false`.",
             },
         ],
         docs: include_str!("docs.md"),

@@ -19,18 +19,18 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "Events of a type happened, so often.",
+        summary: "Events of a type happened, a number of times.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "There were not so many; with `not-` there were.",
+                summary: "The number of events differs from the required one; with `not-` it does not.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The source does not tell all events of the type, and those it tells do not decide.",
+                summary: "The source did not record all events of the type, and the recorded ones do not decide.",
             },
         ],
         docs: include_str!("docs.md"),

@@ -19,7 +19,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "Events of these types happened in this order; others may stand between.",
+        summary: "Events of these types happened in this order; others may stand between them.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
@@ -30,7 +30,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The source does not tell all events of a type, and those it tells do not decide.",
+                summary: "The source did not record all events of a type, and the recorded ones do not decide.",
             },
         ],
         docs: include_str!("docs.md"),

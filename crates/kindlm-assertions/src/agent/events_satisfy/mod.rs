@@ -21,22 +21,22 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "A script of yours says `true` of the list of events.",
+        summary: "Your own script returns `true` for the list of events.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The script says `false`; with `not-` it says `true`.",
+                summary: "The script returns `false`; with `not-` it returns `true`.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The source does not tell everything that the script must know.",
+                summary: "The source did not record all evidence that the script needs.",
             },
             Code {
                 code: SCRIPT_THREW,
-                summary: "The script threw, cannot be read, or said neither yes nor no.",
+                summary: "The script threw, could not be read, or returned neither `true` nor `false`.",
             },
             Code {
                 code: FailureCode::SCRIPT_ERROR,

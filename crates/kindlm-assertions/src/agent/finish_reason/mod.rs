@@ -28,9 +28,9 @@ pub(crate) static REGISTRATION: Registration = Registration {
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The model stopped for another reason; with `not-` for this one.",
+                summary: "The model stopped for another reason; with `not-` for this reason.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "Nobody tells why the model stopped." },
+            Code { code: EVIDENCE_MISSING, summary: "The source recorded no finish reason." },
         ],
         docs: include_str!("docs.md"),
     },

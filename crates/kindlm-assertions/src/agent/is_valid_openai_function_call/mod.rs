@@ -20,18 +20,18 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The model called a function that it was offered, in the form of OpenAI, with arguments that fit its schema.",
+        summary: "The model called an offered function, in the form of OpenAI, with arguments that conform to its schema.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "There is no call, or one that does not fit its function.",
+                summary: "There is no call, or a call does not conform to its function.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "It is not known which tools the model was offered or which it called, or a tool's schema is broken.",
+                summary: "The offered tools or the calls are unknown, or a tool's schema is invalid.",
             },
         ],
         docs: include_str!("docs.md"),

@@ -29,11 +29,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The skill was not loaded; with `not-` it was.",
+                summary: "The agent did not load the skill; with `not-` it did.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The source does not tell all skills that were loaded.",
+                summary: "The source did not record all loaded skills.",
             },
         ],
         docs: include_str!("docs.md"),

@@ -19,18 +19,18 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The agent called tools at most so often.",
+        summary: "The agent made at most a number of tool calls.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "There were more calls; with `not-` there were not.",
+                summary: "The agent made more calls; with `not-` it did not.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The source does not tell all tool calls, and those it tells do not decide.",
+                summary: "The source did not record all tool calls, and the recorded ones do not decide.",
             },
         ],
         docs: include_str!("docs.md"),

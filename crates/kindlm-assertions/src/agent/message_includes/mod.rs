@@ -20,16 +20,16 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The agent wrote a text, in any of its messages.",
+        summary: "A message of the agent contains a text.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The text is in no message; with `not-` it is in one.",
+                summary: "No message contains the text; with `not-` one does.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "The source does not tell all messages." },
+            Code { code: EVIDENCE_MISSING, summary: "The source did not record all messages." },
         ],
         docs: include_str!("docs.md"),
     },

@@ -21,7 +21,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "No call of a tool or another agent failed. One that was not allowed has not failed.",
+        summary: "No call of a tool or another agent failed; a rejected call does not count.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
@@ -29,7 +29,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
             Code { code: ASSERTION_FAILED, summary: "A call failed; with `not-` none did." },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The source does not tell all calls, or not how each ended.",
+                summary: "The source did not record all calls, or not how each ended.",
             },
         ],
         docs: include_str!("docs.md"),

@@ -19,7 +19,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The agent ended by asking a person, and waits for the answer.",
+        summary: "The agent asked a person, and waits for the answer.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
@@ -30,7 +30,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The source does not tell all questions to a person.",
+                summary: "The source did not record all questions to a person.",
             },
         ],
         docs: include_str!("docs.md"),

@@ -33,9 +33,9 @@ pub(crate) static REGISTRATION: Registration = Registration {
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "A skill was not used, or not as often as it should have been; with `not-` one was.",
+                summary: "A skill was not used, or not the required number of times; with `not-` one was.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "It is not known which skills were used." },
+            Code { code: EVIDENCE_MISSING, summary: "The used skills are unknown." },
         ],
         docs: include_str!("docs.md"),
     },

@@ -21,16 +21,19 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The agent came to its end: no error, no limit, nobody is waited for.",
+        summary: "The agent came to its end: no error, no limit, no question to a person.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The agent ended with an error, at a limit, or waits for a person; with `not-` it did not.",
+                summary: "The agent ended with an error or at a limit, or waits for a person; with `not-` it did not.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "Nothing is known of how the agent ended." },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The source did not record how the agent ended.",
+            },
         ],
         docs: include_str!("docs.md"),
     },

@@ -25,18 +25,18 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The tools that were called agree with those that should have been: F1 reaches a threshold.",
+        summary: "The called tools agree with the expected ones: their F1 score reaches a threshold.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The score is below the threshold, or with `not-` reaches it.",
+                summary: "The score is below the threshold; with `not-` it is not.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The source does not tell all tool calls, and the output has none in it.",
+                summary: "The source did not record all tool calls, and the output contains none.",
             },
         ],
         docs: include_str!("docs.md"),

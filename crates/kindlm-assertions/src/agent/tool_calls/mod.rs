@@ -34,13 +34,13 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: Some(ExpectPath { pointer: "/toolCalls", list: true }),
-        summary: "A tool was called, or was not, with certain arguments, at a certain position.",
+        summary: "A tool was called (or not called) with certain arguments, at a certain position.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
-            Code { code: MISSING, summary: "A tool that must be called was not." },
-            Code { code: UNEXPECTED, summary: "A tool that must not be called was." },
+            Code { code: MISSING, summary: "A required tool was not called." },
+            Code { code: UNEXPECTED, summary: "A tool was called that must not be called." },
             Code {
                 code: ARGS_MISMATCH,
                 summary: "No call of the tool has the arguments of `argsMatch`.",
@@ -55,11 +55,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
             },
             Code {
                 code: RESPONSE_MISMATCH,
-                summary: "No answer of the tool has the text of `responseContains`.",
+                summary: "No result of the tool contains the text of `responseContains`.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "An answer of the tool, its arguments, or a call of it may be missing from what was recorded.",
+                summary: "A result of the tool, its arguments, or a call of it may be missing from the evidence.",
             },
         ],
         docs: include_str!("docs.md"),

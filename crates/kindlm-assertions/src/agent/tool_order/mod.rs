@@ -20,7 +20,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "Tools were called in this order; other calls may stand between.",
+        summary: "The agent called tools in this order; other calls may stand between them.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
@@ -31,11 +31,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The source does not tell all tool calls, and those it tells do not decide.",
+                summary: "The source did not record all tool calls, and the recorded ones do not decide.",
             },
             Code {
                 code: SCRIPT_THREW,
-                summary: "A script in `input` or `output` threw, cannot be read, or said neither yes nor no.",
+                summary: "A script in `input` or `output` threw, could not be read, or returned neither `true` nor `false`.",
             },
         ],
         docs: include_str!("docs.md"),

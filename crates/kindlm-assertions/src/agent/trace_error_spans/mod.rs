@@ -22,18 +22,18 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "Few enough spans of the trace of the agent failed.",
+        summary: "The number of failed spans in the agent's trace is within a limit.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "Too many spans failed, or with `not-` few enough.",
+                summary: "More spans failed than allowed; with `not-` no more than allowed.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The execution has no trace, or spans of it did not come.",
+                summary: "The execution has no trace, or some of its spans are missing.",
             },
         ],
         docs: include_str!("docs.md"),

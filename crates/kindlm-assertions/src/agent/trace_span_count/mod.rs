@@ -22,18 +22,18 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The trace of the agent has a certain number of spans of a name.",
+        summary: "The agent's trace has a certain number of spans with a name.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "There are too few or too many spans, or with `not-` as many as there must not be.",
+                summary: "There are too few or too many spans; with `not-` the number is within the limits.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The execution has no trace, or spans of it did not come.",
+                summary: "The execution has no trace, or some of its spans are missing.",
             },
         ],
         docs: include_str!("docs.md"),

@@ -21,15 +21,15 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The spans of a name in the trace of the agent took no longer than they may.",
+        summary: "The spans with a name in the agent's trace are within a time limit.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
-            Code { code: ASSERTION_FAILED, summary: "Spans took longer, or with `not-` none did." },
+            Code { code: ASSERTION_FAILED, summary: "Spans took longer; with `not-` none did." },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The execution has no trace, spans of it did not come, or it is not known how long one took.",
+                summary: "The execution has no trace, some of its spans are missing, or the duration of a span is unknown.",
             },
         ],
         docs: include_str!("docs.md"),

@@ -23,16 +23,16 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The agent has reached a goal, as a judge model sees it in the agent's steps and output.",
+        summary: "The agent reached a goal; a judge model decides from the agent's steps and output.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The judge says that the goal is not reached, or its score is below the threshold.",
+                summary: "The judge finds that the goal is not reached, or its score is below the threshold.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "Nothing is known about the agent's steps." },
+            Code { code: EVIDENCE_MISSING, summary: "The agent's steps were not recorded." },
             JUDGE_PARSE_ERROR,
             JUDGE_EVAL_ERROR,
         ],

@@ -30,11 +30,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "There are too few or too many steps, or with `not-` as many as there must not be.",
+                summary: "There are too few or too many steps; with `not-` the number is within the limits.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "Neither a trace nor tool calls are known, or not all are and those do not decide.",
+                summary: "Neither a trace nor tool calls were recorded, or the recorded ones do not decide.",
             },
         ],
         docs: include_str!("docs.md"),

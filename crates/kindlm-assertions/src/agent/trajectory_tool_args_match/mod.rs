@@ -36,11 +36,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "No call has the arguments, or with `not-` one has.",
+                summary: "No call has the arguments; with `not-` one has.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "Neither a trace nor tool calls are known, or not all calls or arguments are and no call matches.",
+                summary: "Neither a trace nor tool calls were recorded, or some calls or arguments are missing and no call matches.",
             },
         ],
         docs: include_str!("docs.md"),

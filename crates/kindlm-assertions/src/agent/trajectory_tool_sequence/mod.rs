@@ -29,11 +29,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The tools were not used in this order, or with `not-` were.",
+                summary: "The tools were not used in this order; with `not-` they were.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "Neither a trace nor tool calls are known, or not all are and those do not decide.",
+                summary: "Neither a trace nor tool calls were recorded, or the recorded ones do not decide.",
             },
         ],
         docs: include_str!("docs.md"),

@@ -30,11 +30,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "A tool was not used, or not as often as it should have been; with `not-` one was.",
+                summary: "A tool was not used, or not the required number of times; with `not-` one was.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "Neither a trace nor tool calls are known, or not all are and those do not decide.",
+                summary: "Neither a trace nor tool calls were recorded, or the recorded ones do not decide.",
             },
         ],
         docs: include_str!("docs.md"),

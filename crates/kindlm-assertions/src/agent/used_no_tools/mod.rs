@@ -27,7 +27,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
             Code { code: ASSERTION_FAILED, summary: "A tool was called; with `not-` none was." },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The source does not tell all tool calls, and those it tells do not decide.",
+                summary: "The source did not record all tool calls, and the recorded ones do not decide.",
             },
         ],
         docs: include_str!("docs.md"),

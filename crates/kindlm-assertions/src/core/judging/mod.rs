@@ -47,7 +47,7 @@ pub(crate) use verdict::{Ruling, read_ruling, ruling_schema, too_low};
 /// The reply of a judge cannot be read.
 pub(crate) const JUDGE_PARSE_ERROR: Code = Code {
     code: PARSE_ERROR,
-    summary: "Two replies of the judge could not be read, or a reply contradicts itself, so there is no verdict.",
+    summary: "Two replies of the judge could not be read, or a reply contradicts itself, so the check is errored.",
 };
 
 const PARSE_ERROR: FailureCode = FailureCode::new("JUDGE_PARSE_ERROR");
@@ -55,7 +55,7 @@ const EVAL_ERROR: FailureCode = FailureCode::new("JUDGE_EVAL_ERROR");
 
 /// The judge model failed.
 pub(crate) const JUDGE_EVAL_ERROR: Code =
-    Code { code: EVAL_ERROR, summary: "The judge model failed, so there is no verdict." };
+    Code { code: EVAL_ERROR, summary: "The judge request failed, so the check is errored." };
 
 /// The stop reason of a provider that reports none.
 const UNREPORTED: &str = "unknown";

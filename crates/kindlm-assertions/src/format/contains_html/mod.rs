@@ -20,14 +20,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "HTML stands somewhere in the output.",
+        summary: "The output contains HTML.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
-        codes: &[Code {
-            code: ASSERTION_FAILED,
-            summary: "Too little in the output looks like HTML.",
-        }],
+        codes: &[Code { code: ASSERTION_FAILED, summary: "The output has too few signs of HTML." }],
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,

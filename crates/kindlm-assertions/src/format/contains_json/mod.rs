@@ -23,13 +23,13 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "A JSON object stands in the output, and conforms to a schema if there is one.",
+        summary: "The output contains a JSON object, which conforms to a schema if there is one.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[Code {
             code: ASSERTION_FAILED,
-            summary: "No object stands in the output, or none that conforms to the schema.",
+            summary: "The output has no object, or none that conforms to the schema.",
         }],
         docs: include_str!("docs.md"),
     },

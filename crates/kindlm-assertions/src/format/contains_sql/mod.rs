@@ -20,13 +20,13 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "SQL stands in the output, and touches allowed tables and columns only.",
+        summary: "The output contains SQL that uses only allowed tables and columns.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[Code {
             code: ASSERTION_FAILED,
-            summary: "No SQL stands in the output, or it touches what it must not.",
+            summary: "The output has no SQL, or it uses tables or columns that are not allowed.",
         }],
         docs: include_str!("docs.md"),
     },

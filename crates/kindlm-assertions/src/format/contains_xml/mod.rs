@@ -23,13 +23,13 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "Well-formed XML stands in the output, and has certain elements.",
+        summary: "The output contains well-formed XML with certain elements.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[Code {
             code: ASSERTION_FAILED,
-            summary: "No XML stands in the output, or it lacks an element.",
+            summary: "The output has no XML, or the XML lacks an element.",
         }],
         docs: include_str!("docs.md"),
     },

@@ -20,13 +20,13 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The output is HTML, with no text around it.",
+        summary: "The output is HTML, without text around it.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[Code {
             code: ASSERTION_FAILED,
-            summary: "The output has text outside of elements, or no element of HTML.",
+            summary: "The output has text outside of elements, or no HTML element.",
         }],
         docs: include_str!("docs.md"),
     },

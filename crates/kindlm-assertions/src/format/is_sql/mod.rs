@@ -20,13 +20,13 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The output is SQL, and touches allowed tables and columns only.",
+        summary: "The output is SQL, and uses only allowed tables and columns.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[Code {
             code: ASSERTION_FAILED,
-            summary: "The output is not SQL, or touches what it must not.",
+            summary: "The output is not SQL, or uses tables or columns that are not allowed.",
         }],
         docs: include_str!("docs.md"),
     },

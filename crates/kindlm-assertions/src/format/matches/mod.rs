@@ -30,7 +30,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
                 code: ASSERTION_FAILED,
                 summary: "The value does not conform; with `not-` it does.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "The source does not tell the output." },
+            Code { code: EVIDENCE_MISSING, summary: "The source did not record the output." },
         ],
         docs: include_str!("docs.md"),
     },

@@ -28,9 +28,9 @@ pub(crate) static REGISTRATION: Registration = Registration {
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The output is another value, or no JSON; with `not-` it is this value, or no JSON.",
+                summary: "The output is another value, or not JSON; with `not-` it is this value, or not JSON.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "The source does not tell the output." },
+            Code { code: EVIDENCE_MISSING, summary: "The source did not record the output." },
         ],
         docs: include_str!("docs.md"),
     },

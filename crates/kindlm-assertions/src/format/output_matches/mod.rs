@@ -28,9 +28,9 @@ pub(crate) static REGISTRATION: Registration = Registration {
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The output does not conform, or is no JSON; with `not-` it conforms, or is no JSON.",
+                summary: "The output does not conform, or is not JSON; with `not-` it conforms, or is not JSON.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "The source does not tell the output." },
+            Code { code: EVIDENCE_MISSING, summary: "The source did not record the output." },
         ],
         docs: include_str!("docs.md"),
     },

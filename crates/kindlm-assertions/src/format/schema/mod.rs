@@ -46,10 +46,10 @@ pub(crate) static REGISTRATION: Registration = Registration {
                 code: INVALID,
                 summary: "The output is JSON, but does not conform to the schema.",
             },
-            Code { code: CONTAINS_FAILED, summary: "A text that must be in the output is not." },
+            Code { code: CONTAINS_FAILED, summary: "The output does not contain a required text." },
             Code {
                 code: NOT_CONTAINS_FAILED,
-                summary: "A text that must not be in the output is.",
+                summary: "The output contains a text that is ruled out.",
             },
             Code { code: MAX_LENGTH_EXCEEDED, summary: "The output is longer than allowed." },
         ],

@@ -29,18 +29,18 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The output answers what was asked, by the questions that it would be an answer to.",
+        summary: "The output answers the question of the test.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The questions that the output answers are too far from what was asked.",
+                summary: "The questions that the output answers are too far from the question of the test.",
             },
             JUDGE_PARSE_ERROR,
             JUDGE_EVAL_ERROR,
-            Code { code: EVIDENCE_MISSING, summary: "It is not known what was asked." },
+            Code { code: EVIDENCE_MISSING, summary: "The question is unknown." },
             Code {
                 code: EMBEDDING_FAILED,
                 summary: "A text could not be embedded, or the embeddings cannot be compared.",

@@ -22,14 +22,14 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "A label fits the output, as a judge model sees it.",
+        summary: "A label fits the output; a judge model decides.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The label fits less than the threshold asks for.",
+                summary: "The score of the label is below the threshold.",
             },
             JUDGE_PARSE_ERROR,
             JUDGE_EVAL_ERROR,

@@ -24,21 +24,18 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "What the output says is supported by the retrieved context.",
+        summary: "The retrieved context supports the statements of the output.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "Too few statements of the output are supported by the context.",
+                summary: "The context supports too few statements of the output.",
             },
             JUDGE_PARSE_ERROR,
             JUDGE_EVAL_ERROR,
-            Code {
-                code: EVIDENCE_MISSING,
-                summary: "There is no context, or it is not known what was asked.",
-            },
+            Code { code: EVIDENCE_MISSING, summary: "The context or the question is missing." },
         ],
         docs: include_str!("docs.md"),
     },

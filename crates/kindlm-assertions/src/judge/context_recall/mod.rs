@@ -22,14 +22,14 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The retrieved context supports the statements of an answer that is known to be right.",
+        summary: "The retrieved context supports the statements of a known right answer.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "Too few statements of the answer are supported by the context.",
+                summary: "The context supports too few statements of the answer.",
             },
             JUDGE_PARSE_ERROR,
             JUDGE_EVAL_ERROR,

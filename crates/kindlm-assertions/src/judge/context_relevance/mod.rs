@@ -24,21 +24,18 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The retrieved context is what is needed for the question, and little else.",
+        summary: "The question needs most of the retrieved context.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "Too small a part of the context is needed for the question.",
+                summary: "The share of the context that the question needs is below the threshold.",
             },
             JUDGE_PARSE_ERROR,
             JUDGE_EVAL_ERROR,
-            Code {
-                code: EVIDENCE_MISSING,
-                summary: "There is no context, or it is not known what was asked.",
-            },
+            Code { code: EVIDENCE_MISSING, summary: "The context or the question is missing." },
         ],
         docs: include_str!("docs.md"),
     },

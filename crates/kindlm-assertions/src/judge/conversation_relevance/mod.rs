@@ -27,7 +27,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "Every answer of a conversation fits what was said before.",
+        summary: "Every answer of a conversation fits the messages before it.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Gate,

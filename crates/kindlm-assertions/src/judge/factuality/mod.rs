@@ -15,14 +15,14 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The facts in the output agree with a reference, as a judge model sees it.",
+        summary: "The facts in the output agree with a reference; a judge model decides.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "What the judge found is worth nothing, or less than the threshold.",
+                summary: "The score of the judge's finding is 0, or below the threshold.",
             },
             JUDGE_PARSE_ERROR,
             JUDGE_EVAL_ERROR,

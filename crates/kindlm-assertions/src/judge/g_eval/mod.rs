@@ -23,14 +23,14 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "A judge works out steps for a criterion, follows them, and scores the output.",
+        summary: "A judge writes steps for a criterion, follows them, and scores the output.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The score is below the threshold, 0.7 unless it is given.",
+                summary: "The score is below the threshold (default 0.7).",
             },
             JUDGE_PARSE_ERROR,
             JUDGE_EVAL_ERROR,

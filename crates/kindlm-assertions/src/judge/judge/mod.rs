@@ -32,7 +32,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
             Code { code: BELOW_THRESHOLD, summary: "The judge's score is below `minScore`." },
             Code {
                 code: PARSE_ERROR,
-                summary: "Two replies of the judge had no score from 0 to 1, or a reply contradicts itself, so there is no verdict.",
+                summary: "Two replies of the judge had no score from 0 to 1, or a reply contradicts itself, so the check is errored.",
             },
             JUDGE_EVAL_ERROR,
         ],

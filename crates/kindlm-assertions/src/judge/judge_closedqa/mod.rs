@@ -15,14 +15,14 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "Whether the output meets a criterion, yes or no, as a score to watch.",
+        summary: "The output meets a criterion, as a score to watch.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Soft,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The judge says that the criterion is not met.",
+                summary: "The judge finds that the criterion is not met.",
             },
             JUDGE_PARSE_ERROR,
             JUDGE_EVAL_ERROR,

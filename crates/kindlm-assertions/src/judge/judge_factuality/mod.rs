@@ -15,14 +15,14 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "Scores how well the facts in the output agree with a reference.",
+        summary: "The facts in the output agree with a reference, as a score to watch.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Soft,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "What the judge found is worth nothing, or less than the threshold.",
+                summary: "The score of the judge's finding is 0, or below the threshold.",
             },
             JUDGE_PARSE_ERROR,
             JUDGE_EVAL_ERROR,

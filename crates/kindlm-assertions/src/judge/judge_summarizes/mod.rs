@@ -23,14 +23,14 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "Scores how faithfully and fully the output summarises a source document.",
+        summary: "The output is a faithful and complete summary of a source document, as a score to watch.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Soft,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "What the judge found is worth nothing, or less than the threshold.",
+                summary: "The score of the judge's finding is 0, or below the threshold.",
             },
             JUDGE_PARSE_ERROR,
             JUDGE_EVAL_ERROR,

@@ -22,14 +22,14 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The output meets a rubric, as a judge model sees it.",
+        summary: "The output meets a rubric; a judge model decides.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The judge says that the rubric is not met, or its score is below the threshold.",
+                summary: "The judge finds that the rubric is not met, or its score is below the threshold.",
             },
             JUDGE_PARSE_ERROR,
             JUDGE_EVAL_ERROR,

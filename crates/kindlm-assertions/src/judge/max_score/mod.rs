@@ -26,7 +26,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The other checks of the test give the output the highest score, over all models.",
+        summary: "The other checks give the output the highest score among all models of the test.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
@@ -37,11 +37,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
             },
             Code {
                 code: NO_SCORE,
-                summary: "No other check gives a score, or one of them could not be made, so nobody can say who has the highest.",
+                summary: "No other check has a score, or another check is errored, so the highest score is unknown.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The output of another model is missing, so nobody can say who has the highest score.",
+                summary: "The output of another model is missing, so the highest score is unknown.",
             },
         ],
         docs: include_str!("docs.md"),

@@ -15,14 +15,14 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The output meets a criterion: yes or no, as a judge model sees it.",
+        summary: "The output meets a criterion, yes or no; a judge model decides.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The judge says that the criterion is not met.",
+                summary: "The judge finds that the criterion is not met.",
             },
             JUDGE_PARSE_ERROR,
             JUDGE_EVAL_ERROR,

@@ -22,7 +22,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "What the judge found is worth nothing, or less than the threshold.",
+                summary: "The score of the judge's finding is 0, or below the threshold.",
             },
             JUDGE_PARSE_ERROR,
             JUDGE_EVAL_ERROR,

@@ -33,7 +33,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "A scoring service gives the output a score that reaches a threshold: that of Pi Labs, or one with the same interface.",
+        summary: "A scoring service (that of Pi Labs, or one with the same interface) gives a score that reaches a threshold.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Gate,
@@ -41,7 +41,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
             Code { code: ASSERTION_FAILED, summary: "The score is below the threshold." },
             Code {
                 code: SCORER_FAILED,
-                summary: "The service could not be asked, or its answer has no score from 0 to 1.",
+                summary: "The service could not be reached, or its answer has no score from 0 to 1.",
             },
         ],
         docs: include_str!("docs.md"),

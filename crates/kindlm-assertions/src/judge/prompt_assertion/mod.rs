@@ -42,7 +42,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The output must keep every rule of a set, as a judge model sees it in one call.",
+        summary: "The output keeps every rule of a set; one call to a judge model decides.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Gate,
@@ -50,12 +50,12 @@ pub(crate) static REGISTRATION: Registration = Registration {
             Code { code: FAILED, summary: "A criterion of the rule is not met." },
             Code {
                 code: PARSE_ERROR,
-                summary: "Two replies of the judge had no verdict on the rule, or the judge contradicts itself.",
+                summary: "Two replies of the judge had no verdict on the rule, or they contradict each other.",
             },
             JUDGE_EVAL_ERROR,
             Code {
                 code: FailureCode::SCRIPT_ERROR,
-                summary: "The script of `when` did not say whether the rule applies.",
+                summary: "The script of `when` returned neither `true` nor `false`.",
             },
         ],
         docs: include_str!("docs.md"),

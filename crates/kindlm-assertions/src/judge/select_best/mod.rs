@@ -29,15 +29,15 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The output is the best of the test's outputs, over all its models, as a judge model sees it.",
+        summary: "The output is the best of all models of the test; a judge model decides.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Gate,
         codes: &[
-            Code { code: ASSERTION_FAILED, summary: "The judge has chosen another output." },
+            Code { code: ASSERTION_FAILED, summary: "The judge chose another output." },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The output of another model is missing, so nobody can say which one is best.",
+                summary: "The output of another model is missing, so the best output is unknown.",
             },
             JUDGE_PARSE_ERROR,
             JUDGE_EVAL_ERROR,

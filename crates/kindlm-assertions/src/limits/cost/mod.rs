@@ -30,10 +30,10 @@ pub(crate) static REGISTRATION: Registration = Registration {
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
-            Code { code: BUDGET_EXCEEDED, summary: "The execution cost more than it may." },
+            Code { code: BUDGET_EXCEEDED, summary: "The execution cost more than the limit." },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The cost is not known, because the price of the model is not.",
+                summary: "The cost is unknown, because the price of the model is unknown.",
             },
         ],
         docs: include_str!("docs.md"),

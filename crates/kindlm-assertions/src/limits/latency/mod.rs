@@ -23,14 +23,14 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: Some(ExpectPath { pointer: "/latency", list: false }),
-        summary: "The model answered within a time.",
+        summary: "The model answered within a time limit.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: FailureCode::PROVIDER_TIMEOUT,
-                summary: "The answer took longer than it may.",
+                summary: "The answer took longer than the limit.",
             },
             Code { code: EVIDENCE_MISSING, summary: "No latency was recorded." },
         ],

@@ -19,7 +19,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The execution cost at most so many US dollars.",
+        summary: "The execution cost at most a number of US dollars.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
@@ -28,7 +28,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
                 code: ASSERTION_FAILED,
                 summary: "The measure is above the limit; with `not-` it is not.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "The cost is not known." },
+            Code { code: EVIDENCE_MISSING, summary: "The cost is unknown." },
         ],
         docs: include_str!("docs.md"),
     },

@@ -19,7 +19,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The execution took at most so many milliseconds.",
+        summary: "The execution took at most a number of milliseconds.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
@@ -28,7 +28,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
                 code: ASSERTION_FAILED,
                 summary: "The measure is above the limit; with `not-` it is not.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "The time is not known." },
+            Code { code: EVIDENCE_MISSING, summary: "No time was recorded." },
         ],
         docs: include_str!("docs.md"),
     },

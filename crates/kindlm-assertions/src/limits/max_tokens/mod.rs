@@ -19,7 +19,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The execution took at most so many tokens, input and output together.",
+        summary: "The execution used at most a number of tokens, input and output together.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
@@ -28,10 +28,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
                 code: ASSERTION_FAILED,
                 summary: "The measure is above the limit; with `not-` it is not.",
             },
-            Code {
-                code: EVIDENCE_MISSING,
-                summary: "The source does not count tokens, or not all.",
-            },
+            Code { code: EVIDENCE_MISSING, summary: "The source recorded no tokens, or not all." },
         ],
         docs: include_str!("docs.md"),
     },

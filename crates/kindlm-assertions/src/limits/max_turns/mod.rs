@@ -19,7 +19,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The agent took at most so many turns: answers of the model.",
+        summary: "The agent took at most a number of turns (answers of the model).",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
@@ -28,7 +28,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
                 code: ASSERTION_FAILED,
                 summary: "The measure is above the limit; with `not-` it is not.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "The source does not tell all messages." },
+            Code { code: EVIDENCE_MISSING, summary: "The source did not record all messages." },
         ],
         docs: include_str!("docs.md"),
     },

@@ -19,18 +19,18 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The perplexity of the answer, by its tokens' probabilities, is no higher than a threshold.",
+        summary: "The perplexity of the answer is no higher than a threshold.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The perplexity is above the threshold, or with `not-` is not.",
+                summary: "The perplexity is above the threshold; with `not-` it is not.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The probabilities of the answer's tokens are not known.",
+                summary: "The probabilities of the answer's tokens were not recorded.",
             },
         ],
         docs: include_str!("docs.md"),

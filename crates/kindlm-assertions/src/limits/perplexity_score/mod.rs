@@ -20,18 +20,18 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The model was sure of its words: 1 / (1 + perplexity) reaches a threshold.",
+        summary: "The score 1 / (1 + perplexity) of the answer reaches a threshold.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The score is below the threshold, or with `not-` reaches it.",
+                summary: "The score is below the threshold; with `not-` it is not.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The probabilities of the answer's tokens are not known.",
+                summary: "The probabilities of the answer's tokens were not recorded.",
             },
         ],
         docs: include_str!("docs.md"),

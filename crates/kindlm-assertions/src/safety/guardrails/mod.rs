@@ -27,11 +27,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The filter flagged something, or with `not-` nothing.",
+                summary: "The filter flagged something; with `not-` it flagged nothing.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "With `not-`: nobody tells what the filter said.",
+                summary: "With `not-`: the source recorded no flags of the filter.",
             },
         ],
         docs: include_str!("docs.md"),

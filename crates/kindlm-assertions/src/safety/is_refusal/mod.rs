@@ -20,13 +20,13 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The model declined to do what it was asked.",
+        summary: "The model declined the request.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[Code {
             code: ASSERTION_FAILED,
-            summary: "The answer is no refusal, or with `not-` is one.",
+            summary: "The answer is not a refusal; with `not-` it is.",
         }],
         docs: include_str!("docs.md"),
     },

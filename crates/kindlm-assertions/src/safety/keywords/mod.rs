@@ -25,7 +25,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: Some(ExpectPath { pointer: "/guardrails/keywords", list: false }),
-        summary: "Denied words must not appear in the output, and one of the allowed ones must.",
+        summary: "The output must contain no denied word, and at least one of the allowed words.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,

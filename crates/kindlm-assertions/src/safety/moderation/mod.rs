@@ -24,7 +24,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The output has nothing harmful in it, as a judge model sees it.",
+        summary: "The output has no harmful content; a judge model decides.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Gate,

@@ -41,11 +41,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
             Code { code: PII_DETECTED, summary: "Personal data was found." },
             Code {
                 code: INVALID_PATTERN,
-                summary: "A pattern needs too many steps on this output, so there is no verdict.",
+                summary: "A pattern needs too many steps on this output, so the check is errored.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "Nothing was found, and not all tool calls that are searched are known with their arguments.",
+                summary: "Nothing was found, but tool calls or their arguments were not all recorded.",
             },
         ],
         docs: include_str!("docs.md"),

@@ -43,7 +43,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
             },
             Code {
                 code: PART_ERRORED,
-                summary: "A check of the set could not be made, so there is no verdict about the set.",
+                summary: "A check of the set is errored, so the set is errored.",
             },
             Code {
                 code: SCORING_FAILED,

@@ -19,22 +19,19 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: LANGUAGE.id,
         path: None,
-        summary: "A Ruby script of yours decides; the installed interpreter runs it, outside the sandbox.",
+        summary: "Your own Ruby script decides; the installed interpreter runs it, outside the sandbox.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
-            Code {
-                code: ASSERTION_FAILED,
-                summary: "The script says that the output is not right.",
-            },
+            Code { code: ASSERTION_FAILED, summary: "The script rejects the output." },
             Code {
                 code: SCRIPT_THREW,
-                summary: "The script raised, cannot be read, or returned what is no verdict.",
+                summary: "The script raised an exception, could not be read, or returned a value that is not a verdict.",
             },
             Code {
                 code: FailureCode::SCRIPT_ERROR,
-                summary: "The script was stopped, or could not be run, so there is no verdict.",
+                summary: "The script was stopped, or could not be run, so the check is errored.",
             },
         ],
         docs: include_str!("docs.md"),

@@ -23,19 +23,19 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "A script of yours says `true` of the value.",
+        summary: "Your own script returns `true` for the value.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The script says `false`; with `not-` it says `true`.",
+                summary: "The script returns `false`; with `not-` it returns `true`.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "The source does not tell the output." },
+            Code { code: EVIDENCE_MISSING, summary: "The source did not record the output." },
             Code {
                 code: SCRIPT_THREW,
-                summary: "The script threw, cannot be read, or said neither yes nor no.",
+                summary: "The script threw, could not be read, or returned neither `true` nor `false`.",
             },
             Code {
                 code: FailureCode::SCRIPT_ERROR,

@@ -28,18 +28,15 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "A service of yours decides: it is sent the output, and answers with a verdict.",
+        summary: "Your own service gets the output, and answers with a verdict.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
-            Code {
-                code: ASSERTION_FAILED,
-                summary: "The service says that the output is not right.",
-            },
+            Code { code: ASSERTION_FAILED, summary: "The service rejects the output." },
             Code {
                 code: WEBHOOK_FAILED,
-                summary: "The service could not be asked, or its answer has no verdict.",
+                summary: "The service could not be reached, or its answer has no verdict.",
             },
         ],
         docs: include_str!("docs.md"),

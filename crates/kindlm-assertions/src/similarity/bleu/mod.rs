@@ -21,13 +21,13 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The output's runs of words are found in a reference text (BLEU).",
+        summary: "A reference text contains the output's runs of words (BLEU).",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[Code {
             code: ASSERTION_FAILED,
-            summary: "The texts are less alike than the threshold demands, or with `not-` more.",
+            summary: "The similarity is below the threshold; with `not-` it is not.",
         }],
         docs: include_str!("docs.md"),
     },

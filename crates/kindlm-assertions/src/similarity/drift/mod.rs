@@ -30,23 +30,23 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: Some(ExpectPath { pointer: "/baseline/drift", list: false }),
-        summary: "The output must not have moved too far from the baseline's.",
+        summary: "The output must not differ too much from the baseline.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Gate,
         codes: &[
-            Code { code: DRIFT_EXCEEDED, summary: "The drift is greater than `maxScore`." },
+            Code { code: DRIFT_EXCEEDED, summary: "The drift is above `maxScore`." },
             Code {
                 code: DRIFT_PARSE_ERROR,
-                summary: "Two replies of the judge had no readable score, or the baseline is not JSON, so there is no verdict.",
+                summary: "Two replies of the judge had no readable score, or the baseline is not JSON, so the check is errored.",
             },
             Code {
                 code: DRIFT_FIELD_UNKNOWN,
-                summary: "A field to compare is neither in the output nor in the baseline, so there is no verdict.",
+                summary: "A field to compare is neither in the output nor in the baseline, so the check is errored.",
             },
             Code {
                 code: BASELINE_MISSING,
-                summary: "There is no baseline although `requireBaseline` is set, so there is no verdict.",
+                summary: "`requireBaseline` is set, but there is no baseline, so the check is errored.",
             },
             JUDGE_EVAL_ERROR,
         ],

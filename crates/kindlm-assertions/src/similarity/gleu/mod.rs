@@ -26,7 +26,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         severity: Severity::Gate,
         codes: &[Code {
             code: ASSERTION_FAILED,
-            summary: "The texts are less alike than the threshold demands, or with `not-` more.",
+            summary: "The similarity is below the threshold; with `not-` it is not.",
         }],
         docs: include_str!("docs.md"),
     },

@@ -23,11 +23,14 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The output differs from a text in no more than a few letters.",
+        summary: "The edit distance of the output and a text is within a threshold.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
-        codes: &[Code { code: ASSERTION_FAILED, summary: "The output differs in more letters." }],
+        codes: &[Code {
+            code: ASSERTION_FAILED,
+            summary: "The edit distance is above the threshold.",
+        }],
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,

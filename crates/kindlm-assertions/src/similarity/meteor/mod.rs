@@ -24,13 +24,13 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The words of the output can be aligned with those of a reference text (METEOR).",
+        summary: "The words of the output align with those of a reference text (METEOR).",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[Code {
             code: ASSERTION_FAILED,
-            summary: "The texts are less alike than the threshold demands, or with `not-` more.",
+            summary: "The similarity is below the threshold; with `not-` it is not.",
         }],
         docs: include_str!("docs.md"),
     },

@@ -16,14 +16,14 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The output is near to a text in meaning, by the cosine of their embeddings.",
+        summary: "The output is close to a text in meaning, by the cosine of their embeddings.",
         since: "0.1.0",
         class: Class::Probabilistic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The output is not near enough, or with `not-` too near.",
+                summary: "The output is not close enough; with `not-` it is too close.",
             },
             Code {
                 code: EMBEDDING_FAILED,

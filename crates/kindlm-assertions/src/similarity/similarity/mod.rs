@@ -25,7 +25,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The similarity of the value and a text: 1 minus the edit distance divided by the greater length.",
+        summary: "The value is similar to a text, by their edit distance.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Soft,
@@ -34,7 +34,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
                 code: ASSERTION_FAILED,
                 summary: "The similarity is below the threshold; with `not-` it is not.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "The source does not tell the output." },
+            Code { code: EVIDENCE_MISSING, summary: "The source did not record the output." },
         ],
         docs: include_str!("docs.md"),
     },

@@ -23,7 +23,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
-        codes: &[Code { code: ASSERTION_FAILED, summary: "The text is not in the output." }],
+        codes: &[Code { code: ASSERTION_FAILED, summary: "The output does not contain the text." }],
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,

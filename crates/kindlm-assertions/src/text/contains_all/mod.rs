@@ -25,7 +25,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         severity: Severity::Gate,
         codes: &[Code {
             code: ASSERTION_FAILED,
-            summary: "Some of the texts are not in the output.",
+            summary: "The output does not contain all of the texts.",
         }],
         docs: include_str!("docs.md"),
     },

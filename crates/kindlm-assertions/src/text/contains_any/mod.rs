@@ -23,7 +23,10 @@ pub(crate) static REGISTRATION: Registration = Registration {
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
-        codes: &[Code { code: ASSERTION_FAILED, summary: "None of the texts is in the output." }],
+        codes: &[Code {
+            code: ASSERTION_FAILED,
+            summary: "The output contains none of the texts.",
+        }],
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,

@@ -20,11 +20,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The output is exactly a text, or as JSON exactly a value.",
+        summary: "The output equals a text, or (parsed as JSON) a value.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
-        codes: &[Code { code: ASSERTION_FAILED, summary: "The output is another." }],
+        codes: &[Code { code: ASSERTION_FAILED, summary: "The output differs." }],
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,

@@ -20,16 +20,16 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The value includes neither a text nor a match of a pattern.",
+        summary: "The value contains neither a text nor a match of a pattern.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The text is in the value; with `not-` it is not.",
+                summary: "The value contains the text; with `not-` it does not.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "The source does not tell the output." },
+            Code { code: EVIDENCE_MISSING, summary: "The source did not record the output." },
         ],
         docs: include_str!("docs.md"),
     },

@@ -25,7 +25,10 @@ pub(crate) static REGISTRATION: Registration = Registration {
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
-        codes: &[Code { code: ASSERTION_FAILED, summary: "The output begins otherwise." }],
+        codes: &[Code {
+            code: ASSERTION_FAILED,
+            summary: "The output does not begin with the text.",
+        }],
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,

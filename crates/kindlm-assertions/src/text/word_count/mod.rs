@@ -20,7 +20,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The output has a certain number of words, or one within limits.",
+        summary: "The number of words in the output is exact, or within limits.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,

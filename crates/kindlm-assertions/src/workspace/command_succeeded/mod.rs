@@ -29,10 +29,13 @@ pub(crate) static REGISTRATION: Registration = Registration {
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
-            Code { code: ASSERTION_FAILED, summary: "The exit code is not 0; with `not-` it is." },
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The exit code is not 0; with `not-` it is 0.",
+            },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The test has no `workspace`, or the command was not run in it.",
+                summary: "The test has no `workspace`, or the command did not run in it.",
             },
             Code {
                 code: COMMAND_BROKEN,

@@ -19,7 +19,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "The agent left its workspace as it was.",
+        summary: "The agent did not change its workspace.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,

@@ -31,7 +31,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The test has no `workspace`, or changes of this file are not recorded.",
+                summary: "The test has no `workspace`, or changes of this file were not recorded.",
             },
         ],
         docs: include_str!("docs.md"),

@@ -21,18 +21,18 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "A file of the workspace has a text or matches a pattern when the agent has finished.",
+        summary: "A file of the workspace contains a text or a match of a pattern when the agent has finished.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The text is not in the file, or there is no such file; with `not-` the text is in it.",
+                summary: "The file does not contain the text, or does not exist; with `not-` it contains the text.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The test has no `workspace`, the file is no readable text, or with `not-` there is no such file.",
+                summary: "The test has no `workspace`, the file is not readable text, or (with `not-`) it does not exist.",
             },
         ],
         docs: include_str!("docs.md"),

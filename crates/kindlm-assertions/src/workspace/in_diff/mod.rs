@@ -23,18 +23,18 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "A text or pattern is in a path or the new content of a file that the agent changed; `not-in-diff` is the opposite.",
+        summary: "The path or the new content of a file that the agent changed contains a text or pattern.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
-                summary: "The text is nowhere in what changed; with `not-` it is somewhere.",
+                summary: "The changes do not contain the text; with `not-` they do.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The test has no `workspace`, or not all that changed was read: it is ignored, no text, or too much.",
+                summary: "The test has no `workspace`, or part of the changes was not read: it is ignored, not text, or too large.",
             },
         ],
         docs: include_str!("docs.md"),

@@ -22,7 +22,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: None,
-        summary: "No command failed that the agent ran with a tool for shells.",
+        summary: "No command failed that the agent ran with a shell tool.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
@@ -30,7 +30,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
             Code { code: ASSERTION_FAILED, summary: "A command failed; with `not-` none did." },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The source does not tell all calls, or not how each ended.",
+                summary: "The source did not record all calls, or not how each ended.",
             },
         ],
         docs: include_str!("docs.md"),

@@ -34,7 +34,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
         path: Some(ExpectPath { pointer: "/tests", list: true }),
-        summary: "Tests run in the workspace after the agent, and every single one of them is a check.",
+        summary: "Tests run in the workspace after the agent, and each test is a check.",
         since: "0.1.0",
         class: Class::Deterministic,
         severity: Severity::Gate,
@@ -42,7 +42,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
             Code { code: TEST_FAILED, summary: "A test failed." },
             Code {
                 code: TEST_MISSING,
-                summary: "A test of `names` was not run, or not as many tests ran as `count` says.",
+                summary: "A test of `names` did not run, or the number of tests differs from `count`.",
             },
             Code {
                 code: PROTECTED_FILE_CHANGED,
@@ -50,11 +50,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
             },
             Code {
                 code: TESTS_UNRELIABLE,
-                summary: "There is no report, it cannot be read, it names no test that was run, or the exit code contradicts it.",
+                summary: "There is no report, it cannot be read, it names no test that ran, or the exit code contradicts it.",
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The test case has no `workspace`, or the tests were not run in it.",
+                summary: "The test case has no `workspace`, or the tests did not run in it.",
             },
         ],
         docs: include_str!("docs.md"),

@@ -8,7 +8,7 @@ use super::{Gate, Measurement, Meta, Registration, Threshold};
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "costMaxUsd",
-        summary: "The most that the run may cost, judges included, in US dollars; it also stops the run.",
+        summary: "The highest cost of the run in US dollars, judges included; it also stops the run.",
         since: "0.1.0",
         threshold: Threshold::Amount,
         default: None,

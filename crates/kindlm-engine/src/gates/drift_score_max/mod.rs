@@ -8,7 +8,7 @@ use super::{Gate, Measurement, Meta, Registration, Threshold};
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "driftScoreMax",
-        summary: "The most that any drift check may have moved from the baseline, as the mean of its repeats.",
+        summary: "The highest drift from the baseline of any drift check, as the mean of its repeats.",
         since: "0.1.0",
         threshold: Threshold::Rate,
         default: None,

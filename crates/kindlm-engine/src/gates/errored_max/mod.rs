@@ -8,7 +8,7 @@ use super::{Gate, Measurement, Meta, Registration, Threshold};
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "erroredMax",
-        summary: "The most executions that may end without a verdict for other reasons than a provider.",
+        summary: "The highest number of executions without a verdict for reasons other than a provider.",
         since: "0.1.0",
         threshold: Threshold::Count,
         default: Some(0.0),

@@ -8,7 +8,7 @@ use super::{Gate, Measurement, Meta, Registration, Threshold};
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "judgeAvgMin",
-        summary: "The least average of all judge scores.",
+        summary: "The lowest average of all judge scores.",
         since: "0.1.0",
         threshold: Threshold::Rate,
         default: None,

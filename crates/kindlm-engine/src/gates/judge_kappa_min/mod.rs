@@ -14,7 +14,7 @@ use crate::aggregate::TOLERANCE;
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "judgeKappaMin",
-        summary: "The least agreement with people, as Cohen's kappa, that every judge of the run was calibrated with.",
+        summary: "The lowest calibrated agreement of every judge with people, as Cohen's kappa.",
         since: "0.1.0",
         threshold: Threshold::Rate,
         default: None,

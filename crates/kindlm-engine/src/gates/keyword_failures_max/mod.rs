@@ -8,7 +8,7 @@ use super::{Gate, Measurement, Meta, Registration, Threshold};
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "keywordFailuresMax",
-        summary: "The most test cases with a keyword failure that are tolerated.",
+        summary: "The highest number of test cases with a keyword failure.",
         since: "0.1.0",
         threshold: Threshold::Count,
         default: Some(0.0),

@@ -8,7 +8,7 @@ use super::{Gate, Measurement, Meta, Registration, Threshold};
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "latencyMaxMs",
-        summary: "The most that the average latency of the test cases may be, in milliseconds.",
+        summary: "The highest average latency of the test cases, in milliseconds.",
         since: "0.1.0",
         threshold: Threshold::Amount,
         default: None,

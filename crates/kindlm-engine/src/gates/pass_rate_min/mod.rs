@@ -8,7 +8,7 @@ use super::{Gate, Measurement, Meta, Registration, Threshold};
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "passRateMin",
-        summary: "The least share of test cases that must pass.",
+        summary: "The lowest share of test cases that must pass.",
         since: "0.1.0",
         threshold: Threshold::Rate,
         default: Some(0.95),

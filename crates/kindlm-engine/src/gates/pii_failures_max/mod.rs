@@ -8,7 +8,7 @@ use super::{Gate, Measurement, Meta, Registration, Threshold};
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "piiFailuresMax",
-        summary: "The most test cases with personal data in an output that are tolerated.",
+        summary: "The highest number of test cases with personal data in an output.",
         since: "0.1.0",
         threshold: Threshold::Count,
         default: Some(0.0),

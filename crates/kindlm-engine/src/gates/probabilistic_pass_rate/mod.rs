@@ -8,7 +8,7 @@ use super::{Gate, Measurement, Meta, Registration, Threshold};
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "probabilisticPassRate",
-        summary: "The least share of checks judged by a model that must pass, over all repeats.",
+        summary: "The lowest share of checks judged by a model that must pass, over all repeats.",
         since: "0.1.0",
         threshold: Threshold::Rate,
         default: None,

@@ -8,7 +8,7 @@ use super::{Gate, Measurement, Meta, Registration, Threshold};
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "providerErrorsMax",
-        summary: "The most executions that may fail because of a provider, after retries.",
+        summary: "The highest number of executions that fail because of a provider, after retries.",
         since: "0.1.0",
         threshold: Threshold::Count,
         default: Some(0.0),

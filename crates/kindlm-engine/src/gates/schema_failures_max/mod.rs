@@ -8,7 +8,7 @@ use super::{Gate, Measurement, Meta, Registration, Threshold};
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "schemaFailuresMax",
-        summary: "The most schema failures that are tolerated.",
+        summary: "The highest number of schema failures.",
         since: "0.1.0",
         threshold: Threshold::Count,
         default: Some(0.0),
