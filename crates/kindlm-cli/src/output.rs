@@ -53,7 +53,7 @@ impl Output {
             return Err(Failure::input(format!(
                 "`{first}` and `{second}` cannot both be written to stdout"
             ))
-            .with_help(format!("give one of them a file: `--reporter {second}=<path>`")));
+            .with_help(format!("write one of them to a file: `--reporter {second}=<path>`")));
         }
         let mut taken: Vec<(PathBuf, &str)> = Vec::new();
         for spec in &specs {
@@ -69,7 +69,7 @@ impl Output {
                     "`{other}` and `{id}` cannot both be written to `{}`",
                     path.display()
                 ))
-                .with_help("give each of them a file of its own"));
+                .with_help("write each of them to its own file"));
             }
             // Devices and pipes may receive several reports.
             if target.is_file() || !target.exists() {

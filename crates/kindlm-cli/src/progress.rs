@@ -91,7 +91,7 @@ impl kindlm_run::Progress for Progress {
                 let amount = kindlm_types::ecma::to_fixed(usd, 4);
                 drop(state);
                 self.say(&format!(
-                    "{attempts} answer{s} {were} lost on the way: the provider may charge for the attempt{s}, so ${amount} counts against the budget"
+                    "{attempts} answer{s} {were} lost: the provider may charge for the attempt{s}, so ${amount} counts against the budget"
                 ));
             }
             RunProgress::ExecutionStarted { .. } | RunProgress::CaseFinished(_) => {}

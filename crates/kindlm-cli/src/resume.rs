@@ -144,21 +144,21 @@ fn again(
     let words = ["kindlm", "test"].into_iter().chain(begun.iter().map(String::as_str));
     let Ok(Command::Test(before)) = Cli::try_parse_from(words).map(|it| it.command) else {
         return Err(Failure::input(format!(
-            "the run `{run}` was begun with {}, which this KindLM does not know",
+            "the run `{run}` was started with {}, which this version of KindLM does not support",
             shown(begun)
         ))
-        .with_help("use the KindLM that began it, or start a new run"));
+        .with_help("use the version of KindLM that started it, or start a new run"));
     };
     let before = base.given(before);
     let (now, then) = (fixed(&given, base), fixed(&before, base));
     if !now.is_empty() && now != then {
         let then = if then.is_empty() { "no such arguments".to_owned() } else { shown(&then) };
         let message = format!(
-            "the run `{run}` was begun with {then} and cannot be resumed with {}",
+            "the run `{run}` was started with {then} and cannot be resumed with {}",
             shown(&now)
         );
         return Err(Failure::input(message).with_help(
-            "leave those arguments out: a run is resumed with its own arguments; or start a new run",
+            "remove these arguments, because a run is resumed with its own; or start a new run",
         ));
     }
     let responses = match given.responses.responses {
@@ -263,6 +263,6 @@ mod tests {
         }
         let message =
             again(parsed("--resume --runs 3"), "r", &begun, here()).unwrap_err().message.unwrap();
-        assert!(message.contains("begun with `--runs=2` and cannot"), "{message}");
+        assert!(message.contains("started with `--runs=2` and cannot"), "{message}");
     }
 }

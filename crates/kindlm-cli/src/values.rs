@@ -34,7 +34,7 @@ pub(crate) fn tag(text: &str) -> Result<Tag, String> {
         None => (text, Tag::With),
     };
     if name.is_empty() {
-        return Err("a tag has a name: write `slow`, or `!slow` for what is not `slow`".to_owned());
+        return Err("a tag needs a name; write `slow`, or `!slow` to exclude `slow`".to_owned());
     }
     Ok(tag(name.to_owned()))
 }
@@ -47,7 +47,7 @@ pub(crate) fn shard(text: &str) -> Result<Shard, String> {
 /// Parses a score from 0 to 1.
 pub(crate) fn score(text: &str) -> Result<f64, String> {
     let score = text.trim().parse().ok().filter(|it: &f64| (0.0..=1.0).contains(it));
-    score.ok_or_else(|| format!("`{text}` is no score: write a number from 0 to 1"))
+    score.ok_or_else(|| format!("`{text}` is not a score; write a number from 0 to 1"))
 }
 
 /// Parses a pass rate, such as `95`, `95%` or `0.95`, and returns it as a share from 0 to 1.
@@ -56,7 +56,7 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
         Some(number) => (number.trim(), true),
         None => (text.trim(), false),
     };
-    let bad = || format!("`{text}` is no pass rate; write `95`, `95%` or `0.95`");
+    let bad = || format!("`{text}` is not a pass rate; write `95`, `95%` or `0.95`");
     let value: f64 = number.parse().map_err(|_| bad())?;
     if !(0.0..=100.0).contains(&value) {
         return Err(format!("{}: it must be between 0 and 100 percent", bad()));
@@ -65,7 +65,7 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
         return Ok(value / 100.0);
     }
     if (value - 1.0).abs() < f64::EPSILON {
-        return Err(format!("`{text}` may mean 1 % or all; write `1%` or `100%`"));
+        return Err(format!("`{text}` is ambiguous; write `1%` or `100%`"));
     }
     Ok(value)
 }
@@ -75,19 +75,19 @@ pub(crate) fn usd(text: &str) -> Result<f64, String> {
     let number = text.trim();
     let number = number.strip_prefix('$').unwrap_or(number).parse().ok();
     let amount = number.filter(|it: &f64| it.is_finite() && *it > 0.0);
-    amount.ok_or_else(|| format!("`{text}` is no amount in US dollars above 0; write `0.5`"))
+    amount.ok_or_else(|| format!("`{text}` is not an amount in US dollars above 0; write `0.5`"))
 }
 
 /// Parses a whole number from 1 to `MOST`.
 pub(crate) fn count<const MOST: u32>(text: &str) -> Result<u32, String> {
     let number = text.trim().parse().ok().filter(|it| (1..=MOST).contains(it));
-    number.ok_or_else(|| format!("`{text}` is no whole number from 1 to {MOST}"))
+    number.ok_or_else(|| format!("`{text}` is not a whole number from 1 to {MOST}"))
 }
 
 /// Parses a duration: `1500` (milliseconds), `1500ms`, `30s` or `2m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let bad =
-        || format!("`{text}` is no time; write milliseconds (`1500`), `1500ms`, `30s` or `2m`");
+        || format!("`{text}` is not a time; write milliseconds (`1500`), `1500ms`, `30s` or `2m`");
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -137,7 +137,7 @@ mod tests {
                 (value, expected) => assert_eq!(value, expected, "{text}"),
             }
         }
-        assert_eq!(rate("1").unwrap_err(), "`1` may mean 1 % or all; write `1%` or `100%`");
+        assert_eq!(rate("1").unwrap_err(), "`1` is ambiguous; write `1%` or `100%`");
     }
 
     #[test]

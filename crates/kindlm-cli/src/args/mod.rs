@@ -50,8 +50,8 @@ use kindlm_run::project::CONFIG;
     max_term_width = 100,
     arg_required_else_help = true,
     subcommand_required = true,
-    after_help = "Start here:\n  kindlm init        write a first suite that runs without any key\n  kindlm test        run it\n  kindlm explain     read about an assertion, a gate, a provider or a failure code",
-    after_long_help = "Start here:\n  kindlm init        write a first suite that runs without any key\n  kindlm test        run it\n  kindlm explain     read about an assertion, a gate, a provider or a failure code\n\nExit codes:\n  0    all gates passed\n  1    one or more gates failed\n  2    the configuration or the arguments are invalid; nothing was sent\n  3    a provider failed after retries\n  4    KindLM itself failed\n  130  interrupted; `kindlm test --resume` goes on"
+    after_help = "Start here:\n  kindlm init        create a first suite that runs without a key\n  kindlm test        run it\n  kindlm explain     read about an assertion, a gate, a provider or a failure code",
+    after_long_help = "Start here:\n  kindlm init        create a first suite that runs without a key\n  kindlm test        run it\n  kindlm explain     read about an assertion, a gate, a provider or a failure code\n\nExit codes:\n  0    all gates passed\n  1    one or more gates failed\n  2    the configuration or the arguments are invalid; nothing was sent\n  3    a provider failed after retries\n  4    KindLM itself failed\n  130  interrupted; resume with `kindlm test --resume`"
 )]
 pub(crate) struct Cli {
     /// The command.

@@ -53,12 +53,12 @@ fn set(io: &mut Io, args: &PlaceArgs, label: &str, run: Option<&str>, insist: In
     baselines.path(label).map_err(|err| Failure::store(&err))?;
     let (_, saved) = find(io, args, run)?;
     if let Some(reason) = incomplete(&saved.report).filter(|_| !insist.partial) {
-        return Err(Failure::input(format!("{} is not a whole run: {reason}", saved.name))
-            .with_help("run everything, or insist with `--partial`"));
+        return Err(Failure::input(format!("{} is not a complete run: {reason}", saved.name))
+            .with_help("run all tests, or accept it with `--partial`"));
     }
     if let Some(reason) = unfit(&saved.report).filter(|_| !insist.force) {
-        return Err(Failure::input(format!("{} is no good to compare with: {reason}", saved.name))
-            .with_help("fix what is wrong and run again, or insist with `--force`"));
+        return Err(Failure::input(format!("{} cannot be a baseline: {reason}", saved.name))
+            .with_help("fix the tests and run again, or accept it with `--force`"));
     }
     let baseline = Baseline::of(&saved.report).map_err(|err| Failure::input(err.to_string()))?;
     let replaced = replaced(&baselines, label, &saved.report.suite)?;
@@ -70,7 +70,7 @@ fn set(io: &mut Io, args: &PlaceArgs, label: &str, run: Option<&str>, insist: In
             "{what} did not run {count} of the {of} cases of the baseline `{label}`: {}",
             named(dropped)
         ))
-        .with_help("run everything, or drop these cases with `--partial`"));
+        .with_help("run all tests, or drop these cases with `--partial`"));
     }
     baselines.set(label, &baseline).map_err(|err| Failure::store(&err))?;
     let verb = if replaced.is_some() { "replaced by" } else { "set from" };
@@ -142,7 +142,7 @@ fn unfit(report: &AnyReport<'_>) -> Option<String> {
         return Some(format!("{} failed", cases(totals.failed)));
     }
     // Cases to which no check applied are allowed, because a first baseline consists of them.
-    (totals.cases == 0 && !totals.unchecked()).then(|| "no test case was run".to_owned())
+    (totals.cases == 0 && !totals.unchecked()).then(|| "no test case ran".to_owned())
 }
 
 /// Returns the reason why a run does not cover its whole suite.
@@ -162,8 +162,9 @@ fn compare(io: &mut Io, args: &PlaceArgs, label: &str, run: Option<&str>) -> Out
     let (_, saved) = find(io, args, run)?;
     let suite = &saved.report.suite;
     if !baseline.is_of(&suite.project, &suite.name) {
-        return Err(foreign(label, &baseline, suite)
-            .with_help("name the label of a baseline of that suite, or another suite with `-c`"));
+        return Err(foreign(label, &baseline, suite).with_help(
+            "use the label of a baseline of that suite, or select another suite with `-c`",
+        ));
     }
     let now = Baseline::of(&saved.report).map_err(|err| Failure::input(err.to_string()))?;
     let comparison = baseline.compare(&now);
@@ -239,10 +240,10 @@ fn show(text: &mut String, title: &str, change: &Change) {
         let _ = write!(text, ", now {}", one_line(&codes.join(", ")));
     }
     if change.test_changed {
-        text.push_str(", another test");
+        text.push_str(", test changed");
     }
     if change.output_changed {
-        text.push_str(", another output");
+        text.push_str(", output changed");
     }
     text.push('\n');
     for (title, checks) in [
@@ -267,7 +268,7 @@ fn list(io: &mut Io, place: &PlaceArgs) -> Outcome {
     let baselines = Baselines::new(place.state());
     let labels = baselines.list().map_err(|err| Failure::store(&err))?;
     if labels.is_empty() {
-        io.tell("there is no baseline yet; `kindlm baseline set` makes one of the last run");
+        io.tell("there is no baseline yet; `kindlm baseline set` creates one from the last run");
     }
     let width = labels.iter().map(String::len).max().unwrap_or(0);
     let mut text = String::new();

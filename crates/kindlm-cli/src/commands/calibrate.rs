@@ -38,8 +38,8 @@ fn subject(args: &CalibrateArgs, io: &mut Io) -> Result<Subject, Failure> {
         (None, Some(name)) => {
             Subject::from_name(io, NamedJudge::new(name, &io.world.registries.providers)?)
         }
-        (None, None) => Err(Failure::input("no judge is named")
-            .with_help("name one with `--judge provider:model`, or a suite with `-c`")),
+        (None, None) => Err(Failure::input("no judge is selected")
+            .with_help("select one with `--judge provider:model`, or a suite with `-c`")),
     }
 }
 
@@ -64,7 +64,7 @@ fn question(args: &CalibrateArgs, io: &Io) -> Result<Question, Failure> {
         None => None,
     };
     if check.as_ref().is_some_and(|it| !it.is_object()) {
-        return Err(Failure::input("`--check` is no object")
+        return Err(Failure::input("`--check` is not a JSON object")
             .with_help("write an entry of the list form, such as `{\"type\": \"llm-rubric\", \"value\": \"…\"}`"));
     }
     Ok(Question { criteria: args.criteria.clone(), assertions, check, min_score: args.min_score })

@@ -23,11 +23,11 @@ const PAGES: usize = 5;
 const COMMON: [(FailureCode, &str); 6] = [
     (
         FailureCode::PROVIDER_TIMEOUT,
-        "The provider, or the command, did not answer in time; or the answer took longer than `latency.maxMs` allows.",
+        "The provider or the command did not answer in time, or the answer took longer than `latency.maxMs`.",
     ),
     (
         FailureCode::PROVIDER_AUTH_FAILED,
-        "The provider refused the key, or its environment variable is not set.",
+        "The provider rejected the key, or its environment variable is not set.",
     ),
     (
         FailureCode::PROVIDER_ERROR,
@@ -35,104 +35,103 @@ const COMMON: [(FailureCode, &str); 6] = [
     ),
     (
         FailureCode::BUDGET_EXCEEDED,
-        "A judge was not asked, as what is left of the run's budget (`gates.costMaxUsd`, `--budget-usd`) is less than its \
-         answer may cost. What the model said is kept: `kindlm test --resume` with a larger budget asks the judge, and does not \
-         ask the model again.",
+        "A judge was not asked, because the rest of the run's budget (`gates.costMaxUsd`, `--budget-usd`) is less than the \
+         highest cost of its answer. The model's output is stored: `kindlm test --resume` with a larger budget asks only \
+         the judge.",
     ),
     (
         FailureCode::JUDGE_NOT_CONFIGURED,
-        "A check asks a model, and no model is configured that could answer: add it to `models`; `kindlm evaluate` takes \
-         `--judge provider:model`.",
+        "A check needs a judge model, but none is configured: add one to `models`, or use `--judge provider:model` with \
+         `kindlm evaluate`.",
     ),
-    (FailureCode::INTERNAL_ERROR, "KindLM could not do what was asked: a check has a bug."),
+    (FailureCode::INTERNAL_ERROR, "An internal error: a check has a bug."),
 ];
 
 /// The codes that no execution gives, with their explanations: problems in files, and gates.
 const OTHERS: [(&str, &str); 15] = [
     (
         "CONFIG_SYNTAX",
-        "The file is not YAML, or YAML that cannot be read safely: a quote or bracket that is never closed, a tab that \
-         indents, an alias that grows without end.\n\nLook at the place that is underlined, and at the line before it. A \
-         text with `: `, `#`, `{` or `[` in it belongs in quotes.",
+        "The file is not valid YAML, or it cannot be parsed safely. Common causes are an unclosed quote or bracket, a tab as \
+         indentation, or an alias that grows without end.\n\nCheck the underlined position and the line before it. Put a \
+         text with `: `, `#`, `{` or `[` in quotes.",
     ),
     (
         "CONFIG_TOO_LARGE",
-        "A file, or what its aliases stand for, is larger than is read.\n\nDivide the tests among datasets: \
+        "A file, or the content of its aliases, is larger than the limit.\n\nSplit the tests into datasets: \
          `tests: \"file://cases/*.jsonl\"` reads many files.",
     ),
     (
         "CONFIG_UNKNOWN_KEY",
-        "There is no such key in this place. It would be ignored, and what it should check would never be checked, so it \
-         is refused.\n\nMost often it is misspelt, or indented too far or not far enough. `kindlm schema config` lists \
-         every key, and an editor that knows this schema completes them.",
+        "The key is unknown in this place. It is rejected, because an ignored key would check nothing.\n\nThe usual causes \
+         are a typing error or wrong indentation. `kindlm schema config` lists every key, and an editor with this schema \
+         completes them.",
     ),
     (
         "CONFIG_MISSING_KEY",
-        "A key that must be there is not.\n\nThe message names it, and the help says what belongs in it. If the key seems \
-         to be there, look how far it is indented: it may be in another block.",
+        "A required key is missing.\n\nThe message names the key, and the help describes its value. If the key seems to be \
+         present, check its indentation: it may be in another block.",
     ),
     (
         "CONFIG_INVALID_VALUE",
-        "A value has the wrong type, is out of range, or is none of those that are allowed.\n\nThe message says what was \
-         expected and what was found. YAML reads `yes`, `1.0` or `null` without quotes as something else than a text; and \
-         a key that has no value is `null`, which is no way to leave it out.",
+        "A value has the wrong type, is out of range, or is not allowed.\n\nThe message shows the expected and the actual \
+         value. Without quotes, YAML does not read `yes`, `1.0` or `null` as a text. A key without a value is `null`; to \
+         omit a key, remove it.",
     ),
     (
         "CONFIG_UNKNOWN_REFERENCE",
-        "A name that nothing has: of a prompt, a model, a provider or a tool.\n\nThe help lists what there is, or says what \
-         was probably meant. As a warning it is about a tool that the test expects to be called and does not offer.",
+        "The name of a prompt, a model, a provider or a tool is unknown.\n\nThe help lists the known names, or suggests one. \
+         As a warning, it concerns a tool that the test expects but does not offer.",
     ),
     (
         "CONFIG_DUPLICATE",
-        "A key, or the name of a test, a model or a turn, is given twice. Of two equal keys the first would be lost; and \
-         reports and baselines find results by names.\n\nRename one of the two, or remove it.",
+        "A key, or the name of a test, a model or a turn, is a duplicate. The first of two equal keys would be lost, and \
+         reports and baselines find results by name.\n\nRename or remove one of the two.",
     ),
     (
         "CONFIG_MISSING_VARIABLE",
-        "A `{{variable}}` has no value in a test, or an `{{env.NAME}}` is not set.\n\nGive it one under the test's `vars`, as \
+        "A `{{variable}}` has no value in a test, or an `{{env.NAME}}` is not set.\n\nSet it under the test's `vars`, as \
          a column `vars.<name>` of a dataset, or in the environment.",
     ),
     (
         "CONFIG_UNSAFE_TEMPLATE",
-        "A `{{variable}}` stands in a place of a command line where no value can be put in safely, so that its text might \
-         be run as a program.\n\nGive it as an argument of its own, such as `./agent --input {{name}}`: it is quoted for \
-         you.",
+        "A `{{variable}}` is in a place of a command line where its text could run as a program.\n\nPass it as a separate \
+         argument, such as `./agent --input {{name}}`. KindLM quotes it.",
     ),
     (
         "CONFIG_FILE",
-        "A file that the suite refers to cannot be used: it is not there, is outside the suite's folder, is not UTF-8 text, \
-         or is not what it should be.\n\nPaths are relative to the folder of the config file. Files outside it are read \
-         only with `--allow-outside`.",
+        "A file that the suite refers to cannot be used: it is missing, is outside the suite's folder, is not UTF-8 text, or \
+         has the wrong content.\n\nPaths are relative to the folder of the config file. Files outside it are read only with \
+         `--allow-outside`.",
     ),
     (
         "CONFIG_NO_EFFECT",
-        "Something that is allowed and does nothing: a test that checks nothing, a text such as `{{ name }}` that is no \
-         variable, a misspelt keyword of a JSON Schema, a key that this kind of test does not use. It is a warning; the \
-         suite runs.\n\nRemove it, or write it in the way that has an effect.",
+        "A part of the suite has no effect: a test that checks nothing, a text such as `{{ name }}` that is not a variable, \
+         an unknown keyword of a JSON Schema, or a key that this kind of test does not use. This is a warning; the suite \
+         runs.\n\nRemove or correct the part.",
     ),
     (
         "CONFIG_SELF_JUDGED",
-        "A test asks the suite's judge about answers that the same model has given. Models tend to like their own answers, \
-         so its verdicts say less. It is a warning; the suite runs.\n\nName another model as `defaults.judge.model`. If it \
-         is meant, name the model on the check itself (`model`), and nothing is said.",
+        "The suite's judge rates answers of the same model. Models tend to prefer their own answers, so the verdicts are less \
+         reliable. This is a warning; the suite runs.\n\nSet another model as `defaults.judge.model`. If it is intended, \
+         set `model` on the check itself to remove the warning.",
     ),
     (
         "CONFIG_UNSUPPORTED",
-        "The suite is a promptfoo config, and has something in it that has no equal here. Nothing is skipped in silence, \
-         so nothing was run.\n\nThe message says what to write instead, where there is something.",
+        "The suite is a promptfoo config with a part that KindLM does not support. KindLM skips nothing silently, so nothing \
+         ran.\n\nThe message names a replacement if there is one.",
     ),
     (
         "CONFIG_PROGRAM",
-        "A program that makes a part of the suite (a prompt function, tests, variables, a filter of a promptfoo config) was \
-         not run, or failed.\n\nThe message says why. Programs run in a sandbox: what they may do beyond computing stands in \
-         the `scripts` block. Where a suite is only looked at, `--allow-programs` lets them out of it.",
+        "A program that generates a part of the suite (a prompt function, tests, variables, a filter of a promptfoo config) \
+         did not run, or failed.\n\nThe message gives the reason. Programs run in a sandbox; the `scripts` block grants \
+         permissions. For commands that only read a suite, `--allow-programs` removes the sandbox.",
     ),
     (
         "GATE_BROKEN",
-        "A gate of the suite is broken: what was measured over the whole run is beyond its threshold. The exit code is \
+        "A gate of the suite is violated: the measured value of the whole run is beyond its threshold. The exit code is \
          1.\n\nThe report shows the measured value and the threshold beside each gate. `kindlm explain gates` lists the \
-         gates, `kindlm explain <gate>` shows the page of one, and `kindlm gate <report> --gate 90%` tries another \
-         threshold without running anything again.",
+         gates, `kindlm explain <gate>` shows the page of one, and `kindlm gate <report> --gate 90%` applies another \
+         threshold without a new run.",
     ),
 ];
 
@@ -284,10 +283,10 @@ fn unknown(topic: &str) -> Failure {
     let others = OTHERS.iter().map(|(name, _)| *name);
     let candidates = ids.iter().copied().chain(codes.iter().map(String::as_str)).chain(others);
     let help = kindlm_types::nearest(topic, candidates).map_or_else(
-        || "`kindlm explain` lists everything that there is a page about".to_owned(),
+        || "`kindlm explain` lists all pages".to_owned(),
         |near| suggest(topic, "topics", [near]),
     );
-    Failure::input(format!("there is no page about `{topic}`")).with_help(help)
+    Failure::input(format!("there is no page `{topic}`")).with_help(help)
 }
 
 #[cfg(test)]

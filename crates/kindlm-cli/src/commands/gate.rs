@@ -31,7 +31,9 @@ pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
     if let Some(shard) = &saved.report.shard {
         let (index, count) = (shard.index, shard.count);
         return Err(Failure::input(format!("{} is shard {index} of {count}", saved.name))
-            .with_help("gates are about a whole run: merge all shards with `kindlm merge` first"));
+            .with_help(
+                "gates apply to a complete run; merge all shards with `kindlm merge` first",
+            ));
     }
     let mut report = saved.report;
     let (mut gates, models) = match suite {

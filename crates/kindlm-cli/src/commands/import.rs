@@ -29,12 +29,12 @@ pub(crate) fn run(args: &ImportArgs, io: &mut Io) -> Outcome {
     let path = io.working_dir.join(&args.output);
     let shown = args.output.display();
     if path.exists() && !args.force {
-        return Err(Failure::input(format!("`{shown}` is already there; nothing was written"))
-            .with_help("`--force` replaces it, `--output -` writes to stdout"));
+        return Err(Failure::input(format!("`{shown}` already exists; nothing was written"))
+            .with_help("replace it with `--force`, or write to stdout with `--output -`"));
     }
     if path.parent() != place.path.parent() {
         io.tell(&format!(
-            "warning: `{shown}` is in another folder than `{}`, and paths in it are relative to its own",
+            "warning: `{shown}` is in another folder than `{}`; paths in it are relative to its own folder",
             place.name
         ));
     }

@@ -13,8 +13,8 @@ const SCHEMA: &str = "kindlm.schema.json";
 
 pub(crate) fn run(args: &InitArgs, io: &mut Io) -> Outcome {
     if !args.force && io.working_dir.join(CONFIG).exists() {
-        return Err(Failure::input(format!("`{CONFIG}` is already there; nothing was written"))
-            .with_help("`--force` replaces it"));
+        return Err(Failure::input(format!("`{CONFIG}` already exists; nothing was written"))
+            .with_help("replace it with `--force`"));
     }
     // The schema is generated, so it may be overwritten. It is written first, so that an error leaves no files behind.
     let schema = pretty(&kindlm_config::json_schema());
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &InitArgs, io: &mut Io) -> Outcome {
             .map_err(|err| Failure::internal(err.to_string()))?;
         print(io, &format!("wrote {path}\n"))?;
     }
-    print(io, "\nNext: `kindlm test` runs it, `kindlm validate` checks what you change.\n")?;
+    print(io, "\nNext: `kindlm test` runs it, `kindlm validate` checks your changes.\n")?;
     Ok(ExitStatus::Success)
 }
 

@@ -140,7 +140,7 @@ fn describe(place: &Place, suite: &Suite) -> String {
     }
     line("checks", counts.checks.to_string());
     line("gates", suite.gates.len().to_string());
-    line("executions", format!("{} in a run of everything", counts.executions));
+    line("executions", format!("{} in a complete run", counts.executions));
     text
 }
 

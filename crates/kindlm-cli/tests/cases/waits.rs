@@ -85,7 +85,7 @@ fn a_wait_that_is_too_long_is_reported() {
 #[test]
 fn an_answer_that_is_lost_is_paid_for() {
     for (budget, requests, code, part) in [
-        ("1", 2, 0, "1 answer was lost on the way: the provider may charge for the attempt"),
+        ("1", 2, 0, "1 answer was lost: the provider may charge for the attempt"),
         ("0.002", 1, 3, "not sent again: of the run's budget of $0.0020"),
     ] {
         let folder = tempfile::tempdir().unwrap();
