@@ -124,7 +124,8 @@ const OTHERS: [(&str, &str); 15] = [
         "CONFIG_PROGRAM",
         "A program that generates a part of the suite (a prompt function, tests, variables, a filter of a promptfoo config) \
          did not run, or failed.\n\nThe message gives the reason. Programs run in a sandbox; the `scripts` block grants \
-         permissions. For commands that only read a suite, `--allow-programs` removes the sandbox.",
+         permissions. With `validate` and `--dry-run`, `--allow-programs` lets them run outside the sandbox, if the suite \
+         permits it.",
     ),
     (
         "GATE_BROKEN",
