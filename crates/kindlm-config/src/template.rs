@@ -66,8 +66,7 @@ struct Jinja {
     plain_env: Vec<(String, Range<usize>)>,
     /// The parsed JSON, if the template is JSON.
     json: Option<Value>,
-    /// True if a variable without a value is an error; else it is an empty text, with a warning.
-    is_strict: bool,
+    dialect: Dialect,
 }
 
 /// A text after its variables were filled in, and the variables without a value.
@@ -112,9 +111,28 @@ pub(crate) enum Form {
     /// A plain template, as texts and variables.
     Plain(Box<[Slot]>),
     /// A Jinja template, with the environment variables that it uses.
-    Jinja(Arc<str>, Arc<Map<String, Value>>),
+    Jinja(Arc<str>, Arc<Map<String, Value>>, Dialect),
     /// JSON whose texts are Jinja templates, with their environment variables.
     Json(Arc<Value>, Arc<Map<String, Value>>),
+}
+
+/// The dialect of a Jinja template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// A value that is not a text is printed as JSON, and a variable without a value is an error.
+    Kindlm,
+    /// Values are printed as JavaScript does, and a variable without a value is empty.
+    Promptfoo,
+}
+
+impl Dialect {
+    fn variables(self, vars: &Map<String, Value>, env: &Map<String, Value>) -> Variables {
+        let variables = Variables::new(vars, env);
+        match self {
+            Self::Kindlm => variables.printing_json(),
+            Self::Promptfoo => variables,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,8 +158,9 @@ impl Form {
     pub(crate) fn fill(&self, vars: &Map<String, Value>) -> Result<String, FormError> {
         let slots = match self {
             Self::Plain(slots) => slots,
-            Self::Jinja(template, env) => {
-                return Variables::new(vars, env).render(template).map_err(FormError::Jinja);
+            Self::Jinja(template, env, dialect) => {
+                let variables = dialect.variables(vars, env);
+                return variables.render(template).map_err(FormError::Jinja);
             }
             Self::Json(json, env) => {
                 let variables = Variables::new(vars, env);
@@ -175,7 +194,9 @@ impl Form {
         let mut missing = Vec::new();
         match self {
             Self::Plain(_) => {}
-            Self::Jinja(template, env) => missing = found(&Variables::new(vars, env), template)?,
+            Self::Jinja(template, env, dialect) => {
+                missing = found(&dialect.variables(vars, env), template)?;
+            }
             Self::Json(json, env) => {
                 let variables = Variables::new(vars, env);
                 let mut first = Ok(());
@@ -199,7 +220,7 @@ impl Form {
         };
         let slots = match self {
             Self::Plain(slots) => slots,
-            Self::Jinja(template, env) => {
+            Self::Jinja(template, env, _) => {
                 return with_env(digest.text("jinja").text(template), env);
             }
             Self::Json(json, env) => return with_env(digest.text("json").value(json), env),
@@ -241,7 +262,7 @@ impl Template {
         }
         let mut template = Self::jinja(text)?;
         if let Some(jinja) = &mut template.jinja {
-            jinja.is_strict = true;
+            jinja.dialect = Dialect::Kindlm;
         }
         Ok(template)
     }
@@ -283,7 +304,7 @@ impl Template {
 
     /// Parses a Jinja template. The error describes the first syntax problem.
     pub(crate) fn jinja(text: &str) -> Result<Self, Fault> {
-        let mut jinja = Jinja { plain_env: Vec::new(), json: None, is_strict: false };
+        let mut jinja = Jinja { plain_env: Vec::new(), json: None, dialect: Dialect::Promptfoo };
         jinja.add(text, text)?;
         Ok(Self::of(text, jinja))
     }
@@ -296,7 +317,7 @@ impl Template {
             range: None,
             line: None,
         })?;
-        let mut jinja = Jinja { plain_env: Vec::new(), json: None, is_strict: false };
+        let mut jinja = Jinja { plain_env: Vec::new(), json: None, dialect: Dialect::Promptfoo };
         jinja.add_all(&json, text)?;
         jinja.json = Some(json);
         Ok(Self::of(text, jinja))
@@ -323,7 +344,7 @@ impl Template {
 
     /// Returns true if a variable without a value is an error.
     pub(crate) fn is_strict(&self) -> bool {
-        self.jinja.as_ref().is_none_or(|it| it.is_strict)
+        self.jinja.as_ref().is_none_or(|it| it.dialect == Dialect::Kindlm)
     }
 
     /// Returns texts that look like a placeholder, with the name probably meant.
@@ -350,7 +371,7 @@ impl Template {
             let values = Arc::new(values.collect());
             return Ok(match &jinja.json {
                 Some(json) => Form::Json(Arc::new(json.clone()), values),
-                None => Form::Jinja(self.text.as_str().into(), values),
+                None => Form::Jinja(self.text.as_str().into(), values, jinja.dialect),
             });
         }
         let mut index = 0;
@@ -603,8 +624,8 @@ mod tests {
         let vars = vars.as_object().unwrap();
         for (text, expected) in [
             ("{{a}} {{ a }} {{a }} {{\na}}", "1 1 1 1"),
-            ("{{o.k}} {{ o.k.1 }} {{o.flat}}", "2,3 3 f"),
-            ("{{ l }} {{o}}", r#"1,x {"k":[2,3]}"#),
+            ("{{o.k}} {{ o.k.1 }} {{o.flat}}", "[2,3] 3 f"),
+            ("{{ l }} {{o}}", r#"[1,"x"] {"k":[2,3]}"#),
             ("{{{a}}} {{{{a}}}}", "{1} {{1}}"),
         ] {
             let template = Template::parse(text).unwrap();
@@ -621,7 +642,7 @@ mod tests {
         for (text, expected) in [
             ("{{ a | upper }}{{a}}", "Xx"),
             ("{% if a %}{{ a }}{% endif %}", "x"),
-            ("{# note #}{{ l[0] }} {{ l.length }}", "1 2"),
+            ("{# note #}{{ l[0] }} {{ l.length }} {{ l }}", "1 2 [1,2]"),
             ("{{#each l}}{{a}}{{/each}}", "{{#each l}}x{{/each}}"),
         ] {
             let form = Template::parse(text).unwrap().form(&|_| None, None).unwrap();

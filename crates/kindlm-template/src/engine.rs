@@ -8,7 +8,7 @@ use minijinja::{
 };
 use serde_json::Value;
 
-use crate::text::text;
+use crate::text::{json_text, text};
 use crate::{bounded, filters, methods, steps};
 
 /// The most engine steps of one template. It limits nested loops.
@@ -36,6 +36,23 @@ fn print(
     value: &Jinja,
 ) -> Result<(), minijinja::Error> {
     let text = text(value);
+    steps::count_printed(state, &text)?;
+    out.write_str(&text).map_err(minijinja::Error::from)
+}
+
+/// The same engine, which prints every value that is not a text as JSON.
+pub(crate) static JSON_ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut engine = ENGINE.clone();
+    engine.set_formatter(print_json);
+    engine
+});
+
+fn print_json(
+    out: &mut Output<'_>,
+    state: &mut State<'_, '_>,
+    value: &Jinja,
+) -> Result<(), minijinja::Error> {
+    let text = json_text(value);
     steps::count_printed(state, &text)?;
     out.write_str(&text).map_err(minijinja::Error::from)
 }

@@ -30,15 +30,21 @@ pub(crate) fn text(value: &Jinja) -> String {
     }
 }
 
-/// Returns the text of a variable in a template that only puts it in.
-///
-/// Strings are unchanged, objects become JSON, lists are joined by commas, and `null` is empty.
+/// Converts a value to text: a text as it is, any other value as JSON.
+pub(crate) fn json_text(value: &Jinja) -> String {
+    match value.kind() {
+        ValueKind::Seq | ValueKind::Iterable | ValueKind::None => {
+            serde_json::to_value(value).map(|it| ecma::stringify(&it)).unwrap_or_default()
+        }
+        _ => text(value),
+    }
+}
+
+/// Returns the text that [`Variables::printing_json`](crate::Variables::printing_json) prints for a value.
 pub fn printed(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
-        Value::Null => Cow::Borrowed(""),
-        Value::Array(items) => Cow::Owned(items.iter().map(printed).collect::<Vec<_>>().join(",")),
-        Value::Bool(_) | Value::Number(_) | Value::Object(_) => Cow::Owned(ecma::stringify(value)),
+        value => Cow::Owned(ecma::stringify(value)),
     }
 }
 
@@ -89,7 +95,7 @@ mod tests {
         #[test]
         fn a_variable_is_printed_as_the_template_prints_it(value in value()) {
             let vars = json!({"x": value.clone()});
-            let variables = Variables::new(vars.as_object().unwrap(), &Map::new());
+            let variables = Variables::new(vars.as_object().unwrap(), &Map::new()).printing_json();
             prop_assert_eq!(variables.render("{{ x }}").unwrap(), printed(&value).into_owned());
         }
     }

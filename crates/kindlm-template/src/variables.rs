@@ -10,7 +10,7 @@ use minijinja::{AutoEscape, Environment, Value as Jinja};
 use serde_json::{Map, Value};
 
 use crate::Filters;
-use crate::engine::ENGINE;
+use crate::engine::{ENGINE, JSON_ENGINE};
 use crate::fault::Fault;
 use crate::read::{parsed, read};
 use crate::steps::{Ledger, Missing};
@@ -22,6 +22,7 @@ use crate::walk::Walk;
 pub struct Variables {
     values: Jinja,
     env: Arc<Env>,
+    prints_json: bool,
 }
 
 impl Variables {
@@ -37,12 +38,22 @@ impl Variables {
             values.push(("env".to_owned(), Jinja::from_dyn_object(Arc::clone(&env))));
         }
         let values = Jinja::from_pairs(values);
-        Self { values, env }
+        Self { values, env, prints_json: false }
+    }
+
+    /// Prints every value that is not a text as JSON, instead of as JavaScript does: `[1,2]` in the place of `1,2`.
+    #[must_use]
+    pub fn printing_json(self) -> Self {
+        Self { prints_json: true, ..self }
+    }
+
+    fn engine(&self) -> &'static Environment<'static> {
+        if self.prints_json { &JSON_ENGINE } else { &ENGINE }
     }
 
     /// Renders a template, or returns an error message.
     pub fn render(&self, template: &str) -> Result<String, String> {
-        Ok(self.render_by(&ENGINE, template)?.0)
+        Ok(self.render_by(self.engine(), template)?.0)
     }
 
     /// Renders a template that may also use the given filters.
@@ -59,7 +70,7 @@ impl Variables {
     ///
     /// Returns the reason if the template cannot be rendered.
     pub fn missing(&self, template: &str) -> Result<Vec<Missing>, String> {
-        Ok(self.render_by(&ENGINE, template)?.1)
+        Ok(self.render_by(self.engine(), template)?.1)
     }
 
     /// Returns the missing variables that a template needs. They may explain why rendering fails.

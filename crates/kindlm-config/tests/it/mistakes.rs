@@ -132,18 +132,18 @@ const VALUES: &[Mistake] = &[
 const REFERENCES: &[Mistake] = &[
     (15, "a variable misspelt", "vars: { name: Ada }", "vars: { nmae: Ada }"),
     (16, "a brace too few", "user: \"Greet {{name}}.\"", "user: \"Greet {{name}.\""),
-    (17, "a filter in a prompt", "user: \"Greet {{name}}.\"", "user: \"Greet {{name|upper}}.\""),
+    (17, "a filter misspelt", "user: \"Greet {{name}}.\"", "user: \"Greet {{name|uper}}.\""),
     (
         18,
-        "a tag in a prompt",
+        "a tag that is not closed",
         "user: \"Greet {{name}}.\"",
-        "user: \"{% if vip %}Dear {{name}}{% endif %}\"",
+        "user: \"{% if vip %}Dear {{name}}\"",
     ),
     (
         63,
-        "a key of an object",
+        "a key that an object lacks",
         "vars: { name: Ada }",
-        "vars: { name: Ada, user: { name: Ada } }\n    conversation: [{ turn: t, user: \"{{user.name}}\" }]",
+        "vars: { name: Ada, user: { name: Ada } }\n    conversation: [{ turn: t, user: \"{{user.nmae}}\" }]",
     ),
     (20, "an unknown prompt", "    prompt: greet\n", "    prompt: gret\n"),
     (21, "an unknown model", "    prompt: greet\n", "    prompt: greet\n    models: [fats]\n"),
