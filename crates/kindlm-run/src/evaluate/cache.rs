@@ -29,6 +29,7 @@ pub(super) struct Made {
 }
 
 /// The cache of compiled blocks, for any number of threads.
+// perf: docs/benchmarks.md, 33 % fewer instructions for records with the same expectations
 pub(super) struct Cache(Mutex<LruCache<String, Known>>);
 
 impl Default for Cache {
@@ -86,5 +87,52 @@ impl Cache {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<String, Known>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A block that cannot be compiled, so that the result names what it was made of.
+    fn compile(expect: Option<&str>, assertions: Option<&str>, variables: &str) -> Made {
+        let by_variables = [expect, assertions].into_iter().flatten().any(|it| it.contains("{{"));
+        let seen = if by_variables { variables } else { "" };
+        Made { checks: Err(format!("{expect:?} {assertions:?} {seen}")), by_variables }
+    }
+
+    #[test]
+    fn a_cached_block_is_the_block_as_it_would_be_compiled() {
+        let cache = Cache::default();
+        let more_than_are_remembered = 0..REMEMBERED.get() + 10;
+        let blocks: Vec<String> = more_than_are_remembered
+            .map(|it| if it % 3 == 0 { format!("{it} {{{{ x }}}}") } else { it.to_string() })
+            .collect();
+        let mut compiled = 0;
+        for _ in 0..2 {
+            for block in &blocks {
+                for (expect, assertions) in [
+                    (Some(block.as_str()), None),
+                    (None, Some(block.as_str())),
+                    (Some("{}"), Some(block)),
+                ] {
+                    for variables in ["a", "b", "a"] {
+                        let cached = cache.get(
+                            expect,
+                            assertions,
+                            || variables.to_owned(),
+                            || {
+                                compiled += 1;
+                                compile(expect, assertions, variables)
+                            },
+                        );
+                        let plain = compile(expect, assertions, variables).checks.unwrap_err();
+                        assert_eq!(cached.as_ref().as_ref().unwrap_err(), &plain);
+                    }
+                }
+            }
+        }
+        let asked = 2 * 3 * 3 * blocks.len();
+        assert!(compiled <= asked / 2, "{compiled} of {asked}");
     }
 }

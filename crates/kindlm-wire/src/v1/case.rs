@@ -180,6 +180,7 @@ impl From<ScoreSummary> for kindlm_types::ScoreSummary {
 /// The part of a [`Case`] before its executions, in compact JSON.
 ///
 /// A small text that is stored until the executions are available.
+// perf: process, a part of what `kindlm_store::journal::Heads` gains
 ///
 /// ```
 /// # use kindlm_types::CaseResult;

@@ -7,6 +7,7 @@ use serde_json::value::{RawValue, to_raw_value};
 ///
 /// The cases of a run mostly have the same checks, and most checks pass. Half of the JSON of a case is then the same as
 /// that of the case before.
+// perf: process, 15 % fewer instructions for an execution
 #[derive(Debug)]
 pub(super) struct Same<T> {
     last: Option<(Vec<T>, Box<RawValue>)>,
