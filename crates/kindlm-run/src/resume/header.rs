@@ -2,12 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use kindlm_config::{Parts, Programs};
-use kindlm_engine::{
-    CaseBody, Digest as Fingerprint, Model, Plan, SimulatedTool, Subject, Suite, TestCase,
-};
+use kindlm_engine::{CaseBody, Digest as Fingerprint, Model, Plan, Subject, Suite, TestCase};
 use kindlm_store::Digest;
 use kindlm_store::journal::{Header, PlannedCase};
 use kindlm_types::{Files, RunInfo};
@@ -33,12 +30,11 @@ pub(super) fn of<'a>(
     header.models =
         suite.models.iter().map(|it| (it.id.as_str().into(), model(suite, programs, it))).collect();
     header.arguments = arguments.into_iter().map(Cow::Owned).collect();
-    let mut same = (Same::default(), programs);
     for group in plan.units.chunk_by(|a, b| (a.case, a.model) == (b.case, b.model)) {
         let Some(unit) = group.first() else { continue };
         let Some(case) = suite.cases.get(unit.case) else { continue };
         let repeats = u32::try_from(group.len()).unwrap_or(u32::MAX);
-        header.cases.push(planned(case, unit.target(suite), repeats, &mut same)?);
+        header.cases.push(planned(case, unit.target(suite), repeats, programs)?);
     }
     Ok(header)
 }
@@ -82,7 +78,7 @@ fn planned<'a>(
     case: &'a TestCase,
     model: &'a str,
     repeats: u32,
-    (tools, programs): &mut (Same, &Programs<'_>),
+    programs: &Programs<'_>,
 ) -> Result<PlannedCase<'a>, Failure> {
     let body = case.body.body();
     let body = body.map_err(|err| Failure::internal(format!("`{}`: {err}", case.name)))?;
@@ -92,7 +88,7 @@ fn planned<'a>(
         model: model.into(),
         repeats,
         prompt: prompt(&body, programs),
-        tools: tools.digest(&body.tools),
+        tools: Digest::of(format!("{:?}", body.tools)),
         vars: vars(&body.vars),
         checks: whole.unwrap_or_else(|| Digest::of("")),
     })
@@ -131,23 +127,6 @@ fn prompt(body: &CaseBody, programs: &Programs<'_>) -> Digest {
 fn in_words(parts: Parts) -> Value {
     let parts = parts.into_iter().map(|(path, digest)| (path, digest.to_string().into()));
     Value::Object(parts.collect())
-}
-
-/// A cache of the last digest of tools, as most cases share their tools.
-#[derive(Default)]
-struct Same(Option<(Arc<[SimulatedTool]>, Digest)>);
-
-impl Same {
-    fn digest(&mut self, tools: &Arc<[SimulatedTool]>) -> Digest {
-        match &self.0 {
-            Some((before, digest)) if Arc::ptr_eq(before, tools) || before == tools => *digest,
-            _ => {
-                let digest = Digest::of(format!("{tools:?}"));
-                self.0 = Some((Arc::clone(tools), digest));
-                digest
-            }
-        }
-    }
 }
 
 /// Returns a digest of the variables that does not depend on the order of keys.
