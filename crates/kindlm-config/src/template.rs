@@ -522,7 +522,10 @@ fn lookalike(text: &str) -> Option<Found> {
     let width = name.find(|c| !is_name(c)).unwrap_or(name.len());
     // In Jinja `{{my-var}}` is a subtraction, which is not what the author means.
     let is_dashed = width == name.len() && name.contains('-');
-    let is_expression = !is_dashed && kindlm_template::read(&text[..end + 4]).is_ok();
+    // A filter is meant as one, also if its name is wrong.
+    let has_filter = line[..end].contains('|');
+    let is_expression =
+        !is_dashed && (has_filter || kindlm_template::read(&text[..end + 4]).is_ok());
     let found = Found { end: end + 4, name: start..start + width, is_expression };
     (width == name.len() || is_expression).then_some(found)
 }

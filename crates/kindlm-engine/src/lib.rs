@@ -91,18 +91,7 @@
 //! body.checks = [Check::new(&POLITE, Arc::new(Polite))].into();
 //! let case = TestCase::new("asks for the order", body).on(&["support"]);
 //! let suite = Suite {
-//!     models: vec![Model {
-//!         id: "support".to_owned(),
-//!         provider: "canned".to_owned(),
-//!         name: "any".to_owned(),
-//!         params: Params::default(),
-//!         price: None,
-//!         limits: Limits::default(),
-//!         tells_vars: false,
-//!         offers: Arc::default(),
-//!         declared: Default::default(),
-//!         agent: None,
-//!     }],
+//!     models: vec![Model::new("support", "canned", "any")],
 //!     cases: vec![case],
 //!     gates: gates::defaults(),
 //!     ..Suite::default()

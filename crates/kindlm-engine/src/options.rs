@@ -128,6 +128,7 @@ enum Matcher {
 /// The reason why a pattern is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` is not a pattern for test names: {reason}")]
+#[non_exhaustive]
 pub struct PatternError {
     /// The pattern as written.
     pub pattern: String,

@@ -8,6 +8,7 @@ use crate::{CaseKind, Comparison, Filter, RunOptions, Suite, TestCase};
 
 /// The position of a shard's plan in the plan of the whole run.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Part {
     /// The shard.
     pub shard: ShardInfo,

@@ -95,6 +95,26 @@ pub struct Model {
 }
 
 impl Model {
+    /// Creates a model of a provider, without parameters, price and limits.
+    pub fn new(
+        id: impl Into<String>,
+        provider: impl Into<String>,
+        name: impl Into<String>,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            provider: provider.into(),
+            name: name.into(),
+            params: Params::default(),
+            price: None,
+            limits: Limits::default(),
+            tells_vars: false,
+            offers: Arc::default(),
+            declared: BTreeSet::new(),
+            agent: None,
+        }
+    }
+
     /// Creates the target for an agent. Reports show its type as the provider, and its model as the name.
     pub fn of_agent(id: &str, agent: AgentSpec) -> Self {
         Self {

@@ -47,6 +47,7 @@ impl Reading {
 
 /// The data of a model request that determines its price.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Inference {
     /// The vendor's name in the conventions, such as `openai` or `aws.bedrock`.
     pub vendor: Option<String>,

@@ -18,6 +18,7 @@ pub const MAX_OUTPUT: usize = 16 * 1024 * 1024;
 
 /// The result of a command.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Ran {
     /// The text on stdout.
     pub stdout: String,

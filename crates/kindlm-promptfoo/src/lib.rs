@@ -100,6 +100,7 @@ pub fn is_promptfoo(root: &Node) -> bool {
 
 /// The result of a translation.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Translated {
     /// The document of the equivalent `kindlm.yaml`.
     pub root: Node,

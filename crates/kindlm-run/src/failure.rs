@@ -9,6 +9,7 @@ use kindlm_types::ExitStatus;
 
 /// The failure of a command.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Failure {
     /// The exit status.
     pub status: ExitStatus,

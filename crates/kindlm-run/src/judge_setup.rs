@@ -7,7 +7,7 @@ use kindlm_config::Programs;
 use kindlm_engine::{Model, judge_of};
 use kindlm_providers::Providers;
 use kindlm_store::{Digest, Judge, JudgeModel};
-use kindlm_types::{Limits, Params, suggest};
+use kindlm_types::suggest;
 use serde_json::{Map, Value};
 
 use crate::Failure;
@@ -45,18 +45,8 @@ impl NamedJudge {
             return Err(Failure::input(message).with_help(help));
         };
         let config = registration.default_config().map(|it| (provider.to_owned(), it));
-        let model = Model {
-            id: text.to_owned(),
-            provider: provider.to_owned(),
-            name: name.to_owned(),
-            params: Params::default(),
-            price: kindlm_providers::pricing::price(provider, name),
-            limits: Limits::default(),
-            tells_vars: false,
-            offers: [].into(),
-            declared: BTreeSet::new(),
-            agent: None,
-        };
+        let mut model = Model::new(text, provider, name);
+        model.price = kindlm_providers::pricing::price(provider, name);
         Ok(Self { model, providers: config.into_iter().collect() })
     }
 

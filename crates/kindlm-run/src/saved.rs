@@ -13,6 +13,7 @@ use crate::suites::SuiteKey;
 use crate::{Failure, World, resume};
 
 /// A stored report, and its name in messages.
+#[non_exhaustive]
 pub struct Saved {
     /// The report; its cases are loaded one by one.
     pub report: Report<SavedCases>,

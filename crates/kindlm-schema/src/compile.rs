@@ -33,6 +33,7 @@ pub struct Schema {
 /// An error in a schema that makes it unusable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{message}", place(pointer))]
+#[non_exhaustive]
 pub struct SchemaError {
     /// The JSON pointer to the error in the schema; empty for the schema itself.
     pub pointer: String,
@@ -46,6 +47,7 @@ fn place(pointer: &str) -> String {
 
 /// A violation of a schema by a value. Displays as `/instance/path: what is wrong`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Violation {
     /// The JSON pointer into the value; empty for the value itself.
     pub instance: String,

@@ -29,6 +29,7 @@ impl Span {
 
 /// A line and column in a text, counted from 1. Columns count Unicode scalar values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[non_exhaustive]
 pub struct Position {
     /// The line, from 1.
     pub line: usize,

@@ -30,6 +30,7 @@ impl Confidence {
 
 /// A confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Interval {
     /// The lower end of the interval.
     pub low: f64,

@@ -7,6 +7,7 @@ use crate::{Confidence, Confusion, Interval, Undefined, float};
 /// Kappa depends on the base rate. If nearly everything passes, two raters who agree on 9 of 10 outputs may have a
 /// kappa of 0.44. So show it with [`Confusion::base_rate`] and the number of outputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Kappa {
     /// The value, from -1 to 1.
     pub value: f64,

@@ -32,6 +32,7 @@ pub enum Tuning {
 
 /// An estimate of the mean that people would find over all outputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct PredictionPowered {
     /// The estimate, limited to 0 to 1.
     pub mean: f64,

@@ -4,6 +4,7 @@ use crate::{Confidence, Confusion, Interval, Tally, Undefined, float};
 
 /// A corrected pass rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Corrected {
     /// The estimate, from 0 to 1.
     pub rate: f64,

@@ -7,6 +7,7 @@ const FOLDS: usize = 10;
 
 /// The best threshold for a judge with scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct BestThreshold {
     /// The lowest score that passes an output. It is one of the judge's scores.
     pub threshold: f64,

@@ -31,6 +31,7 @@ pub struct Comparison {
 
 /// A case that is in both runs.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Change {
     /// The test case's name.
     pub case: String,
@@ -62,6 +63,7 @@ pub struct Change {
 
 /// A check whose mean score changed.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ScoreChange {
     /// The assertion's id.
     pub assertion: String,
@@ -75,6 +77,7 @@ pub struct ScoreChange {
 
 /// A condition that differs between the runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Difference {
     /// The name of the condition: `KindLM`, `judges`, ``the model `gpt` ``, ``the rules `kind` ``.
     pub what: String,

@@ -26,6 +26,7 @@ pub struct HttpTransport {
 
 /// A decoded response, with the latency and the number of attempts.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Called<T> {
     /// The value that `decode` returned.
     pub value: T,

@@ -95,6 +95,7 @@ impl RetryPolicy {
 
 /// The conditions of an attempt, in addition to its rate limiter.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct Way<'a> {
     /// The retry policy.
     pub retry: &'a RetryPolicy,

@@ -34,6 +34,7 @@ pub enum Notice {
 
 /// A wait of the requests to a model, because its provider refuses them as too many.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Asked {
     /// The provider and the model.
     pub whom: String,

@@ -47,6 +47,7 @@ pub use kindlm_types::{
 
 /// The results of the checks of one execution.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Checked {
     /// The results, in the order of the checks in the block.
     pub results: Vec<AssertionResult>,

@@ -36,6 +36,7 @@ use sink::Sink;
 
 /// The result of reading a config file: the suite, or its problems.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Loaded {
     /// The suite; `None` if there is any error.
     pub suite: Option<Suite>,

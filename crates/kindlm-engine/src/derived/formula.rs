@@ -17,6 +17,7 @@ pub struct Formula(Term);
 /// The reason why a text is not a valid formula.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}{}", place(*.at))]
+#[non_exhaustive]
 pub struct FormulaError {
     /// The byte offset of the problem; `None` for the end of the text.
     pub at: Option<usize>,

@@ -137,6 +137,7 @@ pub type BuildWithOptions = fn(&Map<String, Value>) -> Result<Box<dyn Gate>, Vec
 
 /// An options object that may replace the threshold.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// Returns the JSON Schema of the object.
     pub schema: fn() -> Value,

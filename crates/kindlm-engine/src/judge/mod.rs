@@ -22,6 +22,7 @@ const MAX_ROUNDS: usize = 16;
 
 /// The results of the checks of an execution.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Judged {
     /// The results, in the order of the checks.
     pub results: Vec<AssertionResult>,

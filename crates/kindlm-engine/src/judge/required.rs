@@ -5,6 +5,7 @@ use kindlm_types::{AssertionResult, Verdict};
 
 /// A required check that did not hold, so that the execution ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Halt {
     /// The label of the check.
     pub label: String,

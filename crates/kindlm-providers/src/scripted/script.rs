@@ -33,6 +33,7 @@ pub struct Script {
 
 /// A scripted answer with its latency.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Answer<T> {
     /// The answer, or the scripted error.
     pub result: Result<T, ProviderError>,

@@ -96,6 +96,7 @@ pub enum Level {
 
 /// Another place that is related to a problem.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Related {
     /// The file.
     pub source: Arc<Source>,

@@ -10,6 +10,7 @@ use crate::source::{Source, Span};
 
 /// The place of a value or key.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Found {
     /// The place to underline.
     pub span: Span,

@@ -14,6 +14,7 @@ use crate::source::{Source, Span};
 
 /// A parsed document and its problems.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Tree {
     /// The value. `None` if the syntax is invalid; null if the document is empty.
     pub root: Option<Node>,

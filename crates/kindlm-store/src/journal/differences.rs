@@ -40,6 +40,7 @@ pub struct Differences {
 
 /// A test case on a model that has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ChangedCase {
     /// The test case's name.
     pub case: String,

@@ -17,6 +17,7 @@ pub const VERSION: u32 = 2;
 /// unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Header<'a> {
     /// The version of the journal's format.
     pub schema_version: u32,

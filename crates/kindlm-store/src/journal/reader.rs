@@ -73,6 +73,7 @@ impl Reader {
 
 /// One line of a journal: an execution and its location.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Entry {
     /// The execution with the results of its checks.
     pub result: ExecutionResult,

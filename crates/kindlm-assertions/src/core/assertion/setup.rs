@@ -21,6 +21,7 @@ pub type ReadYaml = fn(&str) -> Result<Value, String>;
 /// The environment in which checks are built from configuration.
 ///
 /// A suite uses a single setup, because the setup caches compiled schemas and patterns.
+#[non_exhaustive]
 pub struct Setup<'a> {
     /// The files that the configuration refers to.
     pub files: &'a dyn Files,

@@ -16,6 +16,7 @@ pub struct Instructions {
 
 /// A criterion that a check judges by. Calibrations are stored per criterion.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Criterion {
     /// The criterion in a few words, or the id of the rule.
     pub name: String,

@@ -26,6 +26,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 
 /// The required agreement of the judges with people.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct KappaDemand {
     /// The minimum of Cohen's kappa. The lower end of its interval must reach it.
     pub min: f64,

@@ -38,6 +38,7 @@ pub struct Facts<'e> {
 
 /// A tool call with its result.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Action<'e> {
     /// The id of the call, which is normally unique within the execution.
     pub call_id: &'e str,
@@ -55,6 +56,7 @@ pub struct Action<'e> {
 
 /// A call of another agent (subagent) with its result.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct SubagentCall<'e> {
     /// The id of the call, which is normally unique within the execution.
     pub call_id: &'e str,

@@ -17,6 +17,7 @@ const EXAMPLE: usize = 500;
 
 /// The totals of one prompt assertion.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AssertionSummary {
     /// The assertion's id.
     pub id: String,
@@ -48,6 +49,7 @@ impl AssertionSummary {
 
 /// A case that violates a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FailingCase {
     /// The test case's name.
     pub case: String,

@@ -36,6 +36,7 @@ impl RepeatCounts {
 ///
 /// It covers all repeats in which the check did so in the same way.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Finding<'a> {
     /// The result of the check in the first of these repeats.
     pub result: &'a AssertionResult,
@@ -47,6 +48,7 @@ pub struct Finding<'a> {
 
 /// A reason why executions could not be carried out, with the affected repeats.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ErrorFinding<'a> {
     /// The reason.
     pub error: &'a ExecutionError,

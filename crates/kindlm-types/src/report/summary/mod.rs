@@ -102,6 +102,7 @@ impl NamedTotal {
 
 /// The totals of the cases with one tag.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct TagTotals {
     /// The tag.
     pub tag: String,
@@ -111,6 +112,7 @@ pub struct TagTotals {
 
 /// The totals of a report. Their size does not depend on the number of cases.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Summary {
     /// The totals over all cases.
     pub totals: SuiteTotals,
