@@ -73,7 +73,6 @@ impl Lanes {
     /// - A server that has answered before may be unreachable for a while.
     /// - A 403 may mean that the account must not use this one model.
     /// - Any other error may be the fault of one request, unless the model has never answered.
-    /// answered.
     pub fn heed(&self, lane: &Lane, err: &ProviderError) {
         use ProviderErrorKind as Kind;
         if err.attempts == 0 {
