@@ -1,19 +1,24 @@
 //! The file changes between the starting state of a workspace and the state after the agent.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::{self, Read};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use kindlm_types::workspace::{ChangeKind, FileChange};
-use similar::TextDiff;
+use similar::algorithms::{Capture, Compact, IdentifyDistinct, Replace, myers};
+use similar::udiff::UnifiedHunkHeader;
 
 use crate::inside::Inside;
 use crate::tree::{Entry, Found, Limits, Tree, walk};
 
 /// The time limit for a minimal diff of one file; after that, a longer diff is used.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The unchanged lines around each change of a diff.
+const CONTEXT: usize = 3;
 
 /// The number of bytes of a large file that decide if it is text.
 const SAMPLE: usize = 8 * 1024;
@@ -189,11 +194,49 @@ fn content(
 /// Returns the unified diff of two texts in git's format. `new` is `None` for a deleted file.
 fn patch(path: &str, old: &str, new: Option<&str>) -> String {
     let to = new.map_or_else(|| "/dev/null".to_owned(), |_| format!("b/{path}"));
-    TextDiff::configure()
-        .timeout(PATIENCE)
-        .diff_lines(old, new.unwrap_or_default())
-        .unified_diff()
-        .context_radius(3)
-        .header(&format!("a/{path}"), &to)
-        .to_string()
+    let old: Vec<&str> = old.split_inclusive('\n').collect();
+    let new: Vec<&str> = new.unwrap_or_default().split_inclusive('\n').collect();
+    let ids = IdentifyDistinct::<u32>::new(&old[..], 0..old.len(), &new[..], 0..new.len());
+    let mut hook = Compact::new(Replace::new(Capture::new()), &old[..], &new[..]);
+    let deadline = Instant::now() + PATIENCE;
+    // `TextDiff` would compile every algorithm of the crate into the binary.
+    let Ok(()) = myers::diff_deadline(
+        &mut hook,
+        ids.old_lookup(),
+        ids.old_range(),
+        ids.new_lookup(),
+        ids.new_range(),
+        Some(deadline),
+    );
+    let mut text = String::new();
+    for hunk in hook.into_inner().into_inner().into_grouped_ops(CONTEXT) {
+        if text.is_empty() {
+            let _ = writeln!(text, "--- a/{path}\n+++ {to}");
+        }
+        let _ = writeln!(text, "{}", UnifiedHunkHeader::new(&hunk));
+        for change in hunk.iter().flat_map(|op| op.iter_changes(&old[..], &new[..])) {
+            let _ = write!(text, "{}{}", change.tag(), change.value());
+            if !change.value().ends_with('\n') {
+                text.push_str("\n\\ No newline at end of file\n");
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn far_changes_are_hunks_of_their_own() {
+        let old = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
+        let new = "0\n1\n2\n3\n4\n5\n6\n7\n8\nnine";
+        assert_eq!(
+            patch("a", old, Some(new)),
+            "--- a/a\n+++ b/a\n@@ -1,3 +1,4 @@\n+0\n 1\n 2\n 3\n@@ -6,4 +7,4 @@\n 6\n 7\n 8\n-9\n+nine\n\
+             \\ No newline at end of file\n"
+        );
+        assert_eq!(patch("a", old, Some(old)), "");
+    }
 }
