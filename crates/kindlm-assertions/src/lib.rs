@@ -64,8 +64,8 @@ pub use shared::{pattern, template};
 
 /// The assertions of this crate by group.
 ///
-/// They are in the order in which an `expect` block evaluates them. Each assertion is a folder in its group, with a
-/// `mod` line and a line of the slice in the group's `mod.rs`.
+/// The order is that in which an `expect` block evaluates them. To add an assertion, create its folder. Then add a
+/// `mod` line and an entry of the slice to the `mod.rs` of its group.
 pub static REGISTRY: &[Group] = &[
     Group {
         name: "agent",
@@ -110,15 +110,15 @@ pub static REGISTRY: &[Group] = &[
     },
 ];
 
-/// The default registry. All suites share the schemas that it has compiled.
+/// The default registry. All suites of the process share its compiled schemas.
 static BUILT_IN: LazyLock<Arc<Registry>> = LazyLock::new(|| Arc::new(Registry::built_in()));
 
-/// Returns the assertions of this crate.
+/// Returns all assertions of this crate, in the order of [`REGISTRY`].
 pub fn assertions() -> impl Iterator<Item = &'static Registration> + Clone {
     REGISTRY.iter().flat_map(|it| it.assertions).copied()
 }
 
-/// Returns the assertion of this crate with this id.
+/// Returns the assertion of this crate with this id; `None` if the id is unknown.
 pub fn find(id: &str) -> Option<&'static Registration> {
     assertions().find(|it| it.meta.id == id)
 }
@@ -133,7 +133,8 @@ pub fn built_in() -> Arc<Registry> {
 impl Registry {
     /// Creates a registry with the assertions of this crate.
     pub fn built_in() -> Self {
-        // A test checks that no two assertions have the same id or place.
+        // `with` fails only for a duplicate id or place. A test checks that there is no duplicate, so the empty
+        // fallback is never used.
         Self::default().with(assertions()).unwrap_or_default()
     }
 }

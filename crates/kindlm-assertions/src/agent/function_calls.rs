@@ -36,7 +36,9 @@ impl Call {
         Some(Self::new(name, arguments))
     }
 
-    /// Returns the reason why the call does not fit the tools, in promptfoo's words; `None` if it fits.
+    /// Returns the reason why the call does not fit the tools; `None` if it fits.
+    ///
+    /// The reason has promptfoo's words. The error is about an unusable schema of the tool.
     fn fault(&self, tools: &[ToolSpec]) -> Result<Option<String>, String> {
         let name = &self.name;
         let arguments = match &self.arguments {
@@ -66,7 +68,7 @@ pub(crate) struct InOutput<'a> {
     pub(crate) value: &'a Value,
     /// The parsed calls; `None` if there are none.
     pub(crate) calls: Option<Vec<Call>>,
-    /// The message if there are no calls.
+    /// The error message if there are no calls.
     pub(crate) nothing: &'a str,
 }
 
@@ -105,7 +107,7 @@ pub(crate) fn result(
     Grade::with(pass, reason).result(id, label)
 }
 
-/// Returns the calls that KindLM recorded itself.
+/// Returns the recorded calls of the execution.
 fn seen(execution: &Execution) -> Vec<Call> {
     let calls = execution.tool_calls.iter().map(|it| Call {
         name: it.name.clone(),
@@ -120,7 +122,7 @@ fn seen(execution: &Execution) -> Vec<Call> {
 
 /// Returns the calls of a list in OpenAI's format.
 ///
-/// Each item has `function.name`, and `function.arguments` as text.
+/// Each item has `function.name`, and `function.arguments` as text. Returns `None` for any other value.
 pub(crate) fn listed(value: &Value) -> Option<Vec<Call>> {
     let items = value.as_array().filter(|it| !it.is_empty())?;
     let call = |it: &Value| {
@@ -132,6 +134,8 @@ pub(crate) fn listed(value: &Value) -> Option<Vec<Call>> {
 }
 
 /// Returns the calls in a value, in the formats of OpenAI, Google and Anthropic.
+///
+/// Returns `None` if the value has no calls.
 pub(crate) fn any(value: &Value) -> Option<Vec<Call>> {
     if let Value::Array(items) = value {
         let calls: Vec<Call> = items.iter().filter_map(any).flatten().collect();
@@ -145,14 +149,14 @@ pub(crate) fn any(value: &Value) -> Option<Vec<Call>> {
     Call::of(inner, &["arguments", "args", "input"]).map(|it| vec![it])
 }
 
-/// Returns the output as a JSON value.
+/// Returns the structured output, else the output text as a JSON string.
 pub(crate) fn output(execution: &Execution) -> Value {
     structured(execution).cloned().unwrap_or_else(|| json!(execution.output))
 }
 
-/// Returns the problem of the first call that does not fit its tool.
+/// Returns the problem of the first call that does not fit its tool, if any.
 ///
-/// The error is the reason why this is not known.
+/// The error is the reason why the check cannot be decided.
 fn misfit(execution: &Execution, calls: &[Call]) -> Result<Option<String>, String> {
     if execution.tools.is_empty() {
         let message = "It is not known which tools the model was offered: give the test `tools`, or the record `tools`";

@@ -98,7 +98,7 @@ pub(crate) fn patterns<'a>(wanted: impl IntoIterator<Item = &'a Pattern>) -> Str
     wanted.into_iter().map(|it| it.pattern.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the range in words, such as `at least 1` or `1-3`. `min` is the default minimum.
+/// Formats the range, such as `at least 1` or `1-3`. `min` is the default minimum.
 pub(crate) fn times(range: Range, min: u64) -> String {
     let min = range.min.unwrap_or(min);
     match range.max {

@@ -12,11 +12,11 @@ const NAMES: [&str; 3] = ["skill", "name", "command"];
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Load<'e> {
     pub(crate) skill: &'e str,
-    /// The state of the load. It is completed if it was recorded as such, unless the loading call failed.
+    /// The state of the load. A recorded load counts as completed unless its call failed.
     pub(crate) state: ActionState,
 }
 
-/// Returns the skill that a tool call loads, if the tool loads skills.
+/// Returns the skill that a tool call loads; `None` if the tool loads no skills.
 pub(crate) fn of_call<'e>(tool: &str, arguments: &'e Value) -> Option<&'e str> {
     let is_tool = TOOLS.iter().any(|it| it.eq_ignore_ascii_case(tool));
     let name = NAMES.iter().find_map(|key| arguments.get(*key)?.as_str());
@@ -33,7 +33,7 @@ pub(crate) fn has_failed(state: ActionState) -> bool {
     matches!(state, ActionState::Ended(ActionStatus::Failed | ActionStatus::Rejected))
 }
 
-/// Returns the loaded skills: those with an event, and those of calls of skill tools.
+/// Returns the attempts to load skills: recorded loads, and calls of skill tools.
 pub(crate) fn loads(events: &[Event]) -> Vec<Load<'_>> {
     const LOADED: ActionState = ActionState::Ended(ActionStatus::Completed);
     let actions = Facts::of(events).actions;

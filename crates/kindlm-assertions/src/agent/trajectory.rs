@@ -85,7 +85,7 @@ pub(crate) fn labels<'a>(steps: impl IntoIterator<Item = &'a Step>) -> String {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Steps {
     pub(crate) seen: Vec<Step>,
-    /// The reason why there may be further tool calls; `None` if there are none.
+    /// The reason why there may be further tool calls; `None` if all are known.
     pub(crate) unseen: Option<String>,
 }
 
@@ -104,7 +104,7 @@ impl Steps {
     }
 }
 
-/// Returns the steps of an execution. The error is the reason why they are unknown.
+/// Returns the steps of an execution, or the reason why they are unknown.
 ///
 /// They are unknown if nothing is recorded about them, or if the evidence has gaps.
 pub(crate) fn steps(execution: &Execution) -> Result<Steps, String> {
@@ -124,7 +124,7 @@ pub(crate) fn steps(execution: &Execution) -> Result<Steps, String> {
         a.start_time.total_cmp(&b.start_time).then_with(|| end(a).total_cmp(&end(b)))
     });
     let seen: Vec<Step> = spans.into_iter().map(step).collect();
-    // If the calls of a trace are not extracted yet, one recorded call means that the source records all calls.
+    // If the calls of a trace are not extracted yet, one span of a call means that the source records all calls.
     let is_raw = execution.tool_calls.is_empty();
     let shows_tools = seen.iter().any(|it| matches!(it.kind, StepType::Tool | StepType::Command));
     let unseen = untold_calls(execution).filter(|_| !(is_raw && shows_tools));
@@ -276,7 +276,7 @@ fn step(span: &Span) -> Step {
     }
 }
 
-/// Returns a text without surrounding white space; `None` if it is empty.
+/// Returns a trimmed text; `None` for an empty text or any other value.
 fn word(value: &Value) -> Option<&str> {
     value.as_str().map(str::trim).filter(|it| !it.is_empty())
 }
@@ -320,7 +320,7 @@ fn tool_args(attributes: &Map<String, Value>, words: &Words) -> Option<Value> {
     })
 }
 
-/// Returns the arguments, which may be JSON in a text.
+/// Returns the arguments, which may be JSON in a text; `None` if they are empty.
 fn argument(value: &Value) -> Option<Value> {
     match value {
         Value::Null => None,
@@ -343,7 +343,7 @@ fn is_shell(tool: &str, args: Option<&Value>) -> bool {
     SHELLS.contains(&tool.as_str()) || tool == "execute" && has_command()
 }
 
-/// Returns the command line of a step.
+/// Returns the command line of a step, if the step runs a command.
 ///
 /// It comes from an attribute, the arguments of a shell, or the name of the span.
 fn command(
@@ -377,7 +377,7 @@ fn command(
     span.name.strip_prefix("exec ").map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned)
 }
 
-/// Returns the query of a search.
+/// Returns the query of a search; `None` if the span is not a search.
 fn query<'a>(
     span: &'a Span,
     attributes: &'a Map<String, Value>,

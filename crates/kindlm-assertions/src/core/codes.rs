@@ -14,7 +14,7 @@ pub struct Code {
 /// The check needs evidence that was not recorded, so it is errored.
 pub const EVIDENCE_MISSING: FailureCode = FailureCode::new("EVIDENCE_MISSING");
 
-/// The value that the check is `on` certainly does not exist.
+/// The value that `on` selects certainly does not exist.
 pub const VALUE_MISSING: FailureCode = FailureCode::new("VALUE_MISSING");
 
 /// The score is below the `threshold` of the list entry.

@@ -1,4 +1,4 @@
-//! The questions that checks ask about an execution at first.
+//! The first questions of checks about an execution.
 
 use std::borrow::Cow;
 

@@ -10,7 +10,7 @@ use kindlm_types::{FileError, Files, Problem, ProblemKind};
 pub(crate) struct TextFiles(Mutex<HashMap<String, Arc<str>>>);
 
 impl TextFiles {
-    /// Reads a file that the configuration names, once per suite.
+    /// Returns the text of a file that the configuration names. Reads it once per suite.
     pub(crate) fn read(&self, path: &str, files: &dyn Files) -> Result<Arc<str>, Problem> {
         // The map is consistent even if a panic elsewhere poisoned the lock.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

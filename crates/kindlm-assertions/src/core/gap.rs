@@ -26,7 +26,7 @@ impl Gap {
         }
     }
 
-    /// Returns the missing evidence and the advice, in words.
+    /// Describes the missing evidence, with advice for the user.
     pub(crate) fn words(self) -> String {
         match self {
             Self::Missing(channel, why) => {

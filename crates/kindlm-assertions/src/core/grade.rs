@@ -21,7 +21,9 @@ pub(crate) fn text(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// Returns the output as JSON: the structured output if the source recorded one, else the parsed text.
+/// Returns the output as JSON; `None` if it is not JSON.
+///
+/// The structured output of the source takes precedence over the text.
 pub(crate) fn parsed(execution: &Execution) -> Option<Cow<'_, Value>> {
     match &execution.output_json {
         Some(value) => Some(Cow::Borrowed(value)),
@@ -36,23 +38,25 @@ pub(crate) struct Grade {
     pub(crate) pass: bool,
     /// The score. If it is not finite, the result is errored.
     pub(crate) score: f64,
-    /// The reason in words, whatever the verdict.
+    /// The reason for the pass or the failure.
     pub(crate) reason: String,
 }
 
 impl Grade {
-    /// Returns score 1 if the check held, else 0 with the reason of `otherwise`.
+    /// Creates a pass with score 1, or a failure with score 0 and a reason.
+    ///
+    /// `otherwise` gives the reason of the failure.
     pub(crate) fn of(pass: bool, otherwise: impl FnOnce() -> String) -> Self {
         let reason = if pass { PASSED.to_owned() } else { otherwise() };
         Self { pass, score: f64::from(u8::from(pass)), reason }
     }
 
-    /// Returns score 1 if the check held, else 0, with the given reason.
+    /// Creates a pass with score 1 or a failure with score 0, with the given reason.
     pub(crate) fn with(pass: bool, reason: String) -> Self {
         Self { pass, score: f64::from(u8::from(pass)), reason }
     }
 
-    /// Returns the result of the check.
+    /// Returns the result of the check; errored if the score is not finite.
     pub(crate) fn result(self, assertion: &str, label: &str) -> AssertionResult {
         let Ok(score) = Score::new(self.score) else {
             let message = format!("the score is {}, which is not a finite number", self.score);

@@ -151,7 +151,7 @@ impl Similar {
         })
     }
 
-    /// Returns the grade of the first text that decides, else the best grade of all.
+    /// Returns the grade of the first text that decides, else of the most similar text.
     fn of_all(&self, evidence: &Evidence<'_>) -> Result<Grade, Box<AssertionResult>> {
         let mut decided: Option<Grade> = None;
         for text in &self.texts {

@@ -16,7 +16,7 @@ use crate::{Assertion, Evidence, Own, Traits};
 pub(crate) enum One {
     /// The text itself.
     Text(String),
-    /// A number, which is searched for as written.
+    /// A number, which is searched for as JavaScript writes it.
     Number(Number),
 }
 
@@ -156,7 +156,7 @@ impl Assertion for Needles {
     }
 }
 
-/// The length of a text in a label, in characters.
+/// The highest number of characters of a text in a label.
 const SHOWN: usize = 60;
 
 /// Returns a text in quotes, cut after [`SHOWN`] characters.
@@ -218,6 +218,8 @@ fn split(list: &str) -> Result<Vec<String>, &'static str> {
 }
 
 /// Returns the field after an opening quote, and the rest from the comma on.
+///
+/// Fails if the quote is not closed.
 fn quoted_field(inside: &str) -> Result<(String, &str), &'static str> {
     let mut field = String::new();
     let mut chars = inside.char_indices().peekable();

@@ -37,6 +37,8 @@ fn is_text_of(value: &Value, text: &str) -> bool {
 }
 
 /// Returns the prompt as text: a single user message, else all messages as JSON.
+///
+/// Returns `None` if no message is recorded.
 pub(crate) fn prompt(input: &[Message]) -> Option<Value> {
     match input {
         [] => None,

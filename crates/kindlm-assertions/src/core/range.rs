@@ -46,7 +46,7 @@ impl Range {
         (enough && not_too_many).then_some(true)
     }
 
-    /// Returns the missed limit in words, such as `at least 3`; `None` if the count is in the range.
+    /// Returns the missed limit as text, such as `at least 3`; `None` within the limits.
     pub(crate) fn missed(self, count: usize) -> Option<String> {
         let count = u64::try_from(count).unwrap_or(u64::MAX);
         match self {
@@ -56,7 +56,7 @@ impl Range {
         }
     }
 
-    /// Returns the whole range in words; `None` if it has no limits.
+    /// Returns the whole range as text; `None` if it has no limits.
     pub(crate) fn expected(self) -> Option<String> {
         match (self.min, self.max) {
             (Some(min), Some(max)) => Some(format!("{min}-{max}")),

@@ -65,7 +65,7 @@ pub(crate) fn log_probs(execution: &Execution) -> Option<Cow<'_, [f64]>> {
 pub(crate) const NO_LOG_PROBS: &str = "The probabilities of the answer's tokens are not known: \
     set `logprobs: true` for the provider, or give `log_probs` in the record";
 
-/// Returns the trace of an execution; an incomplete trace gives an errored result.
+/// Returns the trace; a missing or incomplete trace gives an errored result.
 pub(crate) fn whole_trace<'a>(
     execution: &'a Execution,
     assertion: &str,
@@ -133,7 +133,7 @@ impl Source {
         }
     }
 
-    /// Returns the advice how to declare all evidence of a kind recorded.
+    /// Returns the advice how to declare that all evidence of a kind was recorded.
     pub(crate) fn declares(self, channel: Channel) -> String {
         let word = channel.as_str();
         match self {
@@ -165,7 +165,7 @@ pub(crate) fn perplexity(log_probs: &[f64]) -> f64 {
 
 /// Returns true if the tool calls of an execution are known.
 ///
-/// It has some, or it comes from a source that would have recorded them.
+/// They are known if some are recorded, or if the source is a provider or a program that would record them.
 pub(crate) fn knows_tool_calls(execution: &Execution) -> bool {
     !execution.tool_calls.is_empty() || execution.requests > 0 || execution.exit_code().is_some()
 }

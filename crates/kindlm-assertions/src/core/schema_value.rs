@@ -33,7 +33,7 @@ impl SchemaValue {
             Self::Inline(schema) => schema_file::inline(&Value::Object(schema), AT),
             Self::Text(text) => {
                 let schema = written(&text, setup).map_err(|problem| vec![problem])?;
-                // A problem inside a text has no pointer of its own.
+                // A pointer into the text is no place of the configuration, so the place of the text is used.
                 let within = |problem: Problem| Problem {
                     pointer: AT.to_owned(),
                     place: Place::Value,

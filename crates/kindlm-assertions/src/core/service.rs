@@ -36,7 +36,9 @@ pub(crate) struct Key {
     pub(crate) variable: String,
 }
 
-/// Returns the host of a URL, with its port. The rest of the URL may contain a secret.
+/// Returns the host of an HTTP URL, with its port; `None` for any other text.
+///
+/// The rest of the URL may contain a secret.
 pub(crate) fn host(url: &str) -> Option<&str> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
     let authority = rest.split(['/', '?', '#', '\\']).next()?;
@@ -75,7 +77,9 @@ pub(crate) fn question(
     })
 }
 
-/// Returns the body of a service's answer. The error continues a sentence after the service's name.
+/// Returns the body of a service's answer; any HTTP status but 2xx is an error.
+///
+/// The error message is the rest of a sentence that starts with the service's name.
 pub(crate) fn body(outcome: &ScriptOutcome) -> Result<String, String> {
     let answer = match outcome {
         ScriptOutcome::Returned(ScriptValue::Json(answer)) => answer,
@@ -92,17 +96,17 @@ pub(crate) fn body(outcome: &ScriptOutcome) -> Result<String, String> {
     Ok(answer.get("body").and_then(Value::as_str).unwrap_or_default().to_owned())
 }
 
-/// The length of an unusable reply in messages, in characters.
+/// The highest number of characters of an unusable reply in an error message.
 const SHOWN: usize = 200;
 
-/// Returns an excerpt of a reply for messages about a reply that cannot be used.
+/// Returns the start of a reply for an error message.
 pub(crate) fn shown(body: &str) -> String {
     body.chars().take(SHOWN).collect()
 }
 
 /// Returns the score of a service, from 0 to 1.
 ///
-/// The error continues a sentence after the service's name.
+/// The error message is the rest of a sentence that starts with the service's name.
 pub(crate) fn score(value: &Value) -> Result<f64, String> {
     let told = || ecma::stringify(value);
     let score =

@@ -11,7 +11,7 @@ use crate::core::codes::EVIDENCE_MISSING;
 use crate::core::gap::Gap;
 use crate::core::recorded::Source;
 
-/// Returns the reason why an output is not known, and the advice.
+/// Returns the reason why an output is not known, with advice for the user.
 pub(crate) fn no_output(execution: &Execution) -> String {
     let advice = Source::of(execution).declares(Channel::Messages);
     format!("the source recorded no output, and does not say that there is none; {advice}")
@@ -28,7 +28,7 @@ pub(crate) fn is_untold(execution: &Execution) -> bool {
             && !execution.tells_all(Channel::Messages))
 }
 
-/// Returns the reason why tool calls may be missing, and the advice; `None` if all are recorded.
+/// Returns the reason why tool calls may be missing; `None` if all are recorded.
 ///
 /// Without a complete record, the absence of a call proves nothing.
 pub(crate) fn untold_calls(execution: &Execution) -> Option<String> {
@@ -51,7 +51,7 @@ pub(crate) fn inputs_are_untold(execution: &Execution, input: &Value) -> bool {
 
 /// Returns true if the arguments of a conversation's call are unknown.
 ///
-/// They are an empty object in the call then.
+/// `call.arguments` is then an empty object.
 pub(crate) fn arguments_are_untold(execution: &Execution, call: &ToolCall) -> bool {
     let is_it = |it: &Event| {
         matches!(it, Event::ActionCalled { call_id, name, input, .. }
@@ -62,7 +62,7 @@ pub(crate) fn arguments_are_untold(execution: &Execution, call: &ToolCall) -> bo
             || execution.recorded_events.iter().any(is_it))
 }
 
-/// Returns the result of a check whose output was not recorded.
+/// Returns the errored result of a check whose output was not recorded.
 ///
 /// `takes_on` is true if the check could judge another value by `on`.
 pub(crate) fn untold(
@@ -110,7 +110,7 @@ pub(crate) fn did_nothing(execution: &Execution) -> bool {
         && !execution.recorded_events.iter().any(is_act)
 }
 
-/// Returns the reason why no check of the output can pass: a program ended without any act.
+/// Returns the reason why no check can pass, if a program ended without any act.
 ///
 /// Without this, every negative check would hold. The exit code is not an output.
 pub(crate) fn said_nothing(execution: &Execution) -> Option<String> {

@@ -34,7 +34,7 @@ pub(crate) fn without_comments(source: &str) -> String {
 
 /// Returns the length of the quoted text at the start of `rest`, in bytes.
 ///
-/// A quote without an end on the same line is an apostrophe of length 1.
+/// A quote that is not closed on its line is an apostrophe of length 1. Only text in backquotes may span lines.
 fn quoted(rest: &str, quote: char) -> usize {
     let mut chars = rest.char_indices().skip(1);
     while let Some((at, c)) = chars.next() {

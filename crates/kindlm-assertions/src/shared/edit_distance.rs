@@ -1,11 +1,11 @@
-//! The edit distance of two texts: the number of letters to change.
+//! The edit distance of two texts: the letters to insert, delete or replace.
 
 use rapidfuzz::HashableChar;
 use rapidfuzz::distance::levenshtein::{Args, distance_with_args};
 
 /// The highest cost of one comparison, in computed cells of the distance table.
 ///
-/// It takes about a third of a second. Two texts of 100,000 letters need as much.
+/// Two texts of 100,000 letters need this number, which takes about a third of a second.
 const MOST_CELLS: u64 = 10_000_000_000;
 
 /// The result of a comparison.
@@ -20,7 +20,8 @@ pub(crate) enum Distance {
 
 /// Returns the distance of two texts.
 ///
-/// If the exact distance would take too long, only the comparison with `limit` is computed.
+/// If the exact distance would take too long, the distance is only compared with `limit`. If that would take too long
+/// too, the result is [`Distance::Unknown`].
 pub(crate) fn distance<T: HashableChar + Copy + PartialEq>(
     left: &[T],
     right: &[T],

@@ -1,4 +1,4 @@
-//! Folding of texts to the form that people see: look-alike letters become plain ones, invisible ones vanish.
+//! Folding of texts: look-alike letters become plain, invisible ones are removed.
 
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ impl Folded {
             letter.clear();
             letter.push(first);
             let mut end = start + first.len_utf8();
-            // Combining marks over or under the letter, and parts of a Korean syllable.
+            // Add combining marks and the further parts of a Korean syllable to the letter.
             while let Some((at, next)) = chars.next_if(|(_, it)| belongs_to_letter(*it)) {
                 letter.push(next);
                 end = at + next.len_utf8();
@@ -40,7 +40,7 @@ impl Folded {
         (folded.text != original).then_some(folded)
     }
 
-    /// Maps a range of the folded text to the original.
+    /// Maps a range of the folded text to the original; an empty range becomes `0..0`.
     pub(crate) fn place(&self, range: &Range<usize>) -> Range<usize> {
         match (self.from.get(range.start), self.from.get(range.end.saturating_sub(1))) {
             (Some(first), Some(last)) if !range.is_empty() => first.start..last.end,

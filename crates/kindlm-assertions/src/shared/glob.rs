@@ -1,4 +1,4 @@
-//! Patterns for names: `*` is any text, `?` is one character. Case is ignored; the whole name must match.
+//! Patterns for whole names: `*` matches any text, `?` one character. Case is ignored, and line ends do not match.
 
 /// Returns true if a name matches a pattern.
 ///

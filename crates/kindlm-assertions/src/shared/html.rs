@@ -156,7 +156,9 @@ pub(crate) fn is_known(name: &str) -> bool {
     ELEMENTS.contains(&name) || is_custom(name)
 }
 
-/// Returns true if the name has a hyphen, as all names of custom elements have.
+/// Returns true if the name has the form of a custom element's name.
+///
+/// It starts with a lower-case letter and has a hyphen.
 fn is_custom(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase()) && name.contains('-')
 }
@@ -179,7 +181,7 @@ pub(crate) struct Seen {
     pub(crate) attribute: bool,
     /// True if there is a comment.
     pub(crate) comment: bool,
-    /// True if there is a document type.
+    /// True if there is a document type declaration.
     pub(crate) doctype: bool,
 }
 
@@ -224,7 +226,7 @@ pub(crate) fn read(text: &str) -> Seen {
     seen
 }
 
-/// The open elements. The count per name makes an end tag without a start tag cheap.
+/// The open elements. The count per name makes it cheap to ignore an end tag without a start tag.
 #[derive(Default)]
 struct OpenElements {
     names: Vec<String>,

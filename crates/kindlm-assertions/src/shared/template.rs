@@ -29,7 +29,7 @@ impl fmt::Debug for Env {
     }
 }
 
-/// Returns the problem of a text whose template is rendered later, if it has one.
+/// Returns a problem if a text is a template that cannot be parsed.
 pub(crate) fn fault(text: &str) -> Option<Problem> {
     let fault =
         Some(text).filter(|it| is_template(it)).and_then(|it| kindlm_template::read(it).err())?;

@@ -68,7 +68,7 @@ pub(crate) struct Named {
 }
 
 impl RequiredElements {
-    /// Returns the paths, which are names separated by full stops.
+    /// Returns the paths, which are names separated by full stops. An empty name is a problem.
     pub(crate) fn paths(self) -> Result<Vec<String>, Vec<Problem>> {
         let paths: Vec<String> = match self {
             Self::Separated(paths) => paths.split(',').map(|it| it.trim().to_owned()).collect(),
@@ -124,7 +124,7 @@ fn written_name<'t>(node: &Node<'_, 't>) -> &'t str {
     &tag[..end.unwrap_or(tag.len())]
 }
 
-/// Returns the grade for well-formed XML.
+/// Returns the grade of well-formed XML by its required elements.
 pub(crate) fn grade(paths: &[String], roots: &[Node<'_, '_>], negate: bool) -> Grade {
     let missing = missing(paths, roots);
     Grade::of(missing.is_empty() != negate, || {

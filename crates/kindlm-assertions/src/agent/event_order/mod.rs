@@ -91,7 +91,7 @@ impl Assertion for EventOrder {
         } else {
             None
         };
-        // If the others are in order, an event of an incomplete channel is missing.
+        // If the recorded events are in order, an event of an incomplete channel is missing.
         let gap = Gap::untold(execution, untold.first().unwrap_or(&EventType::Message).channel());
         let reason =
             match (self.wanted.get(found), found.checked_sub(1).and_then(|it| self.wanted.get(it)))

@@ -85,6 +85,8 @@ fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
 
 impl EventsSatisfy {
     /// Returns the first kind of evidence that the script needs and that is incomplete.
+    ///
+    /// Returns `None` if the source records all of them completely.
     fn untold(&self, evidence: &Evidence<'_>) -> Option<Channel> {
         self.needs.iter().copied().find(|it| !evidence.execution.tells_all(*it))
     }

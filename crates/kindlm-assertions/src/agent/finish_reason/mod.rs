@@ -60,7 +60,7 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
     Ok(Arc::new(FinishReason { value: config.value, negate: own.negate }))
 }
 
-/// The message for a missing stop reason. Neither the check nor its opposite holds then.
+/// The error message for a missing stop reason, for the check and its negation.
 const UNTOLD: &str = "Nobody tells why the model stopped: a provider with a `finish_reason` does, a record with `finish_reason`";
 
 fn reason_of(execution: &Execution) -> Option<Cow<'_, str>> {

@@ -10,7 +10,7 @@ pub(super) struct Told {
     pub(super) reason: String,
 }
 
-/// Parses the outcome of an MCP call; `None` if the text has none.
+/// Parses the outcome of an MCP call; `None` if the text reports no outcome.
 ///
 /// A failure takes precedence over a success.
 pub(super) fn told(output: &str) -> Option<Told> {

@@ -155,7 +155,7 @@ impl Skill {
         }
     }
 
-    /// Reads a recorded use; `None` if it failed.
+    /// Reads a recorded use; `None` if the use failed or has no name.
     fn told(call: &Value) -> Option<Self> {
         if call.get("is_error") == Some(&Value::Bool(true)) {
             return None;
@@ -165,7 +165,7 @@ impl Skill {
         Some(Self { name: text("name")?, details: details.filter(|it| !it.is_empty()).collect() })
     }
 
-    /// Returns the skill that a call of a skill tool has loaded.
+    /// Returns the skill that a call loaded; `None` for calls of other tools.
     fn loaded(call: &ToolCall) -> Option<Self> {
         let name = skills::of_call(&call.name, &call.arguments)?.to_owned();
         Some(Self { name, details: Vec::new() })
@@ -176,7 +176,7 @@ impl Skill {
 struct Used {
     /// The recorded skills, in order.
     skills: Vec<Skill>,
-    /// The reason why there may be further skills; `None` if there are none.
+    /// The reason why there may be further skills; `None` if all are recorded.
     more: Option<String>,
 }
 

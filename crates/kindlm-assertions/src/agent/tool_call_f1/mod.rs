@@ -88,7 +88,7 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
     Ok(Arc::new(ToolCallF1 { expected, threshold, negate: own.negate }))
 }
 
-/// Returns the names of the called tools. The error is the reason why there may be others.
+/// Returns the names of the called tools, or the reason why some may be unknown.
 fn called(execution: &Execution) -> Result<BTreeSet<String>, String> {
     let seen: BTreeSet<String> = execution.tool_calls.iter().map(|it| it.name.clone()).collect();
     // An output that consists of calls contains all of them.

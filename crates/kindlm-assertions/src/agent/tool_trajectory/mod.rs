@@ -67,9 +67,9 @@ enum Mode {
     Strict,
     /// The same calls in any order, and no others.
     Unordered,
-    /// No calls but these. Some of them may be missing.
+    /// Only expected calls. Some of the expected calls may be missing.
     Subset,
-    /// All of these calls. Others may be made too.
+    /// All expected calls. Further calls may be made too.
     Superset,
 }
 

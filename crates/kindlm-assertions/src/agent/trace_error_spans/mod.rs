@@ -63,11 +63,11 @@ struct Config {
 enum Limit {
     /// The highest number of failed spans that passes.
     Count(f64),
-    /// The spans to check, and the limits for failed ones.
+    /// The spans to check, and the limits for failed spans.
     Of(Spans),
 }
 
-/// The spans to check, and the limits for failed ones.
+/// The spans to check, and the limits for failed spans.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "TraceErrorSpansLimit")]

@@ -105,14 +105,14 @@ fn percentile(sorted: &[Took<'_>], share: f64) -> f64 {
     sorted.get(index).or(sorted.last()).map_or(0.0, |(_, took)| *took)
 }
 
-/// Returns the slowest spans in words. The spans come in descending order.
+/// Formats the slowest spans. The spans must come in descending order.
 fn slowest<'a>(spans: impl Iterator<Item = &'a Took<'a>>) -> String {
     let words = spans.take(SHOWN).map(|(name, took)| format!("{name} ({}ms)", ecma::number(*took)));
     words.collect::<Vec<_>>().join(", ")
 }
 
 impl Limit {
-    /// Returns the name of a matching span without a duration.
+    /// Returns the name of a matching span without a duration, if there is one.
     fn untimed<'t>(&self, trace: &'t Trace) -> Option<&'t str> {
         let meant = trace.spans.iter().filter(|it| glob::matches(&it.name, &self.pattern));
         meant.filter(|it| took(it).is_none()).map(|it| it.name.as_str()).next()

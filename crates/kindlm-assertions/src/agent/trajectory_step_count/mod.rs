@@ -105,7 +105,7 @@ impl StepCount {
             && self.pattern.as_ref().is_none_or(|it| step.is_called(it))
     }
 
-    /// Returns the conditions for counted steps in words, for the reason of a result.
+    /// Describes the conditions for counted steps, for the reason of a result.
     fn which(&self) -> String {
         let mut parts = Vec::new();
         if let Some(types) = &self.types {

@@ -142,7 +142,9 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
 /// The remaining arguments, and the names of the removed ones.
 type Stripped<'a> = (Cow<'a, Value>, Vec<&'a str>);
 
-/// Removes members from an object; other values do not change.
+/// Removes members from an object; returns the rest and the removed names.
+///
+/// Any other value does not change.
 fn strip(value: &Value, out: impl Fn(&str, &Value) -> bool) -> Stripped<'_> {
     let Value::Object(map) = value else { return (Cow::Borrowed(value), Vec::new()) };
     let (gone, left): (Vec<_>, Vec<_>) = map.iter().partition(|(key, value)| out(key, value));

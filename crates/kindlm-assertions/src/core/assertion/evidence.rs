@@ -42,21 +42,21 @@ pub struct Contest<'a> {
 /// An output in a comparison.
 #[derive(Clone, Debug)]
 pub struct Candidate<'a> {
-    /// The name for messages: the model, and the test if several tests are compared.
+    /// The name in reports: the model, and the test if several tests are compared.
     pub name: Cow<'a, str>,
     /// The execution that produced the output.
     pub execution: Cow<'a, Execution>,
     /// The results of the checks that judge this output alone.
     pub results: &'a [AssertionResult],
-    /// True if the execution finished, so that there is an output to compare.
+    /// True if the execution finished, so that its output can be compared.
     pub is_there: bool,
 }
 
 impl<'a> Contest<'a> {
-    /// Returns the comparison, or the result if the check cannot be evaluated.
+    /// Returns the comparison, or the final result if the check cannot be evaluated.
     ///
-    /// `id` and `label` are those of the check. A comparison of a single output is skipped. It is errored if any output
-    /// is missing, because the best output is then unknown.
+    /// `id` and `label` are those of the check. The result is skipped if there is only one output. It is errored
+    /// without a comparison, or if any output is missing, because the best output is then unknown.
     pub(crate) fn open(
         evidence: &Evidence<'a>,
         id: &str,

@@ -31,8 +31,8 @@ pub trait Assertion: fmt::Debug + Send + Sync {
 
     /// Returns the questions whose answers [`evaluate`](Assertion::evaluate) needs.
     ///
-    /// The runner calls it again after each round of answers, until it returns no new question. So a second question
-    /// may depend on the first answer, for example to ask a judge again after an unreadable reply.
+    /// The runner calls this function again after each round of answers, until it returns no new question. So a second
+    /// question may depend on the first answer, for example to ask a judge again after an unreadable reply.
     fn questions(&self, _evidence: &Evidence<'_>) -> Vec<Question> {
         Vec::new()
     }
@@ -48,20 +48,20 @@ pub trait Assertion: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns the verdict for a score, if the score alone decides the verdict.
+    /// Returns the verdict for a score; `None` if the score alone does not decide.
     ///
-    /// It is called with the combined score of several judges.
+    /// For several judges, the score is their combined score.
     fn decide(&self, _score: Score) -> Option<Verdict> {
         None
     }
 }
 
-/// Returns true if nothing but the end of an incomplete output is missing.
+/// Returns true unless a part of the output other than its end is missing.
 pub(crate) fn only_end_is_missing(execution: &Execution) -> bool {
     execution.completeness.unread.is_none() && execution.turns.iter().all(|it| it.unread.is_none())
 }
 
-/// The place of an assertion in an `expect` block, if it has its own.
+/// The place of an assertion in an `expect` block, besides the `assert` list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpectPath {
     /// The JSON pointer inside `expect`, such as `/guardrails/keywords`.
@@ -75,7 +75,7 @@ pub struct ExpectPath {
 pub struct Meta {
     /// The id: the `type` in results and in list form.
     pub id: &'static str,
-    /// The assertion's own place under `expect`; without one, only the list form reaches it.
+    /// The place under `expect`; `None` if the assertion can only be used in list form.
     pub path: Option<ExpectPath>,
     /// The purpose of the check, in one sentence.
     pub summary: &'static str,
@@ -83,7 +83,7 @@ pub struct Meta {
     pub since: &'static str,
     /// The kind of judgement: by a rule or by a model.
     pub class: Class,
-    /// The default effect of a failure. A gate must hold; a soft score is only watched.
+    /// The default effect of a failure. A gate must hold; a soft score is only reported.
     ///
     /// An entry in list form can set another severity.
     pub severity: Severity,
@@ -102,7 +102,7 @@ pub struct Registration {
     pub schema: fn(&mut Definitions) -> Value,
     /// Builds a check from configuration that has passed `schema`.
     ///
-    /// It reports all problems of the configuration.
+    /// The error holds all problems of the configuration.
     pub build: Build,
 }
 
@@ -111,7 +111,7 @@ pub struct Registration {
 pub enum Build {
     /// An assertion that leaves `not-` and `threshold` to [`Check`](crate::Check).
     Plain(fn(&Value, &Setup<'_>) -> Built),
-    /// An assertion with its own meaning of `not-` and `threshold`, which it receives.
+    /// An assertion that applies `not-` and `threshold` itself, in its own way.
     ///
     /// Templates in its `value` are rendered first. A `value` of `file://` and the path of a text or JSON file is
     /// replaced by the content of the file.
@@ -143,5 +143,7 @@ impl Build {
     }
 }
 
-/// A built check, or all problems, with JSON pointers from the configuration.
+/// The built assertion, or all problems of its configuration.
+///
+/// The JSON pointers of the problems start at the configuration.
 pub type Built = Result<Arc<dyn Assertion>, Vec<Problem>>;

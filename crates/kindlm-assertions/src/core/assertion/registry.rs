@@ -16,12 +16,12 @@ pub struct Registry {
     entries: Vec<Known>,
 }
 
-/// A group of assertions that use the same kind of evidence.
+/// A group of related assertions.
 #[derive(Debug)]
 pub struct Group {
     /// The name of the group's folder, such as `text`.
     pub name: &'static str,
-    /// The evidence that the assertions of the group use.
+    /// The subject of the assertions in the group, in a few words.
     pub summary: &'static str,
     /// The assertions, in the order in which an `expect` block evaluates them.
     pub assertions: &'static [&'static Registration],
@@ -43,7 +43,7 @@ pub(crate) struct Shapes {
     pub(crate) listed: OnceLock<Shape>,
 }
 
-/// The error for an assertion whose id or place in `expect` is already taken.
+/// The error for an assertion whose id or place in `expect` is already taken. It holds the id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateAssertion(pub &'static str);
 
@@ -84,7 +84,7 @@ impl Registry {
         self.entries.iter().map(|it| it.registration)
     }
 
-    /// Returns the assertion with this id.
+    /// Returns the assertion with this id; `None` if the id is unknown.
     pub fn find(&self, id: &str) -> Option<&'static Registration> {
         self.iter().find(|it| it.meta.id == id)
     }
@@ -94,7 +94,7 @@ impl Registry {
         self.entries.len()
     }
 
-    /// Returns the assertion with this id, together with its compiled schemas.
+    /// Returns the assertion with this id and its compiled schemas; `None` if unknown.
     pub(crate) fn entry(&self, id: &str) -> Option<&Known> {
         self.entries.iter().find(|it| it.registration.meta.id == id)
     }

@@ -15,7 +15,7 @@ use crate::core::scripting::{ScriptSettings, ScriptsBlock};
 use crate::shared::pattern::Patterns;
 use crate::shared::template::is_template;
 
-/// A function that parses a YAML text, or returns the reason why it cannot.
+/// A function that parses a YAML text into JSON, or returns the error message.
 pub type ReadYaml = fn(&str) -> Result<Value, String>;
 
 /// The environment in which checks are built from configuration.
@@ -35,7 +35,7 @@ pub struct Setup<'a> {
     pub judging: JudgeBlock,
     /// The environment variables that templates may read.
     pub env: Map<String, Value>,
-    /// The YAML parser; without it, values from files and texts are JSON only.
+    /// The YAML parser; `None` if values in files and texts must be JSON.
     pub yaml: Option<ReadYaml>,
     /// The script compiler, which finds syntax errors before any request is sent.
     ///
@@ -92,7 +92,7 @@ impl Setup<'_> {
         Self { yaml: Some(read), ..self }
     }
 
-    /// Returns the setup with additional problems, which do not prevent a check.
+    /// Returns a setup that also reports problems which do not prevent a check.
     ///
     /// These are missing variables of templates, configuration without effect, and script folders that do not exist.
     #[must_use]
@@ -102,13 +102,13 @@ impl Setup<'_> {
 
     /// Returns a setup for compiling the same configuration a second time.
     ///
-    /// It uses the schema files that were already read and can open no other files. Problems that were already
-    /// reported, such as missing variables, are not reported again.
+    /// The setup uses the files that were already read, and cannot open any other file. It does not check references to
+    /// models, compile scripts, or report missing variables again.
     pub fn without_files(self) -> Setup<'static> {
         Setup { files: &NoFiles, models: None, compile_script: None, tells_missing: false, ..self }
     }
 
-    /// Returns true if an `expect` block has a template, so depends on variables.
+    /// Returns true if an `expect` block has a template, so it depends on variables.
     ///
     /// If the block has a `$ref`, a template in any named entry counts, because such references are rare.
     pub fn has_templates(&self, expect: &Value) -> bool {
@@ -121,7 +121,7 @@ impl Setup<'_> {
                 && self.assertion_templates.values().any(|it| any(it, &is_one))
     }
 
-    /// Returns the script settings of a check: the suite's, with the check's own block.
+    /// Returns the script settings of the suite, overridden by the check's own block.
     pub(crate) fn script_settings(
         &self,
         block: Option<&ScriptsBlock>,
@@ -130,6 +130,8 @@ impl Setup<'_> {
     }
 
     /// Returns a problem if the suite has no model with this id.
+    ///
+    /// Returns `None` if the setup does not check references to models.
     pub fn check_model(&self, pointer: &str, id: &str) -> Option<Problem> {
         let models = self.models?;
         if models.iter().any(|it| it == id) {

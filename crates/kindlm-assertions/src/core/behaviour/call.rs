@@ -93,7 +93,7 @@ pub(crate) enum Fit {
     Differs(String),
     /// The recorded part of the call matches, but some of its facts are not known.
     ///
-    /// The text says which: its tool, arguments, status or output, or a call before or after it.
+    /// The text names the unknown fact: the tool, the arguments, the status, the output, or a call before or after.
     Open(String),
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// Returns the missing evidence if `open` calls may or may not match the patterns.
+    /// Returns the evidence whose absence leaves the match of `open` calls undecided.
     pub(crate) fn gap(&self, wanted: &[CallPattern], open: usize) -> Gap {
         let execution = self.evidence.execution;
         let asks_input = wanted.iter().any(|it| it.input.is_some());
@@ -182,7 +182,9 @@ impl CallPattern {
         action.name.is_none() || action.is_called(&self.tool)
     }
 
-    /// Compares a call with the pattern, including `before` and `after`.
+    /// Compares the call at position `at` with the pattern and its neighbours.
+    ///
+    /// The neighbours are the calls that `before` and `after` require.
     pub(crate) fn fit(&self, at: usize, calls: &Calls<'_>) -> Result<Fit, Undecided> {
         let Some(action) = calls.actions.get(at) else {
             return Ok(Fit::Differs("there is no such call".to_owned()));
@@ -215,7 +217,10 @@ impl CallPattern {
         Ok(open.map_or(Fit::Is, Fit::Open))
     }
 
-    /// Compares the calls at these positions with the pattern; returns the best match.
+    /// Returns the best result of comparing the calls at these positions.
+    ///
+    /// A match is better than an undecided comparison, which is better than a difference. `before` and `after` are
+    /// ignored.
     fn among(
         &self,
         mut range: std::ops::Range<usize>,
@@ -293,9 +298,9 @@ impl CallPattern {
     }
 }
 
-/// Parses a JSON object out of a text.
+/// Returns the JSON object in a text; any other input is returned unchanged.
 ///
-/// Some sources record arguments as text. Any other input does not change.
+/// Some sources record arguments as text.
 fn object_of(input: &Value) -> Cow<'_, Value> {
     let object =
         input.as_str().and_then(|text| serde_json::from_str::<Map<String, Value>>(text).ok());

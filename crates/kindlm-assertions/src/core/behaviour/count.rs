@@ -32,7 +32,7 @@ pub(crate) struct Within {
 pub(crate) struct Count(Range);
 
 impl Count {
-    /// Validates the configured count. Without one, at least 1 is required.
+    /// Validates the configured count; without a count, at least 1 is required.
     pub(crate) fn new(written: Option<Counted>) -> Result<Self, Vec<Problem>> {
         let (min, max) = match written {
             None => (Some(1), None),
@@ -55,14 +55,17 @@ impl Count {
         Ok(Self(Range { min, max }))
     }
 
-    /// Returns true if a count between `least` and `most` is right; see [`Range::surely_holds`].
+    /// Returns true if every count from `least` to `most` is allowed, false if none is.
+    ///
+    /// Returns `None` if only some of these counts are allowed; see [`Range::surely_holds`]. Without `most`, the count
+    /// has no upper end.
     pub(crate) fn holds(self, least: usize, most: Option<usize>) -> Option<bool> {
         self.0.surely_holds(least, most)
     }
 
-    /// Returns the expected count in words, such as `exactly 2 times`.
+    /// Returns the expected count as text, such as `exactly 2 times`.
     ///
-    /// With `negate`, the words describe the opposite.
+    /// With `negate`, the text describes the opposite.
     pub(crate) fn expected(self, negate: bool) -> String {
         match (self.0.min, self.0.max) {
             (Some(1), None) if negate => "never".to_owned(),
@@ -72,7 +75,7 @@ impl Count {
         }
     }
 
-    /// Returns the count in words, such as `exactly 2 times` or `at least once`.
+    /// Returns the count as text, such as `exactly 2 times` or `at least once`.
     fn words(self) -> String {
         let times = |count: u64| match count {
             1 => "once".to_owned(),

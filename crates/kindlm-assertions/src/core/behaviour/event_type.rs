@@ -51,7 +51,7 @@ impl EventType {
         }
     }
 
-    /// Returns the kind of evidence that the type belongs to.
+    /// Returns the channel of the type, which is its kind of evidence.
     pub(crate) fn channel(self) -> Channel {
         match self {
             Self::Message => Channel::Messages,

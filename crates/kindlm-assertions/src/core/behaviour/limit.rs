@@ -16,7 +16,9 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// Returns the result for a measured value; the check is errored if nothing was measured.
+    /// Returns the result for a measured value.
+    ///
+    /// If nothing was measured, the result is errored with the message `unknown`.
     pub(crate) fn result(
         &self,
         id: &str,

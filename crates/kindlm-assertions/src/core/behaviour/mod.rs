@@ -1,4 +1,4 @@
-//! Shared parts of the checks of behaviour: reading the record, and claiming only what it proves.
+//! Shared parts of the checks of behaviour, such as call patterns and counts.
 //!
 //! A check holds, does not hold, or cannot be decided because the source did not record everything. An undecided check
 //! is errored, with and without `not-`, because the absence of a record is no proof.
@@ -35,7 +35,7 @@ pub(crate) use crate::shared::words::names;
 pub(crate) struct Finding {
     /// True if the check holds; `None` if the evidence does not decide.
     pub(crate) holds: Option<bool>,
-    /// The reason, in words that fit either verdict.
+    /// The reason, worded so that it fits a pass and a failure.
     pub(crate) reason: String,
     /// The missing evidence, which is reported if the check cannot be decided.
     pub(crate) gap: Gap,
@@ -69,7 +69,7 @@ impl Finding {
         Self { holds: holds.map(|it| !it), reason, gap }
     }
 
-    /// Returns the result of the check, inverted if the check was written with `not-`.
+    /// Returns the result, inverted for `not-`; errored if the finding is undecided.
     pub(crate) fn result(self, id: &str, label: &str, own: Own) -> Vec<AssertionResult> {
         let Some(holds) = self.holds else {
             let message = format!("{}, but {}", self.reason, self.gap.words());

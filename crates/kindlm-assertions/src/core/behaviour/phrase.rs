@@ -67,7 +67,7 @@ impl PhrasePattern {
 
     /// Returns true for an ASCII text.
     ///
-    /// It can be found even if only the ASCII characters of the searched text are readable.
+    /// Such a text can be found even if only the ASCII characters of the searched text are readable.
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self, Self::Text(phrase) if phrase.is_ascii())
     }

@@ -139,7 +139,7 @@ impl Wanted {
         Ok(differs.then(|| format!("{}: expected {}, found {found}", place(at), self.words())))
     }
 
-    /// Returns the pattern in words.
+    /// Describes the pattern for a report.
     fn words(&self) -> String {
         match self {
             Self::Equal(value) => shortened(&ecma::stringify(value)),

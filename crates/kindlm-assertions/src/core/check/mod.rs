@@ -23,11 +23,11 @@ const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
 /// The place of entries in list form, which may have `on`.
 const LISTED: &str = "/assert/";
 
-/// The reason why an assertion cannot be shown its evidence.
+/// The reason why an assertion gets no evidence to judge.
 enum Blind {
-    /// The transforms must run first.
+    /// The questions that run the transforms. Their answers are needed first.
     Ask(Vec<Question>),
-    /// There is no value to look at. The verdict is the result of the check.
+    /// There is no value to judge. The verdict is the result of the check.
     Nothing(Verdict),
 }
 
@@ -59,7 +59,7 @@ impl Check {
 
     /// Returns true if the check reads the agent's workspace.
     ///
-    /// A test without a workspace cannot evaluate it.
+    /// A test without a workspace cannot evaluate such a check.
     pub fn needs_workspace(&self) -> bool {
         self.traits.needs_workspace || self.selectors().any(Selector::needs_workspace)
     }
@@ -72,9 +72,10 @@ impl Check {
         })
     }
 
-    /// Returns the open questions: first those of the transforms, then those of the assertion.
+    /// Returns the questions of the transforms, else those of the assertion.
     ///
-    /// See [`Assertion::questions`](crate::Assertion::questions).
+    /// The questions of the assertion follow when the transforms have their answers. See
+    /// [`Assertion::questions`](crate::Assertion::questions).
     pub fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         if self.options.skip.is_some() {
             return Vec::new();
@@ -100,7 +101,7 @@ impl Check {
         self.traits.compares
     }
 
-    /// Applies the transforms to the evidence, and passes the new evidence to `then`.
+    /// Applies the views (`on`, `transform`) and passes the new evidence to `then`.
     fn seen<T>(
         &self,
         evidence: &Evidence<'_>,
@@ -131,8 +132,8 @@ impl Check {
                 match look(&Evidence { execution, answers: &answers, ..*evidence }) {
                     Ok(None) => {}
                     Ok(Some(seen)) => candidate.execution = Cow::Owned(*seen),
-                    // A missing value in another output is not an error of this one. The comparison leaves the other
-                    // output out.
+                    // A missing value in another output does not decide about the judged output. The comparison treats
+                    // that other output as missing.
                     Err(_) => candidate.is_there = false,
                 }
             }
@@ -147,8 +148,8 @@ impl Check {
 
     /// Judges the evidence and applies the options: the threshold, then `not-`, then the others.
     ///
-    /// Without `not-`, there is one result for each item that the assertion judged. With it, there is one result for
-    /// the whole check, because "not all of these" is a single statement. A check of weight 0 reports its score but
+    /// Without `not-`, there is one result for each item that the assertion judged. With `not-`, there is one result
+    /// for the whole check, because "not all of these" is a single statement. A check of weight 0 reports its score but
     /// does not fail. A skipped check is not evaluated.
     pub fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         if let Some(reason) = &self.options.skip {
@@ -182,7 +183,7 @@ impl Check {
         self.traits.looks_at.needs_output() && is_untold(evidence.execution)
     }
 
-    /// Returns the reason why the text that the assertion judges is incomplete.
+    /// Returns the reason why the judged text is incomplete; `None` if it is complete.
     fn unread<'e>(&self, evidence: &Evidence<'e>) -> Option<Cow<'e, str>> {
         if !self.traits.looks_at.needs_output() {
             return None;
@@ -281,7 +282,7 @@ impl Check {
     }
 }
 
-/// Returns the reason why the record is incomplete, if the source itself caused it.
+/// Returns the reason why the record is incomplete; `None` if no reason is known.
 fn gap(execution: &Execution) -> Option<Cow<'_, str>> {
     let gap = execution.completeness.gaps.first().map(|it| Cow::Borrowed(it.as_str()));
     gap.or_else(|| not_understood(execution).map(Cow::Owned))
@@ -300,9 +301,9 @@ fn name_gap(gap: &str, result: &mut AssertionResult) {
     }
 }
 
-/// Sets the verdict by the score alone.
+/// Compares the score with the threshold, and sets the verdict accordingly.
 ///
-/// Errored and skipped results have no score and do not change.
+/// A result without a score does not change. The same holds for errored and skipped results.
 pub(crate) fn hold_against(threshold: f64, result: &mut AssertionResult) {
     let Some(score) = result.score else { return };
     let held = score.get() >= threshold - TOLERANCE;

@@ -40,7 +40,9 @@ impl<'a> Compiler<'a> {
         items.iter().enumerate().filter_map(read).collect()
     }
 
-    /// Compiles one entry, including the template that it refers to.
+    /// Compiles one entry, merged with the template that it refers to.
+    ///
+    /// Returns `None` if the entry has a problem, which is reported.
     fn entry(&mut self, item: &Value, at: &str) -> Option<Check> {
         let Value::Object(written) = item else {
             let message = format!("expected an object, found {}", name(item));
@@ -159,7 +161,9 @@ impl<'a> Compiler<'a> {
         }));
     }
 
-    /// Takes `on` and `transform` out of the entry. `on` selects a value, and then the script transforms it.
+    /// Removes `on` and `transform` from the entry, and returns them as views.
+    ///
+    /// `on` selects a value, and then the script transforms it.
     fn views(&mut self, map: &mut Map<String, Value>, at: &str) -> Vec<View> {
         let mut views = Vec::new();
         for key in [ON, "transform"] {
@@ -178,6 +182,8 @@ impl<'a> Compiler<'a> {
     }
 
     /// Returns the assertion that the entry's `type` names, and true if it is negated.
+    ///
+    /// A missing or unknown `type` is reported, and the result is `None`.
     fn which(&mut self, entry: &Map<String, Value>, at: &str) -> Option<(&'a Known, bool)> {
         let registry = &self.setup.registry;
         let find = |id: &str| registry.entry(id);
@@ -205,12 +211,12 @@ impl<'a> Compiler<'a> {
         None
     }
 
-    /// Returns the variables as templates see them.
+    /// Returns the variables of the test and the environment, for templates.
     pub(super) fn variables(&self) -> &Variables {
         self.variables.get_or_init(|| Variables::new(self.vars, &self.setup.env))
     }
 
-    /// Takes the options out of an entry, so that only the assertion's own keys remain.
+    /// Removes the options from an entry and returns them; the assertion's keys remain.
     fn options(
         &mut self,
         map: &mut Map<String, Value>,
@@ -265,9 +271,9 @@ impl<'a> Compiler<'a> {
         options
     }
 
-    /// Resolves `value` from a file or a template, for assertions that want it so.
+    /// Replaces `value` by the content of its file, or by the rendered template.
     ///
-    /// Returns the new value if it has changed.
+    /// Returns the new value if it has changed. `Plain`, `Judged` and `Set` assertions keep `value` as written.
     fn value(
         &mut self,
         registration: &Registration,

@@ -22,7 +22,7 @@ pub(super) struct Judges {
 }
 
 impl Compiler<'_> {
-    /// Validates the `judging` options of a block.
+    /// Validates the `judging` options of a block, and applies them to its checks.
     pub(super) fn judging(&mut self, expect: &Value) {
         let Some(value) = expect.get(JUDGING) else { return };
         let at = format!("/{JUDGING}");
@@ -62,7 +62,7 @@ impl Compiler<'_> {
 
     /// Moves the options about judges out of a check's configuration into a panel.
     ///
-    /// Returns `None` if the options have a problem.
+    /// Returns `None` if the options have a problem, which is reported.
     pub(super) fn panel(
         &mut self,
         registration: &Registration,

@@ -6,7 +6,7 @@ use kindlm_template::{Missing, Variables, each_template};
 use kindlm_types::{Problem, ProblemKind, nearest};
 use serde_json::{Map, Value};
 
-/// Returns the missing variables of all templates in a value.
+/// Returns a problem for each missing variable of the templates in a value.
 ///
 /// Each problem has a pointer from the value. A variable may be missing if the template tests it with `is defined` or
 /// gives it a `default`.

@@ -31,7 +31,7 @@ pub(crate) const JUDGING: &str = "judging";
 /// The prefix of a negated id.
 const NOT: &str = "not-";
 
-/// Builds the checks of a whole `expect` block, and reports all of its problems.
+/// Returns the checks of a whole `expect` block, and all of its problems.
 ///
 /// Checks come in the order of the [`Registry`]. Those in list form come last, in the order of the file. Problems come
 /// in the order of the file, with pointers from the block. A check with a problem is left out, unless [all of its
@@ -42,7 +42,7 @@ pub fn compile(expect: &Value, setup: &Setup<'_>) -> (Vec<Check>, Vec<Problem>) 
 
 /// Does the same as [`compile`], with variables for the templates in list form.
 ///
-/// Without [`Setup::has_templates`], the checks do not depend on the variables.
+/// If [`Setup::has_templates`] is false for the block, the checks do not depend on the variables.
 pub fn compile_with(
     expect: &Value,
     setup: &Setup<'_>,
@@ -85,7 +85,7 @@ struct Compiler<'a> {
     names_judges: bool,
     /// The `judging` options of the block, if they are valid.
     block: Option<JudgeBlock>,
-    /// The compiled checks, each with the rank that they are sorted by.
+    /// The compiled checks, each with the rank by which checks are sorted.
     checks: Vec<(usize, Check)>,
     problems: Vec<Problem>,
 }
@@ -181,7 +181,7 @@ impl Compiler<'_> {
         self.checks.extend(checks.into_iter().map(|it| (self.setup.registry.len(), it)));
     }
 
-    /// Returns the number of problems that prevent a check, so warnings do not count.
+    /// Returns the number of problems that prevent a check; warnings do not count.
     fn faults(&self) -> usize {
         self.problems.iter().filter(|it| !it.kind.is_mild()).count()
     }

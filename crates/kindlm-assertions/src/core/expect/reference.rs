@@ -15,7 +15,7 @@ const TEMPLATES: &str = "#/assertionTemplates/";
 pub(super) struct Whole<'v> {
     /// The merged entry.
     pub(super) map: Map<String, Value>,
-    /// The entry as written and the name of its template; `None` if it refers to none.
+    /// The entry as written and the name of its template; `None` without a reference.
     written: Option<(&'v Map<String, Value>, String)>,
 }
 

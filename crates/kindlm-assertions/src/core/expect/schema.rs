@@ -65,7 +65,7 @@ fn list_entry(registry: &Registry, definitions: &mut Definitions) -> Value {
 
 /// Returns the schema of an assertion's configuration.
 ///
-/// It includes the options about judges if the assertion asks any.
+/// It includes the options about judges if the assertion asks judges.
 fn placed(registration: &Registration, definitions: &mut Definitions) -> Value {
     let mut schema = (registration.schema)(definitions);
     if !registration.build.asks_judges() {

@@ -1,6 +1,6 @@
 //! Templates of a check outside its `value`.
 //!
-//! These are the texts in prompts for judges, and all texts of a check in nested form.
+//! These are the texts in prompts for judges, and all texts of an assertion of the kind [`Build::Plain`].
 
 use serde_json::Value;
 
@@ -11,9 +11,9 @@ use crate::Build;
 /// The places of templates in prompts for judges.
 const TEXTS: [&str; 3] = ["/criteria", "/rubric", "/value/goal"];
 
-/// The key of the rules, and the texts of a rule that the judge gets.
+/// The key of the rules of a check.
 ///
-/// They are rendered when the judge is asked, because several tests share the rules.
+/// The texts of a rule are rendered when the judge is asked, because several tests share the rules.
 const RULES: &str = "assertions";
 const OF_RULES: [&str; 2] = ["instruction", "criteria"];
 

@@ -49,6 +49,8 @@ fn is_changed(item: &Value) -> bool {
 }
 
 /// Renders every template in a value. `at` is the place of the value.
+///
+/// Fails at the first template that cannot be rendered.
 pub(super) fn fill_in(value: &mut Value, at: &str, variables: &Variables) -> Result<(), Problem> {
     match value {
         Value::String(text) if is_template(text) => {
@@ -71,7 +73,9 @@ pub(super) fn rendered(text: &str, variables: &Variables) -> Result<String, Prob
     variables.render(text).map_err(faulty)
 }
 
-/// Reads a file: a text without white space around it, or the value in a JSON or YAML file.
+/// Reads a file: a trimmed text, or the value in a JSON or YAML file.
+///
+/// Returns `None` for any other file if `value` may name a script.
 fn file(path: &str, takes_scripts: bool, setup: &Setup<'_>) -> Result<Option<Value>, Problem> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let ending = name.rsplit_once('.').map_or("", |(_, it)| it).to_ascii_lowercase();

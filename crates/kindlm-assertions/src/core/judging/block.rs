@@ -70,7 +70,7 @@ pub enum Jury {
 }
 
 impl JudgeBlock {
-    /// The keys of the block, which a check writes beside its other options.
+    /// The keys of the block, which a check can also have among its own keys.
     pub(crate) const KEYS: [&'static str; 7] =
         ["model", "models", "samples", "temperature", "agg", "jury", "quorum"];
 
@@ -107,7 +107,7 @@ impl JudgeBlock {
         }
     }
 
-    /// Returns the problems of the block alone, whatever models are configured.
+    /// Returns the problems that do not depend on the configured models.
     ///
     /// Pointers start at the block.
     pub fn problems(&self) -> Vec<Problem> {
@@ -154,7 +154,8 @@ impl JudgeBlock {
 
     /// Returns the options of this block that have no effect.
     ///
-    /// `whole` are the options that the check is judged by. Pointers of the problems start at this block.
+    /// `whole` holds the options that apply to the check, inherited options included. Pointers of the problems start at
+    /// this block.
     pub fn idle(&self, whole: &Self) -> Vec<Problem> {
         let several = whole.models.as_ref().is_some_and(|it| it.len() > 1);
         let samples = whole.samples.unwrap_or(1) > 1;
@@ -188,7 +189,7 @@ impl JudgeBlock {
 
     /// Returns the block in a normal form, without the options that have no effect.
     ///
-    /// Two blocks judge alike if their normal forms are equal. A judge that is not named stays open.
+    /// Two blocks judge alike if their normal forms are equal. Without a named judge, `model` and `models` stay `None`.
     #[must_use]
     pub fn settled(&self) -> Self {
         let samples = self.samples.unwrap_or(1).max(1);
@@ -228,7 +229,7 @@ impl JudgeBlock {
         Self { model: self.model.as_deref().map(&name), models, ..self.clone() }
     }
 
-    /// Returns the judges and their options, in words for the middle of a sentence.
+    /// Describes the judges and their options, for the middle of a sentence.
     pub fn in_words(&self) -> String {
         let it = self.settled();
         let mut how = Vec::new();

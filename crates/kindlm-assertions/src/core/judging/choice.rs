@@ -50,7 +50,7 @@ pub(crate) struct Table {
 pub(crate) struct Choice {
     /// The index of the letter in the table.
     pub(crate) index: usize,
-    /// The reason in the judge's words; empty if it gave none.
+    /// The reason in the judge's words; empty if the judge gave no reason.
     pub(crate) reason: String,
 }
 
@@ -101,6 +101,8 @@ impl Table {
     }
 
     /// Returns the chosen letter, its meaning and its score.
+    ///
+    /// An index outside the table gives empty texts and `NaN`.
     pub(crate) fn get(&self, choice: &Choice) -> (&'static str, &'static str, f64) {
         let kind = self.kinds.get(choice.index);
         let score = self.scores.get(choice.index).copied().unwrap_or(f64::NAN);
@@ -129,7 +131,7 @@ pub(crate) fn choice_schema(key: &str, kinds: &[Kind]) -> Value {
 /// The reason why a reply with several letters has no verdict.
 const SEVERAL: &str = "it chooses several different letters";
 
-/// Reads the letter in a reply: in JSON under one of `keys`, else in prose by `text`.
+/// Reads the letter in a reply: in JSON under one of `keys`, else with `text`.
 ///
 /// A reply whose JSON names several different letters has no verdict.
 pub(crate) fn read_choice(
@@ -159,8 +161,8 @@ pub(crate) fn read_choice(
 
 /// Returns the letter in round brackets, as in `(C) the same`.
 ///
-/// Several different letters give no verdict. A letter that also stands in brackets in a `judged` text gives none
-/// either, because it may be a quotation.
+/// Several different letters give no verdict. The same holds for a letter that also stands in brackets in a `judged`
+/// text, because it may be a quotation.
 pub(crate) fn in_brackets(reply: &str, kinds: &[Kind], judged: &[&str]) -> Result<Choice, Flaw> {
     let mut chosen: Option<Choice> = None;
     for (start, _) in reply.match_indices('(') {
@@ -185,7 +187,7 @@ pub(crate) fn in_brackets(reply: &str, kinds: &[Kind], judged: &[&str]) -> Resul
     chosen.ok_or_else(|| format!("it chooses none of {}", letters(kinds)).into())
 }
 
-/// Returns the letter at the end of a reply, if it is a word of its own.
+/// Returns the letter at the end of a reply, if the letter is a separate word.
 ///
 /// A letter that occurs in the same form in a `judged` text gives no verdict, because it may be a quotation. The form
 /// is a whole line if the letter has a line of its own in the reply, else a word.

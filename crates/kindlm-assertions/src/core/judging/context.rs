@@ -43,7 +43,7 @@ impl ContextSource {
     }
 }
 
-/// Returns the context, or the reason why the judge cannot be asked yet.
+/// Returns the context, or the reason why the judge is not asked.
 pub(crate) fn context_of(
     frame: &Frame,
     source: &ContextSource,
@@ -87,7 +87,7 @@ pub(crate) fn context_of(
     }
 }
 
-/// Returns the question, or an errored result if it is unknown.
+/// Returns the user's question, or an errored result if the question is unknown.
 pub(crate) fn question_of(frame: &Frame, execution: &Execution) -> Result<String, Unasked> {
     let asked = asked(execution);
     if !asked.trim().is_empty() {

@@ -40,11 +40,11 @@ pub(crate) fn fenced_together(texts: &[(&str, &str)]) -> Fenced {
     Fenced { text, mark }
 }
 
-/// Adds the mark to the form of an answer, as its first property.
+/// Adds the mark to the JSON Schema of an answer, as its first property.
 ///
-/// The form does not contain the mark itself, for two reasons. Providers can cache the form, because it is the same for
-/// all questions of a kind. A form that dictates the mark would also put it into an answer that only repeats the judged
-/// text.
+/// The schema does not contain the mark itself, for two reasons. Providers can cache the schema, because it is equal
+/// for all questions of a kind. A schema that dictates the mark would also put it into an answer that only repeats the
+/// judged text.
 pub(super) fn with_mark(format: ResponseFormat) -> ResponseFormat {
     let ResponseFormat { name, mut schema } = format;
     let own = schema["properties"].take();
@@ -57,7 +57,7 @@ pub(super) fn with_mark(format: ResponseFormat) -> ResponseFormat {
     ResponseFormat { name, schema }
 }
 
-/// Returns the objects of a reply that carry this mark, as written.
+/// Returns the objects of a reply that carry this mark, as written, one per line.
 ///
 /// The error is a fragment of a sentence about the reply.
 pub(super) fn marked(reply: &str, mark: &str) -> Result<String, String> {

@@ -25,7 +25,7 @@ pub(crate) struct Frame {
     pub(crate) own: Own,
     /// The prompt for the judge.
     pub(crate) prompt: GradingPrompt,
-    /// The criterion of the check in a few words and its digest, if it has one.
+    /// The criterion in a few words, and its digest; `None` without a criterion.
     criterion: Option<(String, String)>,
 }
 
@@ -101,7 +101,9 @@ impl Frame {
         self.told(AssertionResult::new(self.id, &self.label, verdict))
     }
 
-    /// Returns the result of a check that is evaluated before all answers are there.
+    /// Returns the errored result of a check that is evaluated too early.
+    ///
+    /// Some of its answers do not exist yet.
     pub(crate) fn unfinished(&self) -> AssertionResult {
         let message = "Something that the check depends on has not been found out";
         self.errored(FailureCode::INTERNAL_ERROR, message)
@@ -157,6 +159,8 @@ impl Frame {
     }
 
     /// Returns the verdict for a score by the check's rule, inverted for `not-`.
+    ///
+    /// Returns `None` if the rule does not decide by the score.
     pub(crate) fn decided(
         &self,
         score: Score,
@@ -191,12 +195,12 @@ pub(crate) trait Grader: fmt::Debug + Send + Sync {
     /// Returns the grade for a parsed reply.
     fn grade(&self, evidence: &Evidence<'_>, reading: Self::Reading) -> Graded;
 
-    /// Returns the grade for a score, if the grade depends on nothing else.
+    /// Returns the grade for a score; `None` if the grade depends on other facts too.
     fn decide(&self, _score: f64) -> Option<Grade> {
         None
     }
 
-    /// Returns the further evidence that the verdict depends on, in words.
+    /// Describes the further evidence that the verdict depends on, if there is any.
     ///
     /// The output, its input and the variables of the test do not count.
     fn hangs_on(&self) -> Option<&'static str> {
@@ -259,7 +263,7 @@ impl<T: Grader> Assertion for One<T> {
     }
 }
 
-/// Returns the message for a question that cannot be asked.
+/// Returns the error message for a question that cannot be asked.
 pub(crate) fn cannot_be_put(why: &str) -> String {
     format!("The question to the judge cannot be put: {why}")
 }
@@ -272,13 +276,13 @@ pub(crate) fn at(key: &str, problem: Problem) -> Vec<Problem> {
 /// The default threshold of a check that grades a share.
 const SHARE: f64 = 0.5;
 
-/// Grades a share of a whole against a threshold.
+/// Grades a share of a whole against a threshold, which is 0.5 by default.
 pub(crate) fn share_held(name: &str, part: usize, all: usize, threshold: Option<f64>) -> Grade {
     let count = |it: usize| u32::try_from(it).map_or(f64::NAN, f64::from);
     held(name, count(part) / count(all), threshold)
 }
 
-/// Grades a score against a threshold.
+/// Grades a score against a threshold, which is 0.5 by default.
 pub(crate) fn held(name: &str, score: f64, threshold: Option<f64>) -> Grade {
     let threshold = threshold.unwrap_or(SHARE);
     let pass = score >= threshold - TOLERANCE;

@@ -25,12 +25,12 @@ pub struct Criterion {
 }
 
 impl Instructions {
-    /// Returns instructions that never vary.
+    /// Creates instructions from a system prompt that never varies.
     pub(crate) fn fixed(system: &str) -> Self {
         Self { digests: vec![digest(&[system])], ..Self::default() }
     }
 
-    /// Returns instructions from the prompts of a check, in the order of their use.
+    /// Creates instructions from the prompts of a check, in the order of their use.
     pub(crate) fn of<'p>(prompts: impl IntoIterator<Item = &'p GradingPrompt>) -> Self {
         let prompts: Vec<GradingPrompt> = prompts.into_iter().cloned().collect();
         let digests = prompts.iter().map(|it| it.digest().to_owned()).collect();
@@ -45,24 +45,24 @@ impl Instructions {
         Self { criteria: criteria.collect(), ..self }
     }
 
-    /// Adds the further evidence that the verdict depends on, in words.
+    /// Adds the further evidence that the verdict depends on, as text.
     ///
     /// The output, its input and the variables of the test do not count.
     pub(crate) fn beyond(self, what: &'static str) -> Self {
         Self { beyond: Some(what), ..self }
     }
 
-    /// Returns the digests of the prompts. Other digests mean another judge.
+    /// Returns the digests of the prompts. Verdicts of different digests are not comparable.
     pub fn digests(&self) -> &[String] {
         &self.digests
     }
 
-    /// Returns the criteria. They are empty if all checks of this kind judge by the same instructions.
+    /// Returns the criteria. The list is empty if all checks of this kind judge by the same instructions.
     pub fn criteria(&self) -> &[Criterion] {
         &self.criteria
     }
 
-    /// Returns the further evidence that the verdict depends on.
+    /// Returns the further evidence that the verdict depends on; `None` without any.
     ///
     /// The output, its input and the variables of the test do not count. If there is further evidence, people who see
     /// only those three cannot be asked for their agreement.

@@ -44,7 +44,7 @@ use quoted::Unquoted;
 pub(crate) use reply::{Scored, objects, only, read_in_range, read_score, text_of, unmarked};
 pub(crate) use verdict::{Ruling, read_ruling, ruling_schema, too_low};
 
-/// The reply of a judge cannot be read.
+/// The failure code for replies of a judge that cannot be read.
 pub(crate) const JUDGE_PARSE_ERROR: Code = Code {
     code: PARSE_ERROR,
     summary: "Two replies of the judge could not be read, or a reply contradicts itself, so the check is errored.",
@@ -53,23 +53,23 @@ pub(crate) const JUDGE_PARSE_ERROR: Code = Code {
 const PARSE_ERROR: FailureCode = FailureCode::new("JUDGE_PARSE_ERROR");
 const EVAL_ERROR: FailureCode = FailureCode::new("JUDGE_EVAL_ERROR");
 
-/// The judge model failed.
+/// The failure code for a judge request that failed.
 pub(crate) const JUDGE_EVAL_ERROR: Code =
     Code { code: EVAL_ERROR, summary: "The judge request failed, so the check is errored." };
 
-/// The stop reason of a provider that reports none.
+/// The stop reason for a provider that does not report a stop reason.
 const UNREPORTED: &str = "unknown";
 
-/// The mark in a reply.
+/// The pattern of the mark in a reply.
 static OWN_MARK: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#""mark"\s*:\s*"[0-9a-f]{24}"\s*,?\s*"#).ok());
 
-/// The length of an excerpt of a reply in messages, in characters.
+/// The highest number of characters of a reply in an error message.
 const SHOWN: usize = 200;
 /// The advice for an answer that was cut at the judge's token limit.
 const CUT_OFF: &str = ". Give the model that judges more tokens in the config file, with `params: { maxTokens: … }`: \
                        what it thinks before it answers is counted";
-/// The length of the quoted reply when the judge is asked again, in characters.
+/// The highest number of characters of the first reply in the second question.
 const QUOTED: usize = 2_000;
 
 /// The rule about fenced text, which is part of the instructions for every judge.
@@ -96,13 +96,13 @@ pub(crate) struct Inquiry {
     pub(crate) user: String,
     /// The mark of the fence around the judged text, which the reply must carry.
     pub(crate) mark: Option<String>,
-    /// The required form of the answer, if any.
+    /// The required form of the answer; `None` if the form is free.
     pub(crate) format: Option<ResponseFormat>,
     /// The highest number of tokens in the answer.
     pub(crate) max_tokens: u32,
     /// The index of the sample among several answers to the same question, from 0.
     pub(crate) sample: u32,
-    /// The number of bytes of `user` that questions about other outputs start with too.
+    /// The number of bytes at the start of `user` that all judged outputs share.
     pub(crate) shared: usize,
     /// The values that were filled into a user prompt, which has no fence.
     pub(crate) filled: Vec<String>,
@@ -117,7 +117,7 @@ pub(crate) struct Reading<'a> {
     pub(crate) finish_reason: &'a FinishReason,
     /// The id of the judge that gave the reply.
     pub(crate) judge: &'a str,
-    /// The provider's name of the model that answered, if it is not the requested one.
+    /// The provider's name of the model that answered, if it is not the requested name.
     pub(crate) answered: Option<&'a str>,
 }
 
@@ -127,9 +127,9 @@ impl<'a> Reading<'a> {
         Respondent { judge: self.judge, answered: self.answered, asked }
     }
 
-    /// Returns an excerpt of the reply for messages about a reply that cannot be used.
+    /// Returns the start of the reply for an error message, without the mark.
     pub(crate) fn shown(&self) -> String {
-        // The mark means nothing to a reader of the message.
+        // The mark means nothing to a reader of the error message.
         let text = match &*OWN_MARK {
             Some(mark) => mark.replace_all(self.text, ""),
             None => Cow::Borrowed(self.text),
@@ -152,21 +152,21 @@ impl<'a> Reading<'a> {
 pub(crate) struct Respondent<'a> {
     /// The model id of the judge.
     pub(crate) judge: &'a str,
-    /// The provider's name of the model that answered, if it is not the requested one.
+    /// The provider's name of the model that answered, if it is not the requested name.
     pub(crate) answered: Option<&'a str>,
     /// The number of requests to the judge.
     pub(crate) asked: u32,
 }
 
 impl Respondent<'_> {
-    /// Combines the count with that of an earlier verdict on which this one depends.
+    /// Takes over the number of requests of an earlier verdict, if it is higher.
     ///
-    /// The result has the higher number of requests.
+    /// This verdict depends on the earlier verdict.
     pub(crate) fn after(self, earlier: Respondent<'_>) -> Self {
         Self { asked: self.asked.max(earlier.asked), ..self }
     }
 
-    /// Adds the judge to the metadata of a result, and the number of requests if it is more than 1.
+    /// Adds the judge to a result, and the number of requests if it is more than 1.
     pub(crate) fn note(self, mut result: AssertionResult) -> AssertionResult {
         let judging = result.judging_mut();
         judging.model = Some(self.judge.to_owned());
@@ -198,7 +198,9 @@ impl Inquiry {
         self.put(self.user.clone(), false)
     }
 
-    /// Returns the question to ask after an unreadable reply. `only` limits it to a part.
+    /// Returns the question to ask after an unreadable reply.
+    ///
+    /// `only` limits the answer to a part of the question.
     ///
     /// The token limit is doubled for a reply that was cut off at its limit, because the same limit would cut it again.
     pub(crate) fn again(&self, reply: &Reading<'_>, why: &str, only: &str) -> Question {
@@ -253,7 +255,7 @@ impl Inquiry {
         std::iter::once(first).chain(again).collect()
     }
 
-    /// Returns the verdict of the first readable reply, and the model that gave it.
+    /// Returns the verdict of the first readable reply and its model, or the obstacle.
     pub(crate) fn verdict<'a, T>(
         &self,
         answers: &'a Answers,
@@ -321,7 +323,7 @@ impl Inquiry {
     }
 }
 
-/// Returns the reply to a question.
+/// Returns the reply to a question, or the reason why there is no reply.
 pub(crate) fn answer<'a>(
     answers: &'a Answers,
     question: &Question,

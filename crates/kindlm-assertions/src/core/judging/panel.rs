@@ -27,7 +27,7 @@ pub fn judged_by(result: &AssertionResult) -> Option<JudgeBlock> {
     Some(JudgeBlock { model: Some(judging.model.clone()?), ..JudgeBlock::default() })
 }
 
-/// Returns the provider's names of the models that answered a result.
+/// Returns the providers' names of the models that judged a result.
 ///
 /// Names that equal the requested ones are left out.
 pub fn answered_by(result: &AssertionResult) -> Vec<&str> {
@@ -80,7 +80,9 @@ impl Panel {
         })
     }
 
-    /// Wraps an assertion so that this panel judges it.
+    /// Wraps an assertion so that the judges of this panel answer its questions.
+    ///
+    /// The assertion is returned unchanged for the suite's judge that is asked once at the default temperature.
     pub(crate) fn judging(self, assertion: Arc<dyn Assertion>) -> Arc<dyn Assertion> {
         if self.jurors == [None] && self.samples == 1 && self.temperature.is_none() {
             return assertion;
@@ -90,7 +92,7 @@ impl Panel {
 
     /// Adds the judges and their options to a result.
     ///
-    /// So a verdict of three samples cannot be mistaken for a verdict of one.
+    /// So a verdict of three samples cannot be mistaken for a verdict of a single sample.
     fn tell(&self, result: &mut AssertionResult) {
         let mut judging = self.judging.clone();
         if judging.models.is_none() {
@@ -99,7 +101,8 @@ impl Panel {
             let model = known.and_then(|it| it.model.clone()).or_else(of_votes);
             judging.model = model.or(judging.model);
         }
-        // A block that was deserialized can be serialized.
+        // Serialization of these plain options does not fail. The fallback would only leave the options out of the
+        // result.
         let told = serde_json::to_value(&judging).unwrap_or_default();
         let told = told.as_object().into_iter().flatten().filter(|(_, it)| !it.is_null());
         let told: Map<String, Value> = told.map(|(key, it)| (key.clone(), it.clone())).collect();

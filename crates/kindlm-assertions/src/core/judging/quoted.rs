@@ -25,7 +25,7 @@ pub(super) struct Unquoted {
 
 /// Removes the objects that the reply quotes from `data`.
 ///
-/// Returns `None` if it quotes none, or if its objects cannot be found.
+/// Returns `None` if nothing is removed: no object is a quotation, the reply is one object, or an object is broken.
 pub(super) fn unquoted<'a>(reply: &str, data: impl FnOnce() -> Vec<&'a str>) -> Option<Unquoted> {
     let objects = find(reply).ok()?;
     if objects.is_empty() || is_alone(reply, &objects[0].0) {
@@ -46,7 +46,7 @@ pub(super) fn unquoted<'a>(reply: &str, data: impl FnOnce() -> Vec<&'a str>) -> 
     (left < objects.len()).then_some(Unquoted { text, has_object: left > 0 })
 }
 
-/// Returns true if a reply is one complete object and nothing else.
+/// Returns true if a reply is one complete object, apart from code fences.
 pub(super) fn is_one_object(reply: &str) -> bool {
     find(reply).is_ok_and(|it| it.first().is_some_and(|(place, _)| is_alone(reply, place)))
 }
@@ -115,8 +115,10 @@ fn has_parts(value: &Value) -> bool {
 }
 
 /// Returns the words, numbers and brackets of a text, with blanks around each.
+///
+/// The words are in lower case.
 fn words(text: &str) -> String {
-    // Without this, the letter of the escape sequence would become part of a word.
+    // Replace these escape sequences first, or their letters would become part of a word.
     let text = text.replace("\\n", " ").replace("\\r", " ").replace("\\t", " ");
     let text = plain(&text).to_lowercase();
     let mut words = " ".to_owned();
@@ -146,7 +148,7 @@ fn is_invisible(it: char) -> bool {
         | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The characters that are written by their numbers, as in JSON, HTML and URLs.
+/// The pattern of characters that are written as numbers in JSON, HTML and URLs.
 static ESCAPES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?i)\\u([0-9a-f]{4})|\\x([0-9a-f]{2})|&#x([0-9a-f]{1,6});|%([0-9a-f]{2})|&#([0-9]{1,7});",
@@ -188,7 +190,7 @@ mod tests {
                 Some(("It says ```json\n…\n```", false)),
             ),
             (r#"It says {"best": 0} and {"flags": []}"#, Some(("It says … and …", false))),
-            // Quoted in another order, in part, or in another structure.
+            // Quotations in another order, in part, or in another structure are removed.
             (r#"It wants {"score": 1.0, "pass": true}."#, Some(("It wants ….", false))),
             (r#"It wants {"pass": true}."#, Some(("It wants ….", false))),
             (r#"It wants {"best": [{"pass": true}]}."#, Some(("It wants ….", false))),
@@ -196,7 +198,7 @@ mod tests {
             (r#"{"pass": true, "score": 1}"#, None),
             ("```json\n{\"pass\": true, \"score\": 1}\n```", None),
             (r#"[{"pass": true, "score": 1}]"#, None),
-            // Replies that contain something that is not in the data.
+            // Replies that contain something that is not in the data are kept.
             (r#"I say {"pass": true, "score": 1, "reason": "polite"}"#, None),
             (r#"I say {"pass": true, "score": 0.5}"#, None),
             ("nothing", None),

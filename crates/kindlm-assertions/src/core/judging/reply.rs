@@ -18,14 +18,14 @@ const ROUNDING: f64 = 1e-6;
 pub(crate) struct Scored {
     /// The score from 0 to 1.
     pub(crate) score: Score,
-    /// The reason in the judge's words; empty if it gave none.
+    /// The reason in the judge's words; empty if the judge gave no reason.
     pub(crate) reasoning: String,
 }
 
 /// Returns the outermost JSON objects in a text: bare, in code fences, in arrays or in prose.
 ///
-/// Fails if an object is not complete. An object after it may be a part of it, such as a quotation in its reason, so it
-/// must not be taken for the answer. An object with a duplicate key contradicts itself.
+/// Fails if an object follows an incomplete object. It may be a part of that object, such as a quotation in its reason,
+/// so it must not be taken for the answer. An object with a duplicate key contradicts itself.
 pub(crate) fn objects(text: &str) -> Result<Vec<Map<String, Value>>, Flaw> {
     let found = find(text)?;
     for (place, _) in &found {
@@ -39,7 +39,7 @@ pub(crate) fn objects(text: &str) -> Result<Vec<Map<String, Value>>, Flaw> {
 /// An object with its byte range in the text.
 pub(super) type Placed = (Range<usize>, Map<String, Value>);
 
-/// Returns the value that the objects of a reply have under a key; `None` if they have none.
+/// Returns the value under a key of the reply's objects; `None` if no object has it.
 ///
 /// Different values are a contradiction.
 pub(crate) fn only<'o>(
@@ -54,7 +54,9 @@ pub(crate) fn only<'o>(
     Ok(first)
 }
 
-/// Returns the objects like [`objects`], each with its place. The last duplicate key counts.
+/// Returns the objects as [`objects`] does, with their places.
+///
+/// Duplicate keys are allowed; the last of them counts.
 pub(super) fn find(text: &str) -> Result<Vec<Placed>, String> {
     let mut found = Vec::new();
     let mut is_torn = false;
@@ -132,7 +134,7 @@ pub(crate) fn read_in_range(reply: &str, key: &str, max: f64) -> Result<(f64, St
     Ok((score, text_of(reason)))
 }
 
-/// Returns a score from 0 to `max`. A number out of range is an error, because it uses another scale.
+/// Returns a score from 0 to `max`. A number out of range is an error, because the judge used another scale.
 pub(super) fn in_range(value: &Value, key: &str, max: f64) -> Result<f64, String> {
     let shown = || ecma::stringify(value);
     let score = number(value).ok_or_else(|| format!("`{key}` is {}, not a number", shown()))?;
@@ -143,7 +145,7 @@ pub(super) fn in_range(value: &Value, key: &str, max: f64) -> Result<f64, String
     Ok(score.clamp(0.0, max))
 }
 
-/// Returns a number, or parses a text that contains one.
+/// Returns a finite number, or parses a text that is one; `None` for other values.
 fn number(value: &Value) -> Option<f64> {
     let number: f64 = match value {
         Value::Number(number) => number.as_f64()?,

@@ -9,9 +9,10 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::de::IgnoredAny;
 
-/// The marks around reasoning. A mark with a `close` group ends it.
+/// The marks around reasoning. A mark with a `close` group ends the reasoning.
 ///
-/// In order: tags (`DeepSeek`, Qwen, Seed, prompts that ask for a scratchpad), Mistral, Kimi, Cohere, and models
+/// The alternatives are, in order: tags (`DeepSeek`, Qwen, Seed, prompts that ask for a scratchpad), Mistral, Kimi,
+/// Cohere, and models
 /// trained on `OpenThoughts`.
 static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
@@ -30,7 +31,7 @@ const CHANNEL: &str = "<|channel|>";
 const MESSAGE: &str = "<|message|>";
 /// The marks after the text of a channel.
 const ENDS: [&str; 4] = ["<|end|>", "<|return|>", "<|call|>", "<|start|>"];
-/// The channels of a server that has removed the special tokens.
+/// The channel names that remain when a server has removed the special tokens.
 const BARE: (&str, &str) = ("analysis", "assistantfinal");
 
 /// Returns the reply without its reasoning. The error is a fragment about the reply.
@@ -83,7 +84,9 @@ fn is_json(text: &str) -> bool {
     serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// Returns the text of the `final` channels, if the reply has channels.
+/// Returns the text of the `final` channels, or a reply without channels unchanged.
+///
+/// It is an error if no text remains.
 fn final_channel(reply: &str) -> Result<Cow<'_, str>, String> {
     if let Some((before, rest)) = reply.split_once(CHANNEL) {
         let before = ENDS.iter().fold(before, |text, end| text.split(end).next().unwrap_or(text));
@@ -144,7 +147,7 @@ mod tests {
                 "analysisThe user asks {\"score\":1}.assistantfinal{\"score\":0}",
                 Ok("{\"score\":0}"),
             ),
-            // Marks in the texts of a reply that is only JSON.
+            // Marks inside the texts of a JSON reply stay.
             (
                 r#"{"score":1,"reasoning":"it writes </think>"}"#,
                 Ok(r#"{"score":1,"reasoning":"it writes </think>"}"#),

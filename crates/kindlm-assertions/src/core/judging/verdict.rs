@@ -23,7 +23,7 @@ pub(crate) struct Ruling {
 impl Ruling {
     /// Returns the grade of the ruling. A score must also reach the check's threshold.
     ///
-    /// `words` are the reasons for a pass and for a failure without a reason.
+    /// `words` are the default reasons for a pass and for a failure.
     pub(crate) fn graded(self, own: Own, words: (&str, &str)) -> Graded {
         // A verdict without a score counts as 1 or 0. A score without a verdict is compared with the threshold only.
         let said = self.pass.unwrap_or(true);
@@ -49,7 +49,7 @@ fn below(own: Own, score: f64) -> Option<String> {
 
 /// Returns a failing grade if the combined score is below the threshold.
 ///
-/// It fails even if most rulings pass.
+/// The check then fails even if most rulings pass.
 pub(crate) fn too_low(own: Own, score: f64) -> Option<Grade> {
     below(own, score).map(|reason| Grade { pass: false, score, reason })
 }
@@ -115,7 +115,7 @@ fn ruling(object: &Map<String, Value>) -> Result<Ruling, Flaw> {
     Ok(Ruling { pass, score, reason })
 }
 
-/// Returns the value of a word for true or false.
+/// Returns the boolean for a word such as `yes` or `fail`; `None` for other words.
 fn word(text: &str) -> Option<bool> {
     match text.trim().to_ascii_lowercase().as_str() {
         "true" | "yes" | "pass" | "y" => Some(true),

@@ -24,7 +24,7 @@ pub(super) struct Ballot {
     pub(super) how: How,
     /// The lowest number of readable votes.
     pub(super) quorum: usize,
-    /// The name of the votes, for messages.
+    /// The name of the votes, for error messages.
     pub(super) who: &'static str,
 }
 
@@ -39,8 +39,8 @@ type Vote = (Seat, Vec<AssertionResult>);
 
 /// Combines all results: first the samples of each juror, then the jurors.
 ///
-/// A check may have several results; those with the same label belong together. A result that only a minority of the
-/// votes contains is left out, such as an id that a judge made up.
+/// A check may have several results; results with the same label belong together. A result that is not in more than
+/// half of the votes is left out, such as an id that a judge made up.
 pub(super) fn combine(
     jurors: Vec<Vec<Vote>>,
     by_juror: &Ballot,
@@ -251,7 +251,7 @@ fn status(verdict: &Verdict) -> VoteStatus {
     }
 }
 
-/// Returns a share of votes. The number of votes always fits into a float.
+/// Returns a share of votes. The number of votes always fits into a `u32`.
 fn share(part: usize, all: usize) -> f64 {
     let count = |it: usize| u32::try_from(it).map_or(f64::INFINITY, f64::from);
     count(part) / count(all)
@@ -390,7 +390,7 @@ mod tests {
             let votes: Vec<AssertionResult> = scores.iter().map(|it| vote(*it)).collect();
             let ballot = Ballot { how, quorum: votes.len(), who: "jurors" };
             let result = fold(&votes.iter().collect::<Vec<_>>(), &ballot, &decide);
-            // A mean of equal numbers may differ from them by one bit.
+            // The mean of equal numbers may differ from them by a rounding error.
             let near = result.score.is_some_and(|it| (it.get() - 0.7).abs() < 1e-9);
             prop_assert!(result.verdict == Verdict::Pass || near);
         }

@@ -122,7 +122,7 @@ impl Selector {
         matches!(self.root, "output" | "json" | "stdout")
     }
 
-    /// Returns the workspace file that the path names.
+    /// Returns the workspace file that the path names; `None` for any other path.
     fn file(&self) -> Option<&str> {
         match (self.root, self.steps.as_slice()) {
             ("files", [Step::Key(path)]) => Some(path),
@@ -130,9 +130,9 @@ impl Selector {
         }
     }
 
-    /// Returns the evidence to collect from the workspace after the agent.
+    /// Returns the file to read after the agent; `None` if the path names no file.
     pub(crate) fn gathers(&self) -> Option<Gather> {
-        // The path was parsed before, so this cannot fail.
+        // `Selector::new` has validated the path, so no error is dropped here.
         let path = stays_inside(self.file()?, "").ok()?;
         Some(Gather::File { path })
     }
@@ -161,7 +161,7 @@ impl Selector {
         }
     }
 
-    /// Returns true if the value is the agent's answer, or a part of it.
+    /// Returns true if the path names the agent's answer or a part of it.
     pub(crate) fn is_of_the_output(&self) -> bool {
         matches!(self.root, "output" | "json")
     }
@@ -222,7 +222,7 @@ impl Selector {
             && call.is_some_and(|it| it.get("output").is_none())
     }
 
-    /// Returns the value of the first word of the path.
+    /// Returns the value of the first word of the path, or the reason for its absence.
     fn root<'e>(&self, execution: &'e Execution) -> Result<Cow<'e, Value>, Selected> {
         let needs = |channel: Channel| {
             if execution.tells_all(channel) {
@@ -305,7 +305,7 @@ impl Selector {
     }
 }
 
-/// Returns the known token counts.
+/// Returns the reported token counts; `None` if they are incomplete.
 fn told_usage(execution: &Execution) -> Option<Map<String, Value>> {
     let usage = execution.usage;
     let is_told = usage.is_whole() && execution.tells_all(Channel::Usage);
@@ -331,7 +331,7 @@ fn said(execution: &Execution) -> Result<(), Selected> {
 
 /// Returns the value that a check judges: the output, or the value that `on` names.
 ///
-/// If it is unknown, the error is the result of the check.
+/// If the value is unknown, the error is the errored result of the check.
 pub(crate) fn seen(
     execution: &Execution,
     id: &str,
@@ -362,7 +362,7 @@ fn of_output(execution: &Execution) -> Value {
     output_value(execution)
 }
 
-/// Returns the execution with this value as its output, without texts or calls.
+/// Returns the execution with this value as its output, without turns and calls.
 pub(crate) fn in_place_of_the_output(before: &Execution, value: Value) -> Execution {
     let (output, output_json) = match value {
         Value::String(text) => (text, None),

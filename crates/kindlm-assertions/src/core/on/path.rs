@@ -91,7 +91,9 @@ fn item(items: &[Value], index: i64) -> Option<&Value> {
     items.get(place(index, items.len())?)
 }
 
-/// Returns the position of an index in a list of `len` items; it may be behind the last item.
+/// Returns the position of an index in a list of `len` items.
+///
+/// The position may be behind the last item. Before the first item, the result is `None`.
 pub(super) fn place(index: i64, len: usize) -> Option<usize> {
     let from_end = || len.checked_sub(usize::try_from(index.unsigned_abs()).ok()?);
     if index < 0 { from_end() } else { usize::try_from(index).ok() }
@@ -114,7 +116,7 @@ fn lacks(value: &Value, step: &Step) -> String {
     }
 }
 
-/// Returns the type of a value in words.
+/// Returns the type of a value with its article, such as `a list`.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -119,9 +119,9 @@ fn provider_config(execution: &Execution) -> Value {
     Value::Object(config)
 }
 
-/// Returns the prompt; one that was written as messages is indented JSON.
+/// Returns the prompt; a prompt that was written as messages is indented JSON.
 ///
-/// promptfoo does the same.
+/// The format is that of promptfoo.
 fn prompt_of(input: &[Message], is_chat: bool) -> Option<Value> {
     if !is_chat || input.is_empty() {
         return prompt(input);

@@ -8,7 +8,7 @@ use crate::core::codes::ASSERTION_FAILED;
 /// The script threw, could not be loaded, or returned no valid verdict.
 pub(crate) const SCRIPT_THREW: FailureCode = FailureCode::SCRIPT_THREW;
 
-/// The message about a component that is not a grading result.
+/// The error message for a component that is not a grading result.
 const NO_RESULT: &str = "is not a grading result: it needs a boolean `pass`";
 
 /// The keys of a grading result that map to fields of a result.
@@ -30,7 +30,7 @@ pub(crate) fn is_grading(object: &Map<String, Value>) -> bool {
         && all(&["comment"], &Value::is_string)
 }
 
-/// Adds the other fields of a grading result, besides verdict, score and reason.
+/// Adds the remaining fields: named scores, components, metadata and unknown keys.
 pub(crate) fn with_rest(
     id: &str,
     mut result: AssertionResult,
@@ -98,7 +98,7 @@ fn component(id: &str, part: &Value, index: usize) -> AssertionResult {
     with_rest(id, result, object)
 }
 
-/// Returns a number, or `NaN` or an infinity in the notation for them.
+/// Returns a number, or a `NaN` or infinity that is written under the key `$num`.
 ///
 /// JSON itself has no notation for `NaN` and infinities.
 pub(crate) fn number_of(value: &Value) -> Option<f64> {

@@ -29,7 +29,7 @@ pub(crate) struct Predicate {
 pub(crate) struct NoVerdict {
     /// The failure code of the errored check.
     pub(crate) code: FailureCode,
-    /// The reason in words.
+    /// The error message.
     pub(crate) message: String,
 }
 
@@ -69,7 +69,7 @@ impl Predicate {
         })
     }
 
-    /// Returns the script's verdict on a value.
+    /// Returns the script's verdict on a value, or the reason why there is no verdict.
     pub(crate) fn holds(&self, value: &Value, evidence: &Evidence<'_>) -> Result<bool, NoVerdict> {
         match evidence.answers.get(&self.question(value, evidence)) {
             Some(Ok(Answer::Script(answer))) => said(answer),
@@ -92,7 +92,7 @@ impl Predicate {
 
     /// Adds the script's console output to a result.
     ///
-    /// If the script ran outside the sandbox, the result also gets a mark.
+    /// If the script ran outside the sandbox, the result also gets `sandboxed: false` in its metadata.
     pub(crate) fn told(
         &self,
         result: AssertionResult,
@@ -117,7 +117,7 @@ impl Predicate {
     }
 }
 
-/// Returns the verdict in a script's outcome.
+/// Returns the script's verdict, or the reason why there is no verdict.
 fn said(answer: &ScriptAnswer) -> Result<bool, NoVerdict> {
     let no_verdict = |what: String| {
         let message = format!("The script {what}: it must say `true` or `false`");

@@ -3,7 +3,7 @@
 use kindlm_types::AssertionResult;
 use kindlm_types::script::ScriptRuntime;
 
-/// Returns the first line of the code, cut to 60 characters.
+/// Returns the language and the first line of the code, cut to 60 characters.
 pub(crate) fn label(language: &str, code: &str) -> String {
     const SHOWN: usize = 60;
     let mut lines = code.trim().lines();
@@ -15,7 +15,7 @@ pub(crate) fn label(language: &str, code: &str) -> String {
 
 /// Adds the script's console output to a result.
 ///
-/// If the script ran outside the sandbox, the result also gets a mark.
+/// If the script ran outside the sandbox, the result also gets `sandboxed: false` in its metadata.
 pub(crate) fn told(
     result: AssertionResult,
     runtime: ScriptRuntime,

@@ -48,7 +48,7 @@ impl ScriptsBlock {
         hosts.chain(names.filter_map(|(at, it)| unnamed(it, &format!("/env/{at}")))).collect()
     }
 
-    /// Returns a problem for each folder that is missing or outside.
+    /// Returns a problem for each folder in `read` that is missing or not permitted.
     ///
     /// Pointers start at the block.
     pub fn unreadable_folders(&self, files: &dyn Files) -> Vec<Problem> {
@@ -110,7 +110,7 @@ pub struct ScriptSettings {
 }
 
 impl ScriptSettings {
-    /// Returns the settings of a check: the suite's, with the check's `scripts` block.
+    /// Returns the settings of the suite, overridden by the `scripts` block of a check.
     ///
     /// If `files` is given, missing folders of the block are problems.
     pub(crate) fn of_check(
@@ -129,7 +129,7 @@ impl ScriptSettings {
         Err(problems.into_iter().map(|it| it.under("/scripts")).collect())
     }
 
-    /// Returns the settings that can change the results of scripts.
+    /// Returns the settings that can change the results of scripts, as JSON.
     ///
     /// Returns `None` if scripts only compute in the sandbox.
     pub fn deciding(&self) -> Option<Value> {

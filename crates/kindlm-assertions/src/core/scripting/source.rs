@@ -23,10 +23,10 @@ pub(crate) struct ScriptFile {
     pub(crate) text: Arc<str>,
 }
 
-/// Returns the script file that a text refers to; `None` if it refers to none.
+/// Returns the script file that a text refers to; `None` for any other text.
 ///
-/// The file extension must be one of `endings`. The function follows the extension, so an earlier colon belongs to the
-/// path. A file that cannot be read is a problem.
+/// The function follows the file extension, so an earlier colon belongs to the path. A file that cannot be read is a
+/// problem, and so is a file extension that is not in `endings`.
 pub(crate) fn script_file(
     text: &str,
     endings: &[&str],

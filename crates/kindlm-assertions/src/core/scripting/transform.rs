@@ -49,7 +49,7 @@ impl Transform {
     }
 }
 
-/// Returns the execution with the output that a script returned.
+/// Returns the execution with the script's output, or an error message.
 pub(super) fn changed(before: &Execution, answer: &ScriptAnswer) -> Result<Execution, String> {
     let value = match &answer.outcome {
         ScriptOutcome::Returned(ScriptValue::Json(Value::Null) | ScriptValue::Undefined) => {

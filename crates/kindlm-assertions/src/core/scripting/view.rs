@@ -22,19 +22,19 @@ pub enum View {
     On(Selector),
 }
 
-/// The execution after the views of a check.
+/// The result of applying the views of a check.
 pub(crate) enum Seen {
     /// The original execution.
     Unchanged,
     /// The execution with another output.
     Changed(Box<Execution>),
-    /// A script must run first.
+    /// A script must run first. The question runs it.
     Ask(Box<Question>),
     /// There is no value to judge. The verdict is the result of the check.
     Nothing(Verdict),
 }
 
-/// Applies the views in order.
+/// Applies the views in order, until a script must run or a value is missing.
 pub(crate) fn see(views: &[View], evidence: &Evidence<'_>) -> Seen {
     let mut seen: Option<Box<Execution>> = None;
     for view in views {
@@ -66,7 +66,7 @@ pub(crate) fn see(views: &[View], evidence: &Evidence<'_>) -> Seen {
     seen.map_or(Seen::Unchanged, Seen::Changed)
 }
 
-/// Returns the execution with the output that a script made.
+/// Returns the execution with the script's output, or the errored verdict.
 fn made(before: &Execution, answer: &Result<Answer, AskError>) -> Result<Execution, Verdict> {
     let errored = |code, message| Err(Verdict::Errored { code, message });
     match answer {
@@ -85,7 +85,8 @@ fn made(before: &Execution, answer: &Result<Answer, AskError>) -> Result<Executi
 
 /// Returns the execution with the value at a path as its output.
 ///
-/// A value that certainly does not exist fails the check, with and without `not-`. An unknown value makes it errored.
+/// A value that certainly does not exist fails the check, with and without `not-`. An unknown value makes the check
+/// errored.
 fn at(selector: &Selector, before: &Execution) -> Result<Execution, Verdict> {
     match selector.find(before) {
         Selected::Value(value) => {

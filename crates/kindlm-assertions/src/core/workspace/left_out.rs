@@ -7,10 +7,10 @@ use std::ffi::OsStr;
 use globset::GlobBuilder;
 use kindlm_types::FileTree;
 
-/// The highest number of alternatives that are expanded. Further braces stay as they are.
+/// The highest number of alternatives that are expanded. Further braces are not expanded.
 const ALTERNATIVES: usize = 1000;
 
-/// Names that match a glob for arbitrary names.
+/// Sample names. A glob that matches one of them is a glob for arbitrary names.
 const NEUTRAL: [&str; 3] = ["x", ".x", "a.b"];
 
 /// The part of a path or a glob that names an excluded folder.
@@ -22,7 +22,9 @@ pub(super) enum LeftOut {
     MayBe,
 }
 
-/// Returns the part of a glob that names an excluded folder, in any notation.
+/// Returns the first part of a glob that names an excluded folder, if any does.
+///
+/// The braces of the glob are expanded first.
 pub(super) fn left_out(glob: &str) -> Option<LeftOut> {
     let alternatives = alternatives(glob);
     let mut parts = alternatives.iter().flat_map(|it| it.split('/'));
@@ -34,7 +36,7 @@ pub(super) fn left_out(glob: &str) -> Option<LeftOut> {
     })
 }
 
-/// Returns true if a part is a glob for hardly any name but an excluded folder's.
+/// Returns true if a glob matches an excluded folder, but no arbitrary names.
 ///
 /// `.gi?` and `*git` are such globs. `.*` and `*` match arbitrary names, so they are not.
 fn means_it(part: &str) -> bool {
@@ -47,7 +49,7 @@ fn means_it(part: &str) -> bool {
     })
 }
 
-/// Expands the braces of a glob: `a{b,c}` gives `ab` and `ac`.
+/// Expands the braces of a glob: `a{b,c}` gives `ab` and `ac`. Stops at the highest number of alternatives.
 pub(super) fn alternatives(glob: &str) -> Vec<String> {
     let (mut open, mut done) = (vec![glob.to_owned()], Vec::new());
     while let Some(glob) = open.pop() {
@@ -61,7 +63,9 @@ pub(super) fn alternatives(glob: &str) -> Vec<String> {
     done
 }
 
-/// Returns the first braces of a glob: the text before them, the alternatives, and the text after them.
+/// Returns the first braces of a glob; `None` if it has no complete braces.
+///
+/// The parts are the text before them, the alternatives, and the text after them.
 fn braces(glob: &str) -> Option<(&str, Vec<&str>, &str)> {
     let (mut depth, mut start, mut option) = (0_usize, 0, 0);
     let mut options = Vec::new();

@@ -13,7 +13,9 @@ use crate::shared::words::names;
 use crate::{Evidence, Own};
 use left_out::{LeftOut, alternatives, left_out};
 
-/// Returns the workspace after the agent. Without it, no check is decided, negated or not.
+/// Returns the workspace as the agent left it.
+///
+/// Without a workspace, the error is an errored result, also for negated checks.
 pub(crate) fn workspace<'e>(
     evidence: &Evidence<'e>,
     id: &str,
@@ -36,7 +38,7 @@ pub(crate) fn missing(id: &str, label: &str, why: impl Into<String>) -> Vec<Asse
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
     written: String,
-    /// True if it can only be a folder.
+    /// True if the text ends with `/`, so that only a folder can match.
     is_folder: bool,
     glob: GlobMatcher,
     /// The matcher of the files inside the folder.
@@ -107,6 +109,8 @@ impl Paths {
 }
 
 /// Normalizes a path: relative to the workspace, without `.` and empty parts.
+///
+/// A path outside the workspace and a path in an excluded folder are problems.
 fn plain(written: &str, at: &str, help: &str) -> Result<String, Vec<Problem>> {
     let parts = written.split('/').filter(|it| !it.is_empty() && *it != ".");
     let plain = parts.collect::<Vec<_>>().join("/");
@@ -134,7 +138,7 @@ fn plain(written: &str, at: &str, help: &str) -> Result<String, Vec<Problem>> {
     Ok(plain)
 }
 
-/// Returns the normalized path of a file inside the workspace, as evidence has it.
+/// Returns the normalized path of a file in the workspace, as evidence has it.
 pub(crate) fn stays_inside(written: &str, at: &str) -> Result<String, Vec<Problem>> {
     if written.ends_with('/') {
         let message = format!("`{written}` is a folder, not a file");
@@ -150,7 +154,7 @@ impl fmt::Display for Paths {
     }
 }
 
-/// Returns the changes in words, such as `Changed: +new.ts, src/cart.ts, -old.ts`.
+/// Formats the changes, such as `Changed: +new.ts, src/cart.ts, -old.ts`.
 pub(crate) fn changed(changes: &[FileChange]) -> String {
     let marked: Vec<String> = changes.iter().map(FileChange::marked).collect();
     format!("Changed: {}", names(marked.iter().map(String::as_str)))

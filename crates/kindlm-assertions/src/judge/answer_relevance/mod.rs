@@ -70,7 +70,7 @@ const GIVES: [&str; 1] = ["answer"];
 const MAX_TOKENS: u32 = 256;
 /// The number of generated questions.
 const COUNT: u32 = 3;
-/// The default of the lowest mean similarity that passes.
+/// The default threshold of the mean similarity.
 const THRESHOLD: f64 = 0.5;
 
 #[derive(Debug)]
@@ -104,7 +104,7 @@ impl AnswerRelevance {
             let user = format!("{}\n\nGive question {} of {COUNT}.", own.user, number + 1);
             OwnWords { user, ..own }
         })?;
-        // A user prompt is the same text each time, so the sample number distinguishes the requests.
+        // A user prompt has the same text for all questions, so the sample number distinguishes the requests.
         Ok(Inquiry { sample: number, ..inquiry })
     }
 
@@ -132,6 +132,8 @@ impl AnswerRelevance {
     }
 
     /// Returns the generated questions with their similarities, and the judge.
+    ///
+    /// The error is the errored result of the check.
     fn found<'a>(&self, evidence: &Evidence<'a>) -> Result<Found<'a>, Box<AssertionResult>> {
         let unasked = |it: Unasked| match it {
             Unasked::Never(result) => result,

@@ -60,7 +60,7 @@ const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
 /// The variables that the check provides to a replacement prompt.
 const GIVES: [&str; 2] = ["labels", "output"];
 const MAX_TOKENS: u32 = 1024;
-/// The default of the lowest score that passes.
+/// The default threshold of the score.
 const THRESHOLD: f64 = 1.0;
 
 #[derive(Debug)]
@@ -134,7 +134,7 @@ impl Grader for Classifier {
     }
 }
 
-/// Reads the score of each label in a reply: each label exactly once, from 0 to 1.
+/// Reads the score of each label in a reply. A missing or unknown label is an error.
 fn read_scores(reply: &str, labels: &[String]) -> Result<Vec<(String, f64)>, Flaw> {
     let objects = objects(reply)?;
     if objects.is_empty() {

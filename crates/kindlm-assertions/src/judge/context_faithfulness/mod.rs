@@ -52,8 +52,8 @@ struct Config {
     context_transform: Option<String>,
     /// Replaces the two prompts.
     ///
-    /// The first asks for the statements, with `{{ question }}` and `{{ answer }}`. The second asks for a verdict on
-    /// each, with `{{ context }}` and `{{ statements }}`.
+    /// The first prompt asks for the statements, with `{{ question }}` and `{{ answer }}`. The second prompt asks for a
+    /// verdict on each statement, with `{{ context }}` and `{{ statements }}`.
     rubric_prompt: Option<[RubricPrompt; 2]>,
 }
 
@@ -67,7 +67,7 @@ const MAX_TOKENS: u32 = 4096;
 
 #[derive(Debug)]
 struct Faithfulness {
-    /// The frame. Its prompt asks for the verdicts.
+    /// The common parts of the check. Their prompt asks for the verdicts.
     frame: Frame,
     statements: GradingPrompt,
     context: ContextSource,

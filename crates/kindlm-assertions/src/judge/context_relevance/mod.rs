@@ -145,7 +145,7 @@ fn picked(reply: &str) -> Result<Vec<String>, Flaw> {
     }
     let lines = reply.lines().map(|it| unmarked(it).to_owned());
     let lines: Vec<String> = lines.filter(|it| !it.is_empty()).collect();
-    // The lines after these words alone are reasons, not quotes.
+    // After a line with these words only, all further lines are reasons, not quotes.
     if lines.first().is_some_and(|it| is_insufficient(it)) {
         return Ok(Vec::new());
     }
@@ -157,7 +157,7 @@ fn picked(reply: &str) -> Result<Vec<String>, Flaw> {
     }
 }
 
-/// Returns true if a line consists of these words only.
+/// Returns true if a line consists of the words [`INSUFFICIENT`] only.
 fn is_insufficient(line: &str) -> bool {
     line.trim_matches(|it: char| !it.is_alphanumeric()).eq_ignore_ascii_case(INSUFFICIENT)
 }

@@ -5,7 +5,7 @@ pub(super) fn split(text: &str) -> Vec<String> {
     text.lines().flat_map(sentences).map(str::to_owned).collect()
 }
 
-/// Splits a line into sentences; each ends with a mark and white space after it.
+/// Splits a line into sentences at `.`, `!` or `?` before white space.
 fn sentences(line: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -23,7 +23,7 @@ fn sentences(line: &str) -> Vec<&str> {
     found.into_iter().map(str::trim).filter(|it| !it.is_empty()).collect()
 }
 
-/// Returns the number of sentences that the quotes contain.
+/// Returns the number of sentences that the quotes contain, at least for the most part.
 pub(super) fn quoted(units: &[String], quotes: &[String]) -> usize {
     let quotes: Vec<String> =
         quotes.iter().map(|it| plain(it)).filter(|it| !it.is_empty()).collect();

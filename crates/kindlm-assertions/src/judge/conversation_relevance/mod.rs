@@ -42,7 +42,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Graded(build),
 };
 
-/// The part of a conversation that is judged at a time.
+/// The size of the window of turns that is judged at a time, and the prompt.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schemars(rename = "ConversationRelevanceConfig")]
@@ -60,7 +60,7 @@ const GIVES: [&str; 1] = ["messages"];
 const MAX_TOKENS: u32 = 512;
 /// The default number of turns in a window.
 const WINDOW: usize = 5;
-/// The default of the lowest share of answers that must fit.
+/// The default threshold of the share of answers that fit.
 const THRESHOLD: f64 = 0.5;
 
 const KINDS: &[Kind] = &[

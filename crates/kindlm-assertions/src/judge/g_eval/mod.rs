@@ -85,12 +85,12 @@ const GIVES: [&str; 5] = ["criteria", "steps", "maxScore", "input", "output"];
 const MAX_TOKENS: u32 = 1024;
 /// The highest score that the judge may give; the lowest is 0.
 const MAX_SCORE: f64 = 10.0;
-/// The default of the lowest score that passes.
+/// The default threshold of the score.
 const THRESHOLD: f64 = 0.7;
 
 #[derive(Debug)]
 struct GEval {
-    /// The frame. Its prompt asks for the score.
+    /// The common parts of the check. Their prompt asks for the score.
     frame: Frame,
     steps: GradingPrompt,
     criteria: Vec<String>,
@@ -121,7 +121,7 @@ struct Scored {
 impl GEval {
     /// Builds the request for the steps of a criterion.
     ///
-    /// It is the same for every output.
+    /// The request is equal for all outputs.
     fn ask_steps(&self, evidence: &Evidence<'_>, criterion: &str) -> Result<Inquiry, Unasked> {
         let vars = [("criteria", json!(criterion))];
         self.frame.inquiry_by(&self.steps, evidence, &vars, MAX_TOKENS, || OwnWords {
@@ -165,7 +165,7 @@ impl GEval {
         questions
     }
 
-    /// Returns the score for one criterion and its judge, or an errored result.
+    /// Returns the score for one criterion and the judge, or an errored result.
     fn score<'a>(
         &self,
         evidence: &Evidence<'a>,
@@ -223,7 +223,7 @@ impl Assertion for GEval {
     }
 }
 
-/// Reads the steps in a reply. Each must be a text that is not empty.
+/// Reads the steps in a reply. There must be at least one, and none may be empty.
 fn read_steps(reply: &str) -> Result<Vec<String>, Flaw> {
     let objects = objects(reply)?;
     if objects.is_empty() {

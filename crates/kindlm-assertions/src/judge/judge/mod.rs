@@ -184,7 +184,7 @@ impl Judge {
 
     fn hold_against_threshold(&self, score: Score) -> Verdict {
         let (score, min_score) = (score.get(), self.config.min_score);
-        // Compared without a tolerance, as in the original.
+        // No tolerance applies here: `minScore` is an exact limit.
         if score >= min_score {
             return Verdict::Pass;
         }

@@ -130,7 +130,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
 }
 
 impl MaxScore {
-    /// Returns the combined score of an output's checks. The error is the reason why there is none.
+    /// Returns the combined score of an output's checks, or the reason for its absence.
     fn score(&self, candidate: &Candidate<'_>) -> Result<f64, String> {
         let (mut sum, mut weights) = (0.0, 0.0);
         for result in candidate.results {

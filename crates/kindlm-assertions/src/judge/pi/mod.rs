@@ -66,7 +66,7 @@ struct Config {
     api_key_env: String,
     /// The permitted hosts and variables, and the time limit.
     ///
-    /// The default is that of the suite.
+    /// By default, those of the suite apply.
     #[serde(default)]
     scripts: Option<Block>,
 }

@@ -34,7 +34,7 @@ const PARSE_ERROR: FailureCode = FailureCode::new("JUDGE_PARSE_ERROR");
 
 /// The highest number of rules per question.
 ///
-/// The answer limit of models is enough for this number of verdicts.
+/// The token limit of an answer is enough for this number of verdicts.
 const MOST_RULES: usize = 100;
 
 /// The registration of `prompt-assertion`.
@@ -210,7 +210,7 @@ fn read(rules: &[Cow<'_, Rule>], inquiry: &Inquiry, reply: &Reading<'_>) -> Judg
     Judgements::read(own.as_deref().map_err(String::as_str), ids)
 }
 
-/// Returns the question about the rules without a readable verdict; `None` if there are none.
+/// Returns the question about the rules without a readable verdict, if there are any.
 fn again(inquiry: &Inquiry, judgements: &Judgements, reply: &Reading<'_>) -> Option<Question> {
     let (open, why) = judgements.open()?;
     let only = format!(", only for these ids: {}", ecma::stringify(&open.into()));
@@ -242,7 +242,7 @@ impl Assertion for PromptAssertion {
         });
         let scripts: Vec<Question> = scripts.collect();
         let rules = applicable(&applies);
-        // All rules are judged in one call, so it waits until every `when` script has answered.
+        // All rules are judged in one call, so the question waits until every `when` script has answered.
         if !scripts.is_empty() || rules.is_empty() {
             return scripts;
         }
@@ -294,7 +294,7 @@ fn unasked(rule: &Rule, why: &str) -> AssertionResult {
     AssertionResult::errored(ID, &rule.id, JUDGE_EVAL_ERROR.code, cannot_be_put(why))
 }
 
-/// Returns the result for one of the rules.
+/// Returns the result for the verdict on a rule, or for its absence.
 fn known(
     rule: &Rule,
     judgement: Result<&Judgement, &Flaw>,

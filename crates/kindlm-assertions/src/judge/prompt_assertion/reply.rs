@@ -14,7 +14,7 @@ pub(super) struct Judgement {
 /// The verdicts in a reply on a set of rules.
 #[derive(Debug)]
 pub(super) struct Judgements {
-    /// The verdict on each rule, or the reason why there is none, in order.
+    /// The verdict on each rule, or the reason for its absence, in order.
     rules: Vec<(String, Result<Judgement, Flaw>)>,
     /// The ids in the reply that no rule has, in order.
     unknown: Vec<String>,
@@ -24,7 +24,7 @@ impl Judgements {
     /// Reads the verdicts of a reply on the rules with these ids.
     ///
     /// `reply` is an error if no part of the reply is the judge's. A verdict that cannot be read is a flaw of its rule,
-    /// so this never fails.
+    /// so this function never fails.
     pub(super) fn read<'a>(reply: Result<&str, &str>, ids: impl Iterator<Item = &'a str>) -> Self {
         let objects = reply.map_err(Flaw::from).and_then(objects);
         let found = objects.as_deref().unwrap_or_default();
@@ -78,7 +78,7 @@ impl Judgements {
         Some((open.iter().map(|(id, _)| id.as_str()).collect(), flaws.join("; ")))
     }
 
-    /// Returns the verdict on a rule, or the reason why there is none.
+    /// Returns the verdict on a rule, or the reason for its absence.
     pub(super) fn of(&self, id: &str) -> Result<&Judgement, &Flaw> {
         const UNKNOWN: &Flaw = &Flaw::Unreadable(String::new());
         let rule = self.rules.iter().find(|(it, _)| it == id);

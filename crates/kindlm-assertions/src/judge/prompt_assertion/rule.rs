@@ -56,7 +56,7 @@ impl Rule {
 
     /// Returns the digest of the rule as written.
     ///
-    /// Human labels belong to one text, so the digest identifies it.
+    /// Human labels belong to the text of a rule, and the digest identifies this text.
     pub(super) fn digest(&self) -> String {
         let texts = [&self.id, &self.instruction].into_iter().chain(&self.criteria);
         digest(&texts.map(String::as_str).collect::<Vec<_>>())

@@ -24,6 +24,8 @@ fn assertion() -> Arc<dyn Assertion> {
 }
 
 /// Asks the questions in rounds, and answers them with the replies in order.
+///
+/// Returns the results and the number of questions.
 fn judge(replies: &[&str]) -> (Vec<AssertionResult>, usize) {
     let assertion = assertion();
     let execution = Execution {

@@ -29,13 +29,13 @@ pub(super) enum Applies {
     Yes,
     /// The rule does not apply, for this reason.
     No(String),
-    /// A script must run first.
+    /// A script must run first. The question runs it.
     Ask(Box<Question>),
-    /// The script gave no valid answer; a failure code and the reason.
+    /// The script gave no valid answer. The fields are the failure code and the reason.
     Unknown(FailureCode, String),
 }
 
-/// The length of a script in a reason, in characters.
+/// The highest number of characters of a script in a reason.
 const SHOWN: usize = 60;
 
 impl When {
@@ -80,7 +80,7 @@ fn by_vars(vars: &BTreeMap<String, Value>, execution: &Execution) -> Applies {
 
 /// Returns true if two values are equal, or have the same text.
 ///
-/// The values of a table are texts, although YAML has numbers and booleans.
+/// Values from a table of test data are texts, although YAML has numbers and booleans.
 fn is_same(wanted: &Value, found: &Value) -> bool {
     let text = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),

@@ -12,7 +12,7 @@ use crate::core::judging::{Flaw, objects, text_of};
 pub(super) struct Choice {
     /// The index of the chosen output in the test, not in the order that was shown.
     pub(super) best: usize,
-    /// The reason in the judge's words; empty if it gave none.
+    /// The reason in the judge's words; empty if the judge gave no reason.
     pub(super) reason: String,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn schema(count: usize) -> Value {
 
 /// Reads the chosen number in a reply about outputs that were shown in this order.
 ///
-/// It is in JSON under `best`, else it is the only number in the text. The error is a fragment about the reply.
+/// In JSON, the number is under `best`; in prose, it is the only number. The error is a fragment about the reply.
 pub(super) fn read(reply: &str, order: &[usize]) -> Result<Choice, Flaw> {
     let mut chosen: Option<(usize, String)> = None;
     let objects = objects(reply)?;

@@ -148,7 +148,9 @@ impl Field {
 }
 
 impl SelectBest {
-    /// Returns the question for each order, with the order; none if all outputs are equal.
+    /// Returns each order of the outputs with its question.
+    ///
+    /// The list is empty if all outputs are equal.
     fn inquiries(
         &self,
         evidence: &Evidence<'_>,

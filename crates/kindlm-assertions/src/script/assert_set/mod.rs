@@ -133,7 +133,8 @@ impl Assertion for Set {
         let mut questions: Vec<Question> =
             self.checks.iter().flat_map(|it| it.questions(evidence)).collect();
         if let Some(scoring) = &self.scoring {
-            // The function needs the results of the checks, so it is asked after all other questions are answered.
+            // The function needs the results of the checks, so its question comes after all other questions are
+            // answered.
             let is_open = |it: &Question| evidence.answers.get(it).is_none();
             if !questions.iter().any(is_open) {
                 questions.push(scoring.question(&self.parts(evidence), self.threshold));
@@ -235,7 +236,7 @@ fn thrown(part: &AssertionResult) -> Option<&AssertionResult> {
 
 /// Returns the errored result of a set with an errored check.
 ///
-/// That check could have decided. The message includes the checks that certainly failed.
+/// The errored check could have decided. The message includes the checks that certainly failed.
 fn errored(parts: &[AssertionResult]) -> AssertionResult {
     not_judged(parts, parts.iter().find(|it| matches!(it.verdict, Verdict::Errored { .. })))
 }

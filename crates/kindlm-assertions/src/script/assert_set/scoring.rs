@@ -109,7 +109,7 @@ fn component(part: &AssertionResult) -> Value {
     })
 }
 
-/// Returns the verdict that the function returned.
+/// Returns the verdict that the function returned, or an error message.
 fn verdict(answer: &ScriptAnswer) -> Result<Grade, String> {
     let value = match &answer.outcome {
         ScriptOutcome::Returned(ScriptValue::Json(value)) => value,

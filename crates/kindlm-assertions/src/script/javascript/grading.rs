@@ -46,7 +46,9 @@ impl JavaScript {
         format!("Custom function returned {what}\n{}", self.code)
     }
 
-    /// Returns the result for a number. It passes from the threshold on; without one, above 0.
+    /// Returns the result for a number, which passes if it is at least the threshold.
+    ///
+    /// Without a threshold, a number above 0 passes. `not-` inverts the verdict.
     fn number(&self, number: f64) -> AssertionResult {
         let held = self.own.threshold.map_or(number > 0.0, |threshold| number >= threshold);
         let pass = held != self.own.negate;
@@ -70,7 +72,7 @@ impl JavaScript {
 
     /// Returns the failure of a script that gave no valid verdict.
     ///
-    /// It threw, could not be loaded, or returned something else. `not-` does not invert it.
+    /// The script threw, could not be loaded, or returned an invalid value. `not-` does not invert the failure.
     pub(super) fn threw(
         &self,
         message: &str,

@@ -66,7 +66,7 @@ struct Script {
 
 #[derive(Debug)]
 struct JavaScript {
-    /// The code with its variables filled in, which is part of reasons.
+    /// The code after its templates were rendered. It is a part of failure reasons.
     code: String,
     label: String,
     source: ScriptSource,
@@ -102,7 +102,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertio
     }))
 }
 
-/// Returns the script of a text.
+/// Converts inline code to a script with its parameters.
 fn inline(code: &str) -> ScriptSource {
     // A parameter without an argument gets the global of its name: promptfoo provides `process` to inline code.
     let params = ["output", "context", "process"].map(str::to_owned).to_vec();

@@ -47,7 +47,9 @@ struct Reply {
     object: Map<String, Value>,
 }
 
-/// Parses a reply. The error continues a sentence after the service's name.
+/// Parses a reply, or returns the reason why it is invalid.
+///
+/// The reason is the rest of a sentence that starts with the service's name.
 fn read(body: &str) -> Result<Reply, String> {
     let object = match serde_json::from_str(body) {
         Ok(Value::Object(reply)) => reply,

@@ -28,7 +28,9 @@ const SPACE: &[(u32, u32)] = &[
 ];
 
 impl CharSet {
-    /// Returns the set of `\d`, `\w` or `\s`; an upper-case letter gives the complement.
+    /// Returns the set of `\d`, `\w` or `\s`; in upper case, the complement.
+    ///
+    /// Returns `None` for any other letter.
     pub(super) fn named(letter: char) -> Option<Self> {
         let ranges = match letter.to_ascii_lowercase() {
             'd' => DIGIT,
@@ -54,7 +56,7 @@ impl CharSet {
         Self(vec![(code, code)])
     }
 
-    /// Returns all characters that equal this one if ECMAScript ignores case.
+    /// Returns all characters that equal this one when ECMAScript ignores case.
     pub(super) fn equal_ignoring_case(code: u32) -> Self {
         match char::from_u32(code) {
             // No character outside ASCII is equal to one inside, so ASCII letters do not need the table.
@@ -150,7 +152,7 @@ impl CharSet {
             out.push_str(r"^\x{0}-\x{10FFFF}");
         }
         for (first, last) in scalars {
-            // Writing to a string cannot fail.
+            // Writing to a string cannot fail, so the result can be ignored.
             let _ = write!(out, r"\x{{{first:X}}}-\x{{{last:X}}}");
         }
         out.push(']');
@@ -166,9 +168,8 @@ fn without_surrogates((first, last): (u32, u32)) -> impl Iterator<Item = (u32, u
 
 /// The non-ASCII characters that are equal for ECMAScript with flag `i`, without `u`.
 ///
-/// They are grouped by their canonical form, without groups of a single character. Derived from the `Canonicalize`
-/// operation of ECMA-262, 22.2.2.7.3. The table takes 1 to 2 milliseconds to build, so pure ASCII patterns do not use
-/// it.
+/// They are grouped by their canonical form, without groups of a single character. The table follows the `Canonicalize`
+/// operation of ECMA-262, 22.2.2.7.3. Building it takes 1 to 2 milliseconds, so pure ASCII patterns do not use it.
 static SAME_IGNORING_CASE: LazyLock<BTreeMap<u32, Vec<u32>>> = LazyLock::new(|| {
     let mut classes: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for c in '\u{80}'..='\u{FFFF}' {

@@ -1,14 +1,14 @@
-//! Regular expressions in ECMAScript syntax, on engines that cannot hang.
+//! Regular expressions in ECMAScript syntax, with a bounded running time.
 //!
-//! A pattern is valid if JavaScript accepts it without the flag `u`, as the original does. It has the same meaning as
-//! there: `\d`, `\w` and `\b` are ASCII, and `.` stops at every line separator. A reference to a group that has not
-//! matched is empty.
+//! A pattern is valid if JavaScript accepts it without the flag `u`. It has the same meaning as in JavaScript: `\d`,
+//! `\w` and `\b` are ASCII, and `.` stops at every line separator. A reference to a group that has not matched matches
+//! the empty text.
 //!
 //! Patterns are translated and run in linear time. Only look-around and back-references need a backtracking engine,
 //! which stops after [`STEP_LIMIT`] steps.
 //!
-//! Two things differ from JavaScript, because text here is Unicode, not UTF-16. A character outside the basic plane
-//! counts as one, and half a surrogate pair (`\uD83D` alone) matches nothing.
+//! Two things differ from JavaScript, because texts in Rust are Unicode, not UTF-16. A character outside the basic
+//! plane counts as one character, and half a surrogate pair (`\uD83D` alone) matches nothing.
 
 mod class;
 mod scanner;
@@ -137,8 +137,8 @@ impl Pattern {
 
     /// Returns true if a text has a match that stays valid whatever text follows.
     ///
-    /// A match that ends before the last character is such a match, because `\b` and `$` see only the next character.
-    /// Patterns with look-around never have one.
+    /// A match that ends before the end of the text stays valid, because `\b` and `$` see only the next character. The
+    /// result is always false for patterns that need the backtracking engine.
     pub fn matches_whatever_follows(&self, text: &str) -> bool {
         match &*self.program {
             Program::Linear(regex) => {
@@ -171,7 +171,7 @@ impl Pattern {
     }
 }
 
-/// The size of the pattern cache. A suite has fewer patterns, but a stream of records may have any number.
+/// The size at which the pattern cache is cleared. A stream of records may have any number of patterns.
 const REMEMBERED: usize = 1_024;
 
 /// A cache of case-insensitive patterns, each compiled once per suite.
@@ -180,7 +180,7 @@ const REMEMBERED: usize = 1_024;
 pub(crate) struct Patterns(Mutex<HashMap<String, Result<Pattern, PatternError>>>);
 
 impl Patterns {
-    /// Returns the pattern from the cache, or compiles it.
+    /// Returns the pattern or its error from the cache, or compiles the pattern.
     pub(crate) fn ignoring_case(&self, source: &str) -> Result<Pattern, PatternError> {
         // The map is consistent even if a panic elsewhere poisoned the lock.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -246,7 +246,7 @@ fn lower_first(text: &str) -> String {
     chars.next().map(|c| c.to_lowercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// Returns the letters of an inline flag group such as `(?i)`.
+/// Returns the letters of an inline flag group such as `(?i)`, if there is one.
 ///
 /// JavaScript has no such groups.
 fn inline_flags(source: &str) -> Option<&str> {

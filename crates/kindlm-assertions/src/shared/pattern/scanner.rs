@@ -38,7 +38,7 @@ impl Scanner {
 
     /// Reads the number whose first digit was just read, if it is at most `most`.
     ///
-    /// If it is larger, nothing more is read.
+    /// If it is larger, nothing more is read, and the result is `None`.
     pub(super) fn number_up_to(&mut self, most: usize) -> Option<usize> {
         let start = self.at.checked_sub(1)?;
         let digits: String =
@@ -48,14 +48,14 @@ impl Scanner {
         Some(number)
     }
 
-    /// Reads up to a character, which is skipped.
+    /// Reads the text up to the next `end` character, and skips that character.
     pub(super) fn until(&mut self, end: char) -> String {
         let text: String = self.rest().iter().take_while(|&&c| c != end).collect();
         self.at += text.chars().count() + 1;
         text
     }
 
-    /// Reads the content of the braces that were just opened, if they are a repetition.
+    /// Reads the content of braces that were just opened, if they are a repetition.
     pub(super) fn bounds(&mut self) -> Option<String> {
         let bounds = self.bounds_at(self.at)?;
         self.at += bounds.len() + 1;
@@ -81,7 +81,9 @@ impl Scanner {
         }
     }
 
-    /// Reads the character escape after a backslash. `c` has been read.
+    /// Reads the rest of a character escape and returns the code of its character.
+    ///
+    /// `c`, the character after the backslash, has already been read.
     pub(super) fn character_escape(&mut self, c: char, in_class: bool) -> u32 {
         match c {
             't' => 0x9,
@@ -107,7 +109,9 @@ impl Scanner {
         u32::from_str_radix(&text, 16).ok()
     }
 
-    /// Reads `\uXXXX`. Two escapes that form a surrogate pair are one character.
+    /// Reads the digits of `\uXXXX`; without four digits, the escape is the letter `u`.
+    ///
+    /// Two escapes that form a surrogate pair are one character.
     fn unicode(&mut self) -> u32 {
         let Some(high) = self.hex(4) else { return u32::from('u') };
         let back = self.at;

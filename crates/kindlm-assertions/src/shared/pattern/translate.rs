@@ -29,7 +29,7 @@ pub(super) struct Translated {
     pub(super) needs_backtracking: bool,
 }
 
-/// Translates a valid pattern.
+/// Translates a valid pattern. The error is the reason why the pattern is not supported.
 pub(super) fn translate(source: &str, flags: Flags, engine: Engine) -> Result<Translated, String> {
     let scan = Scanner::new(source);
     let groups = group_names(scan.rest());
@@ -115,7 +115,7 @@ impl Translator {
                 if c.is_ascii_alphanumeric() || !c.is_ascii() {
                     self.out.push(c);
                 } else {
-                    // Writing to a string cannot fail.
+                    // Writing to a string cannot fail, so the result can be ignored.
                     let _ = write!(self.out, r"\x{{{code:X}}}");
                 }
             }
@@ -127,7 +127,7 @@ impl Translator {
     fn repetition(&mut self) {
         match self.scan.bounds() {
             Some(bounds) => {
-                // Writing to a string cannot fail.
+                // Writing to a string cannot fail, so the result can be ignored.
                 let _ = write!(self.out, "{{{bounds}}}");
             }
             None => self.literal(u32::from('{')),
@@ -153,12 +153,12 @@ impl Translator {
             self.out.push_str("(?:");
             return Ok(());
         }
-        // Only back-references need the match of a group.
+        // Only back-references need the match of a group, and the linear engine has no back-references.
         self.out.push_str(if self.engine == Engine::Linear { "(?:" } else { "(" });
         Ok(())
     }
 
-    /// Reads the flags of `(?i-s:…)`.
+    /// Reads the flags of `(?i-s:…)` and applies them to the mode.
     fn modifiers(&mut self) -> Result<(), String> {
         let mut on = true;
         loop {
@@ -272,7 +272,7 @@ impl Atom {
     }
 }
 
-/// Returns the names of the capturing groups, in the order of their parentheses.
+/// Returns the names of the capturing groups in order; `None` for an unnamed group.
 fn group_names(chars: &[char]) -> Vec<Option<String>> {
     let mut groups = Vec::new();
     let mut in_class = false;

@@ -24,7 +24,7 @@ pub(super) struct Touched {
     pub(super) columns: Vec<String>,
 }
 
-/// Returns everything that the statements touch.
+/// Returns the tables and columns that the statements touch.
 ///
 /// Names that cannot be resolved are included, so that they are not allowed by mistake.
 pub(super) fn touched(statements: &[Statement]) -> Touched {
@@ -46,7 +46,7 @@ pub(super) fn touched(statements: &[Statement]) -> Touched {
 
 const SELECT: &str = "select";
 
-/// Returns the action of a statement, in lower case.
+/// Returns the action of a statement: its first word, such as `select`.
 fn action(statement: &Statement) -> String {
     match statement {
         Statement::Query(_) => SELECT.to_owned(),
@@ -61,7 +61,7 @@ fn action(statement: &Statement) -> String {
 
 /// The tables that the `WITH` of a query defines.
 ///
-/// `hides` are the tables around it that are not visible yet.
+/// `hides` holds the tables of the surrounding query that are not visible here, because they are defined later.
 #[derive(Debug, Default)]
 struct Scope {
     defines: BTreeSet<String>,
@@ -129,7 +129,7 @@ impl Reader {
         }
     }
 
-    /// Returns the columns, with table names instead of aliases.
+    /// Returns the columns in this module's notation, with tables instead of aliases.
     fn named_columns(&self) -> Vec<String> {
         let mut named = Vec::new();
         for (action, table, column) in &self.columns {

@@ -13,7 +13,7 @@ use sqlparser::tokenizer::{Token, Tokenizer, Word};
 use super::{Fault, SqlValue, authority, nesting};
 use crate::shared::pattern::{Flags, Pattern};
 
-/// A database, whose dialect is its own or the union of many dialects.
+/// A supported database. Without its own dialect in the parser, the union of many dialects is used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Database {
     MySQL,
@@ -51,7 +51,7 @@ const DATABASES: [Database; 14] = [
 ];
 
 impl Database {
-    /// Returns the database with this name, ignoring case.
+    /// Returns the database with this name, ignoring case. An unknown name is a problem.
     fn named(name: &str) -> Result<Self, Problem> {
         let found = DATABASES.into_iter().find(|it| it.name().eq_ignore_ascii_case(name));
         found.ok_or_else(|| {
@@ -99,7 +99,7 @@ pub(crate) struct Sql {
 }
 
 impl SqlValue {
-    /// Compiles the lists.
+    /// Finds the database and compiles the lists of allowed tables and columns.
     pub(crate) fn compile(self) -> Result<Sql, Vec<Problem>> {
         let database = Database::named(&self.database_type).map_err(|problem| vec![problem])?;
         let tables = allowed("allowedTables", self.allowed_tables)?;
@@ -148,7 +148,7 @@ impl Allowed {
 }
 
 impl Sql {
-    /// Returns the reason why a text is not acceptable SQL; `None` if it is.
+    /// Returns the reason why a text is not accepted; `None` if it is accepted.
     pub(crate) fn fault(&self, text: &str) -> Option<Fault> {
         let dialect = self.database.dialect();
         let tokens = Tokenizer::new(&*dialect, text).tokenize().unwrap_or_default();
@@ -170,7 +170,9 @@ impl Sql {
         (!faults.is_empty()).then(|| Fault::Wrong(faults.join(" ")))
     }
 
-    /// Parses the statements of a text; returns `None` if there are none, or other text as well.
+    /// Parses the statements; returns `None` if the text is not SQL only.
+    ///
+    /// A text that looks like prose, lacks a comma or calls an unknown function is rejected as well.
     fn parse(&self, dialect: &dyn Dialect, tokens: Vec<Token>) -> Option<Vec<Statement>> {
         if lacks_comma(&tokens) || self.calls_unknown(&tokens) {
             return None;

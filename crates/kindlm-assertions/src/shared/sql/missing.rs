@@ -1,4 +1,4 @@
-//! The replacement of the SQL parser in a build without it.
+//! The replacement of the SQL parser in a build without the feature `sql`.
 
 use kindlm_types::Problem;
 

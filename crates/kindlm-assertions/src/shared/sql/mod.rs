@@ -45,7 +45,7 @@ impl Default for SqlValue {
 /// The message for SQL that is nested too deeply.
 pub(crate) const TOO_DEEP: &str = "the SQL is nested too deeply to be read (more than 16 levels, or a chain of more than 300 words)";
 
-/// The problem of a text as SQL.
+/// The reason why a text is not accepted as SQL.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(not(feature = "sql"), expect(dead_code, reason = "only the parser finds faults"))]
 pub(crate) enum Fault {

@@ -49,7 +49,7 @@ const BREAKS: &[Keyword] = &[
 /// The keywords that chain whole queries.
 const UNIONS: &[Keyword] = &[Keyword::UNION, Keyword::INTERSECT, Keyword::EXCEPT, Keyword::MINUS];
 
-/// The state of a pair of brackets.
+/// The state of one level of nesting.
 #[derive(Clone, Copy, Default)]
 struct Level {
     /// The number of tokens since the start of the chain, such as the last comma.
@@ -145,7 +145,7 @@ mod tests {
 
     /// Checks that SQL within the limits can be parsed without a stack overflow.
     ///
-    /// A build without optimization needs most of a thread's stack for even less, so the parser then asks for more.
+    /// Without optimization, even less nesting needs most of a thread's stack, so the parser then allocates more stack.
     #[test]
     fn what_is_let_through_can_be_read() {
         for (before, open, middle, close) in [

@@ -103,7 +103,9 @@ impl Assertion for CommandSucceeded {
     }
 }
 
-/// Returns the last lines of the command's output, for a message. The evidence has all recorded output.
+/// Returns the last ten lines of the command's output, for an error message.
+///
+/// They are empty after exit code 0. The evidence has all recorded output.
 fn said(ran: &CommandRan) -> String {
     let text = if ran.stderr.trim().is_empty() { &ran.stdout } else { &ran.stderr };
     let lines: Vec<&str> = text.trim().lines().collect();

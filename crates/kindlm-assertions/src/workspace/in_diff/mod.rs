@@ -63,7 +63,7 @@ struct Config {
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "WithinDiff")]
 enum Within {
-    /// The paths of all changed files, and the whole text of those that still exist.
+    /// The paths of all changed files, and the whole text of the files that still exist.
     ///
     /// Added and deleted files count as changed.
     #[default]
@@ -153,7 +153,9 @@ impl InDiff {
         Ok(false)
     }
 
-    /// Returns the reason why an unreadable change may contain the text, and the advice.
+    /// Returns the reason why an unreadable change may contain the text, with advice.
+    ///
+    /// Returns `None` if all changes could be read.
     fn unread(&self, changes: &[&FileChange]) -> Option<String> {
         let files = |is_it: &dyn Fn(&FileChange) -> bool| {
             let files: Vec<&str> =

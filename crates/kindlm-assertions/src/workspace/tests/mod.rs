@@ -83,7 +83,7 @@ struct Config {
     #[serde(default)]
     #[schemars(range(min = 1))]
     timeout_ms: Option<u64>,
-    /// Names of tests that must run, as in the results. A missing or skipped one is a failure.
+    /// Names of tests that must run, as in the results. A missing or skipped test is a failure.
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
     names: Vec<String>,
@@ -110,9 +110,10 @@ struct Tests {
     settings: Vec<Paths>,
 }
 
-/// The files that test runners read by themselves and that decide what a test is.
+/// The files that test runners load automatically and that decide what a test is.
 ///
-/// `package.json`, `pyproject.toml` and `Cargo.toml` are not here, because agents change them to add dependencies.
+/// `package.json`, `pyproject.toml` and `Cargo.toml` are not in the list, because agents change them to add
+/// dependencies.
 const SETTINGS: [&str; 14] = [
     "**/conftest.py",
     "pytest.ini",
@@ -188,7 +189,7 @@ fn one(test: &TestRan) -> AssertionResult {
     }
 }
 
-/// Returns a failure if no test of this name ran.
+/// Returns a failure if no test of this name ran, for example because it was skipped.
 fn missing_test(name: &str, tests: &[TestRan]) -> Option<AssertionResult> {
     let why = match tests.iter().find(|it| it.name == name) {
         Some(TestRan { status: TestStatus::Passed | TestStatus::Failed, .. }) => return None,
@@ -259,7 +260,7 @@ fn protected(paths: &Paths, workspace: &Workspace) -> Vec<AssertionResult> {
     vec![AssertionResult::fail(ID, label, PROTECTED_FILE_CHANGED, why)]
 }
 
-/// Returns the last lines of the test runner's output.
+/// Returns the last ten lines of the test runner's output, for an error message.
 fn said(ran: &TestsRan) -> String {
     let command = &ran.command;
     let text = if command.stderr.trim().is_empty() { &command.stdout } else { &command.stderr };

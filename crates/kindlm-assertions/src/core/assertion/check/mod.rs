@@ -72,7 +72,7 @@ pub struct Check {
     ///
     /// A judge without a model uses the model of the suite.
     pub judging: Option<Arc<JudgeBlock>>,
-    /// True if the suite decides on the judge; `false` if the check or its block names one.
+    /// True if the suite chooses the judge; false if the check or block names a judge.
     pub leaves_judge_open: bool,
 }
 

@@ -22,7 +22,7 @@ pub struct Traits {
     pub label: Option<String>,
     /// The part of the evidence that the assertion judges.
     pub looks_at: LooksAt,
-    /// The lowest score that passes, if the verdict depends on a score and a threshold.
+    /// The threshold of the verdict; `None` if no threshold decides the verdict.
     pub threshold: Option<f64>,
     /// True if `threshold` is not a score from 0 to 1. It can be dollars, a distance, or a number from a script.
     pub measures: bool,
@@ -38,7 +38,7 @@ pub struct Traits {
     pub gathers: Vec<Gather>,
     /// True if the rendered configuration may contain a secret. Results then leave out the value.
     pub hides_value: bool,
-    /// The parts of the configuration that have no effect, as JSON pointers.
+    /// The problems of configuration parts that have no effect.
     pub no_effect: Vec<Problem>,
     /// The instructions for the judges; `None` if the assertion asks no judge.
     pub instructions: Option<Instructions>,
@@ -48,7 +48,7 @@ pub struct Traits {
     pub can_tie: bool,
     /// The checks inside the assertion, if it is a set.
     pub parts: Option<Arc<[Check]>>,
-    /// True if a part of the assertion has a weight in a mean of scores.
+    /// True if a score inside the assertion has a weight other than 0.
     pub weighs: bool,
 }
 
@@ -63,7 +63,7 @@ pub enum LooksAt {
     AllAnswers,
     /// The record of the execution: events, calls, cost, files. `on` does not change it.
     Record,
-    /// The parts of a set. Each part declares for itself what it judges.
+    /// The parts of a set. Each part has its own `LooksAt`.
     Parts {
         /// True if all parts judge the output, so that `on` can replace it.
         of_output: bool,
@@ -80,7 +80,7 @@ impl LooksAt {
         }
     }
 
-    /// Returns true if an execution without a recorded output cannot be decided.
+    /// Returns true if a check cannot be decided without a recorded output.
     pub fn needs_output(self) -> bool {
         matches!(self, Self::Output | Self::AllAnswers)
     }

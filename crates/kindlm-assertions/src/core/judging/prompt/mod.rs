@@ -30,7 +30,7 @@ pub(crate) enum RubricPrompt {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RubricMessage {
-    /// The role of the message: `system`, or else the message is a part of the question.
+    /// The role of the message: `system` for instructions. Messages of other roles form the question.
     role: Role,
     /// A template that can use the variables of the test and those of the check.
     #[schemars(length(min = 1))]
@@ -91,7 +91,7 @@ struct Replaced {
 pub(crate) struct OwnWords {
     /// The question without the instructions.
     pub(crate) user: String,
-    /// The mark of the fence in the question; `None` if the question has no data.
+    /// The mark of the fence in the question; `None` without fenced data.
     pub(crate) mark: Option<String>,
     /// The name of the answer's form, and its JSON Schema.
     pub(crate) format: Option<(&'static str, Value)>,
@@ -160,8 +160,8 @@ impl GradingPrompt {
 
     /// Builds the question from KindLM's prompt, or from the user's template.
     ///
-    /// The template can use the variables of the test and `vars`. If it cannot be rendered, the error is the reason in
-    /// words.
+    /// The template can use the variables of the test and `vars`. If it cannot be rendered, the error is the error
+    /// message.
     pub(crate) fn inquiry(
         &self,
         evidence: &Evidence<'_>,

@@ -18,9 +18,9 @@ pub(super) struct Said {
     pub(super) content: String,
     /// The JSON pointer from the place of the prompt.
     at: String,
-    /// The start of the message of a problem: the file and the index of the message.
+    /// The start of an error message: the file, and the index of the chat message.
     ///
-    /// It is empty if the pointer leads to the message.
+    /// It is empty if the pointer leads to the chat message.
     within: String,
     /// The names that the template needs and does not set itself.
     refers: Vec<String>,
@@ -49,7 +49,7 @@ impl Said {
         self.names.iter().any(|it| names.contains(&it.as_str()))
     }
 
-    /// Returns a problem for the first name that is not known.
+    /// Returns a problem for the first name that is not known; `env` is always known.
     pub(super) fn unknown(&self, known: &[&str]) -> Option<Problem> {
         let name = self.refers.iter().find(|it| *it != "env" && !known.contains(&it.as_str()))?;
         let message = format!("{}there is no variable `{name}` for this prompt", self.within);
@@ -64,7 +64,7 @@ impl Said {
     }
 }
 
-/// Returns the messages of a prompt. Pointers of problems start at its place.
+/// Returns the messages of a prompt. Pointers of problems start at the prompt.
 pub(super) fn messages(prompt: RubricPrompt, setup: &Setup<'_>) -> Result<Vec<Said>, Problem> {
     let text = match prompt {
         RubricPrompt::Messages(messages) => {
@@ -118,7 +118,9 @@ fn in_text(text: String, path: &str) -> Result<Vec<Said>, Problem> {
     Ok(vec![Said::new(message, String::new(), within)?])
 }
 
-/// Returns the messages in a value. `path` is its file, if it comes from one.
+/// Returns the messages in a value.
+///
+/// `path` is the file of the value; it is empty if the value is in the configuration.
 fn in_value(value: Value, path: &str) -> Result<Vec<Said>, Problem> {
     let whose = if path.is_empty() { String::new() } else { format!("in `{path}`, ") };
     let items = match value {

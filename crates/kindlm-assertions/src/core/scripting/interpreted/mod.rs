@@ -56,7 +56,7 @@ pub(crate) struct Script {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "InterpretedScripts")]
 struct Block {
-    /// The environment variables of the script, besides `PATH`, `HOME` and the like.
+    /// The environment variables of the script, besides basic ones such as `PATH`.
     #[schemars(inner(length(min = 1)))]
     #[serde(default)]
     env: Option<Vec<String>>,
@@ -70,7 +70,7 @@ struct Block {
 #[derive(Debug)]
 pub(crate) struct Interpreted {
     language: &'static Language,
-    /// The code with its variables filled in, which is part of reasons.
+    /// The code after its templates were rendered. It is a part of failure reasons.
     code: String,
     label: String,
     source: ScriptSource,
@@ -132,7 +132,7 @@ impl Interpreted {
         }
     }
 
-    /// Returns the failure for an exception, in promptfoo's words.
+    /// Returns the failed result for an exception, with the error message of promptfoo.
     ///
     /// `not-` inverts neither exceptions nor invalid verdicts.
     fn raised(&self, what: &str) -> AssertionResult {

@@ -1,6 +1,6 @@
 //! The verdict in a script's return value.
 //!
-//! It is a boolean, a number, a text with one of them, or a grading result.
+//! It is a boolean, a number, a grading result, or a text that holds one of these.
 
 use kindlm_types::script::ScriptValue;
 use kindlm_types::{AssertionResult, ecma};
@@ -10,7 +10,7 @@ use super::Interpreted;
 use crate::core::grade::{Grade, PASSED};
 use crate::core::scripting::grading::{is_grading, number_of, plain, with_rest};
 
-/// The keys of a grading result in snake case, with the keys that KindLM uses.
+/// The snake-case keys of a grading result, each with its replacement.
 const SNAKE: [(&str, &str); 5] = [
     ("pass_", "pass"),
     ("named_scores", "namedScores"),
@@ -43,7 +43,9 @@ impl Interpreted {
         self.result(grade)
     }
 
-    /// Returns the result for a number. It passes from the threshold on; without one, above 0.
+    /// Returns the result for a number, which passes if it is at least the threshold.
+    ///
+    /// Without a threshold, a number above 0 passes. `not-` inverts the verdict.
     fn number(&self, number: f64) -> AssertionResult {
         let held = self.own.threshold.map_or(number > 0.0, |threshold| number >= threshold);
         let pass = held != self.own.negate;
@@ -52,6 +54,8 @@ impl Interpreted {
     }
 
     /// Returns the result for a text: a boolean, a grading result as JSON, or a number.
+    ///
+    /// Any other text is not a verdict.
     fn text(&self, text: &str) -> AssertionResult {
         match text.to_ascii_lowercase().as_str() {
             "true" => return self.boolean(true),
@@ -103,7 +107,7 @@ impl Interpreted {
         with_rest(self.language.id, result, object)
     }
 
-    /// Returns the reason of a script that returned a failing value.
+    /// Returns the failure reason for a script that returned this boolean.
     fn returned(&self, what: bool) -> String {
         format!("{} code returned {what}\n{}", self.language.name, self.code)
     }
@@ -138,6 +142,8 @@ fn in_camel_case(value: &Value, depth: usize) -> Value {
 }
 
 /// Returns the number at the start of a text, as JavaScript's `parseFloat` does.
+///
+/// Returns `None` if the text does not start with a number.
 fn leading_number(text: &str) -> Option<f64> {
     let text = text.trim_start();
     let (sign, digits) = match text.strip_prefix('-') {
