@@ -8,7 +8,7 @@ use crate::Own;
 use crate::core::check::TOLERANCE;
 use crate::core::grade::Grade;
 
-/// The reference texts for an output. The best match counts.
+/// The reference texts for an output.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum References {

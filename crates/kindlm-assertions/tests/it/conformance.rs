@@ -1,6 +1,6 @@
 //! The vectors of the reference implementations for checks without a judge.
 //!
-//! They are those of `schema`, `tool-calls`, `latency` and `cost`.
+//! They cover `schema`, `tool-calls`, `latency` and `cost`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -62,7 +62,9 @@ fn read(vector: &Value) -> (Execution, Value, Value) {
     (execution, vector["expect"].clone(), vector["results"].clone())
 }
 
-/// Returns our result with the keys of their result. Messages that they do not give are not compared.
+/// Returns our result in the format of the reference result.
+///
+/// A message that the reference result lacks is left out.
 fn in_their_words(result: &AssertionResult, theirs: &Value) -> Value {
     let mut ours = json!({
         "label": result.label,

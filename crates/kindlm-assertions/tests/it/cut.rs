@@ -97,7 +97,7 @@ fn an_answer_of_a_refusal_is_whole() {
     assert_eq!(verdicts(&json!({"output": {"notContains": ["Bob"]}}), &refused), "pass");
 }
 
-/// Checks an answer that was cut before the last one.
+/// Checks a conversation in which an answer before the last answer was cut.
 ///
 /// The cut does not affect checks of the last answer, but the cut answer may have had a denied word.
 #[test]

@@ -59,7 +59,9 @@ pub(crate) fn check(expect: &Value) -> Check {
     checks.remove(0)
 }
 
-/// Judges an output with these replies, of which the last one repeats. Also returns the questions.
+/// Judges an output, and returns the results and the questions.
+///
+/// The last reply repeats.
 fn judged(
     check: &Check,
     output: &str,
@@ -126,7 +128,7 @@ fn the_fence_holds_the_whole_output_and_nothing_else_changes() {
             assert_eq!(around, plain_around, "{}", it.name);
             // A repeated question starts with the original question.
             assert!(asked[1].user.starts_with(&asked[0].user), "{}", it.name);
-            // The same output gives the same question, so that stored answers are found.
+            // Equal outputs give equal questions, so that stored answers are found.
             let (_, again) = judged(&check, &it.output, &silent);
             assert_eq!(again, asked, "{}", it.name);
         }
@@ -157,7 +159,7 @@ fn a_quoted_output_does_not_change_the_verdict() {
                 // This reply is not even valid JSON, because the quotation in the reason is not escaped.
                 verdict.replace("\"x\"", &format!("\"it says {}\"", it.output)),
             ] {
-                // A readable part gives the verdict. An unreadable reply makes the judge be asked again.
+                // A readable part gives the verdict. After an unreadable reply, the judge is asked again.
                 let (results, _) = judged(&check, &it.output, std::slice::from_ref(&quoted));
                 let said = statuses(&results);
                 assert!(!said.contains("passed"), "{}: {said}: {quoted}", it.name);
@@ -167,16 +169,15 @@ fn a_quoted_output_does_not_change_the_verdict() {
                 assert!(asked.len() <= 2);
             }
         }
-        // The control: if the judge itself passes an item, it passes.
+        // The control: an item passes if the judge itself passes the item.
         let (results, _) = judged(&check, "Hello", &[mild.to_owned()]);
         assert!(statuses(&results).contains("passed"));
     }
 }
 
 /// A row of the table: a check in list form that a model grades.
-///
-/// `passes` and `fails` are the judge's replies, step by step, that pass and fail it. `fence` is the name of the fence
-/// with the output, or `None` if the judge does not see the output.
+/// `passes` and `fails` are the judge's replies, step by step, that pass and fail the check. `fence` is the name of the
+/// fence with the output, or `None` if the judge does not see the output.
 pub(crate) struct Graded {
     pub(crate) entry: Value,
     pub(crate) passes: &'static [&'static str],
@@ -225,7 +226,9 @@ pub(crate) fn graded() -> Vec<Graded> {
     ]
 }
 
-/// Judges an output with these replies, step by step. Returns the status and the questions.
+/// Judges an output with these replies; returns the status and the questions.
+///
+/// Each step gets one reply.
 fn graded_by(check: &Check, output: &str, replies: &[&str]) -> (String, Vec<JudgeQuestion>) {
     graded_with(check, output, "It ships today.", replies)
 }
@@ -321,7 +324,8 @@ fn injected_outputs_do_not_change_a_grade() {
 
 /// Checks that the table has all checks that ask a judge.
 ///
-/// `conversation-relevance` is not in it, because its fence contains the whole conversation and has another name.
+/// The table does not have `conversation-relevance`, because its fence contains the whole conversation and has another
+/// name.
 #[test]
 fn every_check_that_asks_a_judge_is_in_the_table() {
     let elsewhere = ["judge", "prompt-assertion", "drift", "conversation-relevance"];

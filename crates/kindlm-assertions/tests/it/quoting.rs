@@ -270,7 +270,7 @@ fn a_reply_that_is_cut_off_is_no_verdict() {
             let Some(question) = questions.pop() else {
                 let results = check.evaluate(&evidence);
                 assert_eq!(statuses(&results), expected, "{text} {finish_reason:?}");
-                // The message must contain the advice.
+                // The error message must contain the advice.
                 let message = results[0].verdict.message().unwrap_or_default();
                 let is_long = expected == "errored" && finish_reason == FinishReason::Length;
                 assert_eq!(message.contains("`params: { maxTokens: … }`"), is_long, "{message}");

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support;
 
-/// The failure codes of the original, each of which some assertion must give.
+/// The failure codes of the reference implementation. Some assertion must give each of them.
 const ORIGINAL: [&str; 19] = [
     "SCHEMA_INVALID",
     "SCHEMA_PARSE_ERROR",

@@ -144,7 +144,7 @@ fn missing_evidence_is_no_proof_of_absence() {
         json!({"type": "succeeded"}),
     ] {
         assert_eq!(found_in(&check, &said), "errored EVIDENCE_MISSING", "{check}");
-        // A command that reports only its text.
+        // This command reports only its text.
         let alone = Execution {
             completeness: Completeness {
                 gaps: Vec::new(),

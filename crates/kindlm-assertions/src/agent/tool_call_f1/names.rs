@@ -54,7 +54,7 @@ fn value_at(text: &str) -> Option<(Value, usize)> {
     Some((value, values.byte_offset()))
 }
 
-/// Returns the names in a value.
+/// Returns the names of the tools that a JSON value calls.
 pub(super) fn in_value(value: &Value) -> BTreeSet<String> {
     let name = |it: &Value| it.get("name").and_then(Value::as_str).map(str::to_owned);
     let list = |it: &Value, key: &str| it.get(key).and_then(Value::as_array).cloned();

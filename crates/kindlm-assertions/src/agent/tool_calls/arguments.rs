@@ -9,9 +9,9 @@ use crate::shared::compare;
 /// The highest number of schema violations that are named per call.
 const NAMED: usize = 20;
 
-/// Returns the call with the fewest differences; `None` if some call has none.
+/// Returns the call with the fewest differences; `None` if a call has none of them.
 ///
-/// If several calls have the fewest differences, the first is returned.
+/// If several calls have the fewest differences, the first of them is returned. Without calls, the result is `None`.
 pub(super) fn closest<'a>(
     calls: &[&'a ToolCall],
     differences: impl Fn(&ToolCall) -> Vec<String>,
@@ -48,7 +48,9 @@ pub(super) fn mismatches(call: &ToolCall, expected: &Map<String, Value>) -> Vec<
         .collect()
 }
 
-/// Returns one line for every violation of the schema by the call's arguments.
+/// Returns one line for each violation of the schema by the call's arguments.
+///
+/// At most [`NAMED`] violations are named.
 pub(super) fn violations(call: &ToolCall, schema: &Schema) -> Vec<String> {
     match &call.malformed_arguments {
         Some(raw) => vec![unreadable(raw)],

@@ -26,7 +26,7 @@ const ARGS_SCHEMA_INVALID: FailureCode = FailureCode::new("TOOL_CALL_ARGS_SCHEMA
 const ORDER_WRONG: FailureCode = FailureCode::new("TOOL_CALL_ORDER_WRONG");
 const RESPONSE_MISMATCH: FailureCode = FailureCode::new("TOOL_RESPONSE_MISMATCH");
 
-/// The length of the tools' results in a message, in characters.
+/// The highest number of characters of the tools' results in an error message.
 const SHOWN: usize = 200;
 
 /// The registration of `tool-calls`.
@@ -156,12 +156,12 @@ fn literals(args: Option<&Map<String, Value>>) -> Vec<Problem> {
     problems
 }
 
-/// The calls of the tool with known arguments, and the facts about others.
+/// The calls of the tool with known arguments, and facts about its further calls.
 struct Calls<'a> {
     told: &'a [&'a ToolCall],
     /// True if there are further calls with unknown arguments.
     has_untold: bool,
-    /// The reason why further calls may be unrecorded.
+    /// The reason why further calls may be unrecorded; `None` if all are recorded.
     unseen: Option<&'a str>,
 }
 
@@ -212,7 +212,7 @@ impl ToolCalls {
         incomplete(format!("{label}: {tool}"), &seen, why)
     }
 
-    /// Returns the result if no known call matches but an unknown one may match.
+    /// Returns the errored result if no known call matches, but an unknown one may.
     fn undecided(&self, label: String, calls: &Calls<'_>) -> AssertionResult {
         if let Some(why) = calls.unseen.filter(|_| !calls.has_untold) {
             let seen = format!("No call of \"{}\" that was seen has such arguments", self.tool);
@@ -240,7 +240,7 @@ impl ToolCalls {
     fn never_called(&self, all: &[ToolCall]) -> AssertionResult {
         let tool = &self.tool;
         let names: Vec<&str> = all.iter().map(|call| call.name.as_str()).collect();
-        // For no names and for a single empty name, the original prints the same text.
+        // Without names, and for a single empty name, the text is `(none)`, as in the reference implementation.
         let called =
             Some(names.join(", ")).filter(|it| !it.is_empty()).unwrap_or("(none)".to_owned());
         let message = format!("Expected tool \"{tool}\" was never called. Called: {called}");
@@ -284,7 +284,7 @@ impl ToolCalls {
         let tool = &self.tool;
         let label = format!("Tool order: {tool} at position {position}");
         let found = all.iter().position(|call| call.name == *tool);
-        // An unrecorded call may come before it.
+        // An unrecorded call may come before the recorded call.
         if let (Some(found), Some(why)) = (found, unseen) {
             return incomplete(label, &format!("\"{tool}\" was seen at position {found}"), why);
         }

@@ -39,7 +39,7 @@ pub(crate) fn objects(text: &str) -> Result<Vec<Map<String, Value>>, Flaw> {
 /// An object with its byte range in the text.
 pub(super) type Placed = (Range<usize>, Map<String, Value>);
 
-/// Returns the value under a key of the reply's objects; `None` if no object has it.
+/// Returns the value under a key of a reply's objects; `None` if no object has it.
 ///
 /// Different values are a contradiction.
 pub(crate) fn only<'o>(

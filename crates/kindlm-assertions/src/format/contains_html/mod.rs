@@ -47,7 +47,7 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
     Ok(Arc::new(ContainsHtml { label: own.label("Contains HTML"), negate: own.negate }))
 }
 
-/// The required number of different signs of HTML. A single one may be chance.
+/// The required number of different signs of HTML. A single sign may be chance.
 const ENOUGH: usize = 2;
 
 /// Returns the number of different signs of HTML in a text.

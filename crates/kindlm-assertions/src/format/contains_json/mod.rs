@@ -59,7 +59,7 @@ fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
 }
 
 impl ContainsJson {
-    /// Returns the problem if none of these objects is accepted; `None` if one is.
+    /// Returns a problem if no object is accepted; `None` if an object is accepted.
     fn fault(&self, objects: &[Value]) -> Option<String> {
         let mut fault = "Expected output to contain valid JSON".to_owned();
         for object in objects {

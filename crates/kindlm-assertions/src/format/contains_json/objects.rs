@@ -21,7 +21,7 @@ const DEEPEST: usize = 64;
 /// The objects in a text.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// The objects, in order, without those inside another one.
+    /// The objects, in order, without objects inside other objects.
     pub(super) objects: Vec<Value>,
     /// True if the search stopped before the end of the text.
     pub(super) given_up: bool,
@@ -51,9 +51,10 @@ pub(super) fn find(text: &str) -> Found {
 /// The error for a text that costs too much.
 struct GivenUp;
 
-/// Returns the positions of the opening braces, and the ends of their closing braces.
+/// Returns the position of each opening brace, and the end of its closing brace.
 ///
-/// Braces in quoted texts count too, because quotes cannot be recognized in prose.
+/// Without a closing brace, the end is `None`. Braces in quoted texts count too, because quotes cannot be recognized in
+/// prose.
 fn ends(text: &str) -> Vec<(usize, Option<usize>)> {
     let mut braces = Vec::new();
     let mut open = Vec::new();
@@ -74,7 +75,9 @@ fn ends(text: &str) -> Vec<(usize, Option<usize>)> {
     braces
 }
 
-/// Returns the object at the start of a text, and its length.
+/// Returns the object at the start of a text, and its length in bytes.
+///
+/// Returns `None` if there is no readable object. Fails if the allowed work is used up.
 fn read(
     text: &str,
     end: Option<usize>,

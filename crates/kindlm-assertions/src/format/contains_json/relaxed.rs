@@ -34,6 +34,8 @@ impl Reader<'_> {
     }
 
     /// Skips white space and comments, and consumes this character if it follows.
+    ///
+    /// Returns true if the character followed.
     fn take(&mut self, wanted: char) -> bool {
         self.skip();
         let rest = self.rest.strip_prefix(wanted);
@@ -85,7 +87,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a text in double or single quotes.
+    /// Reads a text in double or single quotes; `None` if there is no closed text.
     fn quoted(&mut self) -> Option<String> {
         let quote = self.rest.chars().next().filter(|it| matches!(it, '"' | '\''))?;
         let mut escaped = false;
@@ -99,7 +101,7 @@ impl Reader<'_> {
         Some(serde_json::from_str(whole).unwrap_or_else(|_| whole[1..end].to_owned()))
     }
 
-    /// Reads a text without quotes.
+    /// Reads a text without quotes; `None` if it is empty.
     ///
     /// A key ends at a colon. A value ends at a colon only if white space follows.
     fn plain(&mut self, key: bool) -> Option<String> {

@@ -57,7 +57,7 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 }
 
 impl ContainsSql {
-    /// Returns the problem if no SQL in the output is accepted; `None` if some is.
+    /// Returns the first problem if no SQL in the output is accepted, else `None`.
     ///
     /// Without SQL code blocks, the whole output is checked.
     fn fault(&self, output: &str) -> Option<Fault> {
@@ -75,7 +75,7 @@ impl ContainsSql {
 /// The mark at the start and the end of a code block.
 const FENCE: &str = "```";
 
-/// Returns the code blocks that are marked as SQL, or not marked.
+/// Returns the code blocks that are marked as SQL, or that have no language.
 fn blocks(output: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut open: Option<(bool, String)> = None;

@@ -14,8 +14,8 @@ struct Open<'t> {
 
 /// Returns the outermost elements with matching tags, as written in the text.
 ///
-/// An element that contains a tag without a match is left out, but elements inside it may be found. This only finds the
-/// start and the end of elements, in a single pass. A parser checks later that they are well-formed.
+/// An element that contains a tag without a match is left out, but elements inside it may be found. This function only
+/// finds the start and the end of elements, in a single pass. A parser checks later that they are well-formed.
 pub(super) fn find(text: &str) -> Vec<&str> {
     let mut found: Vec<(usize, usize)> = Vec::new();
     let mut open: Vec<Open<'_>> = Vec::new();
@@ -47,7 +47,7 @@ pub(super) fn find(text: &str) -> Vec<&str> {
     found.into_iter().filter_map(|(start, end)| text.get(start..end)).collect()
 }
 
-/// Closes the innermost open element with this name.
+/// Closes the innermost open element with this name; records it if it is intact.
 fn close<'t>(
     name: &str,
     end: usize,
@@ -82,7 +82,7 @@ const SKIPPED: [(&str, &str); 3] = [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?"
 /// Returns the length of markup to skip at the start of `rest`.
 ///
 /// It is a comment, a CDATA section or a processing instruction. Without an end, only its first characters are skipped.
-/// `endless` remembers that no such end follows.
+/// `endless` remembers that no such end follows. For any other text, the result is `None`.
 fn skipped(rest: &str, endless: &mut [bool; 3]) -> Option<usize> {
     let (known, (begin, end)) =
         endless.iter_mut().zip(SKIPPED).find(|(_, (begin, _))| rest.starts_with(begin))?;
@@ -99,7 +99,7 @@ struct Tag<'t> {
 }
 
 impl<'t> Tag<'t> {
-    /// Reads the tag at the start of `rest`, up to its `>` outside quotes.
+    /// Reads the tag at the start of `rest`, up to its `>` outside quotes, if any.
     fn read(rest: &'t str) -> Option<Self> {
         let inside = rest.strip_prefix('<')?;
         let closing = inside.starts_with('/');

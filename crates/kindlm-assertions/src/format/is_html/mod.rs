@@ -50,7 +50,7 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
     Ok(Arc::new(IsHtml { label: own.label("Is HTML"), negate: own.negate }))
 }
 
-/// Returns the reason why a text is not HTML; `None` if it is.
+/// Returns the reason why a text is not HTML; `None` if the text is HTML.
 fn fault(text: &str) -> Option<&'static str> {
     let text = text.trim();
     if text.is_empty() {

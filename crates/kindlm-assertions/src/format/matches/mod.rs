@@ -74,7 +74,7 @@ impl Assertion for Matches {
         let is_json = || value.as_str().is_some_and(|it| serde_json::from_str::<Value>(it).is_ok());
         let reason = match fault {
             None => "The value conforms to the schema".to_owned(),
-            // The most frequent reason is that the value is JSON as text, which is hard to see.
+            // The most frequent cause is a value that holds JSON as text, which is hard to see.
             Some(fault) if is_json() => {
                 format!("{fault}. The value is a text; `on: json` is what the output says as JSON")
             }

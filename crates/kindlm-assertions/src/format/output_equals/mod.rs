@@ -69,7 +69,7 @@ impl Assertion for OutputEquals {
             Err(results) => return results,
         };
         let (pass, reason) = match parsed(evidence.execution) {
-            // An output that is not JSON fails with `not-` too, because it is not another value.
+            // An output that is not JSON fails with `not-` too, because `not-` expects another JSON value.
             None => (false, format!("The output is no JSON: {}", shown(&value))),
             Some(found) => {
                 let is = equal(&found, &self.value);

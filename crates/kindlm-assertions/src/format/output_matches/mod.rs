@@ -70,7 +70,7 @@ impl Assertion for OutputMatches {
             Err(results) => return results,
         };
         let (pass, reason) = match parsed(evidence.execution) {
-            // An output that is not JSON fails with `not-` too, because it is not another value.
+            // An output that is not JSON fails with `not-` too, because `not-` expects JSON that does not conform.
             None => (false, format!("The output is no JSON: {}", shown(&value))),
             Some(found) => match self.schema.fault(&found) {
                 None => (!self.own.negate, "The output conforms to the schema".to_owned()),

@@ -22,13 +22,13 @@ const CONTAINS_FAILED: FailureCode = FailureCode::new("CONTAINS_FAILED");
 const NOT_CONTAINS_FAILED: FailureCode = FailureCode::new("NOT_CONTAINS_FAILED");
 const MAX_LENGTH_EXCEEDED: FailureCode = FailureCode::new("MAX_LENGTH_EXCEEDED");
 
-/// The highest number of violations of a schema that a message names.
+/// The highest number of violations of a schema that an error message names.
 const NAMED: usize = 20;
 
 /// The highest number of violations of a schema in the metadata.
 const KEPT: usize = 200;
 
-/// The length of the excerpt of an unparsable output in metadata, in characters.
+/// The highest number of characters of an unparsable output in the metadata.
 const PREVIEW: usize = 200;
 
 /// The registration of `schema`.
@@ -136,9 +136,9 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
     }))
 }
 
-/// Returns the schema from `schemaFile` or `schema`.
+/// Returns the schema from `schemaFile` or `schema`; `None` without a schema.
 ///
-/// It is compiled even if the format does not use it, so that its problems are reported.
+/// The schema is compiled even if the format does not use it, so that its problems are reported.
 fn find_schema(config: &Config, setup: &Setup<'_>) -> Result<Option<Named>, Vec<Problem>> {
     match (config.schema_file.as_deref().filter(|it| !it.is_empty()), &config.schema) {
         (Some(_), Some(_)) => {

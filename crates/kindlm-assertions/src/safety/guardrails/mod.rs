@@ -1,4 +1,4 @@
-//! `guardrails`: the provider's own filter flagged the prompt or the answer.
+//! `guardrails`: the provider's filter flagged neither the prompt nor the answer.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
     Ok(Arc::new(Guardrails { negate: own.negate }))
 }
 
-/// Returns the reason why the filter flagged something; `None` if it did not.
+/// Returns the reason why the filter flagged something, if anything is flagged.
 fn flagged(execution: &Execution) -> Option<String> {
     let is = |flags: &serde_json::Map<String, Value>, key: &str| {
         flags.get(key).is_some_and(|it| *it == Value::Bool(true))
@@ -111,7 +111,8 @@ impl Assertion for Guardrails {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
         let flagged = flagged(execution);
-        // promptfoo treats a missing result as a pass. But it is no proof that the content was not blocked.
+        // promptfoo treats a missing result as a pass. But a missing result is no proof that the content was not
+        // blocked.
         if self.negate && flagged.is_none() && guardrails(execution).is_none() {
             return missing(ID, LABEL, UNTOLD);
         }

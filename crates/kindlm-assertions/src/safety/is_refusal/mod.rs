@@ -143,7 +143,7 @@ fn declines(text: &str) -> bool {
         || DECLINES.as_ref().is_some_and(|it| it.is_match(&text))
 }
 
-/// Returns the reason and the score of a refusal; `None` if the answer is none.
+/// Returns the reason and the score of a refusal; `None` for any other answer.
 fn refusal(execution: &Execution) -> Option<(&'static str, f64)> {
     let told = execution.finish_reason == Some(FinishReason::Refusal)
         || reported(execution, "isRefusal") == Some(&Value::Bool(true));

@@ -82,7 +82,9 @@ impl Keyword {
 #[derive(Debug)]
 struct Plain {
     lower: String,
-    /// The text with plain letters, and without invisible characters; `None` if it is the same.
+    /// The text with plain letters and without invisible characters.
+    ///
+    /// It is `None` if this changes nothing.
     folded: Option<String>,
 }
 
@@ -138,7 +140,7 @@ impl Assertion for Keywords {
         results
     }
 
-    /// A found keyword stays valid.
+    /// A found keyword stays valid, whether it is allowed or denied.
     fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
         (result.verdict == Verdict::Pass) == (result.label == ALLOWED)
     }

@@ -76,7 +76,7 @@ struct Moderation {
     categories: Vec<String>,
 }
 
-/// A harmful content that a judge found.
+/// A piece of harmful content that a judge found.
 #[derive(Clone, Debug, PartialEq)]
 struct Flag {
     code: String,

@@ -93,7 +93,7 @@ const NPI: &str = r"(?-u:\b)[12][0-9]{9}(?-u:\b)";
 const ABA: &str = r"(?-u:\b)[0-9]{4}-?[0-9]{4}-?[0-9](?-u:\b)";
 const NHS: &str = r"(?-u:\b)[0-9]{3}[- ]?[0-9]{3}[- ]?[0-9]{4}(?-u:\b)";
 const SIN: &str = r"(?-u:\b)[1-79][0-9]{2}[- ]?[0-9]{3}[- ]?[0-9]{3}(?-u:\b)";
-// At most 64 characters before the `@`, as in RFC 5321, 4.5.3.1. Without this limit, long words would be read again
+// RFC 5321, 4.5.3.1 allows at most 64 characters before the `@`. Without this limit, long words would be read again
 // from each of their letters.
 const EMAIL: &str = concat!(
     r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}",
@@ -148,7 +148,7 @@ impl Detector {
 
     /// Returns the end of the accepted candidate, whole or without its last groups.
     ///
-    /// The form may have matched a part of the next word or number too.
+    /// The form may have matched a part of the next word or number too. Returns `None` if no part is accepted.
     fn accepted_end(&self, text: &str, start: usize, end: usize) -> Option<usize> {
         let grouped = if end - start > LONGEST_GROUPED { "" } else { &text[start..end] };
         let separators = grouped.rmatch_indices([' ', '-']);
@@ -184,7 +184,7 @@ impl Candidate<'_> {
         words.iter().any(|word| near.contains(word))
     }
 
-    /// Returns true if it is a part of a longer number such as `0.4111` or `1.2.3.4.5`.
+    /// Returns true if the candidate is a part of a longer number such as `1.2.3.4.5`.
     fn is_part_of_a_number(&self) -> bool {
         let ends_with_digit = |text: &str| text.ends_with(|c: char| c.is_ascii_digit());
         let starts_with_digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
@@ -227,7 +227,7 @@ fn is_ssn(candidate: &Candidate<'_>) -> bool {
     let number = digits.iter().fold(0u32, |number, &digit| number * 10 + u32::from(digit));
     let (area, group, serial) = (number / 1_000_000, number / 10_000 % 100, number % 10_000);
     let is_issued = !matches!(area, 0 | 666 | 900..) && group != 0 && serial != 0;
-    // Numbers from specimen cards and advertisements, and obvious inventions.
+    // These numbers are from specimen cards and advertisements, or they are obvious inventions.
     let is_specimen = matches!(number, 78_051_120 | 123_456_789 | 987_654_320..=987_654_329);
     let has_form = separators == 2 && candidate.has_one_kind_of_separator()
         || separators == 0 && candidate.follows_a_word_of(&["ssn", "social security", "soc sec"]);
@@ -279,7 +279,7 @@ fn is_sin(candidate: &Candidate<'_>) -> bool {
 fn is_email(candidate: &Candidate<'_>) -> bool {
     let local = candidate.text.split('@').next().unwrap_or_default();
     let has_dots_between_words = local.split('.').all(|word| !word.is_empty());
-    // RFC 5321, 4.5.3.1: at most 254 characters in total.
+    // RFC 5321, 4.5.3.1 allows at most 254 characters in total.
     has_dots_between_words
         && candidate.text.len() <= 254
         && !candidate.before.ends_with(|c: char| c.is_alphanumeric())

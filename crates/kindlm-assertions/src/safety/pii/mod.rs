@@ -54,16 +54,16 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Plain(build),
 };
 
-/// The patterns and detectors of personal data. Each is one check.
+/// The patterns and detectors of personal data. Each pattern or detector is one check.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// True to search at all; true by default.
+    /// True to search for personal data; true by default.
     #[serde(default = "enabled")]
     enabled: bool,
     /// Regular expressions (JavaScript syntax, ignoring case) that must not match.
     ///
-    /// The default has three common ones: US social security numbers, 16-digit card numbers, e-mail addresses.
+    /// The default has three common patterns: US social security numbers, 16-digit card numbers, e-mail addresses.
     #[serde(default = "default_patterns")]
     deny_patterns: Vec<String>,
     /// Regular expressions with their own names.
@@ -71,7 +71,7 @@ struct Config {
     custom_patterns: Vec<CustomPattern>,
     /// Built-in detectors, which verify their matches.
     ///
-    /// If the identifier has a checksum, it is verified.
+    /// If an identifier has a checksum, the checksum is verified.
     #[serde(default)]
     detectors: Vec<DetectorName>,
     /// The places to search; only the output by default.
@@ -105,7 +105,7 @@ fn enabled() -> bool {
     true
 }
 
-/// The three patterns of the original: US social security numbers, card numbers, e-mail addresses.
+/// The default patterns: US social security numbers, card numbers, e-mails.
 const DEFAULT_PATTERNS: [&str; 3] = [
     r"\b\d{3}-\d{2}-\d{4}\b",
     r"\b\d{4}[\s-]?\d{4}[\s-]?\d{4}[\s-]?\d{4}\b",
@@ -223,7 +223,7 @@ struct Searched<'a> {
     text: Cow<'a, str>,
 }
 
-/// Returns the reason why a part of the searched evidence is unknown; `None` if all is known.
+/// Returns the reason why a part of the searched evidence is unknown, if any is.
 fn untold(execution: &Execution, scan: &[Place]) -> Option<String> {
     if !scan.contains(&Place::ToolArgs) {
         return None;
@@ -272,7 +272,7 @@ fn collect_leaves<'a>(value: &'a Value, leaves: &mut Vec<Cow<'a, str>>) {
     }
 }
 
-/// The matches: their number, their places, and the first ones, redacted.
+/// The matches: their number, their places, and the first matches in redacted form.
 #[derive(Default)]
 struct Found {
     count: usize,
@@ -351,7 +351,7 @@ impl Search {
 }
 
 impl Search {
-    /// Returns the ranges of the matches.
+    /// Returns the ranges of the matches, or the error message of the pattern.
     fn ranges(&self, text: &str) -> Result<Vec<Range<usize>>, String> {
         let mut ranges = Vec::new();
         match &self.finder {
@@ -385,7 +385,7 @@ impl Found {
 
 /// Returns the first three characters and `***`.
 ///
-/// They are enough to find the place, and the report does not contain the data.
+/// Three characters are enough to find the place, and the report does not contain the data.
 fn redact(text: &str) -> String {
     text.chars().take(3).chain("***".chars()).collect()
 }

@@ -74,12 +74,12 @@ impl Assertion for Bleu {
     }
 }
 
-/// The highest length of an n-gram.
+/// The highest number of words in an n-gram.
 const LONGEST: usize = 4;
 
 /// The replacement for a precision of 0.
 ///
-/// A 0 would make the whole geometric mean 0.
+/// A precision of 0 would make the whole geometric mean 0.
 const NOTHING: f64 = 1e-7;
 
 /// Returns the BLEU score of one sentence, from 0 to 1.
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn has_the_values_of_the_formula() {
-        // 1-grams 5/6, 2-grams 3/5, 3-grams 1/4, 4-grams 0 of 3; the texts have the same length.
+        // The precisions of n-grams of 1 to 4 words are 5/6, 3/5, 1/4 and 0 of 3; the texts have the same length.
         let expected = (5.0 / 6.0 * 3.0 / 5.0 / 4.0 * NOTHING).powf(0.25);
         let found = measure("the cat sat on the mat", &["the cat is on the mat"]);
         assert!((found - expected).abs() < 1e-12, "{found}");

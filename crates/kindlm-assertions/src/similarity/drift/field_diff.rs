@@ -85,7 +85,7 @@ fn compare_top_level(output: &Value, baseline: &Value) -> Comparison {
 
 /// Returns the value at a path of names and indices, which are separated by dots.
 ///
-/// `length` of an array is the number of its items.
+/// `length` of an array is the number of its items. Returns `None` if no value is at the path.
 fn lookup<'a>(document: &'a Value, path: &str) -> Option<Cow<'a, Value>> {
     let mut value = document;
     let mut parts = path.split('.').peekable();

@@ -72,7 +72,7 @@ impl Assertion for Gleu {
     }
 }
 
-/// The highest length of an n-gram.
+/// The highest number of words in an n-gram.
 const LONGEST: usize = 4;
 
 /// Returns the GLEU score, which is symmetric and from 0 to 1.
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn has_the_values_of_the_formula() {
         for (text, reference, shared, runs) in [
-            // 5 + 3 + 1 + 0 of 6 + 5 + 4 + 3 n-grams.
+            // The texts share 5 + 3 + 1 + 0 of 6 + 5 + 4 + 3 n-grams.
             ("The cat sat on the mat.", "the cat is on the mat", 9, 18),
             ("a b", "a b c d", 3, 10),
             ("the the the the", "the cat", 1, 10),

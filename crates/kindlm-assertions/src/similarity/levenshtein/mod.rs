@@ -15,7 +15,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Se
 
 const ID: &str = "levenshtein";
 
-/// The default of the highest distance that passes.
+/// The default threshold: the highest distance that passes.
 const DEFAULT: f64 = 5.0;
 
 /// The registration of `levenshtein`.

@@ -183,9 +183,9 @@ mod tests {
     fn has_the_values_of_the_formula() {
         for (text, reference, expected) in [
             ("the cat sat on the mat", "the cat sat on the mat", 1.0 - 0.5 / 216.0),
-            // One of four words matches one of two, in a single chunk.
+            // One of four words matches one of two words, in a single chunk.
             ("the the the the", "the cat", 0.125 / (0.9 * 0.25 + 0.1 * 0.5) * 0.5),
-            // Stems: `cats` and `cat`, `running` and `runs`; `quickly` keeps its `li`.
+            // `cats` and `cat` have equal stems, and so do `running` and `runs`; `quickly` keeps its `li`.
             ("Cats running quickly", "the cat runs quick", 0.512_820_512_820_512_9 * 0.9375),
             // The same words in another order form several chunks.
             ("c b a", "a b c", 0.5),

@@ -1,8 +1,9 @@
 //! The stem of an English word.
 //!
-//! M. F. Porter, "An algorithm for suffix stripping", Program 14 (3), 1980, with the two changes of his later program
-//! (`bli` for `abli`, and `logi`). Stemming crates implement his revised "English" algorithm, which gives other stems.
-//! For example, it turns `quickly` into `quick`, and this one turns it into `quickli`.
+//! The algorithm is that of M. F. Porter, "An algorithm for suffix stripping", Program 14 (3), 1980, with the two
+//! changes of his later program (`bli` for `abli`, and `logi`). Stemming crates implement his revised "English"
+//! algorithm, which gives other stems. For example, it turns `quickly` into `quick`, and this implementation turns it
+//! into `quickli`.
 
 /// The suffixes of step 2, with their replacements.
 ///
@@ -52,7 +53,7 @@ const BARE: [&str; 19] = [
 
 /// Returns the stem of a word in lower case.
 ///
-/// Words with letters other than `a` to `z` do not change.
+/// Words of fewer than three letters, and words with letters other than `a` to `z`, do not change.
 pub(super) fn stem(word: &str) -> String {
     if word.len() < 3 || !word.bytes().all(|it| it.is_ascii_lowercase()) {
         return word.to_owned();

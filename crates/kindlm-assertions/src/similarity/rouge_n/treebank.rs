@@ -3,7 +3,7 @@
 /// The suffixes that are split from the word before them.
 const ENDINGS: [&str; 7] = ["'ll", "'re", "'ve", "n't", "'s", "'m", "'d"];
 
-/// The words that stand for two, with the index where the second one begins.
+/// The words that stand for two words, with the index of the second word.
 const JOINED: [(&str, usize); 10] = [
     ("cannot", 3),
     ("d'ye", 1),
@@ -79,7 +79,7 @@ fn piece(piece: &str, tokens: &mut Vec<String>) {
     tokens.extend(marks.into_iter().rev());
 }
 
-/// Returns the index where the second part of a contraction begins.
+/// Returns the index of the second part of a contraction, if the word is one.
 fn second_part(word: &str) -> Option<usize> {
     let joined = JOINED.iter().find(|(joined, _)| *joined == word).map(|&(_, at)| at);
     let ending = |it: &&str| -> Option<usize> {

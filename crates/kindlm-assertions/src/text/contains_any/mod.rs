@@ -37,7 +37,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// A list of texts, or comma-separated texts, of which one must be in the output.
+    /// Texts, as a list or comma-separated; at least one must be in the output.
     value: Several,
 }
 

@@ -37,7 +37,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// A list of texts, or comma-separated texts, all of which must be in the output.
+    /// Texts, as a list or comma-separated, all of which must be in the output.
     value: Several,
 }
 

@@ -63,7 +63,7 @@ struct Config {
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "WithinDiff")]
 enum Within {
-    /// The paths of all changed files, and the whole text of the files that still exist.
+    /// The paths of all changed files, and the whole text of those that still exist.
     ///
     /// Added and deleted files count as changed.
     #[default]

@@ -189,7 +189,7 @@ fn one(test: &TestRan) -> AssertionResult {
     }
 }
 
-/// Returns a failure if no test of this name ran, for example because it was skipped.
+/// Returns a failure if no test of this name ran; a skipped test did not run.
 fn missing_test(name: &str, tests: &[TestRan]) -> Option<AssertionResult> {
     let why = match tests.iter().find(|it| it.name == name) {
         Some(TestRan { status: TestStatus::Passed | TestStatus::Failed, .. }) => return None,

@@ -150,7 +150,7 @@ fn marked(answer: Answer, question: &Question) -> Answer {
 
 /// Returns a user prompt, for replies that are not JSON.
 ///
-/// Our own prompts ask for JSON with a mark, and other replies are unreadable.
+/// Our own prompts require JSON with a mark, so replies in prose would be unreadable.
 fn own_prompt(kind: &str) -> Value {
     match kind {
         "g-eval" => json!({"steps": "{{ criteria }}", "evaluate": "{{ criteria }} {{ output }}"}),

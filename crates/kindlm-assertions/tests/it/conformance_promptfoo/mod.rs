@@ -25,7 +25,7 @@ const FILE: &str = concat!(
 /// The ids of vectors that differ, by reason.
 type Differences<'a> = &'a [(&'a str, &'a [&'a str])];
 
-/// The result of a check, or the fact that it has none.
+/// The result of a check, or the error message of a check without a result.
 #[derive(Debug, PartialEq)]
 enum Said {
     Result { pass: bool, score: f64, reason: String },
@@ -76,7 +76,7 @@ fn agree(types: &[&str], run: usize, differences: Differences<'_>) {
 
 /// Checks that all vectors run here or in `kindlm-cli`.
 ///
-/// `kindlm-cli` runs and counts the vectors with questions to answer. The others run here.
+/// `kindlm-cli` runs and counts the vectors with questions to answer. All other vectors run here.
 #[test]
 fn every_vector_runs_here_or_needs_a_judge() {
     let text = std::fs::read_to_string(Path::new(FILE)).unwrap();
