@@ -1,4 +1,4 @@
-//! Checks of what a model or an agent said and did.
+//! Assertions about the output and the actions of a model or an agent.
 //!
 //! Each assertion is a separate folder in one of nine groups; [`REGISTRY`] lists them. An assertion is a pure function
 //! of [`Evidence`]: no I/O, no `async`. An assertion that needs a model returns questions

@@ -16,7 +16,8 @@ pub(crate) fn missing(assertion: &str, label: &str, message: &str) -> Vec<Assert
 
 /// Returns all texts that the agent wrote for the user, in order.
 ///
-/// Each text has the label of its turn. They are the texts beside tool calls, the answers, and structured output.
+/// Each text has the label of its turn, if it has a turn. The texts are those beside tool calls, the answers, and
+/// structured output.
 pub(crate) fn written_texts(execution: &Execution) -> Vec<(Option<&str>, Cow<'_, str>)> {
     let turns = &execution.turns;
     let mut texts: Vec<(Option<&str>, Cow<'_, str>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Folding of texts: look-alike letters become plain, invisible ones are removed.
+//! Folding of texts: look-alike letters become plain, invisible ones disappear.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use icu_normalizer::ComposingNormalizerBorrowed;
 
 /// A text with plain letters and without invisible characters.
 ///
-/// Full-width and decomposed letters become plain ones.
+/// Full-width and decomposed letters become plain letters.
 #[derive(Debug)]
 pub(crate) struct Folded {
     pub(crate) text: String,

@@ -42,7 +42,7 @@ fn attributes(tag: &str) -> usize {
     count
 }
 
-/// The message for XML that would take too long to parse.
+/// The error message for XML that would take too long to parse.
 pub(crate) const TOO_INVOLVED: &str = "the XML has too many attributes or namespaces to be read in \
     reasonable time; write an assertion of type `regex` or `javascript` for such output";
 

@@ -77,7 +77,7 @@ fn ask(question: &Question) -> &str {
 
 /// Asks the questions in rounds, as the engine does, and evaluates the checks.
 ///
-/// Checks that compare outputs run after the others.
+/// Checks that compare outputs run after all other checks.
 fn judge(
     checks: &[Check],
     recorded: &Recorded,

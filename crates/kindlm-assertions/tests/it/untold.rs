@@ -249,7 +249,7 @@ fn an_unread_part_of_an_answer_passes_no_check() {
         let unknown = vec!["errored EVIDENCE_MISSING".to_owned()];
         assert_eq!(found(&json!([check]), &half), (unknown, 0), "{check}");
     }
-    // Several judges or samples must see the same answers as a single one.
+    // Several judges or samples must see the same answers as a single judge.
     let lost_earlier = Execution {
         output: "fine".to_owned(),
         turns: vec![

@@ -1,4 +1,4 @@
-//! `event-order`: events happened in this order, possibly with others between them.
+//! `event-order`: events happened in this order; other events may be between them.
 
 use std::sync::Arc;
 
@@ -81,7 +81,8 @@ impl Assertion for EventOrder {
         let execution = evidence.execution;
         let events = execution.events();
         let found = in_order(&self.wanted, &events);
-        // Events of incomplete channels may have happened at any place, so only the order of the others can be wrong.
+        // Events of incomplete channels may have happened at any place, so only the order of all other events can be
+        // wrong.
         let is_told = |it: &EventType| execution.tells_all(it.channel());
         let (told, untold): (Vec<_>, Vec<_>) = self.wanted.iter().copied().partition(is_told);
         let holds = if found == self.wanted.len() {

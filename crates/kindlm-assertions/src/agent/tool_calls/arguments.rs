@@ -9,7 +9,7 @@ use crate::shared::compare;
 /// The highest number of schema violations that are named per call.
 const NAMED: usize = 20;
 
-/// Returns the call with the fewest differences; `None` if a call has none of them.
+/// Returns the call with the fewest differences, if every call has a difference.
 ///
 /// If several calls have the fewest differences, the first of them is returned. Without calls, the result is `None`.
 pub(super) fn closest<'a>(
@@ -22,7 +22,7 @@ pub(super) fn closest<'a>(
         if found.is_empty() {
             return None;
         }
-        // A call with unparsable arguments is never the closest one.
+        // A call with unparsable arguments is chosen only if all calls have such arguments.
         let rank =
             |call: &ToolCall, found: &[String]| (call.malformed_arguments.is_some(), found.len());
         if best.as_ref().is_none_or(|(other, least)| rank(call, &found) < rank(other, least)) {

@@ -135,7 +135,7 @@ fn literals(args: Option<&Map<String, Value>>) -> Vec<Problem> {
         .collect();
     while let Some((at, value)) = open.pop() {
         match value {
-            // `/tmp/` may be intended, because there is no other way to write it here.
+            // A text such as `/tmp/` may be intended, so only texts with special characters are rejected.
             Value::String(text) if text.contains(|it| "^$.*+?()[]{}|\\".contains(it)) => {
                 let help = "`argsMatch` knows no patterns; the check `called-tool` does: `input: { … : { $regex: … } }`";
                 problems.extend(refused_literal(text, &at, true).map(|it| it.with_help(help)));
@@ -212,7 +212,7 @@ impl ToolCalls {
         incomplete(format!("{label}: {tool}"), &seen, why)
     }
 
-    /// Returns the errored result if no known call matches, but an unknown one may.
+    /// Returns the errored result if no known call matches, but an unknown call may.
     fn undecided(&self, label: String, calls: &Calls<'_>) -> AssertionResult {
         if let Some(why) = calls.unseen.filter(|_| !calls.has_untold) {
             let seen = format!("No call of \"{}\" that was seen has such arguments", self.tool);

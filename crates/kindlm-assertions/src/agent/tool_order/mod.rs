@@ -1,4 +1,4 @@
-//! `tool-order`: the agent called tools in this order, possibly with others between them.
+//! `tool-order`: the agent called tools in this order; other calls may be between.
 
 use std::sync::Arc;
 

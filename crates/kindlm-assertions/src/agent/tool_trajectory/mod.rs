@@ -52,12 +52,12 @@ pub(crate) static REGISTRATION: Registration = Registration {
 struct Config {
     /// The calls: names, or patterns for calls.
     value: Vec<Tool>,
-    /// The rule that compares the calls with the expected ones; `strict` by default.
+    /// The rule that compares the calls with the expected calls; `strict` by default.
     #[serde(default)]
     mode: Mode,
 }
 
-/// The rule that compares the calls with the expected ones.
+/// The rule that compares the calls with the expected calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "TrajectoryMode")]
@@ -103,7 +103,7 @@ fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
 /// Returns a maximum matching: for each expected call, the actual call that matches it.
 ///
 /// It uses augmenting paths (Kuhn, 1955). A greedy matching would let a vague expectation take the only call that a
-/// precise one can match.
+/// precise expectation can match.
 fn matched(fits: &[Vec<usize>], calls: usize) -> Vec<Option<usize>> {
     fn augment(
         wanted: usize,

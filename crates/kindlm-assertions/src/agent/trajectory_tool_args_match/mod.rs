@@ -139,7 +139,7 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
     Ok(Arc::new(ToolArgsMatch { wanted, args, mode, defaults, ignore, negate: own.negate }))
 }
 
-/// The remaining arguments, and the names of the removed ones.
+/// The remaining arguments, and the names of the removed arguments.
 type Stripped<'a> = (Cow<'a, Value>, Vec<&'a str>);
 
 /// Removes members from an object; returns the rest and the removed names.

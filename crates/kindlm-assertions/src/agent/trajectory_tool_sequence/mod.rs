@@ -56,7 +56,7 @@ struct Config {
 #[serde(untagged)]
 #[schemars(rename = "TrajectorySequence")]
 enum Sequence {
-    /// The tools in order. Others may come between them.
+    /// The tools in order. Other tools may come between them.
     Steps(#[schemars(length(min = 1))] Vec<Wanted>),
     /// An object with the tools in order, and the mode.
     With(With),
@@ -154,7 +154,7 @@ impl Assertion for ToolSequence {
             Mode::InOrder => self.in_order(seen),
             Mode::Exact => self.exactly(seen),
         };
-        // A sequence in the known steps stays, whatever other steps there are.
+        // A sequence that the known steps contain stays valid, whatever the unknown steps are.
         if steps.unseen.is_some() && !(holds && self.mode == Mode::InOrder) {
             return steps.undecided(ID, LABEL);
         }

@@ -15,7 +15,7 @@ pub struct Evidence<'a> {
     pub answers: &'a Answers,
     /// The output of the same case and model in the baseline, if there is one.
     pub baseline: Option<&'a str>,
-    /// The outputs to compare this one with. Only checks that [compare](super::Traits::compares) use them.
+    /// The outputs in the comparison. Only checks that [compare](super::Traits::compares) use them.
     pub contest: Option<Contest<'a>>,
 }
 

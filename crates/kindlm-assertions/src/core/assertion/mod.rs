@@ -22,11 +22,11 @@ pub(crate) use registry::Known;
 pub use registry::{DuplicateAssertion, Group, Registry};
 pub use setup::{ReadYaml, Setup};
 
-/// A check of one execution.
+/// A configured check that can judge an execution.
 pub trait Assertion: fmt::Debug + Send + Sync {
     /// Returns the traits: the judged part of the evidence, the label, and more.
     ///
-    /// They depend only on the configuration.
+    /// The traits depend only on the configuration.
     fn traits(&self) -> Traits;
 
     /// Returns the questions whose answers [`evaluate`](Assertion::evaluate) needs.
@@ -118,16 +118,17 @@ pub enum Build {
     Own(fn(&Value, Own, &Setup<'_>) -> Built),
     /// Like `Own`, but `value` may also name a script.
     ///
-    /// The assertion receives such a value as written.
+    /// The assertion receives the name of a script as written.
     Script(fn(&Value, Own, &Setup<'_>) -> Built),
     /// Like `Plain`, for an assertion that asks judges.
     ///
-    /// The judges and the number of samples are read before the build and applied around it. `model` stays in the
-    /// configuration.
+    /// The options about judges are removed from the configuration before the build, except `model`. The built
+    /// assertion is wrapped, so that all judges are asked.
     Judged(fn(&Value, &Setup<'_>) -> Built),
     /// Like `Own`, for an assertion that asks judges.
     ///
-    /// The judges and the number of samples are read before the build and applied around it.
+    /// The options about judges are removed from the configuration before the build. The built assertion is wrapped, so
+    /// that all judges are asked.
     Graded(fn(&Value, Own, &Setup<'_>) -> Built),
     /// An assertion that consists of the checks under its `assert` key.
     Set(fn(&Value, Vec<Check>, Own, &Setup<'_>) -> Built),

@@ -29,9 +29,9 @@ pub struct Setup<'a> {
     pub models: Option<&'a [String]>,
     /// The named entries in list form that `$ref` can refer to.
     pub assertion_templates: Map<String, Value>,
-    /// The default runtime and permissions of scripts, for checks that set none.
+    /// The default runtime and permissions of scripts, for checks that do not set them.
     pub scripts: ScriptSettings,
-    /// The default judges, for checks and `expect` blocks that name none.
+    /// The default judges, for checks and `expect` blocks that do not name judges.
     pub judging: JudgeBlock,
     /// The environment variables that templates may read.
     pub env: Map<String, Value>,

@@ -32,7 +32,7 @@ enum Blind {
 }
 
 impl Check {
-    /// Returns this check, or the checks inside it if it is a set. Nested sets are flattened.
+    /// Returns this check; for a set, the checks inside. Nested sets are flattened.
     pub fn leaves(&self) -> Vec<&Self> {
         let mut leaves = Vec::new();
         let mut open = vec![self];
@@ -126,7 +126,8 @@ impl Check {
         for candidate in evidence.contest.map(|it| it.candidates).unwrap_or_default() {
             let mut candidate = candidate.clone();
             if candidate.is_there {
-                // Scripts get the context of the other execution, so their answers are separate from those of this one.
+                // Scripts get the context of the other execution, so their answers are separate from those of the
+                // judged execution.
                 let answers = evidence.answers.about_another();
                 let execution = &*candidate.execution;
                 match look(&Evidence { execution, answers: &answers, ..*evidence }) {
@@ -289,7 +290,7 @@ fn gap(execution: &Execution) -> Option<Cow<'_, str>> {
         .or_else(|| execution.incomplete_answer())
 }
 
-/// Adds the known reason to a message about missing evidence.
+/// Adds the known reason to an error message about missing evidence.
 ///
 /// The user then knows that a declaration of completeness by the source would not help.
 fn name_gap(gap: &str, result: &mut AssertionResult) {
@@ -322,7 +323,7 @@ pub(crate) fn hold_against(threshold: f64, result: &mut AssertionResult) {
 impl Check {
     /// Returns true if the check has a weight in the mean of scores.
     ///
-    /// Both its own weight and the weight of something inside it must differ from 0. `skip` does not matter here.
+    /// Both its own weight and the weight of a score inside it must differ from 0. `skip` does not matter here.
     pub fn weighs(&self) -> bool {
         self.options.weight != 0.0 && self.traits.weighs
     }
@@ -330,7 +331,7 @@ impl Check {
 
 /// Returns the opposite of "all of these hold": fails if all hold, passes if one does not.
 ///
-/// Without a failure, an errored result decides, because it could be the one that does not hold.
+/// Without a failure, an errored result decides, because the errored check might not hold.
 pub(crate) fn negate(id: &str, results: Vec<AssertionResult>) -> Vec<AssertionResult> {
     negate_unless(|_| false, id, results)
 }

@@ -33,7 +33,7 @@ const NOT: &str = "not-";
 
 /// Returns the checks of a whole `expect` block, and all of its problems.
 ///
-/// Checks come in the order of the [`Registry`]. Those in list form come last, in the order of the file. Problems come
+/// Checks come in the order of the [`Registry`]. Checks in list form come last, in the order of the file. Problems come
 /// in the order of the file, with pointers from the block. A check with a problem is left out, unless [all of its
 /// problems are warnings](kindlm_types::ProblemKind::is_mild).
 pub fn compile(expect: &Value, setup: &Setup<'_>) -> (Vec<Check>, Vec<Problem>) {

@@ -1,6 +1,6 @@
 //! The question and the retrieved context of a test.
 //!
-//! Checks of retrieval judge them together with the output.
+//! Checks of retrieval judge the question and the context together with the output.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
 //! Fences around text that is data, so that the text cannot pretend to end its fence.
 //!
 //! The mark of a fence is a digest of everything between its lines. An author must finish the text before the mark
-//! exists. A text that contains its own digest would be a fixed point of SHA-256, so an author cannot write one. The
-//! mark needs no secret and no random number. Equal texts give equal questions, which the response store can answer.
+//! exists. A text that contains its own digest would be a fixed point of SHA-256, so an author cannot write such a
+//! text. The mark needs no secret and no random number. Equal texts give equal questions, which the response store can
+//! answer.
 //!
 //! The judge copies the mark into its reply. An object without the mark is not the judge's answer. (See `docs/adr`,
 //! "Judges echo the mark".)

@@ -9,7 +9,7 @@ pub(crate) enum Flaw {
     Unreadable(String),
     /// The reply contains two verdicts that exclude each other.
     ///
-    /// The judge is not asked again, because a second reply would only choose one of them.
+    /// The judge is not asked again, because a second reply would only choose one of the verdicts.
     Contradiction(String),
 }
 

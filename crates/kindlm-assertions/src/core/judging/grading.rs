@@ -34,7 +34,7 @@ pub(crate) struct Frame {
 pub(crate) struct Graded {
     /// The grade.
     pub(crate) grade: Grade,
-    /// The message of a failure, if it differs from the reason.
+    /// The error message of a failure; `None` if it is the reason.
     pub(crate) message: Option<String>,
     /// The additional metadata.
     pub(crate) metadata: Map<String, Value>,

@@ -64,8 +64,8 @@ impl Instructions {
 
     /// Returns the further evidence that the verdict depends on; `None` without any.
     ///
-    /// The output, its input and the variables of the test do not count. If there is further evidence, people who see
-    /// only those three cannot be asked for their agreement.
+    /// The output, its input and the variables of the test do not count. With further evidence, people who see only
+    /// these three cannot be asked for their agreement.
     pub fn hangs_on(&self) -> Option<&'static str> {
         self.beyond
     }

@@ -29,7 +29,7 @@ pub fn judged_by(result: &AssertionResult) -> Option<JudgeBlock> {
 
 /// Returns the providers' names of the models that judged a result.
 ///
-/// Names that equal the requested ones are left out.
+/// Names that equal the requested names are left out.
 pub fn answered_by(result: &AssertionResult) -> Vec<&str> {
     let Some(judging) = result.judging.as_deref() else { return Vec::new() };
     let votes = judging.panel.iter().flat_map(|it| &it.votes);
@@ -45,7 +45,7 @@ pub(crate) struct Panel {
     jurors: Vec<Option<String>>,
     /// The number of samples per juror.
     samples: u32,
-    /// The temperature, if it is configured.
+    /// The temperature; `None` if it is not configured.
     temperature: Option<f64>,
     agg: Agg,
     jury: Jury,

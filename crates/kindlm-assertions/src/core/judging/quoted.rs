@@ -93,7 +93,7 @@ impl Data {
 
     /// Returns true if a value follows its key, with at most [`NEAR`] words between.
     ///
-    /// Such a word is `is` or `of`.
+    /// Such words are `is` and `of`.
     fn has_pair(&self, key: &str, value: &str) -> bool {
         let follows = |behind: &str| {
             let mut starts = behind.match_indices(' ').take(NEAR + 1);
@@ -135,7 +135,7 @@ fn words(text: &str) -> String {
     words
 }
 
-/// Normalizes the characters of a text (NFKC) and removes invisible ones.
+/// Normalizes the characters of a text (NFKC) and removes invisible characters.
 pub(super) fn plain(text: &str) -> String {
     let text = ComposingNormalizerBorrowed::new_nfkc().normalize(text);
     text.chars().filter(|it| !is_invisible(*it)).collect()

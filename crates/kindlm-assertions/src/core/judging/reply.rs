@@ -24,8 +24,8 @@ pub(crate) struct Scored {
 
 /// Returns the outermost JSON objects in a text: bare, in code fences, in arrays or in prose.
 ///
-/// Fails if an object follows an incomplete object. It may be a part of that object, such as a quotation in its reason,
-/// so it must not be taken for the answer. An object with a duplicate key contradicts itself.
+/// Fails if an object follows an incomplete object. The later object may be a part of the incomplete object, such as a
+/// quotation in its reason, so it must not be taken for the answer. An object with a duplicate key contradicts itself.
 pub(crate) fn objects(text: &str) -> Result<Vec<Map<String, Value>>, Flaw> {
     let found = find(text)?;
     for (place, _) in &found {

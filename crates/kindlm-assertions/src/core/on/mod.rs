@@ -321,7 +321,7 @@ fn told_usage(execution: &Execution) -> Option<Map<String, Value>> {
     is_told.then(|| counts.map(|(key, count)| (key.to_owned(), count.into())).collect())
 }
 
-/// Fails if the output is unknown. An empty output may be one that was not recorded.
+/// Fails if the output is unknown. An empty output may be an output that was not recorded.
 fn said(execution: &Execution) -> Result<(), Selected> {
     if !is_untold(execution) {
         return Ok(());

@@ -5,7 +5,7 @@ use std::fmt;
 use kindlm_types::{Problem, suggest};
 use serde_json::Value;
 
-/// A step of a path, from a value to one inside it.
+/// A step of a path, from a value to a value inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// The value under a key of an object.

@@ -97,7 +97,7 @@ fn listed(written: &Written) -> Option<Value> {
 
 /// Returns the request parameters under the names of OpenAI's API.
 ///
-/// Users of promptfoo write those names for most providers.
+/// Users of promptfoo write these names for most providers.
 fn provider_config(execution: &Execution) -> Value {
     let mut config = Map::new();
     let params = execution.written.as_deref().map(|it| &it.params);
@@ -131,7 +131,7 @@ fn prompt_of(input: &[Message], is_chat: bool) -> Option<Value> {
     Some(json!(ecma::stringify_indented(&messages, 2)))
 }
 
-/// Returns the provider's own response, or one built from the known facts.
+/// Returns the provider's own response, or a response built from known facts.
 pub(super) fn provider_response(execution: &Execution) -> Value {
     if let Some(response) = &execution.provider_response {
         return response.clone();

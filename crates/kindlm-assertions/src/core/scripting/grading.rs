@@ -56,7 +56,7 @@ pub(crate) fn with_rest(
     result
 }
 
-/// Returns the named scores, and the names of those that are not finite numbers.
+/// Returns the named scores, and the names of scores that are not finite numbers.
 fn named_scores(object: &Map<String, Value>) -> (Vec<NamedScore>, Vec<String>) {
     let (mut named, mut ignored) = (Vec::new(), Vec::new());
     let weights = object.get("namedScoreWeights");

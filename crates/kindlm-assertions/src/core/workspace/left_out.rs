@@ -38,7 +38,7 @@ pub(super) fn left_out(glob: &str) -> Option<LeftOut> {
 
 /// Returns true if a glob matches an excluded folder, but no arbitrary names.
 ///
-/// `.gi?` and `*git` are such globs. `.*` and `*` match arbitrary names, so they are not.
+/// `.gi?` and `*git` are such globs. `.*` and `*` match arbitrary names, so the result is false for them.
 fn means_it(part: &str) -> bool {
     let letters = part.chars().filter(|it| !"*?[]{},\\".contains(*it)).count();
     let glob = GlobBuilder::new(part).literal_separator(true).build().ok().filter(|_| letters > 1);

@@ -48,7 +48,7 @@ pub(super) fn find(text: &str) -> Found {
     found
 }
 
-/// The error for a text that costs too much.
+/// The error for a text whose search takes too much work.
 struct GivenUp;
 
 /// Returns the position of each opening brace, and the end of its closing brace.

@@ -8,7 +8,7 @@ struct Open<'t> {
     start: usize,
     /// True if a tag inside the element has no match.
     broken: bool,
-    /// The number of elements that were found before this one.
+    /// The number of elements that were found before this element was opened.
     before: usize,
 }
 

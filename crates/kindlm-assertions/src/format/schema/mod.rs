@@ -174,7 +174,7 @@ impl Assertion for Output {
                         parsed = value;
                         &parsed
                     }
-                    // The other checks of a text that should be JSON would mislead.
+                    // Further checks of a text that should be JSON would only mislead the user.
                     Err(err) => return vec![not_json(output, &err)],
                 },
             };

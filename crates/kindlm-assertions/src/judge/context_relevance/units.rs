@@ -1,4 +1,4 @@
-//! The sentences of a context, and the count of those that a judge has quoted.
+//! The sentences of a context, and the count of the sentences in a judge's quotes.
 
 /// Splits a text into sentences, line by line.
 pub(super) fn split(text: &str) -> Vec<String> {

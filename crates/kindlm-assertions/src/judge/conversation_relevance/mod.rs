@@ -74,7 +74,7 @@ struct ConversationRelevance {
     window: usize,
 }
 
-/// A message of the user with the answer of the model.
+/// A message of the user, with the answer of the model.
 #[derive(Debug, PartialEq)]
 struct Exchange {
     input: String,

@@ -41,7 +41,7 @@ pub(super) enum WhenEntry {
     ///
     /// It is an expression, the body of a function of `output` and `context`, or `file://` and a file.
     Script(#[schemars(length(min = 1))] String),
-    /// The values that variables of the test must have. Of a list, one value must match.
+    /// The values that variables of the test must have. If a list is given, one of its values must match.
     Vars(#[schemars(extend("minProperties" = 1))] BTreeMap<String, Value>),
 }
 

@@ -47,7 +47,7 @@ const UNTOLD: &str = "Nobody tells whether a filter flagged something: the provi
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The options of promptfoo. Only those without an effect are accepted.
+    /// The options of promptfoo. Only options without an effect are accepted.
     #[serde(default)]
     config: Option<Options>,
 }

@@ -192,7 +192,7 @@ impl Candidate<'_> {
             || self.after.strip_prefix('.').is_some_and(starts_with_digit)
     }
 
-    /// Returns true if letters, digits or one of `more` touch the candidate.
+    /// Returns true if letters, digits or a character of `more` touch the candidate.
     fn is_inside_a_word(&self, more: &[char]) -> bool {
         let joins = |c: char| c.is_alphanumeric() || more.contains(&c);
         self.before.ends_with(joins) || self.after.starts_with(joins)

@@ -67,8 +67,9 @@ struct Config {
     assert: Vec<Map<String, Value>>,
     /// A function that decides instead of the checks: `file://score.js`.
     ///
-    /// It gets the named scores, and `{ componentResults, threshold }` with the results of the checks. It returns `{
-    /// pass, score, reason }`.
+    /// It gets the named scores, and `{ componentResults, threshold }` with the results of the checks.
+    ///
+    /// It returns `{ pass, score, reason }`.
     #[serde(default)]
     #[schemars(length(min = 1))]
     scoring: Option<String>,

@@ -27,7 +27,7 @@ pub(super) struct Scoring {
 }
 
 impl Scoring {
-    /// Parses `file://score.js`, `file://score.js:function`, or the same with `.py`.
+    /// Parses `file://score.js` or `file://score.js:function`; `.py` is allowed too.
     ///
     /// Pointers of problems start at the text.
     pub(super) fn new(text: &str, setup: &Setup<'_>) -> Result<Self, Problem> {

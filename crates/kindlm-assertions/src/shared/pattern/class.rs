@@ -59,7 +59,7 @@ impl CharSet {
     /// Returns all characters that equal this one when ECMAScript ignores case.
     pub(super) fn equal_ignoring_case(code: u32) -> Self {
         match char::from_u32(code) {
-            // No character outside ASCII is equal to one inside, so ASCII letters do not need the table.
+            // No character outside ASCII equals an ASCII character, so ASCII letters do not need the table.
             Some(c) if c.is_ascii_alphabetic() => {
                 let [upper, lower] =
                     [c.to_ascii_uppercase(), c.to_ascii_lowercase()].map(u32::from);

@@ -248,7 +248,7 @@ fn lower_first(text: &str) -> String {
 
 /// Returns the letters of an inline flag group such as `(?i)`, if there is one.
 ///
-/// JavaScript has no such groups.
+/// JavaScript does not have inline flag groups.
 fn inline_flags(source: &str) -> Option<&str> {
     source.match_indices("(?").find_map(|(at, open)| {
         let rest = &source[at + open.len()..];

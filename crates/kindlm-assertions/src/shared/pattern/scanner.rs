@@ -26,7 +26,7 @@ impl Scanner {
         Some(c)
     }
 
-    /// Skips this text if it comes next, and returns true if it did.
+    /// Skips this text if it comes next, and returns true if it was skipped.
     pub(super) fn skip(&mut self, text: &str) -> bool {
         let mut rest = self.rest().iter();
         let found = text.chars().all(|c| rest.next() == Some(&c));

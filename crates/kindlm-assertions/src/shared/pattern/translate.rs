@@ -123,7 +123,7 @@ impl Translator {
         }
     }
 
-    /// Writes a repetition, or a literal `{` where none is possible (Annex B).
+    /// Writes a repetition, or a literal `{` where no repetition is possible (Annex B).
     fn repetition(&mut self) {
         match self.scan.bounds() {
             Some(bounds) => {

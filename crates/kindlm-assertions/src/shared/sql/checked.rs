@@ -13,7 +13,7 @@ use sqlparser::tokenizer::{Token, Tokenizer, Word};
 use super::{Fault, SqlValue, authority, nesting};
 use crate::shared::pattern::{Flags, Pattern};
 
-/// A supported database. Without its own dialect in the parser, the union of many dialects is used.
+/// A supported database. If the parser lacks its dialect, the union of many dialects is used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Database {
     MySQL,

@@ -42,7 +42,7 @@ impl Default for SqlValue {
     }
 }
 
-/// The message for SQL that is nested too deeply.
+/// The error message for SQL that is nested too deeply.
 pub(crate) const TOO_DEEP: &str = "the SQL is nested too deeply to be read (more than 16 levels, or a chain of more than 300 words)";
 
 /// The reason why a text is not accepted as SQL.

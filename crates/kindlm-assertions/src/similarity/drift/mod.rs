@@ -90,7 +90,7 @@ enum Method {
     Judge,
     /// The distance between the embeddings of the outputs.
     Embedding,
-    /// The share of JSON fields that differ.
+    /// The mean difference of the JSON fields.
     FieldDiff,
 }
 
@@ -183,7 +183,7 @@ impl Assertion for Drift {
     }
 }
 
-/// Returns the output of the baseline; an empty one counts as missing.
+/// Returns the output of the baseline; an empty output counts as missing.
 fn baseline<'a>(evidence: &Evidence<'a>) -> Option<&'a str> {
     evidence.baseline.filter(|it| !it.is_empty())
 }

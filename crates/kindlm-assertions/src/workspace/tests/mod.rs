@@ -21,7 +21,7 @@ use crate::{Assertion, Build, Built, Code, Evidence, Meta, Registration, Setup, 
 
 /// A test failed.
 const TEST_FAILED: FailureCode = FailureCode::new("TEST_FAILED");
-/// An expected test did not run, or the number of tests is not the expected one.
+/// An expected test did not run, or the number of tests is not the expected number.
 const TEST_MISSING: FailureCode = FailureCode::new("TEST_MISSING");
 /// The agent changed a protected file.
 const PROTECTED_FILE_CHANGED: FailureCode = FailureCode::new("PROTECTED_FILE_CHANGED");

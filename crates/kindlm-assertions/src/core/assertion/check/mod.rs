@@ -30,7 +30,7 @@ pub struct Options {
     pub label: Option<String>,
     /// True if a failure of this check ends the execution.
     pub require: bool,
-    /// The reason for skipping the check; `None` if it is evaluated.
+    /// The reason for skipping the check; `None` if the check is evaluated.
     pub skip: Option<String>,
 }
 
@@ -62,7 +62,7 @@ pub struct Check {
     pub options: Options,
     /// The changes to the output before the assertion sees it, in order.
     pub views: Vec<View>,
-    /// The configured value after its templates were rendered; `None` if it has no templates.
+    /// The configured value with rendered templates; `None` if it is unchanged.
     pub rendered: Option<Value>,
     /// The place of the check in the configuration.
     ///

@@ -18,7 +18,7 @@ use crate::core::judging::Instructions;
     reason = "each is a trait by itself, and any two may go together"
 )]
 pub struct Traits {
-    /// The label of the result, if it is known before the evaluation.
+    /// The label of the result; `None` if only the evaluation gives it.
     pub label: Option<String>,
     /// The part of the evidence that the assertion judges.
     pub looks_at: LooksAt,
@@ -30,7 +30,7 @@ pub struct Traits {
     ///
     /// It is evaluated when all outputs exist, and reads them from [`Evidence::contest`](crate::Evidence::contest).
     pub compares: bool,
-    /// True if the assertion cannot decide anything for a test without a workspace.
+    /// True if the assertion needs a workspace to decide.
     pub needs_workspace: bool,
     /// The evidence to collect from the workspace when the agent has finished.
     ///
@@ -44,9 +44,9 @@ pub struct Traits {
     pub instructions: Option<Instructions>,
     /// True if a result can be a tie, which does not pass with `not-` either.
     ///
-    /// Such a result has the key `tie` in its metadata.
+    /// Such a result is marked with `tie` in its judging data.
     pub can_tie: bool,
-    /// The checks inside the assertion, if it is a set.
+    /// The checks inside a set; `None` for any other assertion.
     pub parts: Option<Arc<[Check]>>,
     /// True if a score inside the assertion has a weight other than 0.
     pub weighs: bool,

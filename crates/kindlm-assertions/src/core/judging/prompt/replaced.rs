@@ -24,7 +24,7 @@ pub(super) struct Said {
     within: String,
     /// The names that the template needs and does not set itself.
     refers: Vec<String>,
-    /// The same names, and those that the template only tests with `is defined`.
+    /// The needed names, and the names that the template only tests with `is defined`.
     names: Vec<String>,
 }
 
