@@ -30,6 +30,8 @@ impl Call {
     }
 
     /// Reads a call from an object with a name, and arguments under one of these keys.
+    ///
+    /// Returns `None` if the name or the arguments are missing.
     fn of(value: &Value, keys: &[&str]) -> Option<Self> {
         let name = value.get("name")?.as_str()?;
         let arguments = keys.iter().find_map(|it| value.get(*it))?;

@@ -131,7 +131,7 @@ pub(crate) fn steps(execution: &Execution) -> Result<Steps, String> {
     Ok(Steps { seen, unseen })
 }
 
-/// Returns the steps that are tool calls.
+/// Returns the steps that are tool calls, or the reason why they are unknown.
 pub(crate) fn tool_steps(execution: &Execution) -> Result<Steps, String> {
     let mut steps = steps(execution)?;
     steps.seen.retain(|it| it.kind == StepType::Tool);

@@ -122,6 +122,8 @@ impl Similar {
     }
 
     /// Returns the grade for the similarity of the output to one text.
+    ///
+    /// The error is the errored result of the check.
     fn grade(&self, evidence: &Evidence<'_>, text: &str) -> Result<Grade, Box<AssertionResult>> {
         let wanted = self.vector(evidence, text)?;
         let output = self.vector(evidence, &evidence.execution.output)?;

@@ -41,18 +41,20 @@ pub(crate) fn written_texts(execution: &Execution) -> Vec<(Option<&str>, Cow<'_,
     texts
 }
 
-/// Returns the value of a key in the provider's own response, unless it is `null`.
+/// Returns a value of the provider's response; `None` if it is missing or `null`.
 pub(crate) fn reported<'a>(execution: &'a Execution, key: &str) -> Option<&'a Value> {
     execution.provider_response.as_ref()?.get(key).filter(|it| !it.is_null())
 }
 
-/// Returns the value of a metadata key, unless it is `null`.
+/// Returns a value of the metadata; `None` if it is missing or `null`.
+///
+/// The metadata of the execution takes precedence over that of the provider's response.
 pub(crate) fn metadata<'a>(execution: &'a Execution, key: &str) -> Option<&'a Value> {
     let own = execution.metadata.get(key).filter(|it| !it.is_null());
     own.or_else(|| reported(execution, "metadata")?.get(key).filter(|it| !it.is_null()))
 }
 
-/// Returns the log probabilities of the answer's tokens; an empty list counts as missing.
+/// Returns the log probabilities of the answer's tokens; `None` without any.
 pub(crate) fn log_probs(execution: &Execution) -> Option<Cow<'_, [f64]>> {
     let own = execution.log_probs.as_deref().map(Cow::Borrowed);
     let probs = own.or_else(|| {
@@ -79,7 +81,7 @@ pub(crate) fn whole_trace<'a>(
     }
 }
 
-/// Describes the first unsupported part of the evidence.
+/// Describes the first unsupported part of the evidence, if there is one.
 ///
 /// Such a part makes all evidence incomplete. It is a part of a transcript or a trace, named by its type and place, or
 /// an output line of an agent.
@@ -94,7 +96,7 @@ pub(crate) fn not_understood(execution: &Execution) -> Option<String> {
     ))
 }
 
-/// Returns the reason why evidence of a kind is known to be missing.
+/// Returns the reason why evidence of a kind is missing; `None` if none is known.
 ///
 /// A declaration of completeness does not help then.
 pub(crate) fn known_missing(execution: &Execution, channel: Channel) -> Option<String> {
@@ -179,7 +181,7 @@ pub(crate) fn structured(execution: &Execution) -> Option<&Value> {
     (is_all && !value.is_string()).then_some(value)
 }
 
-/// Returns the result of the provider's own filter.
+/// Returns the result of the provider's own filter; `None` if it is not recorded.
 ///
 /// Its keys are `flagged`, `flaggedInput`, `flaggedOutput` and `reason`.
 pub(crate) fn guardrails(execution: &Execution) -> Option<&Map<String, Value>> {

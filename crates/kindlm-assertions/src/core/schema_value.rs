@@ -47,7 +47,7 @@ impl SchemaValue {
     }
 }
 
-/// Parses the schema in a text of JSON or YAML.
+/// Parses the schema in a text of JSON or YAML. Any value but an object is a problem.
 fn written(text: &str, setup: &Setup<'_>) -> Result<Value, Problem> {
     let help = "write the schema as an object, or name its file as `file://path`";
     let read = serde_json::from_str(text).or_else(|err| {

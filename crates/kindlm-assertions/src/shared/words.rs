@@ -39,7 +39,7 @@ pub(crate) fn lower_words(text: &str) -> Vec<String> {
     words(text).map(str::to_lowercase).collect()
 }
 
-/// Returns a list of up to 20 names for a report; `(none)` if it is empty.
+/// Returns up to 20 names and the number of further names; `(none)` without names.
 pub(crate) fn names<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     const SHOWN: usize = 20;
     let mut names = names.into_iter();

@@ -234,6 +234,8 @@ fn graded_by(check: &Check, output: &str, replies: &[&str]) -> (String, Vec<Judg
 }
 
 /// Judges an output, with a context and a baseline, by these replies, step by step.
+///
+/// Returns the status and the questions.
 pub(crate) fn graded_with(
     check: &Check,
     output: &str,

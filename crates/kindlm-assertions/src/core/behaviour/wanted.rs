@@ -190,7 +190,9 @@ mod tests {
         Wanted::new(written, "/input", &Setup::new(&NoFiles, None))
     }
 
-    /// Returns the difference, with `says` as the results of the scripts, in order.
+    /// Returns the difference; `says` are the results of the scripts, in order.
+    ///
+    /// Returns `None` if the value matches.
     fn difference(written: &Value, actual: &Value, says: &[Value]) -> Option<String> {
         let wanted = wanted(written).unwrap();
         let execution = Execution::default();

@@ -102,6 +102,8 @@ impl Check {
     }
 
     /// Applies the views (`on`, `transform`) and passes the new evidence to `then`.
+    ///
+    /// Fails if a transform must run first, or if there is no value to judge.
     fn seen<T>(
         &self,
         evidence: &Evidence<'_>,

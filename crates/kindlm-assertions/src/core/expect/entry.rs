@@ -67,7 +67,7 @@ impl<'a> Compiler<'a> {
         check
     }
 
-    /// Builds the check of an entry.
+    /// Builds the check of an entry; `None` if the entry has a problem.
     fn check(&mut self, entry: &Map<String, Value>, at: &str) -> Option<Check> {
         let (known, negate) = self.which(entry, at)?;
         let registration = known.registration;

@@ -92,7 +92,7 @@ fn object(properties: Map<String, Value>) -> Value {
 
 /// Inserts a schema at a place such as `/guardrails/pii`.
 ///
-/// The objects around it are created.
+/// Missing objects around the place are created.
 fn insert(properties: &mut Map<String, Value>, pointer: &str, schema: Value) {
     let path = pointer.trim_start_matches('/');
     match path.split_once('/') {

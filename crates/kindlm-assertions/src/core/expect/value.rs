@@ -68,14 +68,14 @@ pub(super) fn fill_in(value: &mut Value, at: &str, variables: &Variables) -> Res
     }
 }
 
-/// Renders a template.
+/// Renders a template. A template that cannot be rendered is a problem.
 pub(super) fn rendered(text: &str, variables: &Variables) -> Result<String, Problem> {
     variables.render(text).map_err(faulty)
 }
 
 /// Reads a file: a trimmed text, or the value in a JSON or YAML file.
 ///
-/// Returns `None` for any other file if `value` may name a script.
+/// Returns `None` for any other file if `value` may name a script. Otherwise, another file is a problem.
 fn file(path: &str, takes_scripts: bool, setup: &Setup<'_>) -> Result<Option<Value>, Problem> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let ending = name.rsplit_once('.').map_or("", |(_, it)| it).to_ascii_lowercase();

@@ -110,6 +110,8 @@ impl Frame {
     }
 
     /// Builds the question from the check's prompt; see [`GradingPrompt::inquiry`].
+    ///
+    /// If that fails, the error is the errored result of the check.
     pub(crate) fn inquiry(
         &self,
         evidence: &Evidence<'_>,
@@ -121,6 +123,8 @@ impl Frame {
     }
 
     /// Builds a question from another prompt, for checks that ask several questions.
+    ///
+    /// If that fails, the error is the errored result of the check.
     pub(crate) fn inquiry_by(
         &self,
         prompt: &GradingPrompt,

@@ -56,7 +56,8 @@ pub(crate) fn only<'o>(
 
 /// Returns the objects as [`objects`] does, with their places.
 ///
-/// Duplicate keys are allowed; the last of them counts.
+/// Duplicate keys are allowed; the last of them counts. Fails if an object follows an incomplete object, or for too
+/// many braces.
 pub(super) fn find(text: &str) -> Result<Vec<Placed>, String> {
     let mut found = Vec::new();
     let mut is_torn = false;

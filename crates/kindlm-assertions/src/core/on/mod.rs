@@ -189,7 +189,7 @@ impl Selector {
         matches!(self.root, "output" | "json" | "messages" | "toolCalls" | "events")
     }
 
-    /// Returns the reason why the selected value contains unrecorded facts of a call.
+    /// Returns the reason why facts of a selected call are unknown, if any are.
     ///
     /// The tool is unknown if only the result was recorded. The arguments are unknown if spans do not show them.
     fn untold(&self, execution: &Execution) -> Option<String> {

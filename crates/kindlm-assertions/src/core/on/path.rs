@@ -26,7 +26,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// Splits a path into its first word and the steps after it.
+/// Splits a path into its first word and its steps. A malformed path is a problem.
 pub(super) fn read(written: &str) -> Result<(&str, Vec<Step>), Problem> {
     let end = written.find(['.', '[']).unwrap_or(written.len());
     let (root, mut rest) = written.split_at(end);
@@ -58,6 +58,8 @@ pub(super) fn read(written: &str) -> Result<(&str, Vec<Step>), Problem> {
 }
 
 /// Parses the content of brackets, and returns it with the rest of the path.
+///
+/// The error is the end of an error message about the path.
 fn bracket(after: &str) -> Result<(Step, &str), &'static str> {
     if after.starts_with('"') {
         let mut texts = serde_json::Deserializer::from_str(after).into_iter::<String>();

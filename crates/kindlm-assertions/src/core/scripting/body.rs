@@ -34,7 +34,7 @@ fn begins_with_declaration(code: &str) -> bool {
         .any(|rest| rest.starts_with(is_space))
 }
 
-/// Returns the position of the last semicolon outside quoted texts.
+/// Returns the position of the last semicolon outside quoted texts, if any.
 ///
 /// Comments and regular expressions are not recognized, as in promptfoo.
 fn last_semicolon(code: &str) -> Option<usize> {

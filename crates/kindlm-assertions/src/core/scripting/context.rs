@@ -89,7 +89,7 @@ fn workspace(workspace: &Workspace) -> Value {
     json!({"changes": workspace.changes, "diff": workspace.diff().ok()})
 }
 
-/// Returns the list of checks as written in the configuration.
+/// Returns the list of checks as written in the configuration, if it is known.
 fn listed(written: &Written) -> Option<Value> {
     let mut expect: Value = serde_json::from_str(written.expect.as_deref()?).ok()?;
     expect.get_mut("assert").map(Value::take)
@@ -120,6 +120,8 @@ fn provider_config(execution: &Execution) -> Value {
 }
 
 /// Returns the prompt; a prompt that was written as messages is indented JSON.
+///
+/// The format is that of promptfoo. Without a message, the result is `None`.
 ///
 /// The format is that of promptfoo.
 fn prompt_of(input: &[Message], is_chat: bool) -> Option<Value> {

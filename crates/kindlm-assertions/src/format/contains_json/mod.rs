@@ -1,4 +1,4 @@
-//! `contains-json`: the output contains a JSON object that conforms to a schema.
+//! `contains-json`: the output contains a JSON object, checked by an optional schema.
 
 mod objects;
 mod relaxed;

@@ -1,4 +1,4 @@
-//! `is-json`: the output is JSON that conforms to a schema.
+//! `is-json`: the output is JSON, checked by an optional schema.
 
 use std::sync::Arc;
 

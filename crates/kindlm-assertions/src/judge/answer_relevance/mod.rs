@@ -95,6 +95,8 @@ type Found<'a> = (Vec<(String, f64)>, Respondent<'a>);
 
 impl AnswerRelevance {
     /// Builds the request for one of the questions that the output answers.
+    ///
+    /// If that fails, the error is the errored result of the check.
     fn inquiry(&self, evidence: &Evidence<'_>, number: u32) -> Result<Inquiry, Unasked> {
         let output = &evidence.execution.output;
         let vars = [("answer", json!(output))];

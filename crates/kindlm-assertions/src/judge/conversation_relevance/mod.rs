@@ -111,6 +111,8 @@ fn conversation(execution: &Execution) -> Vec<Exchange> {
 
 impl ConversationRelevance {
     /// Returns one question for each answer of the conversation.
+    ///
+    /// If that fails, the error is the errored result of the check.
     fn inquiries(&self, evidence: &Evidence<'_>) -> Result<Vec<Inquiry>, Unasked> {
         let all = conversation(evidence.execution);
         let windows = (1..=all.len()).map(|end| &all[end.saturating_sub(self.window)..end]);

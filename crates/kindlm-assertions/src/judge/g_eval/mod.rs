@@ -46,7 +46,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "GEvalConfig")]
 struct Config {
-    /// A criterion, or several whose scores are averaged.
+    /// A criterion, or several criteria whose scores are averaged.
     value: Criteria,
     /// Replaces the prompts.
     #[serde(default)]

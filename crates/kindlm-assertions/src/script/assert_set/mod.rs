@@ -219,7 +219,9 @@ fn held(parts: &[AssertionResult]) -> String {
     format!("All assertions that must hold passed; missed: {}", missed.join(", "))
 }
 
-/// Returns the failure message of a check that fails the set. Soft checks only count with their scores.
+/// Returns the error message of a check that fails the set, else `None`.
+///
+/// Soft checks only count with their scores.
 fn failure(part: &AssertionResult) -> Option<&str> {
     match &part.verdict {
         Verdict::Fail { message, .. } if part.severity == Severity::Gate => Some(message),
@@ -227,7 +229,7 @@ fn failure(part: &AssertionResult) -> Option<&str> {
     }
 }
 
-/// Returns the result whose script threw; nested sets are searched too.
+/// Returns the first result whose script threw, if any, also from nested sets.
 fn thrown(part: &AssertionResult) -> Option<&AssertionResult> {
     match &part.verdict {
         Verdict::Fail { code, .. } if *code == FailureCode::SCRIPT_THREW => Some(part),

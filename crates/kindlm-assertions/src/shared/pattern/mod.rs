@@ -94,12 +94,12 @@ impl PatternError {
 }
 
 impl Pattern {
-    /// Compiles a case-sensitive pattern.
+    /// Compiles a case-sensitive pattern; see [`Pattern::new`].
     pub fn compile(source: &str) -> Result<Self, PatternError> {
         Self::new(source, Flags::default())
     }
 
-    /// Compiles a pattern.
+    /// Compiles a pattern, or returns the reason why the pattern cannot be used.
     pub fn new(source: &str, flags: Flags) -> Result<Self, PatternError> {
         let invalid = |reason: String| PatternError::Syntax {
             source_text: source.to_owned(),

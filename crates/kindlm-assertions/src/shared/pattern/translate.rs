@@ -158,7 +158,7 @@ impl Translator {
         Ok(())
     }
 
-    /// Reads the flags of `(?i-s:…)` and applies them to the mode.
+    /// Reads the flags of `(?i-s:…)` and applies them to the mode. Fails for an unknown flag.
     fn modifiers(&mut self) -> Result<(), String> {
         let mut on = true;
         loop {

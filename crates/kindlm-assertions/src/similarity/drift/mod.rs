@@ -183,7 +183,7 @@ impl Assertion for Drift {
     }
 }
 
-/// Returns the output of the baseline; an empty output counts as missing.
+/// Returns the output of the baseline; `None` if it is missing or empty.
 fn baseline<'a>(evidence: &Evidence<'a>) -> Option<&'a str> {
     evidence.baseline.filter(|it| !it.is_empty())
 }

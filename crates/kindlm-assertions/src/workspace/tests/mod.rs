@@ -221,7 +221,9 @@ fn counted(expected: usize, tests: &[TestRan]) -> AssertionResult {
 }
 
 impl Tests {
-    /// Returns a note about changed test runner settings, which the tests did not see.
+    /// Returns a note about changed test runner settings, if the agent changed any.
+    ///
+    /// The tests ran with the original settings, so they did not see the change.
     fn restored(&self, workspace: &Workspace) -> Option<AssertionResult> {
         let is_meant = |it: &&FileChange| {
             let of = |paths: &[Paths]| paths.iter().any(|paths| paths.is_meant(&it.path));
