@@ -1,6 +1,6 @@
 //! Handling of outputs that were not recorded.
 //!
-//! The output of an execution is the agent's answer, and it is empty if the agent gave none. But a source may not
+//! The output of an execution is the agent's answer, and it is empty if the agent gave no answer. But a source may not
 //! record the answer. A record may have tool calls only, and instrumentations record texts only on request. Then an
 //! empty output proves nothing.
 

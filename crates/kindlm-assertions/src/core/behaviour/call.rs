@@ -17,7 +17,7 @@ use crate::{Evidence, Setup};
 #[serde(untagged)]
 #[schemars(rename = "WantedTool")]
 pub(crate) enum Tool {
-    /// Any call of the tool: the tool's own name, or a kind such as `shell`.
+    /// The tool's own name, or a kind such as `shell`. Any call of the tool matches.
     Name(#[schemars(length(min = 1))] String),
     /// A call that matches this pattern.
     Call(Box<Call>),

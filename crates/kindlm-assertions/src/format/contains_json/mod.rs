@@ -1,4 +1,4 @@
-//! `contains-json`: the output contains a JSON object, checked by an optional schema.
+//! `contains-json`: the output has a JSON object, checked by an optional schema.
 
 mod objects;
 mod relaxed;

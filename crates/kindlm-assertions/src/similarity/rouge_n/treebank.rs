@@ -45,7 +45,7 @@ fn belongs(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_.'-/,&".contains(c)
 }
 
-/// Splits off every character that cannot be inside a word.
+/// Adds the tokens of a word, split at characters that cannot be inside a word.
 fn pieces(word: &str, tokens: &mut Vec<String>) {
     let mut start = 0;
     for (at, c) in word.char_indices().filter(|&(_, c)| !belongs(c)) {
@@ -56,7 +56,7 @@ fn pieces(word: &str, tokens: &mut Vec<String>) {
     piece(&word[start..], tokens);
 }
 
-/// Splits off commas and quotes at the end, and contractions.
+/// Adds the tokens of a piece: its word, contractions, and final commas and quotes.
 fn piece(piece: &str, tokens: &mut Vec<String>) {
     if piece.is_empty() {
         return;
