@@ -8,14 +8,14 @@ use crate::source::{Source, Span};
 /// The largest file that is read: 64 MiB.
 pub const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// The most bytes after an invalid byte that the error message may show.
+/// The most bytes that the error message shows, from the invalid byte on.
 const AFTER_THE_BREAK: usize = 120;
 
-/// Decodes bytes as UTF-8. A byte order mark is dropped.
+/// Decodes bytes as UTF-8. Drops a byte order mark at the start.
 ///
 /// # Errors
 ///
-/// Returns a diagnostic if the file is too large or not text.
+/// Returns a diagnostic if the file is too large, is UTF-16, is not valid UTF-8, or contains a NUL byte.
 pub fn decode(name: &str, bytes: &[u8]) -> Result<Arc<Source>, Box<Diagnostic>> {
     if bytes.len() > MAX_BYTES {
         return Err(too_large(name, bytes.len()));
@@ -49,7 +49,7 @@ fn too_large(name: &str, bytes: usize) -> Box<Diagnostic> {
     Box::new(Diagnostic::error(Code::TOO_LARGE, message, &source, Span::default()).with_help(help))
 }
 
-/// Makes the error for a byte that is not text. The shown source ends shortly after it.
+/// Makes the error for a byte that is not text. The source of the error ends shortly after that byte.
 fn broken(name: &str, bytes: &[u8], at: usize, message: &str) -> Box<Diagnostic> {
     let after = bytes.get(at..).unwrap_or_default();
     let after = after.get(..after.len().min(AFTER_THE_BREAK)).unwrap_or_default();

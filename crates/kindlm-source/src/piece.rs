@@ -69,7 +69,7 @@ fn code(kind: &ProblemKind) -> Code {
     }
 }
 
-/// Removes problems that only repeat another: a missing key whose name was misspelled.
+/// Removes each missing-key problem that a misspelled key in the same object explains.
 pub fn without_echoes(problems: Vec<Problem>) -> Vec<Problem> {
     let meant: Vec<(String, String)> = problems.iter().filter_map(meant_key).collect();
     let is_echo = |problem: &Problem| match &problem.kind {
@@ -81,7 +81,9 @@ pub fn without_echoes(problems: Vec<Problem>) -> Vec<Problem> {
     problems.into_iter().filter(|it| !is_echo(it)).collect()
 }
 
-/// Returns the probable meaning of an unknown key: the pointer of its object, and the key.
+/// Returns the parent's pointer and the probable correct key for an unknown key.
+///
+/// Returns `None` for other problems, and for unknown keys without a suggestion.
 pub fn meant_key(problem: &Problem) -> Option<(String, String)> {
     let ProblemKind::UnknownKey { meant: Some(meant) } = &problem.kind else { return None };
     let (parent, _) = problem.pointer.rsplit_once('/')?;

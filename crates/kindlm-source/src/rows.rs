@@ -1,6 +1,6 @@
 //! The rows of CSV files, with their places.
 //!
-//! A row of a wrong length is an error. If it was cut or filled up, it would be a different test.
+//! A row of a wrong length is an error. If the reader cut or padded the row, it would be a different test.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use csv::StringRecord;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::source::{Source, Span};
 
-/// Separators of other formats, to detect a file with the wrong one.
+/// The common separators, to detect a file that uses another separator.
 const SEPARATORS: [char; 4] = [',', ';', '\t', '|'];
 
 /// A row of a table.
@@ -27,7 +27,7 @@ impl Row {
     }
 }
 
-/// Reads the rows of a table, including its header. `separator` stands between cells, such as the comma in CSV.
+/// Reads the rows of a table, including its header. `separator` is the byte between cells, such as a comma in CSV.
 pub fn rows(source: &Arc<Source>, separator: u8) -> Rows<'_> {
     let records = reader(source.text(), separator).into_records();
     Rows { source, separator, records, width: None, is_done: false }

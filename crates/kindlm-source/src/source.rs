@@ -15,7 +15,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Creates a span. Offsets beyond 4 GiB are reduced to it; no source is that long.
+    /// Creates a span. Offsets above `u32::MAX` become `u32::MAX`; files are limited to 64 MiB.
     pub fn new(start: usize, end: usize) -> Self {
         let cut = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
         Self { start: cut(start), end: cut(end) }
@@ -56,7 +56,9 @@ impl Source {
         Self { name: name.into(), text: text.into(), lines: OnceLock::new() }
     }
 
-    /// Creates the source of a file relative to the folder of this one. Its name is used in messages.
+    /// Creates a source for a file in the folder of this source.
+    ///
+    /// `path` is relative to that folder. The new source's name is this folder and `path`, for error messages.
     #[must_use]
     pub fn beside(&self, path: &str, text: impl Into<Arc<str>>) -> Self {
         let path = path.trim_start_matches("./");
@@ -72,19 +74,19 @@ impl Source {
         &self.name
     }
 
-    /// Returns the whole text, without a byte order mark.
+    /// Returns the whole text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the text of a span. The result is empty if the span is outside of the text.
+    /// Returns the text of a span. The result is empty if the span is not a valid range of the text.
     pub fn slice(&self, span: Span) -> &str {
         self.text.get(span.start as usize..span.end as usize).unwrap_or_default()
     }
 
     /// Returns the line and column of a byte offset.
     ///
-    /// If the offset is inside of a character, it returns the position after it.
+    /// If the offset is inside of a character, returns the position after the character.
     pub fn position(&self, offset: u32) -> Position {
         let (line, start) = self.line_of(offset);
         let end = (offset as usize).min(self.text.len());
@@ -93,26 +95,26 @@ impl Source {
         Position { line, column: column + 1 }
     }
 
-    /// Returns the number of the line that contains an offset, from 1, and its start.
+    /// Returns the number of the line that contains an offset, from 1, and the offset of the line's start.
     pub(crate) fn line_of(&self, offset: u32) -> (usize, u32) {
         let starts = self.line_starts();
         let line = starts.partition_point(|it| *it <= offset).max(1);
         (line, starts.get(line - 1).copied().unwrap_or_default())
     }
 
-    /// Returns the end of a line, without its line break.
+    /// Returns the offset of the end of a line, without its line break.
     pub(crate) fn end_of_line(&self, line: usize) -> usize {
         let end = self.line_starts().get(line).map_or(self.text.len(), |it| *it as usize);
         let start = self.line_starts().get(line - 1).map_or(0, |it| *it as usize);
         start + self.text.get(start..end).unwrap_or_default().trim_end_matches(['\n', '\r']).len()
     }
 
-    /// Returns the start of a line.
+    /// Returns the offset of the start of a line.
     pub(crate) fn start_of_line(&self, line: usize) -> usize {
         self.line_starts().get(line - 1).map_or(self.text.len(), |it| *it as usize)
     }
 
-    /// Returns the first line of a span, without white space at its end.
+    /// Returns the span of the first line of a span, without white space at its end.
     pub fn first_line(&self, span: Span) -> Span {
         let text = self.slice(span);
         let line = text.split('\n').next().unwrap_or_default().trim_end();

@@ -7,20 +7,20 @@ use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value as Jinja
 
 use crate::text::{LONGEST, replaced, text};
 
-/// The widest indentation of JSON, in characters.
+/// The largest indentation that `tojson` accepts, in characters.
 const WIDEST: usize = 100;
 
-/// The engine with its built-in filters, before ours replace them.
+/// The engine with its original filters. The limited filters call these.
 pub(crate) static BUILT_IN: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut engine = Environment::new();
     engine.set_undefined_behavior(UndefinedBehavior::Chainable);
     engine
 });
 
-/// Returns a lower bound of a filter's output size, from its arguments.
+/// A function that estimates the output size of a filter from the filter's arguments.
 type Length = fn(&[Jinja]) -> usize;
 
-/// The limited filters, with the size of their output.
+/// The limited filters, each with the function that estimates its output size.
 const FILTERS: [(&str, Length); 7] = [
     ("batch", |args| number(args.get(1))),
     ("format", |args| args.first().and_then(Jinja::as_str).map_or(0, |it| widest(it, args))),
@@ -53,7 +53,7 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
     }
 }
 
-/// Converts an argument to a size. Other values are 0, because the filter itself refuses them.
+/// Converts an argument to a size. Returns 0 for other values, because the filter itself refuses them.
 fn number(value: Option<&Jinja>) -> usize {
     let Some(value) = value.filter(|it| it.kind() == ValueKind::Number) else { return 0 };
     match usize::try_from(value.clone()) {
@@ -64,13 +64,15 @@ fn number(value: Option<&Jinja>) -> usize {
     }
 }
 
-/// Returns the second argument, or the named argument if it is larger.
+/// Returns the larger number of the second argument and the named argument.
 fn width(args: &[Jinja], name: &str) -> usize {
     let named = args.iter().filter(|it| it.is_kwargs()).find_map(|it| it.get_attr(name).ok());
     number(args.get(1)).max(number(named.as_ref()))
 }
 
-/// Returns the largest width or precision in a format such as `%5.2f`. For `*`, the arguments contain it.
+/// Returns the largest width or precision in a format such as `%5.2f`.
+///
+/// For `*`, the width is an argument, so the largest argument counts.
 fn widest(format: &str, args: &[Jinja]) -> usize {
     let mut most = 0;
     for spec in format.split('%').skip(1) {

@@ -49,7 +49,7 @@ pub(crate) const FILTERS: [&str; 45] = [
     "trim",
 ];
 
-/// Further filters of the engine.
+/// The remaining filters of the engine.
 pub(crate) const MORE_FILTERS: [&str; 3] = ["unique", "upper", "zip"];
 
 /// The engine's tests.
@@ -89,5 +89,5 @@ pub(crate) const TESTS: [&str; 33] = [
     "test",
 ];
 
-/// Further tests of the engine.
+/// The remaining tests of the engine.
 pub(crate) const MORE_TESTS: [&str; 3] = ["true", "undefined", "upper"];

@@ -8,13 +8,13 @@ use crate::walk::{Lookup, Walk};
 
 /// Adds a `default` filter to each use of a variable or key.
 ///
-/// Uses that the template checks for existence stay unchanged.
+/// Uses whose existence the template checks stay unchanged. A template with invalid syntax is returned unchanged.
 pub fn with_default(template: &str, name: &str, default: &str) -> String {
     let read = as_jinja(template);
     let Ok(tree) = parsed(&read) else { return template.to_owned() };
     let lookups = Walk::lookups(&read, &tree);
     let is_meant = |it: &&Lookup| it.name == name;
-    // If some uses of the name are not set by the template itself, only those are missing.
+    // If the template sets the name for some uses only, the other uses are missing.
     let has_own = !lookups.iter().filter(is_meant).any(|it| !it.is_own);
     let meant = lookups.iter().filter(is_meant).filter(|it| it.is_own == has_own);
     let mut places: Vec<Range<usize>> = meant.map(|it| whole(template, &lookups, it)).collect();
@@ -26,7 +26,7 @@ pub fn with_default(template: &str, name: &str, default: &str) -> String {
         let Some(looked_up) = template.get(place.clone()) else { continue };
         let before = template.get(..place.start).unwrap_or_default();
         let behind = template.get(place.end..).unwrap_or_default().trim_start();
-        // A default needs no brackets if it is printed or passed to a filter.
+        // An expression with a default needs no brackets directly after `{{` and before `}}` or another filter.
         let is_alone = before.trim_end().trim_end_matches('-').ends_with("{{")
             && ["}}", "-}}", "|"].iter().any(|it| behind.starts_with(it));
         let [open, close] = if is_alone { ["", ""] } else { ["(", ")"] };
@@ -36,7 +36,9 @@ pub fn with_default(template: &str, name: &str, default: &str) -> String {
     written
 }
 
-/// Returns the range of the whole chain of a lookup. All parts after a missing part are missing too.
+/// Returns the range of the longest chain of keys that starts with a lookup, such as `a.b.c` for `a`.
+///
+/// All keys after a missing key are missing too.
 fn whole(template: &str, lookups: &[Lookup], of: &Lookup) -> Range<usize> {
     let is_part = |it: &&Lookup| {
         let rest = it.name.strip_prefix(&of.name).unwrap_or_default();
@@ -87,7 +89,7 @@ mod tests {
                 "{% for x in l %}{{ x }}{% endfor %}{{ x | default('') }}{% set x = 1 %}{{ x }}",
             ),
             ("{% set u = o %}{{ u.x }}", "u.x", "{% set u = o %}{{ u.x | default('') }}"),
-            // The template checks for the existence itself.
+            // The template itself checks that the variable exists.
             (
                 "{{ x is defined }}{% if x %}{% elseif y %}{% endif %}{{ x or 1 }} {{ x | d(1) }}{{ x }}",
                 "x",

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::text::{json_text, text};
 use crate::{bounded, filters, methods, steps};
 
-/// The most engine steps of one template. It limits nested loops.
+/// The most engine steps of one rendering. The limit ends nested loops that run too long.
 pub(crate) const FUEL: u64 = 3_000_000;
 
 pub(crate) static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
@@ -29,7 +29,9 @@ pub(crate) static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     engine
 });
 
-/// Prints a value in the same way as JavaScript's `String(value)`. Objects are printed as JSON, which is more useful.
+/// Prints a value as JavaScript's `String(value)` does, with two exceptions.
+///
+/// Objects are printed as JSON, and `null` and `undefined` as an empty text.
 fn print(
     out: &mut Output<'_>,
     state: &mut State<'_, '_>,
@@ -40,7 +42,9 @@ fn print(
     out.write_str(&text).map_err(minijinja::Error::from)
 }
 
-/// The same engine, which prints every value that is not a text as JSON.
+/// The same engine, but it prints lists and `null` as JSON.
+///
+/// Together with the conversion of objects, this prints every defined value that is not a text as JSON.
 pub(crate) static JSON_ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut engine = ENGINE.clone();
     engine.set_formatter(print_json);

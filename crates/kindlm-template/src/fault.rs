@@ -54,7 +54,10 @@ impl Fault {
         Self { message, help, range: None, line }
     }
 
-    /// Converts an error of the engine. For unknown names, it uses the suggestions that the walk has found.
+    /// Converts an error of the engine for an unknown name or another problem.
+    ///
+    /// `found` is the first unknown name that the analysis of the template found. It replaces the error about this
+    /// name, because it has suggestions.
     pub(crate) fn of_evaluation(template: &str, err: &Error, found: Option<Self>) -> Self {
         let unknown = [
             ErrorKind::UnknownFilter,
@@ -64,7 +67,7 @@ impl Fault {
         ];
         let told = Self::of_error(template, err);
         match found.filter(|_| unknown.contains(&err.kind())) {
-            // Custom filters are unknown to the walk, so its error may concern another name.
+            // The analysis does not know custom filters, so its error may concern another name.
             Some(fault) => {
                 let name = fault.range.clone().and_then(|it| template.get(it)).unwrap_or_default();
                 if told.message.contains(name) { fault } else { told }
@@ -74,7 +77,7 @@ impl Fault {
     }
 }
 
-/// Returns the message and help for an unknown statement.
+/// Returns the error message and the help for an unknown statement.
 fn of_statement(name: &str) -> (String, Option<String>) {
     if name == "raw" {
         let help = "write `{% raw %}` before the literal text and `{% endraw %}` after it";

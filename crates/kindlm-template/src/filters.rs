@@ -1,4 +1,4 @@
-//! Filters and tests of nunjucks that the engine does not have.
+//! Filters and tests of nunjucks that the engine lacks or implements differently.
 
 use kindlm_types::ecma;
 use minijinja::value::ValueKind;
@@ -61,7 +61,7 @@ fn divisible_by(value: Jinja, by: Jinja) -> bool {
     number(value).zip(number(by)).is_some_and(|(value, by)| value % by == 0.0)
 }
 
-/// Returns the length of a text or list as in JavaScript. Other values have none.
+/// Returns the `length` of a text or list as in JavaScript, or undefined for other values.
 pub(crate) fn length(value: &Jinja) -> Jinja {
     match value.kind() {
         ValueKind::String => Jinja::from(value.as_str().unwrap_or_default().encode_utf16().count()),
@@ -70,7 +70,9 @@ pub(crate) fn length(value: &Jinja) -> Jinja {
     }
 }
 
-/// Returns the start of a text. It ends at a whole word, unless `cuts` is true.
+/// Cuts a text that has more than `length` characters, and appends `end` or `...`.
+///
+/// Unless `cuts` is true, the cut is at the last space, so that the last word is complete.
 fn truncate(value: &str, length: usize, cuts: bool, end: Option<&str>) -> String {
     let Some((at, _)) = value.char_indices().nth(length) else { return value.to_owned() };
     let kept = &value[..at];
@@ -82,7 +84,7 @@ fn truncate(value: &str, length: usize, cuts: bool, end: Option<&str>) -> String
     format!("{kept}{}", end.unwrap_or("..."))
 }
 
-/// Removes HTML tags from a text, and reduces white space to single spaces.
+/// Removes HTML tags from a text, and replaces each run of white space by one space.
 fn striptags(html: &str) -> String {
     let mut plain = String::with_capacity(html.len());
     let mut rest = html;

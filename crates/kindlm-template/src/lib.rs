@@ -1,8 +1,8 @@
 //! Jinja templates over the variables of a test, in prompts, checks and requests.
 //!
-//! promptfoo renders such templates with nunjucks, a Jinja for JavaScript. The settings here make both agree:
+//! promptfoo renders such templates with nunjucks, a Jinja for JavaScript. The settings of this crate make both agree:
 //!
-//! - Undefined variables are empty texts.
+//! - Undefined variables are rendered as empty texts.
 //! - Values are not escaped, and are printed as in JavaScript.
 //! - Texts and lists have `.length` and the common methods of JavaScript.
 //!
@@ -91,7 +91,7 @@ pub fn literal(text: &str) -> String {
     template
 }
 
-/// Returns the names after `env.` in a template, in order. Duplicates are possible.
+/// Returns each name after `env.` in a text, in order. Names can repeat, and can be empty.
 pub fn environment(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("env.").map(|(at, mark)| {
         let rest = &text[at + mark.len()..];

@@ -32,7 +32,7 @@ pub(crate) const METHODS: [&str; 22] = [
     "trimEnd",
 ];
 
-/// Calls a method of a value.
+/// Calls a JavaScript method of a value. Returns an error for an unknown method or invalid arguments.
 pub(crate) fn call(value: &Jinja, name: &str, args: &[Jinja]) -> Result<Jinja, Error> {
     let found = match value.kind() {
         ValueKind::String => of_text(value.as_str().unwrap_or_default(), name, args)?,
@@ -118,7 +118,7 @@ fn of_text(own: &str, name: &str, args: &[Jinja]) -> Result<Option<Jinja>, Error
     }))
 }
 
-/// Returns the number of repetitions for `repeat`.
+/// Returns the argument of `repeat`. Returns an error if it is negative, or if the result would be too long.
 fn times(own: &str, args: &[Jinja]) -> Result<usize, Error> {
     let times = args.first().and_then(number).unwrap_or(0);
     let times = usize::try_from(times)
@@ -127,7 +127,7 @@ fn times(own: &str, args: &[Jinja]) -> Result<usize, Error> {
     Ok(times)
 }
 
-/// Returns the characters that `padStart` and `padEnd` add to a text.
+/// Returns the characters that `padStart` and `padEnd` add to a text, or an error if there are too many.
 fn padding(own: &str, args: &[Jinja]) -> Result<String, Error> {
     let width = args.first().and_then(number).unwrap_or(0);
     let missing = usize::try_from(width).unwrap_or(0).saturating_sub(own.chars().count());
@@ -190,7 +190,7 @@ fn of_number(own: &Jinja, name: &str, args: &[Jinja]) -> Result<Option<Jinja>, E
     })
 }
 
-/// Returns an index, or `-1` if there is none.
+/// Converts an index to a value. `None` becomes `-1`.
 fn position(at: Option<usize>) -> Jinja {
     at.map_or_else(|| Jinja::from(-1), Jinja::from)
 }
@@ -199,7 +199,7 @@ fn number(value: &Jinja) -> Option<i64> {
     i64::try_from(value.clone()).ok()
 }
 
-/// Returns the start and end for `slice`.
+/// Returns the start and end index for `slice`.
 fn bounds(args: &[Jinja], length: usize) -> (usize, usize) {
     let bound = |index: usize, or: usize| {
         args.get(index).and_then(number).map_or(or, |it| bound(it, length))
@@ -207,12 +207,14 @@ fn bounds(args: &[Jinja], length: usize) -> (usize, usize) {
     (bound(0, 0), bound(1, length))
 }
 
-/// Converts a bound to an index. A negative bound counts from the end.
+/// Converts a bound to an index from 0 to `length`. A negative bound counts from the end.
 fn bound(at: i64, length: usize) -> usize {
     if at < 0 { relative(at, length) } else { clamp(at, length) }
 }
 
-/// Returns the index of an item. A negative index counts from the end; `None` if it is before the first item.
+/// Converts an index for `at`. A negative index counts from the end.
+///
+/// Returns `None` for a position before the first item. The result can be beyond the last item.
 fn place(at: i64, length: usize) -> Option<usize> {
     if at < 0 {
         length.checked_sub(usize::try_from(at.unsigned_abs()).ok()?)
@@ -221,8 +223,9 @@ fn place(at: i64, length: usize) -> Option<usize> {
     }
 }
 
-/// Returns the text from a start position, and the number of characters before it. The second argument is the start
-/// position.
+/// Returns the number of characters before a start position, and the text after it.
+///
+/// The second argument of the method is the start position.
 fn behind<'t>(own: &'t str, args: &[Jinja]) -> (usize, &'t str) {
     let from = args.get(1).and_then(number).map_or(0, |it| clamp(it, usize::MAX));
     match own.char_indices().nth(from) {
@@ -235,7 +238,7 @@ fn clamp(at: i64, most: usize) -> usize {
     usize::try_from(at).unwrap_or(0).min(most)
 }
 
-/// Returns the index of a position that counts from the end.
+/// Converts a negative position, which counts from the end, to an index. Positions before the start become 0.
 fn relative(at: i64, length: usize) -> usize {
     length.saturating_sub(usize::try_from(at.unsigned_abs()).unwrap_or(usize::MAX))
 }

@@ -36,7 +36,7 @@ pub(crate) fn unknown<'n>(
     Fault { message, help: Some(help), range, line }
 }
 
-/// Returns the range of a name within its expression.
+/// Returns the range of the last whole-word occurrence of a name in its expression, or `None`.
 fn place(template: &str, name: &str, within: Range<usize>) -> Option<Range<usize>> {
     let text = template.get(within.clone())?;
     let is_word = |it: char| it.is_alphanumeric() || it == '_';

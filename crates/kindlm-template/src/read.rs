@@ -17,16 +17,17 @@ pub struct Read {
     pub undeclared: BTreeSet<String>,
     /// The names that must have a value, without `env`.
     ///
-    /// A name is not needed if the template checks it first, as in `{% if x %}`, or has a `default` for it.
+    /// A name needs no value if the template checks it first, as in `{% if x %}`, or has a `default` for it.
     pub needed: BTreeSet<String>,
-    /// Environment variables inside of larger expressions, with their ranges in bytes. An example is `{{ env.NAME |
-    /// upper }}`.
+    /// The environment variables inside of larger expressions, with their ranges in bytes.
+    ///
+    /// An example is `{{ env.NAME | upper }}`.
     pub entangled: Vec<(String, Range<usize>)>,
-    /// Environment variables that are a whole expression, such as `{{ env.NAME }}`. Ranges are in bytes.
+    /// The environment variables that are a whole expression, such as `{{ env.NAME }}`, with their ranges in bytes.
     pub alone: Vec<(String, Range<usize>)>,
 }
 
-/// Parses a template with the settings of the engine.
+/// Parses a template with the syntax of nunjucks. Returns an error if it is invalid or nested too deeply.
 pub(crate) fn parsed(template: &str) -> Result<Stmt<'_>, Fault> {
     check_depth(template)?;
     parse(template, "", settings()).map_err(|err| Fault::of_error(template, &err))
@@ -187,7 +188,7 @@ mod tests {
             assert!(fault.message.contains("levels deep"), "{behind}: {} {at:?}", fault.message);
             let words = variables.render(&deep).unwrap_err();
             assert!(words.contains("levels deep"), "{behind}: {words}");
-            // Templates up to the limit do not overflow the stack either.
+            // Templates up to the limit do not overflow the stack.
             let _ = (read(&make(100)), variables.render(&make(100)));
             let _ = (read(&make(240)), variables.render(&make(240)));
         }

@@ -26,8 +26,8 @@ pub(crate) struct Scope<'t> {
     outside: BTreeMap<&'t str, Own>,
     /// For each open loop, the number of blocks around it.
     loops: Vec<usize>,
-    /// Names that are set before a loop and changed in it. nunjucks has one variable for them, but the engine would
-    /// have two.
+    /// The names that are set before a loop and changed in it. nunjucks has one variable for such a name, but the
+    /// engine would have two.
     shared: BTreeSet<&'t str>,
 }
 
@@ -82,11 +82,11 @@ impl<'t> Scope<'t> {
         known.extend(names.into_iter().map(|it| (it, own)));
     }
 
-    /// Records a `set`. As in nunjucks, it changes the variable that was set before the loop.
+    /// Records a `set` statement. As in nunjucks, `set` in a loop changes the variable that was set before the loop.
     pub(crate) fn set(&mut self, target: &Expr<'t>) {
         let Expr::Var(it) = target else { return self.declare(target, Own::Set) };
         match self.own(it.id) {
-            // The `set` changes the variable of the loop or `with` block.
+            // The `set` changes the existing variable of the loop or `with` block.
             Some((_, Own::Given)) => {}
             Some((depth, Own::Set)) => {
                 if self.loops.last().is_some_and(|before| depth <= *before) {
@@ -98,7 +98,7 @@ impl<'t> Scope<'t> {
         }
     }
 
-    /// Returns the kind of a name, and the number of open blocks at its definition.
+    /// Returns the number of open blocks at the definition of a name, and the kind of definition.
     fn own(&self, name: &str) -> Option<(usize, Own)> {
         let blocks = self.blocks.iter().enumerate().rev().map(|(at, names)| (at + 1, names));
         let mut all = blocks.chain([(0, &self.outside)]);

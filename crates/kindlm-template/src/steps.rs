@@ -1,6 +1,6 @@
-//! Filters that observe the values during rendering. They find missing values and limit the size of results.
+//! Filters that check values during rendering. They find missing values and limit the size of results.
 //!
-//! Templates cannot use them, because their names are invalid. [`crate::walk`] inserts them.
+//! Templates cannot use these filters, because the names are not valid in a template. [`crate::walk`] inserts them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -33,22 +33,22 @@ pub(crate) const READ: &str = "=read";
 pub(crate) const PUT_TOGETHER: &str = "=put_together";
 /// A value that is printed.
 pub(crate) const PRINTED: &str = "=printed";
-/// A value that may be missing.
+/// A value whose existence the template checks.
 pub(crate) const ASKED: &str = "=asked";
 /// The result of a filter, or a list or object in the template.
 pub(crate) const MADE: &str = "=made";
 /// The result of a function or method.
 pub(crate) const CALLED: &str = "=called";
-/// The results of `+`, `*` and `~`.
+/// The result of `+`. The next two filters are for `*` and `~`.
 pub(crate) const ADDED: &str = "=added";
 pub(crate) const REPEATED: &str = "=repeated";
 pub(crate) const JOINED: &str = "=joined";
 
-/// The largest total size of all results, and of one value, in bytes of text.
+/// The largest total size of all results of a rendering, in bytes of text. `LARGEST` limits a single result.
 const MOST: u64 = 50_000_000;
 const LARGEST: u64 = 10_000_000;
 
-/// The size of a value in addition to its text, in bytes.
+/// The size that each value has in addition to its text, in bytes.
 const ITEM: u64 = 16;
 
 /// The deepest nesting of lists and objects.
@@ -65,7 +65,7 @@ pub struct Missing {
     pub is_null: bool,
 }
 
-/// A missing value, until a template uses it.
+/// A placeholder for a missing value. The value is reported when the template uses the placeholder.
 #[derive(Debug)]
 struct Gap(Missing);
 
@@ -87,7 +87,7 @@ fn gap(name: &str, near: Option<String>) -> Jinja {
     Jinja::from_object(Gap(Missing { name: name.to_owned(), near, is_null: false }))
 }
 
-/// The state of one rendering.
+/// The state of one rendering: the total size of the results, the missing values and the shared variables.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     made: u64,
@@ -103,7 +103,7 @@ impl Ledger {
     }
 
     fn note(&mut self, missing: &Missing) {
-        // A part of a missing value is missing for the same reason, so it is not reported.
+        // Report a missing value once, and do not report its parts.
         let comes_of = |it: &Missing| {
             let rest = missing.name.strip_prefix(it.name.as_str());
             rest.is_some_and(|it| !it.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
@@ -113,7 +113,7 @@ impl Ledger {
         }
     }
 
-    /// Adds to the total size, which is limited.
+    /// Adds to the total size of the results. Returns an error if the total exceeds the limit.
     fn count(&mut self, size: u64) -> Result<(), Error> {
         self.made = self.made.saturating_add(size);
         if self.made > MOST {
@@ -131,7 +131,7 @@ fn refused(message: &str) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.to_owned())
 }
 
-/// Counts a text that is printed.
+/// Adds a printed text to the total size of the results.
 pub(crate) fn count_printed(state: &mut State<'_, '_>, text: &str) -> Result<(), Error> {
     ledger(state).count(text.len() as u64)
 }
@@ -237,18 +237,18 @@ fn note_null(state: &mut State<'_, '_>, value: &Jinja, name: &str) {
     }
 }
 
-/// Replaces `null` by an empty text, which is how `null` is printed.
+/// Replaces `null` by an empty text, because `null` is printed as an empty text.
 fn or_empty(value: Jinja) -> Jinja {
     if value.is_none() { "".into() } else { value }
 }
 
-/// Returns the value of a key, or the length of a text or list.
+/// Returns the value of a key, the `length` of a text or list, or a placeholder for a missing value.
 fn part(value: Jinja, key: &Jinja, name: &str, whole: &str) -> Result<Jinja, Error> {
     // Only the first missing part is reported.
     if value.downcast_object_ref::<Gap>().is_some() {
         return Ok(value);
     }
-    // The base or the key is missing, which is already reported.
+    // The base or the key is missing. The step before has already reported it.
     if value.is_undefined() || key.is_undefined() {
         return Ok(Jinja::UNDEFINED);
     }
@@ -273,7 +273,9 @@ fn part(value: Jinja, key: &Jinja, name: &str, whole: &str) -> Result<Jinja, Err
     Ok(gap(name, near.map(|it| format!("{whole}.{it}"))))
 }
 
-/// Records a missing value, or a list with missing items. Returns the value.
+/// Records a missing value, or a list with missing items, and counts the size of other values.
+///
+/// Returns the value, or undefined for a missing value. Returns an error if the total size exceeds the limit.
 fn used(
     state: &mut State<'_, '_>,
     value: Jinja,
@@ -301,14 +303,16 @@ fn used(
     Ok(value)
 }
 
-/// Returns a result, or an error if it is too large.
+/// Counts the size of a result and returns the result. Returns an error if the size exceeds a limit.
 fn made(state: &mut State<'_, '_>, value: Jinja) -> Result<Jinja, Error> {
     let size = size(&value, LARGEST, 0)?;
     ledger(state).count(size)?;
     Ok(value)
 }
 
-/// Returns a result, or an error if it is too large. A lazy list is evaluated once, not in each iteration.
+/// Does the same as [`made`] for a result that can be a lazy list.
+///
+/// The list is evaluated once here, and not again in each iteration.
 fn made_list(state: &mut State<'_, '_>, value: Jinja) -> Result<Jinja, Error> {
     let value = made(state, value)?;
     match value.kind() {
@@ -318,6 +322,8 @@ fn made_list(state: &mut State<'_, '_>, value: Jinja) -> Result<Jinja, Error> {
 }
 
 /// Returns the size of a value. A shared value counts at each of its places.
+///
+/// Returns an error if the size exceeds `most`, or if the value is nested too deeply.
 fn size(value: &Jinja, most: u64, depth: usize) -> Result<u64, Error> {
     if depth > DEEPEST {
         return Err(refused("it makes a value that is nested more than 200 levels deep"));

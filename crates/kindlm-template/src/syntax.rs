@@ -19,13 +19,13 @@ const DEEPEST: usize = 250;
 pub(crate) fn settings() -> SyntaxConfig {
     static SETTINGS: LazyLock<SyntaxConfig> = LazyLock::new(|| {
         let built = SyntaxConfig::builder().keep_trailing_newline(true).build();
-        // The builder only fails for ambiguous delimiters, and these are the standard ones.
+        // The builder fails for ambiguous delimiters only. These are the standard ones, so the default is never used.
         built.unwrap_or_default()
     });
     SETTINGS.clone()
 }
 
-/// Returns an error if the template is nested too deeply. Parsing it would overflow the stack.
+/// Returns an error if the template is nested too deeply. Such a template would overflow the stack of the engine.
 pub(crate) fn check_depth(template: &str) -> Result<(), Fault> {
     // Each level has at least one character.
     if template.len() <= DEEPEST {

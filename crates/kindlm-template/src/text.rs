@@ -7,10 +7,12 @@ use minijinja::value::ValueKind;
 use minijinja::{Error, ErrorKind, Value as Jinja};
 use serde_json::Value;
 
-/// The longest text that a method or filter may make, in bytes (for padding, in characters).
+/// The longest text that a method or filter may make, in bytes. Padding counts in characters.
 pub(crate) const LONGEST: usize = 1_000_000;
 
-/// Converts a value to text in the same way as JavaScript.
+/// Converts a value to text as JavaScript's `String(value)` does, with two exceptions.
+///
+/// Objects become JSON, and `null` and undefined become an empty text.
 pub(crate) fn text(value: &Jinja) -> String {
     match value.kind() {
         ValueKind::Undefined | ValueKind::None => String::new(),
@@ -30,7 +32,7 @@ pub(crate) fn text(value: &Jinja) -> String {
     }
 }
 
-/// Converts a value to text: a text as it is, any other value as JSON.
+/// Converts a value to text. Texts stay unchanged, undefined is empty, and other values become JSON.
 pub(crate) fn json_text(value: &Jinja) -> String {
     match value.kind() {
         ValueKind::Seq | ValueKind::Iterable | ValueKind::None => {
@@ -56,7 +58,7 @@ pub(crate) fn not_too_long(length: usize) -> Result<(), Error> {
     Err(refused("the text would be longer than 1,000,000 characters".to_owned()))
 }
 
-/// Returns the number of bytes that replacing all matches inserts.
+/// Returns the total size of the replacement texts for all matches, in bytes.
 pub(crate) fn replaced(own: &str, from: &str, to: &str) -> usize {
     own.matches(from).count().saturating_mul(to.len())
 }

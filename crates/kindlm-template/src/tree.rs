@@ -6,7 +6,7 @@ use minijinja::Value as Jinja;
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{self, CallArg, Expr, Spanned};
 
-/// Returns the environment variable's name, if an expression is exactly `env.NAME`.
+/// Returns the environment variable's name if an expression is exactly `env.NAME`, or `None` otherwise.
 pub(crate) fn variable_of<'e>(expression: &'e Expr<'_>) -> Option<&'e str> {
     let Expr::GetAttr(it) = expression else { return None };
     matches!(&it.expr, Expr::Var(it) if it.id == "env").then_some(it.name)
@@ -20,7 +20,7 @@ pub(crate) fn constant<'t>(value: Jinja, span: Span) -> Expr<'t> {
     Expr::Const(Spanned::new(ast::Const { value }, span))
 }
 
-/// Makes a step: a filter that templates cannot use.
+/// Makes a step: a call of a filter that templates cannot use.
 pub(crate) fn step<'t>(
     name: &'static str,
     value: Expr<'t>,
@@ -49,7 +49,7 @@ pub(crate) fn target<'t>(it: &Expr<'t>) -> Expr<'t> {
     }
 }
 
-/// Collects the names in the target of an assignment.
+/// Adds the names in the target of an assignment to `names`.
 pub(crate) fn targets<'t>(target: &Expr<'t>, names: &mut BTreeSet<&'t str>) {
     match target {
         Expr::Var(it) => drop(names.insert(it.id)),

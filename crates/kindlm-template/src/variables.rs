@@ -1,4 +1,4 @@
-//! The variables of templates, and the rendering of templates.
+//! The variables of templates, and the rendering of templates with them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,10 +26,10 @@ pub struct Variables {
 }
 
 impl Variables {
-    /// Creates the variables of a test. `env` is added, unless a variable of the test has this name.
+    /// Creates the variables of a test. The variable `env` is added, unless the test defines a variable of this name.
     ///
-    /// Templates may only read the environment variables in `env`. A null value there means that the variable is not
-    /// set.
+    /// Templates may only read the environment variables in `env`. A null value means that the environment variable is
+    /// not set.
     pub fn new(vars: &Map<String, Value>, env: &Map<String, Value>) -> Self {
         let env = Arc::new(Env { permitted: env.clone(), refused: Mutex::default() });
         let own = vars.iter().map(|(name, value)| (name.clone(), Jinja::from(Serde(value))));
@@ -41,7 +41,7 @@ impl Variables {
         Self { values, env, prints_json: false }
     }
 
-    /// Prints every value that is not a text as JSON, instead of as JavaScript does: `[1,2]` in the place of `1,2`.
+    /// Prints each value that is not a text as JSON, such as `[1,2]`. JavaScript would print `1,2`.
     #[must_use]
     pub fn printing_json(self) -> Self {
         Self { prints_json: true, ..self }
@@ -61,10 +61,11 @@ impl Variables {
         Ok(self.render_by(&filters.0, template)?.0)
     }
 
-    /// Returns the variables and keys without a value in a template, without duplicates.
+    /// Renders a template and returns the variables and keys without a value, without duplicates.
     ///
-    /// An example is `user.nmae` if `user` has no such key. A variable may be missing without a report if the template
-    /// checks it, as in `{% if x %}`, or has a `default` for it.
+    /// An example is `user.nmae` if `user` has no such key. A missing variable is not reported if the template checks
+    /// it, as in `{% if x %}`, or has a `default` for it.
+    ///
     ///
     /// # Errors
     ///
@@ -74,6 +75,8 @@ impl Variables {
     }
 
     /// Returns the missing variables that a template needs. They may explain why rendering fails.
+    ///
+    /// Returns no names if the template is invalid.
     pub fn absent(&self, template: &str) -> Vec<String> {
         let needed = read(template).map(|it| it.needed).unwrap_or_default();
         let is_absent = |it: &String| self.values.get_attr(it).is_ok_and(|it| it.is_undefined());

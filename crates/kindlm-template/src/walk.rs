@@ -21,13 +21,13 @@ use crate::steps;
 use crate::syntax::range;
 use crate::tree::{constant, step, target, variable, variable_of};
 
-/// Tests for the existence of a value.
+/// The tests that may be applied to a missing value.
 const ASKING: [&str; 6] = ["defined", "undefined", "none", "null", "truthy", "falsy"];
 
-/// Filters with a default for a missing value.
+/// The filters that replace a missing value by a default.
 const DEFAULTS: [&str; 2] = ["default", "d"];
 
-/// Filters that examine items, which may be missing.
+/// The filters that test each item. Items may be missing.
 const SELECTING: [&str; 2] = ["reject", "select"];
 
 /// Filters of the engine for texts. The engine would read `null` as the word `None`.
@@ -47,7 +47,7 @@ const TEXTUAL: [&str; 13] = [
     "urlencode",
 ];
 
-/// The use of a variable or key without a check for its existence.
+/// The use of a variable or key whose existence the template does not check.
 pub(crate) struct Lookup {
     /// The name as in the template.
     pub(crate) name: String,
@@ -61,9 +61,9 @@ pub(crate) struct Lookup {
 pub(crate) struct Walk<'t> {
     template: &'t str,
     scope: Scope<'t>,
-    /// The variables whose existence is already checked at the current position.
+    /// The variables whose existence the template has checked before the current position.
     asked: Vec<&'t str>,
-    /// The uses of variables, if these are collected.
+    /// The uses of variables, or `None` if the walk does not collect them.
     lookups: Option<Vec<Lookup>>,
     /// The error for the first unknown name.
     pub(crate) fault: Option<Fault>,
@@ -74,7 +74,7 @@ pub(crate) struct Walk<'t> {
 }
 
 impl<'t> Walk<'t> {
-    /// Walks through a template. Returns the results, and the tree to render.
+    /// Walks through a template. Returns the results of the walk, and the tree to render.
     pub(crate) fn through(template: &'t str, tree: &Stmt<'t>) -> (Self, Stmt<'t>) {
         let mut walk = Self::of(template);
         let made = walk.statement(tree);
@@ -82,13 +82,14 @@ impl<'t> Walk<'t> {
         if shared.is_empty() {
             return (walk, made);
         }
-        // Shared variables are only known now. A second walk also handles their uses before the loop.
+        // The shared variables are known only after the first walk. The second walk also handles their uses before the
+        // loop.
         let mut walk = Self { scope: Scope::sharing(shared), ..Self::of(template) };
         let made = walk.statement(tree);
         (walk, made)
     }
 
-    /// Returns the uses of variables in a template.
+    /// Returns the uses of variables and keys whose existence a template does not check.
     pub(crate) fn lookups(template: &'t str, tree: &Stmt<'t>) -> Vec<Lookup> {
         let mut walk = Self { lookups: Some(Vec::new()), ..Self::of(template) };
         walk.statement(tree);
@@ -145,7 +146,7 @@ impl<'t> Walk<'t> {
                 Stmt::IfCond(Spanned::new(ast::IfCond { expr, true_body, false_body }, it.span()))
             }
             Stmt::WithBlock(it) => {
-                // Each assignment may use those before it.
+                // An assignment may use the variables of the assignments before it.
                 self.scope.open();
                 let assignments = it.assignments.iter().map(|(to, value)| {
                     let value = self.value(value, false);
@@ -210,7 +211,7 @@ impl<'t> Walk<'t> {
         Stmt::ForLoop(Spanned::new(made, it.span()))
     }
 
-    /// Records a `set`. For a shared variable, it adds the step that stores the value.
+    /// Records a `set`. For a shared variable, adds the step that stores the value. Returns the changed value.
     fn set(&mut self, target: &Expr<'t>, value: Option<Expr<'t>>) -> Option<Expr<'t>> {
         self.scope.set(target);
         let name = match target {
@@ -256,7 +257,7 @@ impl<'t> Walk<'t> {
         self.step(steps::ASKED, made, expression)
     }
 
-    /// Adds a step to a value, with the source text of the expression.
+    /// Adds a step to a value, with the source text of the expression. A constant needs no step.
     fn step(&self, name: &'static str, value: Expr<'t>, written: &Expr<'t>) -> Expr<'t> {
         let span = written.span();
         if matches!(value, Expr::Const(_)) {
@@ -269,7 +270,9 @@ impl<'t> Walk<'t> {
         all.iter().map(|it| self.used(it)).collect()
     }
 
-    /// Returns the environment variable's name, if an expression is exactly `env.NAME`.
+    /// Returns the environment variable's name if an expression is exactly `env.NAME`, or `None` otherwise.
+    ///
+    /// Also returns `None` if the template defines a variable `env`.
     fn environment<'e>(&self, expression: &'e Expr<'_>) -> Option<&'e str> {
         variable_of(expression).filter(|_| !self.scope.is_own("env"))
     }
@@ -412,7 +415,7 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// Returns the source text of an expression.
+    /// Returns the source text of an expression, with keys in the form `a.b`.
     fn written(&self, it: &Expr<'t>) -> String {
         match it {
             Expr::Var(it) => it.id.to_owned(),
@@ -465,7 +468,7 @@ impl<'t> Walk<'t> {
                 return Expr::BinOp(Spanned::new(ast::BinOp { op: it.op, left, right }, span));
             }
         };
-        // The engine does not limit the results of these operators, except by memory.
+        // The engine does not limit the size of these results, so a step limits it.
         let (left, right) = (self.used(&it.left), self.used(&it.right));
         step(name, left, vec![right], span)
     }

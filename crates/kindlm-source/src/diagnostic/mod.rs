@@ -14,7 +14,7 @@ pub use render::render;
 
 use crate::source::{Position, Source, Span};
 
-/// The most errors that are collected, and the most warnings.
+/// The limit for collected errors, and separately for collected warnings.
 pub const MAX_DIAGNOSTICS: usize = 500;
 
 /// A stable name for the type of a problem, for `validate --format json`.
@@ -23,7 +23,7 @@ pub const MAX_DIAGNOSTICS: usize = 500;
 pub struct Code(&'static str);
 
 impl Code {
-    /// Text that is not YAML, or YAML that cannot be read safely.
+    /// Invalid syntax, bytes that are not text, or a document that exceeds a limit of the parser.
     pub const SYNTAX: Self = Self("CONFIG_SYNTAX");
     /// A file that is larger than allowed.
     pub const TOO_LARGE: Self = Self("CONFIG_TOO_LARGE");
@@ -51,7 +51,7 @@ impl Code {
 
     /// A part of another tool's config without an equivalent.
     pub const UNSUPPORTED: Self = Self("CONFIG_UNSUPPORTED");
-    /// A failed program that generates a part of the suite.
+    /// The failure of a program that generates a part of the suite.
     pub const PROGRAM: Self = Self("CONFIG_PROGRAM");
 
     /// All codes.

@@ -11,7 +11,7 @@ use kindlm_redact::mask_keys;
 use super::{Diagnostic, Level};
 use crate::source::{Source, Span};
 
-/// The largest distance of two marks in one snippet, in lines.
+/// The largest distance between two marks in one snippet, in lines.
 const NEAR: usize = 40;
 
 /// The longest line that is shown in full, in bytes.
@@ -53,7 +53,7 @@ struct Mark<'a> {
     is_primary: bool,
 }
 
-/// Marks that are near each other in the same file.
+/// Marks in the same file that are near each other.
 struct PieceOfSource<'a> {
     source: &'a Arc<Source>,
     first: usize,
@@ -115,7 +115,7 @@ impl<'a> PieceOfSource<'a> {
         }
     }
 
-    /// Returns the lines from the first mark to the last one.
+    /// Returns the source lines from the first mark to the last mark, with all marks.
     fn snippet(&self) -> Snippet<'a, Annotation<'a>> {
         let start = self.source.start_of_line(self.first);
         let end = self.source.end_of_line(self.last);
@@ -134,7 +134,7 @@ impl<'a> PieceOfSource<'a> {
             .annotations(annotations)
     }
 
-    /// Adds the text around a mark, for a line that is too long to show.
+    /// Adds the position of a mark and the text around it. Replaces the snippet if a marked line is too long.
     fn excerpt(&self, mark: &Mark<'a>, out: &mut Vec<Element<'a>>) {
         let place = self.source.position(mark.span.start);
         out.push(

@@ -13,7 +13,7 @@ pub(super) struct Blame {
     pub(super) help: String,
 }
 
-/// Finds the cause of a syntax error at `at`. `None` if the parser's own place is the best one.
+/// Finds the cause of a syntax error at `at`. Returns `None` if the parser's own place is the best one.
 pub(super) fn find(text: &str, at: usize, kind: &ErrorKind) -> Option<Blame> {
     let at = at.min(text.len());
     if let Some(tab) = tab(text, at) {
@@ -55,7 +55,7 @@ pub(super) fn find(text: &str, at: usize, kind: &ErrorKind) -> Option<Blame> {
     }
 }
 
-/// Returns the tab in the indentation of the line at `at`, or of the next line.
+/// Returns the offset of a tab in the indentation of the line at `at`, or of the next line.
 fn tab(text: &str, at: usize) -> Option<usize> {
     let start = start_of_line(text, at);
     let next = end_of_line(text, at) + 1;
@@ -65,7 +65,7 @@ fn tab(text: &str, at: usize) -> Option<usize> {
     })
 }
 
-/// Finds a key that is too deep: indented below a key that already has a value.
+/// Finds a key that is indented below a key with a value on the same line.
 fn too_deep(text: &str, at: usize) -> Option<Blame> {
     let start = start_of_line(text, at);
     let line = &text[start..end_of_line(text, at)];
@@ -84,7 +84,8 @@ fn too_deep(text: &str, at: usize) -> Option<Blame> {
     Some(Blame { range: start + column..start + column + key.len(), message, help })
 }
 
-/// Returns the key of a line with its column in bytes, after an optional `- `.
+/// Returns the column (in bytes) and the key of a line, without leading `- `. Returns `None` if the line has no plain
+/// key.
 fn key_of(line: &str) -> Option<(usize, &str)> {
     let indent = line.len() - line.trim_start_matches([' ', '-']).len();
     let rest = &line[indent..];
@@ -108,12 +109,12 @@ struct Scan {
     brackets: Vec<usize>,
     /// The quote that is still open at the end of the scan.
     open: Option<usize>,
-    /// Quoted texts of several lines, from the opening to the closing quote.
+    /// Quoted texts over several lines, from the opening to the closing quote.
     long: Vec<Range<usize>>,
 }
 
 impl Scan {
-    /// Scans a text roughly as YAML. It finds brackets up to `until`, and quotes up to the end.
+    /// Scans a text roughly as YAML. Finds the brackets before `until`, and the quotes in the whole text.
     fn of(text: &str, until: usize) -> Self {
         let mut scan = Self::default();
         let mut block: Option<usize> = None;
@@ -141,7 +142,7 @@ impl Scan {
 
     fn line(&mut self, text: &str, start: usize, line: &str, until: usize) {
         let mut chars = line.char_indices().peekable();
-        // The last character that was not a space. It decides if a quote or bracket starts a value.
+        // The last character that was not white space. It decides if a quote or bracket starts a value.
         let mut before = '\n';
         let mut is_after_space = true;
         while let Some((column, c)) = chars.next() {
@@ -186,9 +187,9 @@ impl Scan {
         }
     }
 
-    /// Returns the quote that probably should have been closed on its own line.
+    /// Returns the offset of a quote that probably should have been closed on its own line.
     ///
-    /// This is a quote that is still open, or one that was only closed on the line of the error.
+    /// This is a quote of an earlier line that was closed on the line of the error, or a quote that is still open.
     fn quote(&self, text: &str, at: usize) -> Option<usize> {
         let line = start_of_line(text, at)..end_of_line(text, at);
         let closed = self.long.iter().rfind(|it| line.contains(&it.end)).map(|it| it.start);
@@ -197,7 +198,7 @@ impl Scan {
     }
 }
 
-/// True if a word starts a block scalar: `|`, `>-`, `|2+`.
+/// True if a word starts a block scalar, such as `|`, `>-` or `|2+`.
 fn is_block_header(word: &str) -> bool {
     let rest = word.strip_prefix(['|', '>']);
     rest.is_some_and(|it| it.chars().all(|c| matches!(c, '+' | '-' | '0'..='9')))

@@ -1,4 +1,4 @@
-//! A mapping while it is read. It keeps the order and is fast to search.
+//! The entries of a mapping while it is read, in order and with an index for large mappings.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::{Key, Node};
 use crate::source::Span;
 
-/// The number of keys from which an index is used.
+/// The number of keys at which the index is built.
 const MANY_KEYS: usize = 12;
 
 /// The entries of a mapping while it is read.

@@ -1,7 +1,8 @@
 //! A fast JSON parser, because most datasets are JSON.
 //!
-//! JSON is also YAML, and this parser returns the same tree with the same places. It rejects everything else, including
-//! invalid JSON. The YAML parser then reads the text and reports its errors.
+//! JSON is also YAML, and this parser returns the same tree with the same places. It rejects invalid JSON, and JSON
+//! with duplicate keys, tabs between values or deep nesting. The YAML parser then reads the text and reports its
+//! errors.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -10,10 +11,12 @@ use super::entries::Entries;
 use super::{Key, Kind, MAX_NODES, Node, scalar};
 use crate::source::{Source, Span};
 
-/// The deepest nesting. Deeper text is left to the YAML parser, which reports the limit.
+/// The deepest nesting that this parser reads. The YAML parser reads deeper text and reports the limit.
 const DEPTH: usize = 64;
 
-/// Parses a part of a source as JSON; `None` if it is not plain JSON. Places count from the start of the source.
+/// Parses a part of a source as JSON. Returns `None` for text that the YAML parser must read.
+///
+/// Places count from the start of the source.
 pub fn read_json(source: &Source, range: Range<usize>) -> Option<Node> {
     let text = source.text().get(range.clone())?;
     let mut cursor = Cursor { text, base: range.start, at: 0, nodes: 0 };
@@ -41,13 +44,13 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Skips one character. Returns `None` if the next character is another one.
+    /// Skips blanks and the given byte. Returns `None` if another byte follows.
     fn expect(&mut self, byte: u8) -> Option<()> {
         self.skip_blanks();
         (self.peek()? == byte).then(|| self.at += 1)
     }
 
-    /// Skips a comma (`true`) or the end of a collection (`false`).
+    /// Skips a comma (returns `true`) or the end of a collection (returns `false`). Returns `None` for another byte.
     fn goes_on(&mut self, end: u8) -> Option<bool> {
         self.skip_blanks();
         let byte = self.peek()?;
@@ -55,7 +58,7 @@ impl<'t> Cursor<'t> {
         if byte == b',' { Some(true) } else { (byte == end).then_some(false) }
     }
 
-    /// Skips the end of an empty collection. Returns false if the collection has items.
+    /// Skips the closing bracket of an empty collection. Returns false if another byte follows.
     fn ends(&mut self, end: u8) -> bool {
         self.skip_blanks();
         let ends = self.peek() == Some(end);
@@ -122,7 +125,7 @@ impl<'t> Cursor<'t> {
         Some(Kind::List(Rc::new(items)))
     }
 
-    /// Parses a quoted text.
+    /// Parses a quoted text. Returns `None` if the text is not valid in JSON.
     fn string(&mut self) -> Option<Rc<str>> {
         if self.peek()? != b'"' {
             return None;
@@ -150,7 +153,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Returns the text up to the next blank or punctuation mark.
+    /// Skips and returns a run of letters, digits, `-`, `+` and `.`.
     fn word(&mut self) -> &'t str {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let is_part = |it: &u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'+' | b'.');
@@ -167,7 +170,9 @@ mod tests {
     use super::*;
     use crate::tree::read;
 
-    /// Returns the parsed JSON as text. The YAML parser must return the same tree with the same places.
+    /// Parses a text as JSON and checks that the YAML parser returns the same tree with the same places.
+    ///
+    /// Returns the tree as JSON text, or `None` if the JSON parser rejects the text.
     fn tree(text: &str) -> Option<String> {
         let source = Arc::new(Source::new("a.jsonl", format!("# {text}")));
         let range = 2..source.text().len();

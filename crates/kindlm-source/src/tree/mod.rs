@@ -25,7 +25,9 @@ pub const MAX_DEPTH: usize = 128;
 /// The most nodes (keys and values) of one document.
 pub const MAX_NODES: usize = 1_000_000;
 
-/// The most nodes that all aliases of a document may expand to. Every 32 bytes of text count as one more node.
+/// The most nodes to which all aliases of a document together may expand.
+///
+/// Every 32 bytes of text count as one more node.
 pub const MAX_ALIASED: u64 = 1_000_000;
 
 /// A value with its place.
@@ -66,7 +68,7 @@ pub struct Key {
 }
 
 impl Node {
-    /// Makes a node from JSON. All of its parts have the same place, such as a row of a table.
+    /// Makes a node from JSON. All parts of the node have the given place, such as a row of a table.
     pub fn at(span: Span, value: &Value) -> Self {
         let kind = match value {
             Value::Null => Kind::Null,
@@ -87,22 +89,22 @@ impl Node {
         Self { span, used_at: None, kind }
     }
 
-    /// Returns the value of a key, if this is a mapping with it.
+    /// Returns the value of a key, or `None` if the node is not a mapping with this key.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entries().iter().find(|(it, _)| &*it.name == key).map(|(_, node)| node)
     }
 
-    /// Returns the entries of a mapping, or none for other values.
+    /// Returns the entries of a mapping. Other values have no entries.
     pub fn entries(&self) -> &[(Key, Node)] {
         if let Kind::Mapping(entries) = &self.kind { entries } else { &[] }
     }
 
-    /// Returns the items of a list, or none for other values.
+    /// Returns the items of a list. Other values have no items.
     pub fn items(&self) -> &[Node] {
         if let Kind::List(items) = &self.kind { items } else { &[] }
     }
 
-    /// Returns the text, if this is a string.
+    /// Returns the text of a string, or `None` for other values.
     pub fn text(&self) -> Option<&str> {
         if let Kind::Text(text) = &self.kind { Some(text) } else { None }
     }

@@ -14,13 +14,14 @@ use crate::source::{Source, Span};
 pub struct Found {
     /// The place to underline.
     pub span: Span,
-    /// The place of the alias, if the value stands elsewhere.
+    /// The place of the alias or merge key through which the value is used, if any.
     pub used_at: Option<Span>,
 }
 
-/// Finds the place of a key or value, or the nearest place that exists.
+/// Finds the place of a key or value, or of the nearest parent that exists.
 ///
-/// For a value of several lines, it returns the place of the key.
+/// For an empty value, or a list or mapping over several lines, returns the place of the key. For other values, returns
+/// the first line.
 pub fn locate(source: &Source, root: &Node, pointer: &str, place: Place) -> Found {
     let mut node = root;
     let mut key: Option<Span> = None;
@@ -51,7 +52,7 @@ pub fn locate(source: &Source, root: &Node, pointer: &str, place: Place) -> Foun
 }
 
 impl Node {
-    /// Returns the value at a JSON pointer, for changing it.
+    /// Returns the value at a JSON pointer, for changing it. Returns `None` if the value does not exist.
     pub fn at_mut(&mut self, pointer: &str) -> Option<&mut Node> {
         pointer.split('/').skip(1).try_fold(self, |node, segment| {
             let segment = unescape(segment);

@@ -53,7 +53,9 @@ pub fn read(source: &Arc<Source>, range: Range<usize>) -> Tree {
     Tree { root, diagnostics: reader.diagnostics }
 }
 
-/// The size of a node with its aliases expanded: the number of nodes, and the levels of nesting.
+/// The size of a node with its aliases expanded.
+///
+/// `weight` is the number of nodes as for [`MAX_ALIASED`], and `height` is the number of nested levels.
 #[derive(Clone, Copy)]
 struct Size {
     weight: u64,
@@ -282,7 +284,7 @@ impl<'s> Reader<'s> {
         Ok(self.anchored(anchor, node, size))
     }
 
-    /// Reads a key. Reports a list or a mapping as a key.
+    /// Reads a key. Reports a key that is not a scalar, such as a list or mapping.
     fn key(&mut self, event: Event<'s>, span: Span, depth: usize) -> Result<ReadKey, Stop> {
         if let Event::Scalar(text, _, 0, None) = &event {
             self.nodes += 1;
@@ -316,7 +318,7 @@ impl<'s> Reader<'s> {
         Ok(ReadKey::Named(Key { name, span }))
     }
 
-    /// True if a flow mapping is the inner half of `{{…}}`.
+    /// True if a flow mapping stands directly inside of other braces, as in `{{…}}`.
     fn is_placeholder(&self, span: Span) -> bool {
         let text = self.source.text();
         text.get(..span.start as usize).is_some_and(|it| it.ends_with('{'))

@@ -4,7 +4,7 @@ use serde_json::Number;
 
 use super::Kind;
 
-/// An error: infinity or NaN, which JSON cannot represent.
+/// The error for infinity, NaN and numbers beyond the range of a 64-bit float.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NotFinite;
 
@@ -24,7 +24,7 @@ pub(super) fn plain(text: &str) -> Result<Kind, NotFinite> {
     })
 }
 
-/// Parses a number. Returns `None` for other text.
+/// Parses a number. Returns `None` for other text, and an error if the number is not finite.
 pub(super) fn number(text: &str) -> Result<Option<Number>, NotFinite> {
     if !text.starts_with(|it: char| it.is_ascii_digit() || matches!(it, '-' | '+' | '.')) {
         return Ok(None);
@@ -76,8 +76,8 @@ fn finite(float: f64) -> Result<Number, NotFinite> {
     }
 }
 
-/// True if a text is a decimal number without leading zeros:
-/// `[0-9]+` or `(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`.
+/// True if an unsigned text is a decimal number without leading zeros:
+/// `(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`.
 fn is_decimal(text: &str) -> bool {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let whole = digits(text);

@@ -1,10 +1,10 @@
-//! Messages for syntax errors, for people who write configuration files.
+//! Error messages for YAML syntax errors, for users who write configuration files.
 
 use granit_parser::{ErrorKind, ScanError};
 
 use super::MAX_DEPTH;
 
-/// Returns the message and the help for an error of the parser.
+/// Returns the error message for an error of the parser, and the help if there is one.
 pub(super) fn describe(error: &ScanError) -> (String, Option<&'static str>) {
     let (message, help) = match error.kind() {
         ErrorKind::TabInBlockIndentation

@@ -1,4 +1,4 @@
-//! Scalars and tags.
+//! Conversion of scalars to values, and checks of tags.
 
 use granit_parser::{ScalarStyle, Tag};
 
@@ -70,7 +70,7 @@ impl Reader<'_> {
 
     fn unknown_tag(&mut self, tag: &Tag, span: Span) {
         let name = tag.original();
-        // The tag stands before its value, on the same line or the line above.
+        // Mark the tag, which stands shortly before its value.
         let before = self.source.text().get(..span.start as usize).unwrap_or_default();
         let span = match before.rfind(&name) {
             Some(at) if before.len() - at < 200 => Span::new(at, at + name.len()),
