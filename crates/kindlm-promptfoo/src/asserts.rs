@@ -1,4 +1,4 @@
-//! Translation of assertions. Only the grading model and some renamed keys change.
+//! Translation of assertions. The grading model, `env` variables and an empty metric change.
 
 use super::Translator;
 use super::build::{list, map, number, text};
@@ -8,7 +8,7 @@ use std::rc::Rc;
 use kindlm_source::{Key, Kind, Node, Span};
 
 impl Translator<'_> {
-    /// Translates the `assert` list of a test.
+    /// Translates the `assert` list of a test. Reports other values and returns no assertions.
     pub(super) fn assertions(&mut self, block: Option<&Node>) -> Vec<Node> {
         let Some(block) = block else { return Vec::new() };
         match &block.kind {
@@ -53,7 +53,9 @@ impl Translator<'_> {
         Node { kind: Kind::Mapping(Rc::new(translated)), ..node.clone() }
     }
 
-    /// Fills in the variables of the `env` block. Records environment variables that templates in the value may read.
+    /// Fills in the variables of the `env` block in a value, and returns the new value.
+    ///
+    /// Records the environment variables that templates in the value may read.
     pub(super) fn permitted(&mut self, value: &Node) -> Node {
         let value = self.texts_with_env(value);
         self.permit(&value);
@@ -68,7 +70,10 @@ impl Translator<'_> {
         value.entries().iter().for_each(|(_, it)| self.permit(it));
     }
 
-    /// Translates a grading model into a reference: to one of `providers`, or to a model that only grades.
+    /// Translates a grading model into a reference to a model of the suite.
+    ///
+    /// The label or id of a provider refers to its model. Other values add a model that only grades. Returns `None`
+    /// after an error.
     pub(super) fn grader(&mut self, node: &Node) -> Option<Node> {
         if let Some(id) = node.text().and_then(|it| self.providers.find(it)) {
             return Some(text(node.span, id));

@@ -13,7 +13,7 @@ pub(super) fn text(span: Span, value: &str) -> Node {
     node(span, Kind::Text(value.into()))
 }
 
-/// Makes a number node. A whole number has no decimal point.
+/// Makes a number node. A whole number has no decimal point, and a number that is not finite becomes null.
 pub(super) fn number(span: Span, value: f64) -> Node {
     let whole = value.to_string().parse::<i64>().ok().map(Number::from);
     node(span, whole.or_else(|| Number::from_f64(value)).map_or(Kind::Null, Kind::Number))
@@ -37,7 +37,7 @@ pub(super) fn entries(span: Span, items: impl IntoIterator<Item = (String, Node)
     node(span, Kind::Mapping(Rc::new(entries.collect())))
 }
 
-/// Returns a mapping with one entry added or replaced.
+/// Returns a mapping with one entry added or replaced. The entry is the last one.
 pub(super) fn with(node: &Node, name: &str, value: Node) -> Node {
     let mut entries: Vec<(Key, Node)> =
         node.entries().iter().filter(|(key, _)| &*key.name != name).cloned().collect();
@@ -45,7 +45,7 @@ pub(super) fn with(node: &Node, name: &str, value: Node) -> Node {
     Node { kind: Kind::Mapping(Rc::new(entries)), ..node.clone() }
 }
 
-/// Returns a name that is not taken: the name itself, or with a number appended.
+/// Returns a name that is not taken: the name itself, or the name with a number such as `(2)`.
 pub(super) fn unique(name: &str, taken: impl Fn(&str) -> bool) -> String {
     if !taken(name) {
         return name.to_owned();

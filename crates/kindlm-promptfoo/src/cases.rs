@@ -1,4 +1,4 @@
-//! Expands tests: one for each combination of variables, prompt and provider group.
+//! Expands each test to one test per combination of variables, prompt and provider group.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use super::providers::Group;
 use super::said::Said;
 use super::vars::Vars;
 
-/// One test of the expansion, and the values that it is made of.
+/// The parts of one expanded test.
 struct Case<'a> {
     span: Span,
     name: String,
@@ -79,7 +79,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns the provider groups of a test, with the indexes of their models.
+    /// Returns the provider groups that a test uses, with the indexes of the used models.
     fn groups_of(&mut self, said: &Said) -> Vec<(Rc<Group>, Vec<usize>)> {
         if let Some(node) = &said.provider
             && node.text().is_none_or(|it| self.providers.find(it).is_none())
@@ -234,7 +234,9 @@ fn meant<'p>(said: &Said, prompts: &'p Prompts, group: &Group) -> Vec<&'p Prompt
     prompts.iter().filter(is_meant).collect()
 }
 
-/// Returns the texts of a list, or a single text as a list. Objects in the list count by their `id`.
+/// Returns the texts of a list, or a single text as a list.
+///
+/// An object in the list is represented by its `id`. Other items are skipped.
 fn texts(node: &Node) -> Vec<String> {
     match &node.kind {
         Kind::Text(text) => vec![text.to_string()],

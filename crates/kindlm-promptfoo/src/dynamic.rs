@@ -10,7 +10,7 @@ use super::prompts::Prompt;
 use super::said::Said;
 use super::vars::Vars;
 
-/// A test on one model, after its programs have run.
+/// The parts of a test for one model, after the programs of the test have run.
 #[derive(Clone, Debug)]
 pub(super) struct Made {
     pub(super) vars: Vars,
@@ -19,7 +19,7 @@ pub(super) struct Made {
     pub(super) asserts: Vec<Node>,
 }
 
-/// The model in the arguments of programs.
+/// The model, as it is passed to programs.
 pub(super) struct Asked<'a> {
     /// The id of the model in the suite. It is the label in promptfoo.
     pub(super) label: &'a str,
@@ -41,7 +41,7 @@ pub(super) fn values(vars: &Vars) -> Map<String, Value> {
     vars.iter().map(|(key, it)| (key.name.to_string(), it.to_json())).collect()
 }
 
-/// Returns the path of the program that a variable gets its value from.
+/// Returns the path of the program that computes a variable, or `None` for a plain value.
 fn program_of(value: &Node) -> Option<&str> {
     value.text().and_then(path).filter(|it| is_script(&extension(it)))
 }
@@ -56,7 +56,7 @@ impl Translator<'_> {
             })
     }
 
-    /// Runs the programs of a test for one model. Reports errors and returns `None`.
+    /// Runs the programs of a test for one model. Returns `None` after an error, which is reported.
     pub(super) fn made(
         &mut self,
         span: Span,
@@ -77,7 +77,9 @@ impl Translator<'_> {
         Some(Made { vars, prompt, asserts })
     }
 
-    /// Returns the variables, with the results of programs.
+    /// Returns the variables, with the results of programs in place of their paths.
+    ///
+    /// Returns `None` after an error, which is reported.
     fn computed(&mut self, vars: &Vars, prompt: &Prompt, provider: &Value) -> Option<Vars> {
         let given = Value::Object(values(vars));
         let mut computed = Vars::with_capacity(vars.len());
@@ -108,7 +110,9 @@ impl Translator<'_> {
         Some(computed)
     }
 
-    /// Returns the name of the prompt that a prompt function makes.
+    /// Calls a prompt function, adds the resulting prompt, and returns the name of the prompt.
+    ///
+    /// Returns `None` after an error, which is reported.
     fn prompted(
         &mut self,
         span: Span,
@@ -151,7 +155,9 @@ impl Translator<'_> {
         Some(self.add_made(&prompt.name, node))
     }
 
-    /// Returns the name of the prompt. A template with custom filters is rendered here.
+    /// Returns the name of the prompt for a test, and adds the prompt if it is new.
+    ///
+    /// A template with custom filters is rendered here. Returns `None` after an error, which is reported.
     fn rendered(
         &mut self,
         span: Span,
@@ -175,7 +181,9 @@ impl Translator<'_> {
         Some(self.add_made(&prompt.name, node))
     }
 
-    /// Adds a prompt that was made, and returns its name. Equal prompts share one name.
+    /// Adds a prompt from a program or a rendered template, and returns its name.
+    ///
+    /// Equal prompts share one name.
     fn add_made(&mut self, name: &str, node: Node) -> String {
         let json = node.to_json().to_string();
         if let Some(name) = self.made.by_content.get(&json) {
@@ -187,7 +195,9 @@ impl Translator<'_> {
         name
     }
 
-    /// Returns the variables after `transformVars`. Its result overrides variables of the same name.
+    /// Returns the variables after `transformVars`, which adds or overrides variables.
+    ///
+    /// After an error, which is reported, the variables are unchanged.
     pub(super) fn transformed(&mut self, said: &Said) -> Vars {
         let Some(transform) = &said.transform_vars else { return said.vars.clone() };
         let Some(text) = transform.text() else {
@@ -229,7 +239,7 @@ impl Translator<'_> {
     }
 }
 
-/// The prompts that programs have made.
+/// The prompts that were made by programs or rendered with custom filters.
 #[derive(Debug, Default)]
 pub(super) struct MadePrompts {
     pub(super) prompts: Vec<(String, Node)>,

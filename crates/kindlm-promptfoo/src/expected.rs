@@ -16,10 +16,10 @@ pub(super) enum Value<'a> {
     List(Vec<String>),
 }
 
-/// promptfoo's default threshold in the short form.
+/// promptfoo's usual default threshold in the short form.
 const USUAL: f64 = 0.75;
 
-/// The assertion types that have this default.
+/// The assertion types with the default threshold `USUAL`.
 const MEASURED: [&str; 11] = [
     "answer-relevance",
     "classifier",
@@ -37,7 +37,7 @@ const MEASURED: [&str; 11] = [
 /// promptfoo's default threshold of `similar` in the short form.
 const SIMILAR: f64 = 0.8;
 
-/// Returns the default threshold of a type in the short form.
+/// Returns the default threshold of a type in the short form, or `None`.
 fn usual(kind: &str) -> Option<f64> {
     let plain = kind.strip_prefix("not-").unwrap_or(kind);
     match plain {
@@ -46,7 +46,7 @@ fn usual(kind: &str) -> Option<f64> {
     }
 }
 
-/// Parses a threshold in brackets: a number without sign or exponent.
+/// Parses a threshold in brackets. Returns an error for text other than a number without sign or exponent.
 fn bracketed(kind: &str, text: &str) -> Result<f64, String> {
     let plain = text.trim();
     let is_plain = plain.bytes().all(|it| it.is_ascii_digit() || it == b'.');
@@ -103,7 +103,9 @@ pub(super) fn read(text: &str, is_type: impl Fn(&str) -> bool) -> Result<Expecte
     Ok(Expected { kind, value, threshold })
 }
 
-/// Returns the type including the word behind its first colon, and the value after it.
+/// Returns the type including the word behind its first colon, and the value after that word.
+///
+/// Returns `None` if the text does not have this form.
 fn longer<'a>(text: &'a str, kind: &str, rest: &'a str) -> Option<(&'a str, Option<&'a str>)> {
     let begin = text.get(..kind.len()).filter(|it| *it == kind)?;
     let (word, value) = match rest.split_once(':') {

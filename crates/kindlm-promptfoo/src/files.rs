@@ -8,12 +8,12 @@ use super::Translator;
 /// The prefix of a text that names a file.
 const FILE: &str = "file://";
 
-/// Returns the path of a `file://` text.
+/// Returns the path of a text with the prefix `file://`, or `None` for other texts.
 pub(super) fn path(text: &str) -> Option<&str> {
     text.strip_prefix(FILE)
 }
 
-/// Returns the extension of a path in lower case, without a function name behind it.
+/// Returns the extension of a path in lower case. A function name behind the extension is ignored.
 pub(super) fn extension(path: &str) -> String {
     let file = path.rsplit('/').next().unwrap_or(path);
     let extension = file.rsplit_once('.').map_or("", |(_, it)| it);
@@ -26,7 +26,9 @@ pub(super) fn is_script(extension: &str) -> bool {
 }
 
 impl Translator<'_> {
-    /// Returns the files that match a path or pattern. Reports errors at `span`.
+    /// Returns the files that match a pattern, or a plain path unchanged.
+    ///
+    /// Reports errors at `span` and then returns no files.
     pub(super) fn paths(&mut self, span: Span, path: &str) -> Vec<String> {
         if !path.contains(['*', '?', '[', '{']) {
             return vec![path.to_owned()];
@@ -45,7 +47,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Reads a text file. Reports errors at `span`.
+    /// Reads a text file without its byte order mark. Reports an error at `span` and returns `None`.
     pub(super) fn content(&mut self, span: Span, path: &str) -> Option<String> {
         match self.inputs.files.read(path) {
             Ok(text) => Some(text.trim_start_matches('\u{feff}').to_owned()),
@@ -56,14 +58,18 @@ impl Translator<'_> {
         }
     }
 
-    /// Reads a JSON or YAML file as nodes. All nodes have the place of the reference to the file.
+    /// Reads a JSON or YAML file as nodes, or returns `None` after an error.
+    ///
+    /// All nodes have the place of the reference to the file.
     pub(super) fn document_of(&mut self, span: Span, path: &str) -> Option<Node> {
         let text = self.content(span, path)?;
         let value = self.parse(span, path, &text)?;
         Some(Node::at(span, &value))
     }
 
-    /// Parses the YAML or JSON of another file. Problems are reported at the reference to the file.
+    /// Parses the YAML or JSON of another file, or returns `None` after an error.
+    ///
+    /// Errors are reported at the reference to the file.
     pub(super) fn parse(&mut self, span: Span, path: &str, text: &str) -> Option<Value> {
         let source = std::sync::Arc::new(Source::new(path, text));
         let tree = read(&source, 0..text.len());

@@ -26,7 +26,7 @@ impl OwnFilters {
         is_template(text) && self.names.iter().any(|it| text.contains(it.as_str()))
     }
 
-    /// True if a value contains such a text.
+    /// True if a text within a value is a template that may use a custom filter.
     pub(super) fn are_within(&self, node: &Node) -> bool {
         match &node.kind {
             Kind::Text(text) => self.are_in(text),
@@ -56,7 +56,9 @@ impl Translator<'_> {
         (!names.is_empty()).then(|| OwnFilters { names, filters: Filters::new(filters) })
     }
 
-    /// Renders a text with custom filters. Returns a template that yields exactly the result.
+    /// Renders a text with custom filters, and returns a template that renders to exactly the result.
+    ///
+    /// Other texts are returned unchanged. Returns `None` after an error, which is reported.
     pub(super) fn filtered(&mut self, span: Span, text: &str, vars: &Vars) -> Option<String> {
         let Some(own) = &self.filters else { return Some(text.to_owned()) };
         if !own.are_in(text) {
@@ -76,7 +78,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Renders all texts of a value that use custom filters.
+    /// Renders all texts of a value that use custom filters. Returns `None` after an error, which is reported.
     pub(super) fn filtered_within(&mut self, node: &Node, vars: &Vars) -> Option<Node> {
         let kind = match &node.kind {
             Kind::Text(text) => Kind::Text(self.filtered(node.span, text, vars)?.as_str().into()),

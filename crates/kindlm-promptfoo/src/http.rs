@@ -72,7 +72,7 @@ impl Translator<'_> {
             self.error(span, "the http provider has no `url`", Some("add `config: { url: … }`"));
             return None;
         }
-        // promptfoo's default method is GET, and ours differs.
+        // The default method is GET in promptfoo, but not in KindLM.
         if !provider.iter().any(|(name, _)| *name == "method") {
             if provider.iter().any(|(name, _)| *name == "body") {
                 let message = "without a `method`, promptfoo sends this as GET, without its body";
@@ -96,7 +96,9 @@ impl Translator<'_> {
         Some(Settings { provider, ..Settings::default() })
     }
 
-    /// Returns the entries of a mapping as texts. Variables of the `env` block are filled in.
+    /// Returns the entries of a mapping as texts. Values that are not texts become JSON.
+    ///
+    /// The variables of the `env` block are filled in.
     fn pairs(&self, node: &Node) -> Vec<(String, Node)> {
         let pair = |(key, value): &(Key, Node)| {
             let value = match &value.kind {
@@ -108,7 +110,7 @@ impl Translator<'_> {
         node.entries().iter().map(pair).collect()
     }
 
-    /// Returns the request body, from the config or from a file.
+    /// Returns the request body from the config or from a file, or `None` after an error.
     fn body(&mut self, node: &Node) -> Option<Node> {
         let Some(file) = node.text().and_then(path).map(str::to_owned) else {
             return Some(self.all_with_env(node));
@@ -139,7 +141,7 @@ impl Translator<'_> {
         Node { kind, ..node.clone() }
     }
 
-    /// Translates `auth` into a header or a query parameter.
+    /// Translates `auth` into a header or a query parameter. Reports unsupported kinds of `auth`.
     fn auth(
         &mut self,
         node: &Node,
@@ -166,7 +168,9 @@ impl Translator<'_> {
         }
     }
 
-    /// Translates the code that extracts the output. The result is a path or a script.
+    /// Translates the code that extracts the output into `responsePath` or `transformResponse`.
+    ///
+    /// Returns `None` after an error, which is reported.
     fn response(&mut self, node: &Node) -> Option<(&'static str, Node)> {
         let Some(code) = node.text().filter(|it| !it.trim().is_empty()) else {
             let help = "an expression of `json`, `text` and `context`, or `file://` and a script";
@@ -185,7 +189,7 @@ impl Translator<'_> {
     }
 }
 
-/// Converts an expression such as `json.a.b[0]` to the path `a.b.0`.
+/// Converts an expression such as `json.a.b[0]` to the path `a.b.0`. Returns `None` for other code.
 fn path_of(text: &str) -> Option<String> {
     let rest = text.trim().strip_prefix("json")?;
     let path = rest.replace("?.", ".").replace('[', ".").replace([']', '\'', '"'], "");

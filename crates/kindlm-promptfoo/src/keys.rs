@@ -1,4 +1,4 @@
-//! Covers API keys in a config, so that no message shows them.
+//! Replaces API keys in the text of a config, so that no error message shows them.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Translates a promptfoo config into the tree of an equivalent `kindlm.yaml`.
 //!
 //! Every node of the translation keeps the place of its original. Problems are therefore reported in the promptfoo
-//! config. Parts without an equivalent are errors at their place; none is dropped silently.
+//! config. A part without an equivalent is reported at its place and never dropped silently.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -85,7 +85,7 @@ pub fn suite_name(root: &Node) -> String {
     root.get("description").and_then(Node::text).unwrap_or(PROJECT).to_owned()
 }
 
-/// True if a document is a promptfoo config: no key `kindlm`, and keys of promptfoo.
+/// True if a document has a key of promptfoo and no key `kindlm`.
 pub fn is_promptfoo(root: &Node) -> bool {
     if root.get("kindlm").is_some() {
         return false;
@@ -128,9 +128,10 @@ impl fmt::Debug for Inputs<'_> {
 
 /// Translates a promptfoo config.
 ///
-/// It runs the programs that generate parts of the config.
+/// The translation runs the programs that generate parts of the suite.
 pub fn translate(source: &Arc<Source>, root: &Node, inputs: &Inputs<'_>) -> Translated {
-    // The config reader reports errors in this block.
+    // If the block is invalid, the default settings are used here. The reader of the translated suite reports the
+    // error.
     let scripts = root.get("scripts").map(Node::to_json).unwrap_or_default();
     let scripts: ScriptsBlock = serde_json::from_value(scripts).unwrap_or_default();
     let mut translator = Translator {
@@ -161,11 +162,11 @@ struct Translator<'a> {
     own_env: Map<String, Value>,
     /// Environment variables in templates of assertions. The `scripts` block must permit them.
     named_env: BTreeSet<String>,
-    /// The pause after each request, in milliseconds.
+    /// The pause after each request for all providers, in milliseconds.
     delay: Option<Node>,
     filters: Option<OwnFilters>,
     providers: Providers,
-    /// Prompts with the prefix or suffix of a test, by name.
+    /// Variants of prompts with the prefix or suffix of a test, by name.
     embraced: Vec<(String, Node)>,
     made: MadePrompts,
     /// Programs that have failed. They are not run again.
@@ -222,7 +223,7 @@ impl Translator<'_> {
         let options = self.defaults(root);
         let reports = self.reports(root);
         let (embraced, made) = (std::mem::take(&mut self.embraced), std::mem::take(&mut self.made));
-        // A template with custom filters is already included in rendered form.
+        // Prompts with custom filters are in `made` in rendered form, so their templates are omitted.
         let is_written = |(_, node): &(String, Node)| {
             self.filters.as_ref().is_none_or(|own| !own.are_within(node))
         };
@@ -258,7 +259,9 @@ impl Translator<'_> {
         map(span, document)
     }
 
-    /// Returns the `scripts` block. Variables that templates of assertions read are added to it.
+    /// Returns the `scripts` block with the environment variables that templates of assertions read.
+    ///
+    /// Returns `None` if the config has no block and needs no variables.
     fn scripts_block(&self, root: &Node) -> Option<Node> {
         let written = root.get("scripts");
         let known = written.and_then(|it| it.get("env")).map_or(&[][..], Node::items);
@@ -273,7 +276,9 @@ impl Translator<'_> {
         Some(build::with(&block, "env", all))
     }
 
-    /// Fills in the variables of the `env` block. Other environment variables are filled in later.
+    /// Fills in the variables of the `env` block in a text.
+    ///
+    /// Other environment variables are filled in later.
     fn with_env(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (name, value) in &self.own_env {
@@ -337,7 +342,7 @@ impl Translator<'_> {
     }
 }
 
-/// Returns the help for an unsupported key.
+/// Returns the help for an unsupported key, or `None` without specific help.
 fn advice(key: &str) -> Option<&'static str> {
     match key {
         "redteam" => Some("red teaming is another trade: keep it with promptfoo"),

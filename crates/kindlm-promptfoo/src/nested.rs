@@ -16,7 +16,7 @@ const DEPTH: usize = 5;
 impl Translator<'_> {
     /// Fills in references between variables, in the same way as promptfoo.
     ///
-    /// It first replaces plain names, up to [`DEPTH`] levels deep, and then renders the remaining templates. A text
+    /// Plain names are replaced first, up to [`DEPTH`] levels deep. Then the remaining templates are rendered. A text
     /// with an unknown name stays unchanged.
     pub(super) fn with_each_other(&mut self, vars: &Vars) -> Vars {
         let mut vars = with_names(vars);
@@ -47,8 +47,8 @@ impl Translator<'_> {
         }
         let undeclared = match read(text) {
             Ok(read) => read.undeclared,
-            // The text may only look like a template. An unknown filter or test is an error, because such a text is
-            // meant as a template.
+            // The text may only look like a template, so a syntax error is ignored. An unknown filter or test is
+            // reported, because such a text is meant as a template.
             Err(fault) => {
                 if fault.range.is_some() {
                     let message = format!("the template cannot be read: {}", fault.message);

@@ -1,6 +1,6 @@
 //! Programs that generate parts of the suite while it is read: prompts, tests, variables and filters.
 //!
-//! [`Inputs::scripts`](crate::Inputs) runs them. Their results become part of the suite.
+//! [`Inputs::scripts`](crate::Inputs) runs the programs. Their results become part of the suite.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use serde_json::{Number, Value};
 use super::Translator;
 use super::files::{extension, path};
 
-/// A function or another export of a file.
+/// A program: the export or function of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Program {
     is_python: bool,
@@ -24,13 +24,13 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// True if Python runs it. Python functions reject extra arguments.
+    /// True if the program is written in Python. Python functions reject extra arguments.
     pub(super) fn is_python(&self) -> bool {
         self.is_python
     }
 }
 
-/// Splits a text into a path and the function name behind its last colon.
+/// Splits a text into a path and the function name behind its last colon, if there is one.
 pub(super) fn split(named: &str) -> (&str, Option<&str>) {
     match named.rsplit_once(':') {
         Some((path, function)) if !function.contains(['/', '\\', '.']) => (path, Some(function)),
@@ -39,9 +39,10 @@ pub(super) fn split(named: &str) -> (&str, Option<&str>) {
 }
 
 impl Translator<'_> {
-    /// Returns the program that a text names: a path with an optional `file://` and `:function`.
+    /// Returns the program that a text names, or `None` after an error.
     ///
-    /// A Python program needs a function; `usual` is the default.
+    /// The text is a path with an optional `file://` and `:function`. A Python program needs a function; `usual` is the
+    /// default.
     pub(super) fn program(
         &mut self,
         span: Span,
@@ -70,9 +71,10 @@ impl Translator<'_> {
         Some(Program { is_python, path: path.to_owned(), function })
     }
 
-    /// Runs a program with these arguments. `what` describes it in messages.
+    /// Runs a program with these arguments. Returns `None` after an error, which is reported.
     ///
-    /// A program that has failed is not run again, because its error is already reported.
+    /// `what` describes the program in the error message. A program that has failed is not run again, because its error
+    /// is already reported.
     pub(super) fn call(
         &mut self,
         span: Span,

@@ -11,7 +11,7 @@ use super::programs::Program;
 /// The separator of prompts in a text file.
 const SEPARATOR: &str = "\n---\n";
 
-/// The extensions of a path without `file://`. Other texts are never taken for a path.
+/// The extensions by which a text can be a path without `file://`. Other texts are never read as a path.
 const PATHS: [&str; 12] =
     ["txt", "md", "j2", "json", "jsonl", "yaml", "yml", "js", "mjs", "cjs", "ts", "py"];
 
@@ -26,7 +26,7 @@ pub(super) struct Prompt {
     aliases: Vec<String>,
     /// The translated prompt; null for a prompt function.
     pub(super) node: Node,
-    /// The text in the config.
+    /// The text of the prompt, or the path of the prompt function.
     pub(super) text: String,
     /// The prompt function, which makes the prompt for each test and model.
     pub(super) program: Option<Program>,
@@ -144,7 +144,10 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns the name of a prompt with a prefix and suffix, and adds it to the suite.
+    /// Adds a prompt with a prefix and suffix to the suite, and returns its name.
+    ///
+    /// Without both, returns the name of the original prompt. For an unsupported chat, reports an error and returns
+    /// that name too.
     pub(super) fn embraced(
         &mut self,
         span: Span,
@@ -170,7 +173,7 @@ impl Translator<'_> {
         name
     }
 
-    /// Adds a prompt from its text, or from a file if the text is a path.
+    /// Adds a prompt from its text, or the prompts of the files if the text is a path.
     fn prompt_text(&mut self, prompts: &mut Prompts, span: Span, written: &str, about: &About) {
         let looks_like_path = !written.contains(['\n', ' '])
             && PATHS.contains(&extension(written).as_str())
@@ -251,7 +254,9 @@ impl Translator<'_> {
         prompts.add(label, aliases, new);
     }
 
-    /// Translates the text of a prompt. A JSON or YAML list of messages becomes a chat, other text the user message.
+    /// Translates the text of a prompt. Returns `None` after an error, which is reported.
+    ///
+    /// A JSON or YAML list of messages becomes a chat. Other text becomes the user message.
     pub(super) fn template(&mut self, span: Span, written: &str) -> Option<Node> {
         let written = &*self.with_env(written);
         if written.contains("_conversation") {
@@ -290,12 +295,14 @@ fn is_function(node: &Node) -> bool {
     named.is_some_and(|it| is_script(&extension(it)))
 }
 
-/// True if a text is a JSON object or list. promptfoo renders the texts inside and keeps the JSON valid.
+/// True if a text is a JSON object or list.
+///
+/// promptfoo renders the texts inside of the JSON, so that the JSON stays valid.
 fn is_json(written: &str) -> bool {
     written.trim_start().starts_with(['{', '[']) && serde_json::from_str::<Value>(written).is_ok()
 }
 
-/// Parses a chat, if the text is a JSON or YAML list of messages.
+/// Parses a chat from a JSON or YAML list of messages. Returns `None` for other text.
 fn chat(written: &str) -> Option<Value> {
     let trimmed = written.trim();
     let value: Value = if trimmed.starts_with('[') {
@@ -310,7 +317,7 @@ fn chat(written: &str) -> Option<Value> {
     is_chat.then_some(value)
 }
 
-/// Returns the text of a message. `None` if a part is not text.
+/// Returns the text of a message, or `None` if a part is not text.
 fn content(message: &Value) -> Option<String> {
     match message.get("content")? {
         Value::String(text) => Some(text.clone()),

@@ -17,18 +17,20 @@ pub(super) enum Provider<'a> {
     Exec(&'a str),
     /// A program in JavaScript, TypeScript or Python, with its function to call.
     Script { runtime: Runtime, path: &'a str, function: Option<&'a str> },
-    /// An unsupported id, described for messages.
+    /// An unsupported id, as a description for error messages.
     Unknown(String),
 }
 
-/// The runtime of a provider that is a program.
+/// The language of a provider that is a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Runtime {
     JavaScript,
     Python,
 }
 
-/// Servers with an API compatible to OpenAI's: the prefix in promptfoo, the base URL, and the variable of the API key.
+/// Servers with an API compatible to OpenAI's.
+///
+/// The columns are the prefix in promptfoo, the base URL, and the environment variable of the API key.
 const COMPATIBLE: [(&str, &str, &str); 12] = [
     ("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
     ("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
@@ -92,7 +94,7 @@ pub(super) fn read(id: &str) -> Provider<'_> {
         }
         _ => match COMPATIBLE.iter().find(|(name, ..)| *name == prefix) {
             Some(&(name, base_url, key)) if !rest.is_empty() => {
-                // Some ids also contain the kind of endpoint.
+                // Some ids also contain the kind of endpoint, such as `chat:`.
                 let model = rest.strip_prefix("chat:").unwrap_or(rest);
                 Provider::Compatible { name, base_url, key, model }
             }

@@ -45,7 +45,7 @@ impl Group {
         self.ids.get(place).is_some_and(|(label, id)| is_it(label) || is_it(id))
     }
 
-    /// Returns the id of the model at an index in the promptfoo config.
+    /// Returns the id of a model in the promptfoo config, by its index. The id is empty for an unknown index.
     pub(super) fn written(&self, place: usize) -> &str {
         self.ids.get(place).map_or("", |(_, id)| id)
     }
@@ -64,7 +64,7 @@ impl Providers {
         &self.groups
     }
 
-    /// Returns the id in the suite of the model with this label or id.
+    /// Returns the suite's id of the model with this label or promptfoo id, or `None`.
     pub(super) fn find(&self, name: &str) -> Option<&str> {
         let mut ids = self.groups.iter().flat_map(|it| &it.ids);
         ids.find(|(label, id)| label == name || id == name).map(|(label, _)| label.as_str())
@@ -127,7 +127,7 @@ fn typed(node: &Node, kind: &str) -> Node {
     Node { kind: Kind::Mapping(entries.into()), ..node.clone() }
 }
 
-/// An entry of `providers`.
+/// An entry of `providers` in the config.
 struct Entry {
     id: String,
     span: Span,
@@ -182,7 +182,9 @@ impl Translator<'_> {
         self.provider(entry, extra);
     }
 
-    /// Returns the group of a provider that only some tests use. Adds it if it is new.
+    /// Returns the group of a provider that only some tests use, and adds it if it is new.
+    ///
+    /// Returns `None` after an error, which is reported.
     pub(super) fn extra_group(&mut self, node: &Node) -> Option<Rc<Group>> {
         let json = node.to_json();
         let known = |providers: &Providers| {
@@ -207,7 +209,7 @@ impl Translator<'_> {
         if let Some(id) = item.text() {
             return Some(plain(id));
         }
-        // `- openai:gpt-4o: { config: … }`
+        // An entry can have the id as its only key: `- openai:gpt-4o: { config: … }`.
         let (id, said) = match (item.get("id"), item.entries()) {
             (Some(id), _) => (id.text()?.to_owned(), item),
             (None, [(key, said)]) => (key.name.to_string(), said),
@@ -262,7 +264,9 @@ impl Translator<'_> {
         self.providers.add(&id, &entry.id, map(span, node), how, extra.cloned());
     }
 
-    /// Translates an id and its configuration. Returns the type and name of the provider, the model, and the settings.
+    /// Translates a provider id and its configuration. Returns `None` after an error, which is reported.
+    ///
+    /// The result is the type and name of the provider, the name of the model, and the settings.
     fn settings_of(
         &mut self,
         entry: &Entry,
@@ -281,7 +285,7 @@ impl Translator<'_> {
                 let mut settings = self.settings(kind, &entry.config);
                 let key = kindlm_providers::find(kind).and_then(|it| it.meta.key_variable);
                 if kind != "echo" {
-                    // promptfoo's default temperature is 0, and ours differs.
+                    // The default temperature is 0 in promptfoo, but not in KindLM.
                     or_else(&mut settings.params, "temperature", || number(span, 0.0));
                 }
                 if kind == "echo" {
@@ -349,7 +353,9 @@ impl Translator<'_> {
         }
     }
 
-    /// Translates a pause after each request into limits: one request at a time, and a number of requests per minute.
+    /// Translates a pause after each request into limits, or returns `None` without a pause.
+    ///
+    /// The limits are one request at a time, and a number of requests per minute.
     fn limits(&mut self, own: Option<&Node>) -> Option<Node> {
         let delay = own.or(self.delay.as_ref())?.clone();
         let milliseconds = delay.to_json().as_f64().filter(|it| *it >= 0.0);

@@ -14,6 +14,8 @@ const TEMPLATES: &str = "#/assertionTemplates/";
 
 impl Translator<'_> {
     /// Replaces all references in a document by the parts that they refer to.
+    ///
+    /// An invalid reference is reported and becomes null.
     pub(super) fn resolved(&mut self, root: &Node) -> Node {
         if !has_reference(root) {
             return root.clone();
@@ -87,7 +89,7 @@ fn has_reference(node: &Node) -> bool {
     }
 }
 
-/// Returns the part of a document at a JSON Pointer.
+/// Returns the part of a document at a JSON Pointer, or `None` if it does not exist.
 fn at<'n>(root: &'n Node, pointer: &str) -> Option<&'n Node> {
     pointer.split('/').filter(|it| !it.is_empty()).try_fold(root, |node, part| {
         let name = kindlm_types::pointer::key(part);

@@ -81,13 +81,13 @@ impl Translator<'_> {
         defaults
     }
 
-    /// Returns the pause after each request.
+    /// Returns the pause after each request, or `None` if the config has no `delay`.
     pub(super) fn pause(root: &Node) -> Option<Node> {
         let said = |block: &str| root.get(block).and_then(|it| it.get("delay"));
         said("evaluateOptions").or_else(|| said("commandLineOptions")).cloned()
     }
 
-    /// Translates `outputPath` into `reports`.
+    /// Translates `outputPath` into `reports`, or returns `None` without a supported path.
     pub(super) fn reports(&mut self, root: &Node) -> Option<Node> {
         let node = root.get("outputPath")?;
         let one = [node.clone()];

@@ -42,7 +42,7 @@ pub(super) struct Said {
     pub(super) rubric: Option<Node>,
 }
 
-/// The grading models of assertions without their own, as references.
+/// References to the grading models for assertions without their own grading model.
 #[derive(Clone, Default)]
 pub(super) struct Graders {
     text: Option<Node>,
@@ -98,8 +98,8 @@ impl Translator<'_> {
                 }
                 "rubricPrompt" => said.rubric = Some(self.permitted(value)),
                 "provider" => self.graders(value, &mut said.graders),
-                // `disableDefaultAsserts` is handled in `said`. The others have no effect, because tests do not share
-                // any state.
+                // `disableDefaultAsserts` is handled in `said`. The other two options have no effect, because tests do
+                // not share any state.
                 "disableDefaultAsserts" | "disableConversationVar" | "runSerially" => {}
                 "storeOutputAs" => {
                     let help = "a test sees nothing of another one: write both as one `conversation` of a `kindlm.yaml`";
@@ -143,7 +143,7 @@ impl Translator<'_> {
 }
 
 impl Said {
-    /// Adds the grading model and its prompt to checks that have none.
+    /// Adds the grading models and the grading prompt to checks without their own.
     pub(super) fn graded(&self, checks: &[Node]) -> Vec<Node> {
         checks.iter().map(|it| self.graded_one(it)).collect()
     }
@@ -177,7 +177,9 @@ impl Said {
         }
     }
 
-    /// Returns the checks for the test. A scoring function wraps them into one set.
+    /// Returns the checks for the test.
+    ///
+    /// If the test has a scoring function, the result is one set that contains all checks.
     pub(super) fn checks(&self, checks: &[Node]) -> Vec<Node> {
         let checks = self.graded(checks);
         let Some(scoring) = &self.scoring else { return checks };
@@ -193,7 +195,7 @@ impl Said {
     }
 }
 
-/// True if a model judges this assertion.
+/// True if a model judges assertions of this type.
 fn is_graded(kind: &str) -> bool {
     kindlm_assertions::find(kind).is_some_and(|it| it.meta.class == Class::Probabilistic)
 }

@@ -69,7 +69,9 @@ pub(super) fn is_setting(name: &str) -> bool {
     BODY.contains(&name) || MORE.contains(&name)
 }
 
-/// Parses output that is JSON, because promptfoo does so for answers with a schema. A refusal stays text.
+/// A transform that parses output that is JSON, as promptfoo does for answers with a schema.
+///
+/// Other output, such as a refusal, stays text.
 const PARSED: &str = "(() => { try { return JSON.parse(output) } catch { return output } })()";
 
 pub(super) fn or_else(
@@ -83,7 +85,7 @@ pub(super) fn or_else(
 }
 
 impl Translator<'_> {
-    /// Translates the `config` of a vendor's API. `kind` is our provider, or `azure`.
+    /// Translates the `config` of a vendor's API. `kind` is the KindLM provider, or `azure`.
     pub(super) fn settings(&mut self, kind: &str, config: &[(Key, Node)]) -> Settings {
         let mut settings = Settings::default();
         let is_openai = matches!(kind, "openai" | "azure");
@@ -192,6 +194,8 @@ impl Translator<'_> {
     }
 
     /// Returns the content of the file that a value names, or the value itself.
+    ///
+    /// Returns `None` if the file cannot be read.
     fn in_place(&mut self, node: &Node) -> Option<Node> {
         match node.text().and_then(super::files::path).map(str::to_owned) {
             Some(file) => self.document_of(node.span, &file),
@@ -199,7 +203,9 @@ impl Translator<'_> {
         }
     }
 
-    /// Checks the functions that a model may call. OpenAI's API had them before tools.
+    /// Reads and checks `functions`, the older form of tools in OpenAI's API.
+    ///
+    /// Returns `None` after an error, which is reported.
     fn functions(&mut self, node: &Node) -> Option<Node> {
         let functions = self.in_place(node)?;
         let help = "write a list of functions, each with a `name` and `parameters`, or `file://` and a file of JSON or YAML";
@@ -235,7 +241,7 @@ impl Translator<'_> {
         Some(functions)
     }
 
-    /// Translates tools in the format of OpenAI or Anthropic.
+    /// Translates tools in the format of OpenAI or Anthropic. Reports tools that are not functions.
     fn tools(&mut self, node: &Node) -> Option<Node> {
         let node = &self.in_place(node)?;
         let mut tools = Vec::new();
@@ -263,12 +269,14 @@ impl Translator<'_> {
 }
 
 /// Converts promptfoo's price per token to a price per million tokens, in US dollars.
+///
+/// Returns `None` if the value is not a number.
 fn price(node: &Node) -> Option<Node> {
     let million = number(node.span, node.to_json().as_f64()? * 1e6);
     Some(map(node.span, [("input", million.clone()), ("output", million)]))
 }
 
-/// Returns the variable's name if a text is exactly `{{env.NAME}}`.
+/// Returns the variable's name if a text is exactly `{{env.NAME}}`, or `None` otherwise.
 pub(super) fn variable_of(text: &str) -> Option<&str> {
     let inside = text.trim().strip_prefix("{{")?.strip_suffix("}}")?.trim();
     let name = inside.strip_prefix("env.")?;

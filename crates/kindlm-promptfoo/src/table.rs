@@ -15,7 +15,7 @@ use super::vars::merged;
 /// The prefix of columns with assertions.
 const EXPECTED: &str = "__expected";
 
-/// Special columns. A column with only one underscore is probably a typo, so it causes a warning.
+/// The special columns. A column with one underscore instead of two is probably a typo and causes a warning.
 const SPECIAL: [&str; 7] = [
     EXPECTED,
     "__prefix",
@@ -103,7 +103,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Reports columns that are probably typos.
+    /// Reports columns that are probably typos, and settings for a column that does not exist.
     fn check_columns(&mut self, place: Place<'_>, columns: &[String]) {
         for column in columns {
             let is_near = |it: &&str| it.strip_prefix('_').is_some_and(|it| column.starts_with(it));
@@ -195,7 +195,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Makes the settings of a test from a row.
+    /// Makes the settings of a test from a row and the settings of the default test.
     fn said_by(&mut self, span: Span, row: Row, defaults: &Said) -> Said {
         let mut said = row.said;
         let asserts = row.asserts.into_iter().map(|(number, mut check)| {
@@ -218,13 +218,13 @@ impl Translator<'_> {
     }
 }
 
-/// Returns the number of an `__expected` column. Without a number, it is 1.
+/// Returns the number of an `__expected` column, or `None` for other columns. The default number is 1.
 fn number_of(column: &str) -> Option<usize> {
     let rest = column.strip_prefix(EXPECTED)?;
     if rest.is_empty() { Some(1) } else { rest.parse().ok() }
 }
 
-/// Splits a cell at its commas. `\,` is a comma inside of an item.
+/// Splits a cell at its commas and drops empty items. `\,` is a comma inside of an item.
 fn items(cell: &str) -> Vec<String> {
     let mut items = vec![String::new()];
     let mut rest = cell.chars().peekable();

@@ -121,8 +121,9 @@ impl Translator<'_> {
         }
     }
 
-    /// Reads the tests that a program generates. A function is called with the `config`; another export is the list
-    /// itself.
+    /// Reads the tests that a program generates.
+    ///
+    /// A function is called with the `config`. Another export is the list of tests itself.
     fn generated(
         &mut self,
         span: Span,
@@ -170,7 +171,9 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns the items of a list. A file in the list is replaced by its content.
+    /// Returns the items of a list, or a single value as a list.
+    ///
+    /// A file name is replaced by the content of the file.
     fn listed(&mut self, block: &Node) -> Vec<Node> {
         let one = [block.clone()];
         let items = if is_list(block) { block.items() } else { &one[..] };

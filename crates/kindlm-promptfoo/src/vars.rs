@@ -56,9 +56,10 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns the variables of all tests that one test expands to.
+    /// Returns the variables of all tests to which one test expands.
     ///
-    /// A list of texts expands to one test per text, in every combination. The last variable changes fastest.
+    /// A list of texts expands to one test per text, in every combination. The last variable changes fastest. The
+    /// result is empty if there are too many tests.
     pub(super) fn combinations(&mut self, vars: &[(Key, Node)], expand: bool) -> Vec<Vars> {
         let mut all: Vec<Vars> = vec![Vec::new()];
         for (key, value) in vars {
@@ -93,7 +94,7 @@ impl Translator<'_> {
         items.iter().flat_map(|it| self.contents(it)).collect()
     }
 
-    /// Returns the value itself, or the contents of the files that it names.
+    /// Returns the value itself, or the contents of the files that it names. Reports errors in files.
     fn contents(&mut self, value: &Node) -> Vec<Node> {
         let Some(file) = value.text().and_then(path).map(str::to_owned) else {
             return vec![value.clone()];
@@ -107,7 +108,7 @@ impl Translator<'_> {
         for file in self.paths(value.span, &file) {
             let read = match extension.as_str() {
                 "yaml" | "yml" | "json" => self.document_of(value.span, &file).map(|it| match it {
-                    // promptfoo also inserts the content of the file as text.
+                    // As in promptfoo, content that is not a text becomes JSON.
                     Node { kind: Kind::Text(_), .. } => it,
                     it => node(value.span, Kind::Text(Rc::from(it.to_json().to_string()))),
                 }),

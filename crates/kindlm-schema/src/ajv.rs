@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use crate::words;
 
-/// The keywords of one schema in Ajv's order of evaluation: first the type, then keywords for numbers, texts, all
-/// values, lists and objects.
+/// The keywords of a schema in Ajv's order of evaluation.
+///
+/// First comes the type, then the keywords for numbers, texts, all values, lists and objects.
 const ORDER: &[&str] = &[
     "type",
     "maximum",
@@ -64,7 +65,10 @@ struct AjvError {
     message: String,
 }
 
-/// Returns the first of several violations, as `data/place must be …`; empty if there are none.
+/// Returns Ajv's text for the first of several violations.
+///
+/// An example is `data/total must be >= 0`. Errors of alternatives are joined by commas. Without violations, the text
+/// is empty.
 pub(crate) fn first<'e, 'i: 'e>(
     held: Held<'_>,
     errors: impl IntoIterator<Item = &'e ValidationError<'i>>,
@@ -100,8 +104,10 @@ fn first_errors<'e, 'i: 'e>(
     first.map(|it| all(held, it)).unwrap_or_default()
 }
 
-/// Returns the rank of a schema path in Ajv's order: keywords by `ORDER`, user-defined keys by their order in the
-/// schema. Behind a `$ref`, only keywords count.
+/// Returns the rank of a schema path in Ajv's order.
+///
+/// Keywords are ranked by `ORDER`, and user-defined keys by their order in the schema. Behind a `$ref`, only keywords
+/// count.
 fn rank(schema: &Value, path: &str) -> Vec<usize> {
     let mut at = Some(schema);
     let parts = path.split('/').skip(1).map(pointer::key);
@@ -122,7 +128,9 @@ fn rank(schema: &Value, path: &str) -> Vec<usize> {
         .collect()
 }
 
-/// Returns Ajv's errors for one violation: first those of the branches of a choice, then that of the choice itself.
+/// Returns Ajv's errors for one violation.
+///
+/// The errors inside of alternatives or property names come first, and the error itself comes last.
 fn all(held: Held<'_>, error: &ValidationError<'_>) -> Vec<AjvError> {
     let branches = |context: &[Vec<ValidationError<'static>>]| -> Vec<AjvError> {
         context.iter().flat_map(|it| first_errors(held, it)).collect()
@@ -157,7 +165,9 @@ fn all(held: Held<'_>, error: &ValidationError<'_>) -> Vec<AjvError> {
     found
 }
 
-/// Returns true if a `false` schema is the keyword `additionalProperties`, not a property with that name.
+/// Returns true if a `false` schema is the value of the keyword `additionalProperties`.
+///
+/// In `/properties/additionalProperties`, the same word is the name of a property.
 fn is_for_properties(place: &str) -> bool {
     place
         .strip_suffix("/additionalProperties")
@@ -256,7 +266,9 @@ fn message(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// Returns the indices of two equal items. Like Ajv, it searches from the end. Only the first 500 items are searched.
+/// Returns the indexes of two equal items, the smaller index first, or `None` without equal items.
+///
+/// As in Ajv, the search begins at the end of the list. It covers the first 500 items only.
 fn pair(found: &Value) -> Option<(usize, usize)> {
     let items = found.as_array().map_or(&[][..], Vec::as_slice);
     (0..items.len().min(words::SEARCHED))

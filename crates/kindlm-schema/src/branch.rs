@@ -11,7 +11,7 @@ type Branches = [Vec<ValidationError<'static>>];
 
 /// The diagnosis of a value that matches none of several alternatives.
 pub(crate) enum Choice<'a> {
-    /// A value that is none of the allowed ones.
+    /// A value that differs from all allowed values.
     Options {
         /// The JSON pointer to the value in the instance.
         pointer: String,
@@ -20,13 +20,13 @@ pub(crate) enum Choice<'a> {
         /// The allowed values.
         options: Vec<Value>,
     },
-    /// The allowed types; the value has none of them.
+    /// The types that the alternatives allow. The value has another type.
     Types(Vec<JsonType>),
     /// The errors of the alternative that was most likely meant.
     Errors(&'a [ValidationError<'static>]),
 }
 
-/// Returns the branches of an error about alternatives.
+/// Returns the errors of each alternative, or `None` if the error is not about alternatives.
 pub(crate) fn branches<'a>(error: &'a ValidationError<'_>) -> Option<&'a Branches> {
     match error.kind() {
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => Some(context),
@@ -34,7 +34,9 @@ pub(crate) fn branches<'a>(error: &'a ValidationError<'_>) -> Option<&'a Branche
     }
 }
 
-/// Selects an alternative: by the allowed values, the type, a distinguishing key, and then the fewest errors.
+/// Selects the alternative that was probably meant.
+///
+/// The criteria are the allowed values, the type, a distinguishing key, and then the fewest errors.
 pub(crate) fn choose<'a>(error: &'a ValidationError<'_>, branches: &'a Branches) -> Choice<'a> {
     let path = error.instance_path().as_str();
     let found = error.instance().as_ref();
@@ -62,7 +64,7 @@ pub(crate) fn choose<'a>(error: &'a ValidationError<'_>, branches: &'a Branches)
     Choice::Errors(candidates.iter().min_by_key(|it| it.len()).map_or(&[], |it| it.as_slice()))
 }
 
-/// Describes a value that matches none of several alternatives; `None` for any other error.
+/// Describes a value that matches none of several alternatives. Returns `None` for other errors.
 pub(crate) fn describe(error: &ValidationError<'_>) -> Option<String> {
     let path = error.instance_path().as_str();
     let below = |pointer: &str| match pointer.strip_prefix(path).unwrap_or_default() {
@@ -86,7 +88,7 @@ pub(crate) fn describe(error: &ValidationError<'_>) -> Option<String> {
     })
 }
 
-/// Returns the first error of the alternative that was most likely meant, through nested alternatives.
+/// Returns the first error of the alternative that was probably meant, also through nested alternatives.
 fn closest<'a>(error: &'a ValidationError<'_>) -> Option<&'a ValidationError<'static>> {
     match choose(error, branches(error)?) {
         Choice::Errors([first, ..]) => Some(closest(first).unwrap_or(first)),
@@ -94,7 +96,7 @@ fn closest<'a>(error: &'a ValidationError<'_>) -> Option<&'a ValidationError<'st
     }
 }
 
-/// Returns the types that a branch allows, if the value has none of them.
+/// Returns the types that a branch allows, or `None` if the value has an allowed type.
 fn wrong_type(branch: &[ValidationError<'static>], path: &str) -> Option<Vec<JsonType>> {
     branch.iter().find_map(|error| match error.kind() {
         Kind::Type { kind } if error.instance_path().as_str() == path => Some(words::types(kind)),
@@ -103,6 +105,8 @@ fn wrong_type(branch: &[ValidationError<'static>], path: &str) -> Option<Vec<Jso
 }
 
 /// Returns the pointer of a direct member that must be a constant in this branch, but has another value.
+///
+/// Returns `None` if the branch has no such error.
 fn tag(branch: &[ValidationError<'static>], path: &str) -> Option<String> {
     branch.iter().find_map(|error| {
         let pointer = error.instance_path().as_str();

@@ -1,4 +1,4 @@
-//! Schemas of users, for the answers of models.
+//! JSON Schemas that users write for the answers of models.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use serde_json::{Map, Value, json};
 use crate::ajv::{self, Held};
 use crate::{branch, formats, walk, words};
 
-/// The maximum number of steps of a backtracking pattern. Beyond it, the pattern does not match.
+/// The most steps of a pattern with backtracking. A text that needs more steps violates the pattern.
 const BACKTRACK_LIMIT: usize = 1_000_000;
 
 /// A compiled JSON Schema: drafts 4, 6, 7, 2019-09 and 2020-12, selected by `$schema`.
 ///
-/// Without `$schema` it is read as draft 7, the default of Ajv, which the original used. So schemas written for Ajv
-/// keep their meaning (`dependencies`, list-valued `items`, `definitions`).
+/// Without `$schema`, a schema is read as draft 7, which is the default of Ajv. So schemas written for Ajv keep their
+/// meaning (`dependencies`, list-valued `items`, `definitions`).
 ///
 /// Two rules follow Ajv instead of drafts 4 to 7, so that no check of the user is ignored:
 ///
@@ -45,7 +45,7 @@ fn place(pointer: &str) -> String {
     if pointer.is_empty() { String::new() } else { format!("at `{pointer}`: ") }
 }
 
-/// A violation of a schema by a value. Displays as `/instance/path: what is wrong`.
+/// A violation of a schema by a value. Displayed as `/instance/path: what is wrong`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {
@@ -71,7 +71,7 @@ impl fmt::Debug for Schema {
 }
 
 impl Schema {
-    /// Compiles a schema: an object or a boolean.
+    /// Compiles a schema: an object or a boolean. Returns an error if the schema is invalid.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
         let declared = schema.get("$schema").and_then(Value::as_str);
         let mut options = jsonschema::options()
@@ -101,8 +101,9 @@ impl Schema {
         self.validator.is_valid(value)
     }
 
-    /// Returns the first violation in Ajv's wording and order, such as `data/total must be >= 0`; `None` if the value
-    /// conforms.
+    /// Returns the first violation in Ajv's wording and order.
+    ///
+    /// An example is `data/total must be >= 0`. Returns `None` if the value conforms to the schema.
     pub fn first_as_ajv(&self, value: &Value) -> Option<String> {
         if self.validator.is_valid(value) {
             return None;
@@ -115,7 +116,9 @@ impl Schema {
         Held { schema: &self.written, value }
     }
 
-    /// Returns the first violation as Ajv's list of error objects; `None` if the value conforms.
+    /// Returns the first violation as Ajv's list of error objects.
+    ///
+    /// Returns `None` if the value conforms to the schema.
     pub fn first_as_ajv_json(&self, value: &Value) -> Option<Value> {
         if self.validator.is_valid(value) {
             return None;
@@ -124,7 +127,9 @@ impl Schema {
         Some(ajv::first_json(self.held(value), &errors))
     }
 
-    /// Returns all violations, in the order of the value; empty if it conforms.
+    /// Returns all violations, in the order of their places in the value.
+    ///
+    /// The result is empty if the value conforms to the schema.
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
         if self.validator.is_valid(value) {
             return Vec::new();
@@ -145,13 +150,15 @@ fn violation(error: &ValidationError<'_>) -> Violation {
     }
 }
 
-/// Returns true for a draft in which `$ref` hides its siblings: 4, 6 and 7.
+/// Returns true for the drafts 4, 6 and 7, in which `$ref` hides its siblings.
+///
+/// A schema without `$schema` is read as draft 7.
 fn is_old(declared: Option<&str>) -> bool {
     declared
         .is_none_or(|uri| ["draft-04", "draft-06", "draft-07"].iter().any(|it| uri.contains(it)))
 }
 
-/// Rewrites the schema to Ajv's rules: moves `$ref` with siblings into `allOf`, and applies `nullable`.
+/// Applies Ajv's rules to a schema: moves `$ref` with siblings into `allOf`, and adds null for `nullable`.
 fn as_ajv_has_it(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     if map.len() > 1 && map.get("$ref").is_some_and(Value::is_string) {

@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 /// Formats that `ajv-formats` accepts without a check.
 pub(crate) const UNCHECKED: [&str; 4] = ["binary", "double", "float", "password"];
 
-/// The formats of integers, with their minimum and maximum.
+/// The integer formats, with their minimum and maximum. `None` means no limits.
 const WHOLE: [(&str, Option<(i64, i64)>); 2] =
     [("int32", Some((i32::MIN as i64, i32::MAX as i64))), ("int64", None)];
 
-/// The check of a text format.
+/// A function that checks a text of a format.
 type Check = fn(&str) -> bool;
 
 /// The text formats.
@@ -24,7 +24,7 @@ const OF_TEXTS: [(&str, Check); 5] = [
     ("url", is_url),
 ];
 
-/// Returns true if the format is one of these.
+/// Returns true if this module defines the format.
 pub(crate) fn is_known(format: &str) -> bool {
     UNCHECKED.contains(&format)
         || WHOLE.iter().any(|it| it.0 == format)
@@ -111,7 +111,7 @@ fn is_zone(text: &str) -> bool {
             || digits(minutes, 2).is_some_and(|it| it < 60))
 }
 
-/// Parses a number with exactly this many digits.
+/// Parses a number with exactly `count` digits. Returns `None` for other text.
 fn digits(text: &str, count: usize) -> Option<u32> {
     let is = text.len() == count && text.bytes().all(|it| it.is_ascii_digit());
     if is { text.parse().ok() } else { None }

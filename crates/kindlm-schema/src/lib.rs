@@ -4,7 +4,7 @@
 //! a schema that is generated from its Rust types, and turns every violation into a
 //! [`Problem`](kindlm_types::Problem) in the user's terms.
 //!
-//! The validator is generic and slow to compile, so this crate's signatures do not contain its types.
+//! The signatures of this crate contain no types of the validator, because it is generic and slow to compile.
 //!
 //! ```
 //! use kindlm_schema::Schema;

@@ -86,7 +86,7 @@ const KEYWORDS: &[&str] = &[
     "xml",
 ];
 
-/// The formats of the drafts, which are checked.
+/// The formats of the drafts. The validator checks them.
 const FORMATS: &[&str] = &[
     "date",
     "date-time",
@@ -146,7 +146,9 @@ fn unknown(what: &str, word: &str, known: &[&str]) -> Option<String> {
     Some(format!("`{word}` is not a {what} of JSON Schema and checks nothing{hint}"))
 }
 
-/// Returns the lints of a function's `parameters`, or a single one if the schema cannot be compiled.
+/// Returns the lints of a function's `parameters`.
+///
+/// If the schema cannot be compiled, returns a single lint with an empty pointer and the error message.
 #[must_use]
 pub fn faults_of_parameters(schema: &Value) -> Vec<Lint> {
     match Schema::compile(schema) {

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use kindlm_types::pointer;
 use serde_json::{Map, Value};
 
-/// The maximum size of objects that are searched linearly; larger ones are indexed.
+/// The largest number of keys in an object that is searched without an index.
 const FEW: usize = 16;
 
 /// Sorts items by the order of their JSON pointers in a document; a parent comes before its children.
 ///
-/// A missing key sorts after the existing ones. Items with the same pointer keep their order.
+/// A missing key sorts after the existing keys. Items with the same pointer keep their order.
 pub(crate) fn sort<T>(value: &Value, items: &mut [T], pointer: impl Fn(&T) -> &str) {
     if items.len() > 1 {
         let mut order = Order::default();

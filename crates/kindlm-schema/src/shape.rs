@@ -12,12 +12,12 @@ use crate::branch::{self, Choice};
 use crate::walk;
 use crate::{finish, order, words};
 
-/// The maximum depth of nested alternatives that are examined.
+/// The most levels of nested alternatives and references that are examined.
 const DEPTH: usize = 16;
 
 /// A compiled schema for a part of the configuration.
 ///
-/// It finds all problems at once, in the order of the document:
+/// [`problems`](Self::problems) finds all problems at once, in the order of the document:
 ///
 /// - unknown and missing keys,
 /// - wrong types,
@@ -51,19 +51,19 @@ impl fmt::Debug for Shape {
 }
 
 impl Shape {
-    /// Returns the shape of a type that serde deserializes.
+    /// Creates the shape of a type that serde deserializes.
     pub fn of<T: JsonSchema>() -> Self {
         Self::generate(schema_of::<T>)
     }
 
-    /// Returns the shape of a schema function, such as those in the registries.
+    /// Creates a shape from a function that makes a schema, such as the functions in the registries.
     pub fn generate(make: impl FnOnce(&mut Definitions) -> Value) -> Self {
         let mut definitions = Definitions::default();
         let schema = make(&mut definitions);
         Self::new(finish(schema, definitions))
     }
 
-    /// Returns the shape of a JSON Schema (draft 2020-12), used unchanged.
+    /// Creates a shape from a JSON Schema of draft 2020-12, without changes.
     pub fn new(schema: Value) -> Self {
         let compiled = jsonschema::options()
             .with_draft(Draft::Draft202012)
@@ -79,7 +79,9 @@ impl Shape {
         &self.schema
     }
 
-    /// Returns all problems of a value, in the order of the value; empty if it has this shape.
+    /// Returns all problems of a value, in the order of their places in the value.
+    ///
+    /// The result is empty if the value has this shape. If the schema itself is invalid, the result is one problem.
     pub fn problems(&self, value: &Value) -> Vec<Problem> {
         let validator = match &self.compiled {
             Ok(validator) if validator.is_valid(value) => return Vec::new(),
@@ -181,7 +183,9 @@ impl Shape {
         problem
     }
 
-    /// Returns the required keys of an expected object as help. They help more than its description.
+    /// Returns help with the required keys, if a scalar stands in the place of an object.
+    ///
+    /// The required keys help more than the description of the object.
     fn object_help(&self, error: &ValidationError<'_>) -> Option<String> {
         let Kind::Type { kind } = error.kind() else { return None };
         let is_scalar = !error.instance().is_object() && !error.instance().is_array();
@@ -229,7 +233,7 @@ impl Shape {
         problem
     }
 
-    /// Returns the known keys of the object that contains an unknown key.
+    /// Returns the known keys of the object in which an unknown key was found.
     fn known_keys(&self, error: &ValidationError<'_>) -> Vec<String> {
         let mut path = steps(error);
         path.pop();
@@ -260,10 +264,10 @@ impl Shape {
         }
     }
 
-    /// Returns the schema's description of the value whose keyword is at the end of an evaluation path.
+    /// Returns the first paragraph of the description for a violated keyword.
     ///
-    /// A description beside a reference or around alternatives is about the key; one inside of a type is about the
-    /// type in general. The outermost description is used.
+    /// `path` is the evaluation path to the keyword. A description beside a reference or around alternatives is about
+    /// the key. A description inside of a type is about the type in general. The outermost description is used.
     fn description(&self, path: &[String]) -> Option<String> {
         let mut path = &path[..path.len().checked_sub(1)?];
         let mut found = None;
@@ -284,14 +288,14 @@ impl Shape {
         found.map(first_paragraph)
     }
 
-    /// Returns the description of the schema that this path refers to.
+    /// Returns the description of the schema to which a `$ref` at this path refers.
     fn behind_reference(&self, path: &[String]) -> Option<String> {
         let target = walk::target(&self.schema, walk::at(&self.schema, path)?)?;
         target.get("description")?.as_str().map(first_paragraph)
     }
 }
 
-/// Returns true if an error is redundant: a wrong type, if the value is also reported as not allowed.
+/// True if a type error is redundant, because the same value is also reported as not allowed.
 fn is_implied(error: &ValidationError<'_>, errors: &[ValidationError<'_>]) -> bool {
     matches!(error.kind(), Kind::Type { .. })
         && errors.iter().any(|it| {
@@ -312,7 +316,9 @@ fn first_paragraph(text: &str) -> String {
     line.strip_suffix('.').map(str::to_owned).unwrap_or(line)
 }
 
-/// Returns a pointer in readable form: `/tests/0/vars` is `tests[0].vars`. `None` for the value itself.
+/// Converts a pointer to a readable path: `/tests/0/vars` becomes `tests[0].vars`.
+///
+/// Returns `None` for the empty pointer.
 fn readable(pointer: &str) -> Option<String> {
     let mut text = String::new();
     for part in pointer.split('/').skip(1) {

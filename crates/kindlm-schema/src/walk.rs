@@ -82,13 +82,15 @@ pub(crate) fn each_mut(schema: &mut Value, change: &mut dyn FnMut(&mut Value)) {
     change(schema);
 }
 
-/// Returns the target of a `$ref` within `root`.
+/// Returns the target of a `$ref` within `root`, or `None` without such a target.
 pub(crate) fn target<'a>(root: &'a Value, schema: &'a Value) -> Option<&'a Value> {
     let reference = schema.get("$ref")?.as_str()?.strip_prefix('#')?;
     root.pointer(reference)
 }
 
-/// Returns the schema at an evaluation path, in which `$ref` is a step to the target of the reference.
+/// Returns the schema at an evaluation path, or `None` if it does not exist.
+///
+/// The part `$ref` of a path leads to the target of the reference.
 pub(crate) fn at<'a>(root: &'a Value, parts: &[String]) -> Option<&'a Value> {
     let mut here = root;
     for part in parts {

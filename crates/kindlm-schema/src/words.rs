@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The maximum length of a quoted value, in characters. Longer values are shortened.
 const PREVIEW: usize = 60;
 
-/// The maximum number of alternatives in a message.
+/// The maximum number of listed values in an error message.
 const LISTED: usize = 12;
 
 /// The maximum number of list items that are searched for duplicates.
@@ -53,7 +53,7 @@ pub(crate) fn describe(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// Returns the correction of a value that is almost right; `None` if the correction depends on the key's meaning.
+/// Returns the correction of a value that is almost right, or `None` if no correction is known.
 pub(crate) fn fix(error: &ValidationError<'_>) -> Option<String> {
     match error.kind() {
         Kind::Type { kind } => fix_of_type(&types(kind), error),
@@ -66,7 +66,9 @@ pub(crate) fn fix(error: &ValidationError<'_>) -> Option<String> {
     }
 }
 
-/// Returns the correction of a value that has none of these types.
+/// Returns the correction of a value with a wrong type, or `None` if no correction is known.
+///
+/// `types` are the allowed types.
 pub(crate) fn fix_of_type(types: &[JsonType], error: &ValidationError<'_>) -> Option<String> {
     let found = error.instance();
     let wants = |it: JsonType| types.contains(&it);
@@ -103,7 +105,10 @@ pub(crate) fn fix_of_type(types: &[JsonType], error: &ValidationError<'_>) -> Op
     }
 }
 
-/// Parses the intended number of a text: digits in quotes, a percentage, or a duration if the key is in milliseconds.
+/// Parses the number that a text probably means, or returns `None`.
+///
+/// The text can be a number or a percentage. If the key ends in `Ms`, it can also be a duration, which is converted to
+/// milliseconds.
 fn number_in(text: &str, pointer: &str) -> Option<f64> {
     let text = text.trim();
     let times = |unit: &str, factor: f64| {
@@ -126,7 +131,7 @@ fn yaml(value: &Value) -> Option<String> {
     Some(if is_plain && is_text { text.clone() } else { serde_json::to_string(text).ok()? })
 }
 
-/// Describes a violation of a size or range limit.
+/// Describes a violation of a size or range limit. Returns `None` for other violations.
 fn limit(kind: &Kind, found: &Value) -> Option<String> {
     let value = ecma::stringify(found);
     Some(match kind {
@@ -172,7 +177,7 @@ fn sized(bound: &str, limit: u64, noun: &str, found: &Value) -> String {
     format!("must have {bound} {limit} {noun}{plural}, has {size}")
 }
 
-/// Returns `expected one of …, found …`.
+/// Returns the text `expected one of …, found …`.
 pub(crate) fn expected_one_of(options: &[Value], found: &Value) -> String {
     match options {
         [only] => format!("expected {}, found {}", quote(only), quote(found)),
@@ -219,7 +224,7 @@ fn type_name(json: JsonType) -> &'static str {
     }
 }
 
-/// Returns the type of the value, or the number itself if an integer was expected.
+/// Returns the type of a value, or the number in backticks if an integer was expected.
 fn found_type(kind: &TypeKind, found: &Value) -> String {
     if found.is_number() && types(kind).contains(&JsonType::Integer) {
         return quote(found);
@@ -239,7 +244,9 @@ pub(crate) fn found_name(found: &Value) -> &'static str {
     })
 }
 
-/// Returns a value in backticks, shortened: texts without quotes, other values as JSON.
+/// Returns a value in backticks, shortened to 60 characters.
+///
+/// Texts have no quotes, and other values are JSON.
 pub(crate) fn quote(value: &Value) -> String {
     let text = match value {
         Value::String(text) if text.is_empty() => "\"\"".to_owned(),
@@ -260,7 +267,7 @@ fn list(items: impl ExactSizeIterator<Item = String>) -> String {
     shown.join(", ")
 }
 
-/// Describes the first equal items of a list, among its first 500 items.
+/// Describes the first pair of equal items among the first 500 items of a list.
 fn unique(found: &Value) -> String {
     let items = found.as_array().map_or(&[][..], Vec::as_slice);
     let items = &items[..items.len().min(SEARCHED)];
