@@ -1,7 +1,7 @@
 //! Reads `kindlm.yaml` into a [`Suite`](kindlm_engine::Suite), or reports its problems.
 //!
-//! The reader continues after the first problem. Every [`Diagnostic`] has a place in the file, a message and usually a
-//! hint. Files come from [`Files`](kindlm_types::Files), and environment variables from a function. The crate itself
+//! The reader continues after the first problem. Every [`Diagnostic`] has a place in the file, a message and usually
+//! help. Files come from [`Files`](kindlm_types::Files), and environment variables from a function. The crate itself
 //! never accesses the disk.
 //!
 //! ```
@@ -48,7 +48,7 @@ pub use template::{Filled, fill};
 
 /// Parses YAML for checks whose values are files or texts.
 ///
-/// It is the function for `Setup::yaml` of `kindlm-assertions`.
+/// `Setup::yaml` of `kindlm-assertions` uses this function.
 ///
 /// # Errors
 ///

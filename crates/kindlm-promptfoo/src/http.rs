@@ -43,7 +43,7 @@ impl Translator<'_> {
                     provider.push(("method", method));
                 }
                 "headers" => headers.extend(self.pairs(value).into_iter().map(|(name, value)| {
-                    // With the notation `env:NAME`, the message for an unset variable names the header.
+                    // With the notation `env:NAME`, the error message for an unset variable names the header.
                     let alone = value.text().and_then(variable_of).map(|it| format!("env:{it}"));
                     (name, alone.map_or(value.clone(), |it| text(value.span, &it)))
                 })),

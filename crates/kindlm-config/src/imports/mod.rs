@@ -1,7 +1,8 @@
 //! Finds the files that belong to a program: its main file, and the files that it imports or names.
 //!
-//! The search scans texts and does not parse them. A file too many only causes a run that was not needed. A missed file
-//! would keep results of an outdated program. Packages of npm and pip, and paths built at run time, are not followed.
+//! The search scans texts and does not parse them. An extra file in the result only causes an unnecessary run. A missed
+//! file would keep results of an outdated program. Packages of npm and pip, and paths built at run time, are not
+//! followed.
 
 mod search;
 #[cfg(test)]
@@ -24,7 +25,7 @@ pub type Parts = BTreeMap<String, Fingerprint>;
 
 /// Finds the files that programs import and name.
 ///
-/// It reads each file only once. Create a new value when files may have changed.
+/// Each file is read only once, so create a new value when files may have changed.
 ///
 /// ```
 /// use kindlm_config::Programs;
@@ -71,7 +72,7 @@ impl<'a> Programs<'a> {
         Self { files, known: Mutex::default() }
     }
 
-    /// Returns the files that the config of a provider or agent names, and their imports.
+    /// Returns the files that a provider's or agent's config names, and their imports.
     ///
     /// The configuration names files as `file://path`, under the key `file`, and as words of a command line under
     /// `command` and `args`. The command line runs in the folder `cwd`. Files that cannot be read are left out, because
@@ -146,7 +147,7 @@ impl<'a> Programs<'a> {
     }
 }
 
-/// True if the search knows the language of the file, so that it may import others.
+/// True if a path has the extension of a language whose imports the search can find.
 pub(crate) fn is_program(path: &str) -> bool {
     Language::by_ending(path).is_some()
 }

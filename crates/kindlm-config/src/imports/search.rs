@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use super::{File, Imports};
 
-/// The longest quoted text that may be a path, in bytes.
+/// The longest quoted text or word that can be a path, in bytes.
 const LONGEST: usize = 256;
-/// The prefixes of paths from the folder of the config file.
+/// The prefixes of paths relative to the folder of the config file.
 const SUITE: [&str; 2] = ["$KINDLM_SUITE/", "${KINDLM_SUITE}/"];
 /// Extensions that a JavaScript import may omit, also for `index` files.
 const IMPLIED: [&str; 7] = [".js", ".cjs", ".mjs", ".json", ".ts", ".cts", ".mts"];
-/// JavaScript extensions in imports, with those of the TypeScript source.
+/// JavaScript extensions in imports, each with the extension of its TypeScript source.
 const TYPESCRIPT: [(&str, &str); 3] = [(".js", ".ts"), (".mjs", ".mts"), (".cjs", ".cts")];
 /// The extensions of JavaScript and TypeScript.
 const JAVASCRIPT: [&str; 6] = ["js", "cjs", "mjs", "ts", "cts", "mts"];
@@ -35,7 +35,9 @@ pub(super) enum Language {
 }
 
 impl Language {
-    /// Returns the language by the extension of the file, or else by its first line.
+    /// Returns the language by the file's extension, or else by the first line.
+    ///
+    /// Returns `None` for other languages.
     fn of(path: &str, text: &str) -> Option<Self> {
         Self::by_ending(path).or_else(|| Self::by_first_line(text))
     }
@@ -51,7 +53,7 @@ impl Language {
         })
     }
 
-    /// Returns the language of a first line such as `#!/usr/bin/env python3`.
+    /// Returns the language in a first line such as `#!/usr/bin/env python3`, or `None`.
     fn by_first_line(text: &str) -> Option<Self> {
         let words = text.strip_prefix("#!")?.lines().next()?.split_whitespace();
         let mut names = words.map(|it| it.rsplit('/').next().unwrap_or(it));
@@ -66,7 +68,7 @@ impl Language {
     }
 }
 
-/// Collects existing files.
+/// A search that collects existing files.
 pub(super) struct Search<'s> {
     files: &'s dyn Files,
     known: &'s mut HashMap<String, Option<File>>,
@@ -84,7 +86,7 @@ impl<'s> Search<'s> {
         search.found
     }
 
-    /// Adds a file if it can be read. Returns true if the file exists.
+    /// Adds a file if it exists. Returns true if the file exists.
     pub(super) fn take(&mut self, path: &str) -> bool {
         if path.is_empty() || self.found.contains(path) {
             return !path.is_empty();
@@ -140,17 +142,17 @@ impl<'s> Search<'s> {
 
     /// Collects the files among the words of a command line or shell script.
     ///
-    /// It starts in the folder `cwd` below the config file and follows `cd`.
+    /// Paths are relative to `cwd`, which is below the config file's folder, and to the folders of `cd` commands.
     pub(super) fn words(&mut self, cwd: &str, text: &str) {
         let apart = |it: char| it.is_whitespace() || "\"'`;|&<>()=,".contains(it);
         let mut folders = vec![joined("", cwd)];
-        // A file that the script writes itself is no input of it.
+        // A file that the script itself writes is not an input of the script.
         let mut written = BTreeSet::new();
         let (mut goes, mut writes) = (false, false);
         for piece in text.split_inclusive(apart) {
             let word = piece.trim_end_matches(apart);
             let of_suite = SUITE.iter().find_map(|it| word.strip_prefix(it));
-            // Options, variables, addresses and paths outside of the project are no files of it.
+            // Options, variables, URLs and absolute paths are not files of the project.
             let is_path = !word.starts_with(['-', '/', '$', '~']) && !word.contains("://");
             if !word.is_empty() && word.len() <= LONGEST {
                 if std::mem::take(&mut writes) {
@@ -198,14 +200,16 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// Collects quoted texts that have the extension of a file.
+    /// Collects the files in quoted texts that have a known file extension.
     fn quoted(&mut self, folder: &str, text: &str) {
         for quoted in quoted(text) {
             self.beside(folder, quoted);
         }
     }
 
-    /// Adds a file next to the program or below the config file's folder. The program runs in the latter.
+    /// Adds the named file from the program's folder and from the config file's folder.
+    ///
+    /// Programs run in the config file's folder. Returns true if a file was added.
     fn beside(&mut self, folder: &str, named: &str) -> bool {
         let path_like = !named.contains(|it: char| it.is_whitespace() || "*?<>|\"'`$".contains(it));
         if !path_like || named.contains("://") || !ending(named).is_some_and(is_known) {
@@ -216,7 +220,10 @@ impl<'s> Search<'s> {
         (!folder.is_empty() && self.take(&joined("", named))) || here
     }
 
-    /// Collects `import a.b`, `from a import b` and `from . import b`, from the same two folders as other files.
+    /// Collects the modules of Python imports.
+    ///
+    /// Examples are `import a.b`, `from a import b` and `from . import b`. Modules can be in the program's folder or in
+    /// the config file's folder.
     fn python(&mut self, folder: &str, text: &str) {
         for line in python_lines(text) {
             for statement in line.split(';') {
@@ -261,7 +268,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// Collects `require_relative 'x'`, `require './x'` and `load 'x.rb'`.
+    /// Collects `require_relative 'x'` and `require './x'`, which omit the extension `.rb`.
     fn ruby(&mut self, folder: &str, text: &str) {
         for line in text.lines().filter(|it| it.contains("require")) {
             for quoted in quoted(line) {
@@ -296,7 +303,7 @@ fn read(files: &dyn Files, path: &str) -> Option<File> {
             let imports = language.map_or_else(nothing, |it| Imports::In(it, text));
             Some(File { digest, imports })
         }
-        // Such a file is no program, and reading it may take minutes. Its digest only covers the size.
+        // A file of this size is not a program, and reading it may take minutes. The digest only covers the size.
         Err(FileError::TooLarge { bytes, .. }) => {
             let digest = Digest::default().text("too large").number(bytes).finish();
             Some(File { digest, imports: nothing() })
@@ -354,7 +361,9 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Joins a folder and a path, and resolves `.` and `..` where possible.
+/// Joins a folder and a path, and resolves `.` and `..`.
+///
+/// A `..` above the first folder stays in the path.
 pub(super) fn joined(folder: &str, path: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|it| !it.is_empty()).collect();
     for part in path.split('/') {

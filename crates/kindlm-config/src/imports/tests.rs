@@ -162,7 +162,7 @@ fn each_file_is_read_once_however_often_it_is_asked_for() {
     assert_eq!(programs.of_command("echo hello"), None);
 }
 
-/// A file of this many bytes. Reading all of it fails the test.
+/// Files that all have this many bytes. Reading a whole file fails the test.
 struct Large(u64);
 
 impl Files for Large {

@@ -16,9 +16,9 @@ const UNKNOWN: usize = 50;
 /// The keys whose items are checked later, one by one.
 const OPEN: [&str; 4] = ["models", "prompts", "tests", "gates"];
 
-/// A document with a checked shape, except the items of some keys. The keys are in [`OPEN`].
+/// A document whose shape is checked, except the items of the keys in [`OPEN`].
 ///
-/// Those items are checked when they are resolved.
+/// These items are checked when they are resolved.
 #[derive(Debug)]
 pub(super) struct Checked {
     /// The document. The values of the keys in [`OPEN`] are replaced by placeholders.
@@ -51,7 +51,7 @@ pub(super) fn check(
         return None;
     }
     let document = outline(piece.root);
-    // The schema gets a copy: with placeholders for what this file may omit, and without providers that it does not know.
+    // Check a copy with placeholders for optional keys, and without providers that the schema does not know.
     let mut copy = document.clone();
     // Models and prompts are optional in suites with agents, transcripts or commands.
     let needs_no_model =
@@ -177,7 +177,7 @@ fn take_typed(known: &Providers, document: &mut Value) -> Vec<(String, Value)> {
     typed
 }
 
-/// Returns the shape problems of a provider that [`take_typed`] has removed.
+/// Returns the problems in the shape of a provider that [`take_typed`] has removed.
 fn typed_problems(known: &Providers, name: &str, config: &Value) -> Vec<Problem> {
     let at = format!("/providers/{}", pointer::segment(name));
     let Some((registration, own)) = kindlm_providers::configured(known, name, config) else {

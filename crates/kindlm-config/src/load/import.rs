@@ -20,7 +20,7 @@ pub struct Imported {
 
 /// Translates a promptfoo config into an equivalent `kindlm.yaml`.
 ///
-/// The parameters are those of [`load`](super::load).
+/// The parameters are the same as for [`load`](super::load).
 pub fn import(
     name: &str,
     bytes: &[u8],
@@ -43,7 +43,7 @@ pub fn import_with(name: &str, bytes: &[u8], sources: &Sources<'_>) -> Imported 
     let mut imported =
         Imported { yaml: None, diagnostics: loaded.diagnostics, warnings: loaded.warnings };
     match translation {
-        // A file that is not YAML at all already has an error.
+        // A file that is not YAML already has an error.
         None => {
             if let Some(diagnostic) = foreign(name, bytes) {
                 imported.diagnostics = vec![diagnostic];
@@ -58,6 +58,8 @@ pub fn import_with(name: &str, bytes: &[u8], sources: &Sources<'_>) -> Imported 
 }
 
 /// Makes the error for a file that is not a promptfoo config.
+///
+/// Returns `None` if the file is not YAML.
 fn foreign(name: &str, bytes: &[u8]) -> Option<Diagnostic> {
     let source = kindlm_source::decode(name, bytes).ok()?;
     let root = read(&source, 0..source.text().len()).root?;
@@ -71,7 +73,7 @@ fn foreign(name: &str, bytes: &[u8]) -> Option<Diagnostic> {
 }
 
 impl Imported {
-    /// Writes the translation as YAML. Instead, reports the errors that it has as a `kindlm.yaml`.
+    /// Writes the translation as YAML, or reports the errors of the translated suite.
     fn write(&mut self, mut translation: Translation, sources: &Sources<'_>) {
         // promptfoo renders a missing variable as an empty text. In KindLM, the template needs a default for that.
         for (pointer, name, is_null) in std::mem::take(&mut translation.missing) {

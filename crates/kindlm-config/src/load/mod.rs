@@ -1,6 +1,6 @@
 //! Reads a config file into a suite, in four passes.
 //!
-//! Each pass makes the struct that the next one takes. All passes report to one sink.
+//! Each pass makes the input of the next pass. All passes add their problems to one [`Sink`].
 //!
 //! 1. [`parse`]: bytes → [`Parsed`], the tree of the document.
 //! 2. [`check`]: the shape of the document → [`Checked`](check::Checked).
@@ -69,7 +69,9 @@ pub struct Sources<'a> {
 }
 
 impl<'a> Sources<'a> {
-    /// Creates sources with files and environment only. Programs are refused; `reports` may name any reporter.
+    /// Creates sources with files and environment variables only.
+    ///
+    /// Programs are refused, `reports` may name any reporter, and all registries are the built-in ones.
     pub fn new(files: &'a dyn Files, env: &'a dyn Fn(&str) -> Option<String>) -> Self {
         Self {
             files,
@@ -104,8 +106,8 @@ const FILE: &str = "file://";
 
 /// Reads a config file.
 ///
-/// `name` is the path of the file for messages. `files` reads the files that the config refers to, relative to its
-/// folder. `env` looks up environment variables for `{{env.NAME}}`, but not secrets.
+/// `name` is the path of the file for error messages. `files` reads the files that the config refers to, relative to
+/// its folder. `env` looks up environment variables for `{{env.NAME}}`, but not secrets.
 ///
 /// The caller fills in the digest of the file ([`SuiteInfo::config_sha256`](kindlm_types::SuiteInfo)).
 pub fn load(
@@ -132,10 +134,10 @@ type Missing = (String, String, bool);
 
 /// A promptfoo config, translated into the tree of a `kindlm.yaml`.
 struct Translation {
-    /// The promptfoo config, with its secrets covered.
+    /// The promptfoo config, with its secrets replaced by asterisks.
     source: Arc<Source>,
     root: Node,
-    /// Variables that checks use and that their test does not have.
+    /// The variables that checks use and that their test does not have.
     missing: Vec<Missing>,
 }
 
@@ -194,7 +196,7 @@ fn load_tree(
     (loaded(source, sink, Some(suite)), missing)
 }
 
-/// Sorts the problems by their place, and drops the suite if there is any error.
+/// Sorts the problems by their place, and removes the suite if there is any error.
 fn loaded(source: &Arc<Source>, sink: Sink, suite: Option<Suite>) -> Loaded {
     let Sink { mut errors, mut warnings, .. } = sink;
     errors.sort_by_cached_key(|it| order(source, it));
@@ -234,7 +236,9 @@ struct Spot {
     span: Span,
 }
 
-/// Returns the sort key of a problem: the config file first, then other files by name, each from top to bottom.
+/// Returns the sort key of a problem.
+///
+/// The config file comes first, then other files by name. Each file is sorted from top to bottom.
 fn order(config: &Arc<Source>, diagnostic: &Diagnostic) -> (Option<String>, Span) {
     let is_other = !Arc::ptr_eq(&diagnostic.source, config);
     (is_other.then(|| diagnostic.file().to_owned()), diagnostic.span)
@@ -247,12 +251,12 @@ fn in_words(diagnostic: &Diagnostic) -> String {
     format!("{}:{}:{}: {}{help}", diagnostic.file(), place.line, place.column, diagnostic.message)
 }
 
-/// Returns the object at a key.
+/// Returns the object at a key, or `None` for other values.
 fn object<'v>(value: &'v Value, key: &str) -> Option<&'v Map<String, Value>> {
     value.get(key).and_then(Value::as_object)
 }
 
-/// Returns the string at a key.
+/// Returns the string at a key, or `None` for other values.
 fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
     value.get(key).and_then(Value::as_str)
 }

@@ -11,7 +11,7 @@ use super::sink::Sink;
 /// A parsed config file.
 #[derive(Debug)]
 pub(super) struct Parsed {
-    /// The text of the file. In a promptfoo config, secrets are covered.
+    /// The text of the file. In a promptfoo config, secrets are replaced by asterisks.
     pub(super) source: Arc<Source>,
     /// The document; `None` if the text cannot be parsed.
     pub(super) root: Option<Node>,
@@ -19,7 +19,7 @@ pub(super) struct Parsed {
     pub(super) is_translated: bool,
 }
 
-/// Parses the text of a config file.
+/// Parses the text of a config file. Returns an error if the bytes are not text.
 pub(super) fn parse(
     name: &str,
     bytes: &[u8],

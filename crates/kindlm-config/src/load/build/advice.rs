@@ -15,7 +15,7 @@ use super::Builder;
 use super::placed::{TextUse, Written};
 use crate::load::is_zero;
 
-/// True if the checks have a result or question for any execution, even an empty one.
+/// True if a check has a result or a question, even for an empty execution.
 pub(super) fn check_something<'c>(checks: impl IntoIterator<Item = &'c Check>) -> bool {
     let (execution, answers) = (Execution::default(), Answers::default());
     let evidence =
@@ -85,9 +85,10 @@ impl Builder<'_> {
         self.base.sink.push(first);
     }
 
-    /// Reports a threshold for a mean score if all weights are 0. It has no effect then.
+    /// Reports a threshold for the mean score in a test whose weights are all 0.
     ///
-    /// It is only a warning for `defaults.threshold`, which may be meant for other tests.
+    /// Such a threshold has no effect. A `defaults.threshold` may be meant for other tests, so it only causes a
+    /// warning.
     pub(super) fn check_threshold<'c>(
         &mut self,
         piece: Piece<'_>,
@@ -118,8 +119,8 @@ impl Builder<'_> {
 
     /// Reports text that looks like a variable or like Jinja and would be sent unchanged.
     ///
-    /// It is an error in a text for a model. In a command it is a warning, because the program may read it (`docker ps
-    /// --format '{{ .Names }}'`).
+    /// In a text for a model, this is an error. In a command it is a warning, because the program may read such text,
+    /// as in `docker ps --format '{{ .Names }}'`.
     pub(super) fn check_literals(
         &mut self,
         written: Written<'_>,
@@ -171,7 +172,7 @@ impl Builder<'_> {
         self.base.sink.push(if is_error { diagnostic } else { diagnostic.into_warning() });
     }
 
-    /// Warns of checks with a threshold of 0, and of tests in which all weights are 0.
+    /// Warns of limits and thresholds of 0, and of tests in which all weights are 0.
     pub(super) fn check_zeros(
         &mut self,
         piece: Piece<'_>,
@@ -257,7 +258,7 @@ impl Builder<'_> {
 
     /// True if the models of a test can only call the tools of the test.
     ///
-    /// This holds for models behind an API. Providers that run a program may have tools of their own.
+    /// This holds for models behind an API. Providers that run a program may have their own tools.
     fn offers_all(&self, test: &Value) -> bool {
         let own: Vec<&str> = items(test, "/models").filter_map(Value::as_str).collect();
         let listed = || self.base.listed.iter().map(String::as_str).collect();
@@ -318,7 +319,7 @@ struct Named<'v> {
     must_not: bool,
 }
 
-/// True if a name is a tool of the list or the kind of one of them (`shell`).
+/// True if a name is a tool of the list, or the kind of such a tool, such as `shell`.
 fn is_one_of<'n>(name: &str, tools: impl IntoIterator<Item = &'n str>) -> bool {
     tools.into_iter().any(|it| {
         let kind = ToolKind::of_name(it);
@@ -367,7 +368,7 @@ fn named_tools<'v>(test: &'v Value, expect: &str) -> Vec<Named<'v>> {
     named
 }
 
-/// Returns the items of the list at a pointer, or none if there is no list.
+/// Returns the items of the list at a pointer. Without a list, the result is empty.
 fn items<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v Value> {
     value.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }

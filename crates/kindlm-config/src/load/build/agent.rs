@@ -1,4 +1,4 @@
-//! The agents that tests name, and the messages for them.
+//! The agents that tests name, and the messages that tests send to them.
 
 use kindlm_source::{Code, Piece, locate};
 use kindlm_types::{Place, Role, pointer, suggest};

@@ -1,4 +1,4 @@
-//! The compact form of a test until it is executed.
+//! The compact form in which a test is stored until it is executed.
 //!
 //! A suite may have a hundred thousand rows. Each row is checked in full when the suite is read. Afterwards, only its
 //! variables are stored, as text. Everything that rows have in common is stored once.
@@ -26,11 +26,11 @@ pub(super) enum Part<T: ?Sized> {
     Written(Arc<str>),
 }
 
-/// A transcript that was read.
+/// A transcript that was read, and its digest.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) transcript: Arc<Transcript>,
-    /// The digest of the value that it was read from.
+    /// The digest of the value from which the transcript was read.
     pub(super) digest: Fingerprint,
 }
 
@@ -63,13 +63,13 @@ pub(super) struct Kit {
     pub(super) declared: BTreeSet<Channel>,
     /// The working folder of the agent.
     pub(super) workspace: Option<Arc<WorkspaceSpec>>,
-    /// The checks of the prompt. They complete checks that are compiled again from JSON.
+    /// The checks of the prompt and of sets. They are added to checks that are compiled again from JSON.
     pub(super) prompt_checks: Arc<[Check]>,
-    /// The digest of all fields, and of the rules that the prompt's checks are made of.
+    /// The digest of the subject, turns, tools, limits, declared evidence and rules.
     pub(super) digest: Fingerprint,
 }
 
-/// Compiles checks again from the files that were read with the suite. It reads no file.
+/// A compiler of checks whose files were all read with the suite. It reads no file.
 #[derive(Debug, Default)]
 pub(super) struct Compiler {
     setup: OnceLock<Setup<'static>>,
@@ -117,7 +117,7 @@ impl More {
 }
 
 impl Compiler {
-    /// Stores the setup with all compiled files. It is called when the suite is read.
+    /// Stores the setup with all compiled files. The builder calls this at the end of reading a suite.
     pub(super) fn close(&self, setup: Setup<'_>) {
         // A second call has no effect.
         let _ = self.setup.set(setup.without_files());

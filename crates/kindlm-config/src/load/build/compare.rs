@@ -8,7 +8,7 @@ use kindlm_types::Place;
 
 use super::Builder;
 
-/// The groups of tests that are compared.
+/// The groups of tests whose outputs are compared.
 #[derive(Debug, Default)]
 pub(super) struct Groups(HashMap<Comparison, Group>);
 
@@ -21,7 +21,9 @@ struct Group {
 }
 
 impl Builder<'_> {
-    /// Returns the comparison group of a test if one of its checks compares outputs. Counts the outputs of the group.
+    /// Returns the comparison group of a test, and counts the outputs of the group.
+    ///
+    /// Returns `None` if no check of the test compares outputs. A `compare` key in such a test is reported.
     pub(super) fn compared(
         &mut self,
         piece: Piece<'_>,

@@ -15,7 +15,7 @@ use crate::load::resolve::Prompts;
 /// The keys for the subject of a test.
 const SUBJECTS: &[&str] = &["prompt", "command", "agent", "transcript"];
 
-/// The supported formats, for messages.
+/// The supported formats, for error messages.
 const FORMATS: &str = "datasets are `.jsonl`, `.json`, `.yaml` or `.csv` files";
 
 impl Builder<'_> {
@@ -113,8 +113,8 @@ impl Builder<'_> {
                 return;
             }
             let Some(root) = self.read_json_or_yaml(source, range.clone()) else { continue };
-            // YAML accepts nearly any text. Report broken JSON itself, not the keys that are missing after it was read
-            // as YAML.
+            // YAML accepts nearly any text. Report the JSON syntax error, not the keys that are missing in the text as
+            // YAML.
             let is_test = ["name", "vars", "expect"].iter().chain(SUBJECTS);
             match serde_json::from_str::<IgnoredAny>(line.trim_end()) {
                 Err(err) if !is_test.into_iter().any(|it| root.get(it).is_some()) => {
@@ -189,7 +189,7 @@ impl Builder<'_> {
     }
 }
 
-/// Makes an entry that is not in the file, with a place for messages.
+/// Makes an entry that is not in the file. `span` is its place for error messages.
 pub(super) fn entry(key: &str, span: Span, kind: Kind) -> (Key, Node) {
     (Key { name: key.into(), span }, Node { span, used_at: None, kind })
 }

@@ -128,7 +128,10 @@ impl Builder<'_> {
         }
     }
 
-    /// Warns of tool `parameters` that are not a JSON Schema. Providers refuse them. Also warns of unknown keywords.
+    /// Checks the tools of a test.
+    ///
+    /// Warns of `parameters` with unknown keywords, and of `parameters` that are not a JSON Schema, which providers
+    /// refuse. Also checks the simulated responses.
     pub(super) fn check_tools(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
         let tools = value.get("tools").and_then(Value::as_array).into_iter().flatten();
         for (index, tool) in tools.enumerate() {

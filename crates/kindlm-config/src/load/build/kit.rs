@@ -10,7 +10,7 @@ use super::body::SubjectForm;
 use super::turn::Turns;
 use crate::load::resolve::{Rules, judging_of};
 
-/// Returns the values of a test that decide which kit it shares.
+/// Returns the values of a test that identify the parts it shares with other tests.
 pub(super) fn kit_key(test: &Value) -> Value {
     const KEYS: [&str; 10] = [
         "prompt",
@@ -34,7 +34,9 @@ pub(super) fn kit_key(test: &Value) -> Value {
         .collect()
 }
 
-/// Returns the digest of a kit. It covers the subject, turns, tools, limits and rules, but no variables.
+/// Returns the digest of the shared parts of tests.
+///
+/// The digest covers the subject, turns, tools, limits, declared evidence and rules, but no variables.
 pub(super) fn digest(
     subject: &SubjectForm,
     conversation: &Turns,
@@ -63,7 +65,7 @@ pub(super) fn digest(
     let null = Value::Null;
     // Without the block `scripts`, the digest is the same as in versions that had no such block.
     let digest = scripts.into_iter().fold(digest, |digest, it| digest.text("scripts").value(it));
-    // Likewise without declared evidence.
+    // Without declared evidence, the digest also stays the same as in versions that had no such key.
     let digest = declared.iter().fold(digest, |digest, it| digest.text(it.as_str()));
     digest
         .value(tools.unwrap_or(&null))

@@ -54,13 +54,17 @@ struct Builder<'a> {
     groups: compare::Groups,
     /// The templates that tests refer to.
     used_templates: templates::Used,
-    /// Tests that check nothing: a warning for the first one, whose message is its name, and their number.
+    /// The warning for the first test that checks nothing, and the number of such tests.
+    ///
+    /// The message of the warning is the name of the test until the warning is reported.
     idle: (Option<Diagnostic>, usize),
-    /// Tests whose judge is one of their own models: a warning for the first one, and their number.
+    /// The warning for the first test whose judge is one of its own models, and the number of such tests.
     self_judged: (Option<Diagnostic>, usize),
 }
 
-/// Builds the suite. If there are errors, the suite is incomplete.
+/// Builds the suite, and returns it with the problems and the missing variables of checks.
+///
+/// If there are errors, the suite is incomplete.
 pub(super) fn build(piece: Piece<'_>, mut base: Resolved<'_>) -> (Suite, Sink, Vec<Missing>) {
     let prompts = std::mem::take(&mut base.prompts);
     let mut builder = Builder {

@@ -18,7 +18,7 @@ use crate::load::resolve::{Prompt, PromptPart, Prompts, Rules, Workspace};
 use crate::load::{object, text};
 use crate::template::Template;
 
-/// The resolved parts of a test, except those of `TestEntry`.
+/// The resolved parts of a test that `TestEntry` does not contain.
 pub(super) struct Parts<'p> {
     pub(super) subject: Option<SubjectForm>,
     /// The prompt, if the test has one.
@@ -58,7 +58,7 @@ impl Builder<'_> {
         let errors = self.base.sink.errors.len();
         let conversation = self.turns(piece, at, node, value, given, &mut missing);
         let turns_are_whole = self.base.sink.errors.len() == errors;
-        // If `vars` is not a mapping, the shape reports it. The variables are then unknown.
+        // If `vars` is not a mapping, the check of the test's shape reports this, and the variables are unknown.
         if vars.is_some() || value.get("vars").is_none() {
             self.report_missing(piece, at, vars, &missing);
         }

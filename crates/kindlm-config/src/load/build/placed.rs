@@ -18,8 +18,8 @@ pub(super) struct Written<'a> {
 impl Written<'_> {
     /// Returns the place of a placeholder in its file.
     ///
-    /// YAML escapes can change a placeholder, so that it is not found. In this case, the place is the first line of the
-    /// text.
+    /// YAML escape sequences can change a placeholder, so that it is not found. In this case, the place is the first
+    /// line of the text.
     pub(super) fn place(&self, range: &Range<usize>) -> Span {
         place_of(self.template.text(), range, self.source, self.span)
             .unwrap_or_else(|| self.source.first_line(self.span))

@@ -10,8 +10,8 @@ use super::body::{Compiler, Kit, Part};
 
 /// The most parts of each kind that stay compiled. A suite written by hand has fewer.
 ///
-/// In a dataset with different expectations in every row, the rest is compiled again for each execution. Compiled
-/// patterns need much memory.
+/// In a dataset with different expectations in every row, the other parts are compiled again for each execution.
+/// Compiled patterns need much memory.
 const MOST: usize = 1_024;
 
 /// The shared parts of tests, by their JSON.
@@ -30,7 +30,7 @@ pub(super) struct Pool {
 pub(super) struct Block {
     /// The checks of the block and of the prompt.
     pub(super) checks: Arc<[Check]>,
-    /// True if the checks have a result or question for any execution, even an empty one.
+    /// True if a check has a result or a question, even for an empty execution.
     pub(super) is_active: bool,
     /// True if a check asks the default judge of the suite.
     pub(super) asks_judge: bool,
@@ -43,12 +43,14 @@ pub(super) struct Block {
 }
 
 impl Pool {
-    /// Returns the stored block of a key.
+    /// Returns the stored block of a key, or `None`.
     pub(super) fn block(&self, key: &str) -> Option<Block> {
         self.blocks.get(key).cloned()
     }
 
-    /// Stores a block without errors. Returns the checks in the form that a test stores.
+    /// Stores a block without errors, and returns the checks in the form that a test stores.
+    ///
+    /// If the pool is full, this form is JSON.
     pub(super) fn keep(&mut self, key: String, block: &Block) -> Part<[Check]> {
         if self.blocks.contains_key(&key) || self.blocks.len() < MOST {
             self.blocks.entry(key).or_insert_with(|| block.clone());
@@ -58,7 +60,9 @@ impl Pool {
         Part::Ready(Arc::clone(&block.checks))
     }
 
-    /// Returns the kit of a key, or creates it. The argument of `make` is true if its parts stay compiled.
+    /// Returns the kit of a key, or creates it.
+    ///
+    /// The argument of `make` is true if the pool stores the kit, so that its parts stay compiled.
     pub(super) fn kit(&mut self, key: String, make: impl FnOnce(bool) -> Kit) -> Arc<Kit> {
         if let Some(kit) = self.kits.get(&key) {
             return Arc::clone(kit);

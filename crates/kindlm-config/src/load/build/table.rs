@@ -8,8 +8,8 @@
 //! - `expect.output.contains` is the value at this path of `expect`, as YAML.
 //! - `vars.name` is the variable `name`.
 //!
-//! An empty cell of such a column omits the key, except in `vars` columns. Without a column for a prompt, command or
-//! transcript, tests use the only prompt of the suite.
+//! An empty cell of such a column omits the key, except in `vars` columns. A row without prompt, command and transcript
+//! uses the prompt of the suite, if there is exactly one.
 
 use std::collections::HashSet;
 use std::rc::Rc;

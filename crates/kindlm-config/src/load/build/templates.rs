@@ -1,4 +1,4 @@
-//! References to `assertionTemplates`, and the problems of unused templates.
+//! References to `assertionTemplates`, and checks of unused templates.
 
 use std::collections::HashSet;
 
@@ -25,7 +25,9 @@ impl Builder<'_> {
         }
     }
 
-    /// Reports problems of unused templates. It skips values with variables, because these have no values here.
+    /// Reports problems of unused templates.
+    ///
+    /// Problems of values with variables are skipped, because the variables have no values here.
     pub(super) fn check_unused_templates(&mut self, piece: Piece<'_>) {
         for (name, template) in self.base.setup.assertion_templates.clone() {
             // The second pass reports a template that is not an object.

@@ -84,7 +84,9 @@ impl Builder<'_> {
         self.cases.extend(case);
     }
 
-    /// Builds a test case; `None` if it has errors. `key` identifies the kit that it shares with other tests.
+    /// Builds a test case, or returns `None` if it has errors.
+    ///
+    /// `key` identifies the parts that the test shares with other tests.
     fn case(
         &mut self,
         (piece, at): (Piece<'_>, &str),
@@ -177,7 +179,9 @@ impl Builder<'_> {
         })
     }
 
-    /// Returns the digest of the files that the command of a test names; `None` for other tests.
+    /// Returns the digest of the files that the command of a test names.
+    ///
+    /// Returns `None` for other tests, and if the command names no file.
     fn command_files(&self, subject: &SubjectForm, vars: &Value) -> Option<Fingerprint> {
         let SubjectForm::Command(form) = subject else { return None };
         // A missing variable is reported where the command is checked.
@@ -185,7 +189,9 @@ impl Builder<'_> {
         self.base.around.referred.of_command(&line)
     }
 
-    /// Compiles the scripts that transform the output for checks. Reports an error and returns `None`.
+    /// Compiles the scripts that transform the output for checks.
+    ///
+    /// Returns `None` after an error, which is reported.
     fn transforms(
         &mut self,
         piece: Piece<'_>,

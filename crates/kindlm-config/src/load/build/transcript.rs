@@ -13,6 +13,8 @@ use crate::load::FILE;
 
 impl Builder<'_> {
     /// Reads a transcript: the value itself, or the file that a `file://` text names.
+    ///
+    /// Returns `None` after an error, which is reported.
     pub(super) fn transcript(
         &mut self,
         piece: Piece<'_>,
@@ -23,7 +25,7 @@ impl Builder<'_> {
             return self.understood(piece, at, node).map(SubjectForm::Transcript);
         };
         let Some(path) = text.strip_prefix(FILE).filter(|it| !it.is_empty()) else {
-            // The shape has already reported this text.
+            // The check of the test's shape has already reported this text.
             return None;
         };
         let read = if let Some(known) = self.transcripts.get(path) {

@@ -28,7 +28,7 @@ impl Missing {
     }
 }
 
-/// Returns the help for variables that do not exist.
+/// Returns the help for variables that do not exist, or `None` without such variables.
 fn absent_help(absent: &[String], vars: &Map<String, Value>) -> Option<String> {
     let of = |name: &String| match nearest(name, vars.keys().map(String::as_str)) {
         Some(near) => format!("`{name}` is not there: did you mean `{near}`?"),
@@ -39,7 +39,7 @@ fn absent_help(absent: &[String], vars: &Map<String, Value>) -> Option<String> {
 }
 
 impl Builder<'_> {
-    /// Checks a text with variables.
+    /// Checks a text with variables, and adds missing variables to `missing`.
     pub(super) fn check_text(
         &mut self,
         written: Written<'_>,
@@ -52,6 +52,8 @@ impl Builder<'_> {
     }
 
     /// Checks a command line, and returns it as a form with quoted variables.
+    ///
+    /// Returns `None` if the form cannot be made.
     pub(super) fn check_command(
         &mut self,
         written: Written<'_>,

@@ -10,9 +10,9 @@ use crate::load::resolve::Workspace;
 use crate::written::WorkspaceBlock;
 
 impl Builder<'_> {
-    /// Returns the workspace of a test: its own, or that of `defaults`.
+    /// Returns the workspace of a test: its own workspace, or the workspace of `defaults`.
     ///
-    /// `None` if it has no workspace, if the workspace has errors, or if the test runs on models.
+    /// Returns `None` if there is no workspace, if the workspace has errors, or if the test has no command or agent.
     pub(super) fn workspace(
         &mut self,
         piece: Piece<'_>,
@@ -25,7 +25,7 @@ impl Builder<'_> {
         if let Some(known) = self.workspaces.get(&key) {
             return Some(known.clone());
         }
-        // The shape of the test already reports these errors.
+        // The check of the test's shape already reports these errors.
         let block: WorkspaceBlock = serde_json::from_value(own.clone()).ok()?;
         let resolved = self.base.make_workspace(piece, &format!("{at}/workspace"), block, own)?;
         self.workspaces.insert(key, resolved.clone());

@@ -18,7 +18,7 @@ pub(in crate::load) struct Agents {
 }
 
 impl Resolved<'_> {
-    /// Reads the agents.
+    /// Reads the agents of the document, and reports their problems.
     pub(in crate::load) fn agents(&mut self, piece: Piece<'_>, checked: &Checked) {
         for (id, entry) in object(&checked.document, "agents").into_iter().flatten() {
             self.agents.names.push(id.clone());
@@ -41,7 +41,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Reports agents that have the id of a model. Reports identify models and agents by this name.
+    /// Reports agents that have the id of a model. Reports identify models and agents by this id.
     pub(in crate::load) fn check_agent_names(&mut self, piece: Piece<'_>) {
         for name in &self.agents.names.clone() {
             let Some(first) = self.models.get(name) else { continue };
@@ -106,7 +106,9 @@ fn problems(spec: &AgentSpec) -> Vec<Problem> {
     problems
 }
 
-/// Makes an agent into a model, with the built-in price of its vendor's model.
+/// Converts an agent to a model.
+///
+/// An agent without its own price gets the built-in price of its vendor's model.
 fn priced(id: &str, spec: AgentSpec) -> Model {
     let vendor = match spec.kind {
         AgentKind::Kindlm => None,

@@ -84,7 +84,7 @@ impl Resolved<'_> {
         self.suite.assertion_templates = self.setup.assertion_templates.clone();
     }
 
-    /// Reads the formulas that reports compute from named scores.
+    /// Reads the formulas of metrics that reports compute from named scores.
     fn derived_metrics(&mut self, piece: Piece<'_>, checked: &Checked) {
         let key = "derivedMetrics";
         let entries: Option<Vec<DerivedEntry>> = self.block(piece, checked, key);
@@ -101,7 +101,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Reads the paths of reports. An unknown reporter is an error if the caller lists the known ones.
+    /// Reads the paths of reports. If the caller lists the known reporters, an unknown reporter is an error.
     fn reports(&mut self, piece: Piece<'_>, checked: &Checked) {
         if checked.is_faulty("/reports") {
             return;

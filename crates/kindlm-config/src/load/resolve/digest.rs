@@ -1,8 +1,8 @@
 //! Digests of tests, which show whether a test has changed since an earlier run.
 //!
-//! A digest covers what a test sends, its variables and its expectations. It leaves out tags, models, repeats and time
-//! limits, because they change neither the requests nor the checks. Files count by their content. Programs also count
-//! by the content of the files that they import.
+//! A digest covers the requests of a test, its variables and its expectations. It leaves out tags, models, repeats and
+//! time limits, because they change neither the requests nor the checks. Files count by their content. Programs also
+//! count by the content of the files that they import.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::Resolved;
 use crate::imports::{self, Programs};
 
-/// Files that record the digest of each file when it is read.
+/// Files that record the digest of each file that is read.
 pub(in crate::load) struct Referred<'a> {
     files: &'a dyn Files,
     digests: Mutex<HashMap<String, Fingerprint>>,
@@ -29,8 +29,9 @@ impl<'a> Referred<'a> {
         Self { files, digests: Mutex::default(), programs, whole: Mutex::default() }
     }
 
-    /// Returns the digest of a file that was read before, by its path as written. For a program, it includes the
-    /// imports.
+    /// Returns the digest of a file that was read before, by its path as written.
+    ///
+    /// The digest of a program includes its imports. Returns `None` for other paths.
     fn digest(&self, path: &str) -> Option<Fingerprint> {
         let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         let own = digests.get(path).copied()?;
@@ -42,7 +43,9 @@ impl<'a> Referred<'a> {
         Some(*whole.entry(path.to_owned()).or_insert_with(|| self.with_imports(path, own)))
     }
 
-    /// Returns the digest of the files that a command line names, and of their imports. `None` if it names no file.
+    /// Returns the digest of the files that a command line names, and of their imports.
+    ///
+    /// Returns `None` if the command line names no file.
     pub(in crate::load) fn of_command(&self, line: &str) -> Option<Fingerprint> {
         self.programs.of_command(line)
     }
@@ -85,6 +88,8 @@ impl Resolved<'_> {
     }
 
     /// Returns the digest of the file in a text: a path, or `file://path:function`.
+    ///
+    /// Returns `None` if the text names no file that was read.
     fn file_of(&self, text: &str) -> Option<Fingerprint> {
         let Some(path) = text.strip_prefix("file://") else {
             return self.around.referred.digest(text);
@@ -95,7 +100,9 @@ impl Resolved<'_> {
         paths.find_map(|it| self.around.referred.digest(it))
     }
 
-    /// Adds the files that a value names, such as a `schemaFile`. Adds all templates if the value refers to one.
+    /// Adds the digests of the files that a value names, such as a `schemaFile`.
+    ///
+    /// If the value refers to a template, adds all templates.
     fn files_in(&self, value: &Value, digest: Digest) -> Digest {
         let digest = self.files_of(value, digest);
         if !refers(value) {
