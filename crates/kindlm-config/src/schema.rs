@@ -14,7 +14,9 @@ use crate::written::{
     SuiteBlock, TestEntry, TraceBlock, UploadBlock,
 };
 
-/// The compiled shapes. They are compiled on first use, because that takes longer than checking a file.
+/// The compiled shapes of the config file.
+///
+/// They are compiled on first use, because compiling them takes longer than checking a file.
 #[derive(Debug)]
 pub(crate) struct Shapes {
     /// The document, without the items of models, prompts, tests and gates.
@@ -125,10 +127,10 @@ fn root(definitions: &mut Definitions, items: Items) -> Value {
     })
 }
 
-/// Returns the JSON Schema of `kindlm.yaml` for editors: completion, hovers and error marks.
+/// Returns the JSON Schema of `kindlm.yaml`, for completion and error marks in editors.
 ///
 /// The schema is draft 7, because the YAML language server of editors supports it completely. The server silently
-/// ignores parts of newer drafts. The structure is the one that [`load`](crate::load) checks.
+/// ignores parts of newer drafts. The structure is the same as in [`load`](crate::load).
 ///
 /// ```
 /// let schema = kindlm_config::json_schema();
@@ -139,7 +141,7 @@ pub fn json_schema() -> Value {
     json_schema_with(&kindlm_assertions::built_in(), &gates::built_in())
 }
 
-/// Returns the same schema, with other registries for `expect` and `gates`.
+/// Returns the schema of [`json_schema`] with other registries for `expect` and `gates`.
 pub fn json_schema_with(
     registry: &Registry,
     gate_registry: &kindlm_types::Registry<gates::Registration>,
@@ -223,7 +225,9 @@ fn add_expect(definitions: &mut Map<String, Value>, registry: &Registry) {
     }
 }
 
-/// Moves the definitions of a schema into those of the document. Their names get a prefix.
+/// Moves the definitions of a schema into the document's definitions, and returns the schema.
+///
+/// The names of the moved definitions get a prefix.
 fn embed(definitions: &mut Map<String, Value>, prefix: &str, mut schema: Value) -> Value {
     let own = schema.as_object_mut().and_then(|it| it.shift_remove("$defs"));
     rename(&mut schema, prefix);
@@ -246,7 +250,9 @@ fn rename(schema: &mut Value, prefix: &str) {
     });
 }
 
-/// Converts references to draft 7: they point into `definitions`, and have no keys beside them, which draft 7 ignores.
+/// Converts references to draft 7.
+///
+/// References then point into `definitions` and have no keys beside them, because draft 7 ignores such keys.
 fn to_draft_7(schema: &mut Value) {
     each(schema, &mut |map| {
         let Some(Value::String(target)) = map.get_mut("$ref") else { return };

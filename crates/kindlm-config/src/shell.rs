@@ -17,16 +17,16 @@ pub(crate) enum Context {
     Double,
     /// `'…'`.
     Single,
-    /// A position where the shell has no quoting, with its description for messages.
+    /// A position where the shell has no quoting, with its description for error messages.
     Unsafe(&'static str),
 }
 
-/// An error: the value contains a NUL character.
+/// The error for a value that contains a NUL character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a command line cannot contain a NUL character")]
 pub(crate) struct NulError;
 
-/// Quotes a value for its context.
+/// Quotes a value for its context. Returns an error if the value contains a NUL character.
 pub(crate) fn quote(value: &str, context: Context) -> Result<String, NulError> {
     let quoted = shlex::try_quote(value).map_err(|_| NulError)?;
     Ok(match context {
@@ -36,9 +36,9 @@ pub(crate) fn quote(value: &str, context: Context) -> Result<String, NulError> {
     })
 }
 
-/// The description of the script of `sh -c` and similar programs, for messages.
+/// The description of the script of `sh -c` and similar programs, for error messages.
 const IN_SCRIPT: &str = "a script for another program (`sh -c`, `python -c`, `node -e`)";
-/// The description of the arguments of `eval`, for messages.
+/// The description of the arguments of `eval`, for error messages.
 const IN_EVAL: &str = "what `eval` reads";
 /// Programs that run an argument as code, with the option letter before it.
 const INTERPRETERS: [(&str, char); 12] = [
@@ -90,7 +90,7 @@ struct Scanner<'a> {
     line: &'a str,
     at: usize,
     stack: Vec<Level>,
-    /// The first construct after which the quoting is uncertain, for messages.
+    /// The first construct after which the quoting is uncertain, for error messages.
     spoilt: Option<&'static str>,
 }
 
@@ -109,7 +109,7 @@ impl Scanner<'_> {
         self.stack.last().copied().unwrap_or(Level::Bare(0))
     }
 
-    /// Returns the reason if a command runs the current word as code.
+    /// Returns the reason if a command runs the current word as code, or `None`.
     fn read_again(&self) -> Option<&'static str> {
         let start = self.stack.iter().rev().find_map(|it| match it {
             Level::Bare(start) => Some(*start),
@@ -200,7 +200,9 @@ impl Scanner<'_> {
         width
     }
 
-    /// Handles escapes and expansions with equal meaning inside and outside of quotes (`"`). Returns the bytes to skip.
+    /// Handles escape sequences and expansions inside and outside of double quotes.
+    ///
+    /// Returns the number of bytes to skip. Returns `None` if the caller must handle the character.
     fn escape_or_expansion(&mut self, rest: &str) -> Option<usize> {
         if let Some(escaped) = rest.strip_prefix('\\') {
             return Some(1 + escaped.chars().next().map_or(0, char::len_utf8));
@@ -236,7 +238,9 @@ impl Scanner<'_> {
     }
 }
 
-/// Returns the complete words of a text, without their quotes. The last word may be incomplete and is left out.
+/// Returns the complete words of a text, without their quotes.
+///
+/// The last word may be incomplete and is left out.
 fn words(text: &str) -> Vec<String> {
     let (mut words, mut word) = (Vec::new(), None::<String>);
     let mut quote = None;

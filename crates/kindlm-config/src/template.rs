@@ -1,9 +1,9 @@
 //! Texts with `{{ variables }}`: prompts, turns and command lines.
 //!
-//! The language is that of `kindlm-template`. A text that only puts in variables is split into its parts once, instead of
-//! being rendered for each test. Braces that belong to another language, such as `{{#each}}` or `{{.Name}}`, stay as
-//! they are, so prompts may contain JSON or Mustache. `{{env.NAME}}` is an environment variable. Values are put in once:
-//! they are not templates themselves.
+//! The language is the same as in `kindlm-template`. A text that only inserts variables is split into its parts once,
+//! and not rendered for each test. Braces of other languages, such as `{{#each}}` or `{{.Name}}`, stay unchanged, so
+//! prompts may contain JSON or Mustache. `{{env.NAME}}` is an environment variable. Inserted values are not rendered as
+//! templates.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -45,7 +45,7 @@ struct Lookalike {
     range: Range<usize>,
     /// The range of the name that is probably meant.
     name: Range<usize>,
-    /// True if it is an expression of the template language, such as `{{ name | upper }}`.
+    /// True if the text is an expression of the template language, such as `{{ name | upper }}`.
     is_expression: bool,
 }
 
@@ -61,8 +61,8 @@ struct Found {
 struct Jinja {
     /// Environment variables that the template only inserts, with their places.
     ///
-    /// If one is unset, that is an error. Variables in other expressions are left out, because these may handle an
-    /// unset one.
+    /// An unset variable of this list is an error. Variables in other expressions are left out, because these
+    /// expressions may handle an unset variable.
     plain_env: Vec<(String, Range<usize>)>,
     /// The parsed JSON, if the template is JSON.
     json: Option<Value>,
@@ -76,8 +76,9 @@ pub struct Filled {
     pub text: String,
     /// The variables without a value, without duplicates, in the order of the text.
     pub missing: Vec<String>,
-    /// The environment variables without a value, as names without `env.`. They have no duplicates and the order of the
-    /// text.
+    /// The environment variables without a value, as names without `env.`.
+    ///
+    /// The list has no duplicates and is in the order of the text.
     pub unset: Vec<String>,
 }
 
@@ -105,7 +106,7 @@ pub fn fill(
     Template::read(template).fill(vars, env)
 }
 
-/// A template whose environment variables are filled in. It waits for the variables of a test.
+/// A template with its environment variables filled in, but not the variables of a test.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Form {
     /// A plain template, as texts and variables.
@@ -154,7 +155,9 @@ pub(crate) enum FormError {
 }
 
 impl Form {
-    /// Fills in the variables.
+    /// Fills in the variables of a test, and returns the text.
+    ///
+    /// Returns an error if a variable has no value, cannot be quoted, or makes rendering fail.
     pub(crate) fn fill(&self, vars: &Map<String, Value>) -> Result<String, FormError> {
         let slots = match self {
             Self::Plain(slots) => slots,
@@ -185,7 +188,9 @@ impl Form {
         Ok(text)
     }
 
-    /// Returns the variables of a Jinja template without a value. A plain template has none.
+    /// Returns the variables without a value in a Jinja template.
+    ///
+    /// The result is empty for a plain template. Returns an error if the template cannot be rendered.
     pub(crate) fn missing(&self, vars: &Map<String, Value>) -> Result<Vec<Missing>, Unrendered> {
         let found = |variables: &Variables, text: &str| {
             let absent = |why| Unrendered { why, absent: variables.absent(text) };
@@ -208,7 +213,7 @@ impl Form {
                 first?;
             }
         }
-        // `plain_env` is used to report unset environment variables by their own names.
+        // The caller reports unset environment variables, by the names in `plain_env`.
         missing.retain(|it| vars.contains_key("env") || !it.name.starts_with("env."));
         Ok(missing)
     }
@@ -249,8 +254,8 @@ pub(crate) enum Looked {
 impl Template {
     /// Parses a text with variables.
     ///
-    /// A text with expressions, tags or comments is a Jinja template; the error describes its fault. Any other text is
-    /// split into parts.
+    /// A text with expressions, tags or comments is a Jinja template. Returns an error if this template is invalid. Any
+    /// other text is split into parts.
     pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
         let plain = Self::read(text);
         let has_comment = || text.split_once("{#").is_some_and(|(_, rest)| rest.contains("#}"));
@@ -267,7 +272,7 @@ impl Template {
         Ok(template)
     }
 
-    /// Parses a plain template. It accepts any text, because everything but placeholders is plain text.
+    /// Parses a plain template. Every text is valid, because everything except placeholders is plain text.
     pub(crate) fn read(text: &str) -> Self {
         let mut parts = Vec::new();
         let mut lookalikes = Vec::new();
@@ -302,14 +307,14 @@ impl Template {
         Self { text: text.to_owned(), parts, lookalikes, tags: tags(text), jinja: None }
     }
 
-    /// Parses a Jinja template. The error describes the first syntax problem.
+    /// Parses a Jinja template, in promptfoo's dialect. The error describes the first problem.
     pub(crate) fn jinja(text: &str) -> Result<Self, Fault> {
         let mut jinja = Jinja { plain_env: Vec::new(), json: None, dialect: Dialect::Promptfoo };
         jinja.add(text, text)?;
         Ok(Self::of(text, jinja))
     }
 
-    /// Parses JSON whose texts are Jinja templates. The error describes the first syntax problem.
+    /// Parses JSON whose texts are Jinja templates. The error describes the first problem.
     pub(crate) fn json(text: &str) -> Result<Self, Fault> {
         let json: Value = serde_json::from_str(text).map_err(|err| Fault {
             message: format!("it is not JSON: {err}"),
@@ -328,7 +333,7 @@ impl Template {
         Self { text: text.to_owned(), parts, lookalikes, tags, jinja: Some(jinja) }
     }
 
-    /// Returns environment variables that a Jinja template only inserts, with places.
+    /// Returns the environment variables that a Jinja template only inserts, with their places.
     pub(crate) fn plain_env(&self) -> impl Iterator<Item = (&str, &Range<usize>)> {
         let all = self.jinja.iter().flat_map(|it| &it.plain_env);
         all.map(|(name, range)| (name.as_str(), range))
@@ -347,7 +352,7 @@ impl Template {
         self.jinja.as_ref().is_none_or(|it| it.dialect == Dialect::Kindlm)
     }
 
-    /// Returns texts that look like a placeholder, with the name probably meant.
+    /// Returns the texts that look like a placeholder, each with the name that is probably meant.
     pub(crate) fn lookalikes(&self) -> impl Iterator<Item = (&Range<usize>, &str)> {
         self.lookalikes.iter().map(|it| (&it.range, &self.text[it.name.clone()]))
     }
@@ -357,9 +362,10 @@ impl Template {
         &self.text
     }
 
-    /// Fills in the environment variables. Placeholders of unset ones stay unchanged.
+    /// Fills in the environment variables. Placeholders of unset variables stay unchanged.
     ///
-    /// For a command line, `contexts` has the quoting around each placeholder.
+    /// For a command line, `contexts` has the quoting around each placeholder. Returns an error if a value cannot be
+    /// quoted.
     pub(crate) fn form(
         &self,
         env: &dyn Fn(&str) -> Option<String>,
@@ -394,7 +400,7 @@ impl Template {
         self.parts.iter().map(slot).collect::<Result<_, _>>().map(Form::Plain)
     }
 
-    /// Fills in all variables, including those of the environment.
+    /// Fills in the variables of a test and the environment variables.
     fn fill(&self, vars: &Map<String, Value>, env: &dyn Fn(&str) -> Option<String>) -> Filled {
         let mut filled = Filled::default();
         let mut seen = BTreeSet::new();
@@ -427,9 +433,9 @@ impl Template {
 }
 
 impl Jinja {
-    /// Adds a Jinja template, which is the whole text or a part of it.
+    /// Checks a Jinja template, which is the whole text or a part of it, and adds its environment variables.
     fn add(&mut self, template: &str, text: &str) -> Result<(), Fault> {
-        // The position of the part in the text. JSON escapes can make it differ from the text.
+        // The position of the part in the text. JSON escape sequences can make the part differ from the text.
         let start = text.find(template);
         let read = kindlm_template::read(template).map_err(|fault| Fault {
             range: fault.range.clone().zip(start).map(|(it, at)| it.start + at..it.end + at),
@@ -455,7 +461,7 @@ impl Jinja {
     }
 }
 
-/// Renders all texts of a JSON value.
+/// Renders all texts of a JSON value. Returns an error if a text cannot be rendered.
 fn filled(json: &Value, variables: &Variables) -> Result<Value, String> {
     Ok(match json {
         Value::String(text) => Value::String(variables.render(text)?),
@@ -470,7 +476,9 @@ fn filled(json: &Value, variables: &Variables) -> Result<Value, String> {
     })
 }
 
-/// Returns the place of a part of a text in its file. `None` if YAML escapes make it differ from the file.
+/// Returns the place of a part of a text in its file.
+///
+/// Returns `None` if YAML escape sequences make the part differ from the file.
 pub(crate) fn place_of(
     text: &str,
     part: &Range<usize>,
@@ -485,6 +493,8 @@ pub(crate) fn place_of(
 }
 
 /// Finds a placeholder at the start: a name in double braces, with or without spaces around it.
+///
+/// Returns `None` for any other start.
 fn placeholder(text: &str) -> Option<Found> {
     let inside = text.strip_prefix("{{")?;
     let name = inside.trim_start();
@@ -505,7 +515,7 @@ fn placeholder(text: &str) -> Option<Found> {
 
 /// Finds text that looks like a placeholder at the start, with the probable name.
 ///
-/// Other beginnings (`{{#each}}`, `{{.Name}}`, JSON) can only belong to other languages.
+/// Returns `None` for other starts (`{{#each}}`, `{{.Name}}`, JSON), which only belong to other languages.
 fn lookalike(text: &str) -> Option<Found> {
     let line = text.get(2..)?.split('\n').next()?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
@@ -568,7 +578,9 @@ fn tags(text: &str) -> Vec<Range<usize>> {
     text.match_indices("{%").filter_map(tag).collect()
 }
 
-/// Returns the value of a placeholder. `env.` always means an environment variable, never one of the test.
+/// Returns the value of a placeholder.
+///
+/// A name with `env.` is always an environment variable, never a variable of the test.
 pub(crate) fn look_up(
     name: &str,
     vars: &Map<String, Value>,
@@ -586,7 +598,9 @@ pub(crate) fn look_up(
     }
 }
 
-/// Returns the value of a name: that of the variable with this name, else the one at this path in a variable.
+/// Returns the value of the variable with this name, or else the value at this path.
+///
+/// The path starts with the name of a variable. Returns `None` if there is no such value.
 pub(crate) fn value_of<'v>(name: &str, vars: &'v Map<String, Value>) -> Option<&'v Value> {
     vars.get(name).or_else(|| {
         let (first, path) = name.split_once('.')?;

@@ -12,12 +12,12 @@ use serde_json::Value;
 pub(super) const OUTSIDE_HELP: &str =
     "only files below that folder are read, unless `--allow-outside` is given";
 
-/// The errors and warnings of all passes. Each pass hands it to the next one.
+/// The errors and warnings of all passes. Each pass passes the sink to the next pass.
 #[derive(Debug, Default)]
 pub(super) struct Sink {
     pub(super) errors: Vec<Diagnostic>,
     pub(super) warnings: Vec<Diagnostic>,
-    /// The reported problems, to avoid duplicates: aliases repeat the same place.
+    /// The reported problems, to avoid duplicates. An alias can cause the same problem several times.
     seen: HashSet<(Code, usize, Span, String)>,
     pub(super) is_full: bool,
     /// The number of reported problems, including duplicates.
@@ -52,7 +52,9 @@ impl Sink {
         }
     }
 
-    /// Deserializes a value that has passed its schema. A failure here is a bug of KindLM.
+    /// Deserializes a value that has passed its schema.
+    ///
+    /// A failure is a bug of KindLM. It is reported as an error, and the result is `None`.
     pub(super) fn read<T: DeserializeOwned>(
         &mut self,
         piece: Piece<'_>,

@@ -35,7 +35,7 @@ pub(crate) enum Framework {
     /// The EU AI Act, Annex IV.
     #[default]
     EuAiAct,
-    /// A framework of your own.
+    /// Your own framework.
     Custom,
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct SuiteBlock {
     /// The purpose of the suite.
     #[serde(default)]
     pub(crate) description: Option<String>,
-    /// Words to group suites by, in reports.
+    /// Labels for grouping suites in reports.
     #[serde(default)]
     pub(crate) tags: Vec<String>,
 }
@@ -62,8 +62,8 @@ pub(crate) struct DefaultsBlock {
     /// The time limit of one request or command, in milliseconds. Default: 60000.
     #[schemars(range(min = 1))]
     pub(crate) timeout_ms: u64,
-    /// The judge model: an id from `models`, or `provider:model`. Default: the first model. `judge.model` means the
-    /// same.
+    /// The judge model: an id from `models`, or `provider:model`. Default: the first model. `judge.model` has the same
+    /// effect.
     #[schemars(length(min = 1))]
     pub(crate) judge_model: Option<String>,
     /// The judge models, the number of samples, and the rule for combining verdicts.

@@ -24,7 +24,7 @@ pub(crate) struct ModelEntry {
     /// The price in US dollars per million tokens. It replaces the built-in price.
     #[serde(default)]
     pub(crate) price: Option<Price>,
-    /// The rate limits. Models with the same provider and name share them; the lowest limits apply.
+    /// The rate limits. Models with the same provider and name share these limits. The lowest limits apply.
     #[serde(default)]
     pub(crate) limits: Limits,
 }
@@ -44,7 +44,7 @@ pub(crate) struct ParamsBlock {
     pub(crate) top_p: Option<f64>,
     /// Texts that end the answer where the model generates one of them.
     pub(crate) stop_sequences: Vec<String>,
-    /// The seed of the sampling, for providers that support one.
+    /// The seed of the sampling, for providers that support seeds.
     pub(crate) seed: Option<i64>,
 }
 
@@ -121,8 +121,8 @@ pub(crate) enum Speaker {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Language {
-    /// Jinja: `{{ name }}`, `{{ name | upper }}`, `{% if … %}`. A variable without a value is an error, and braces of
-    /// other languages (`{{#each}}`) stay as they are.
+    /// Jinja: `{{ name }}`, `{{ name | upper }}`, `{% if … %}`. A variable without a value is an error. Braces of other
+    /// languages (`{{#each}}`) stay unchanged.
     #[default]
     Plain,
     /// Jinja as in promptfoo: a variable without a value is an empty text, with a warning, and all braces are Jinja.

@@ -26,7 +26,8 @@ pub(crate) struct TestEntry {
     /// prompt, or the user messages of `conversation`.
     #[serde(default)]
     pub(crate) agent: Option<Named>,
-    /// A program to run instead of a prompt, with `sh -c` in the folder of this file. Values for `{{name}}` are quoted.
+    /// A command line to run with `sh -c`, instead of sending a prompt. Values for `{{name}}` are quoted. It runs in
+    /// the workspace or, without one, in the folder of this file.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) command: Option<String>,
@@ -66,7 +67,7 @@ pub(crate) struct TestEntry {
     /// `output` and `context`, or `file://` with a path. In a list, each script gets the result of the one before it.
     #[serde(default)]
     pub(crate) transform: Transforms,
-    /// The output to check, as a text or any other value. The models are not asked.
+    /// The output to check, as a text or any other value. No request is sent to the models.
     #[serde(default, deserialize_with = "present")]
     pub(crate) output: Option<Value>,
     /// Free data about the test for scripts, which read it as `context.test.metadata`.
@@ -111,7 +112,7 @@ pub(crate) struct TestEntry {
     #[schemars(schema_with = "expect_block")]
     #[expect(dead_code, reason = "compiled from the tree, where it has a place")]
     pub(crate) expect: Value,
-    /// Words to select tests by, such as with `--tags`.
+    /// Labels for selecting tests, such as with `--tags`.
     #[serde(default)]
     pub(crate) tags: Vec<String>,
     /// True, or a reason, to skip the test. Default: false.
@@ -202,7 +203,7 @@ pub(crate) enum Skip {
 }
 
 impl Skip {
-    /// Returns the reason if the test is skipped.
+    /// Returns the reason for skipping the test, or `None` if the test is not skipped.
     pub(crate) fn reason(&self) -> Option<&str> {
         match self {
             Self::Plain(false) => None,

@@ -1,4 +1,4 @@
-//! The blocks `trace` and `upload`. Uploading does not exist yet; its block is checked, so that files stay valid.
+//! The blocks `trace` and `upload`. Uploading does not exist yet. Its block is checked, so that files stay valid.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

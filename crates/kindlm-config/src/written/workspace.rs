@@ -26,11 +26,11 @@ pub(crate) struct WorkspaceBlock {
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
     pub(crate) ignore: Vec<String>,
-    /// The most bytes that the folder may contain afterwards. Default: 1 GiB.
+    /// The most bytes that the folder may contain after the execution. Default: 1 GiB.
     #[serde(default = "gibibyte")]
     #[schemars(range(min = 1))]
     pub(crate) max_bytes: u64,
-    /// The most files that the folder may contain afterwards. Default: 100000.
+    /// The most files that the folder may contain after the execution. Default: 100000.
     #[serde(default = "many_files")]
     #[schemars(range(min = 1))]
     pub(crate) max_files: u64,
@@ -62,7 +62,7 @@ pub(crate) struct WorkspaceBlock {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum HiddenEntry {
-    /// A path relative to this file. A file is copied to the top of the workspace; of a folder, its content is.
+    /// A path relative to this file. A file, or the content of a folder, is copied to the top of the workspace.
     Path(#[schemars(length(min = 1))] String),
     /// A path and its destination.
     To(HiddenTo),

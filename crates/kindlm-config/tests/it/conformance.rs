@@ -1,4 +1,6 @@
-//! Test vectors of the original KindLM: both must accept the same configs and report errors at the same paths.
+//! Test vectors of the original implementation of KindLM.
+//!
+//! This crate must accept the same configs and report errors at the same paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +41,9 @@ fn files(vector: &Value) -> Memory {
     )
 }
 
-/// Configs that the original accepts and we reject: the vector, our code and path, and the reason.
+/// Configs that the original accepts and we reject.
+///
+/// The columns are the vector, our code and path, and the reason.
 const STRICTER: &[(&str, &str, &str)] = &[
     (
         "output-json-file-not-json",

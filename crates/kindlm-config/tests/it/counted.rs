@@ -14,7 +14,7 @@ struct Counted;
 static COUNTED: Counted = Counted;
 
 fn count(size: usize) {
-    // The counter is already destroyed if the thread is ending.
+    // The counter is already destroyed if the thread is ending. Such an allocation is not counted.
     let _ = TAKEN.try_with(|it| it.set(it.get() + size as u64));
 }
 
@@ -23,18 +23,18 @@ fn count(size: usize) {
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(ptr, layout) }
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size.saturating_sub(layout.size()));
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller keeps the contract of `realloc`.
         unsafe { System.realloc(ptr, layout, size) }
     }
 }

@@ -8,7 +8,7 @@ use kindlm_types::{Answers, Execution, Verdict};
 
 use crate::memory::{GOOD, Memory, load_with, said};
 
-/// [`GOOD`] with other tests.
+/// Loads [`GOOD`] with other tests.
 fn suite_with(tests: &str, files: &Memory) -> Loaded {
     let start = GOOD.find("tests:").unwrap();
     load_with(&format!("{}tests: {tests}\n", &GOOD[..start]), files)
@@ -96,7 +96,9 @@ fn problems_are_shown_in_the_dataset() {
     assert_snapshot!(said(&suite_with(tests, &files)));
 }
 
-/// There are more rows than the pool keeps compiled. The others are compiled again from text, without reading files.
+/// The dataset has more rows than the pool keeps compiled.
+///
+/// The other rows are compiled again from text, without reading files.
 #[test]
 fn rows_that_have_nothing_in_common_are_still_whole() {
     let row = |it: usize| {

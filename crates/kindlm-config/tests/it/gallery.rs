@@ -1,10 +1,10 @@
-//! Snapshots of the messages for broken files. The snapshots are meant to be read.
+//! Snapshots of the error messages for invalid files. The snapshots are meant to be read.
 
 use insta::assert_snapshot;
 
 use crate::memory::{GOOD, Memory, load_text, load_with, said, with};
 
-/// Snapshots the messages for [`GOOD`] with one part replaced.
+/// Takes a snapshot of the error messages for [`GOOD`] with one part replaced.
 macro_rules! gallery {
     ($($name:ident: $part:expr => $by:expr;)*) => {$(
         #[test]

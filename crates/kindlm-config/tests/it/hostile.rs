@@ -9,7 +9,9 @@ use proptest::prelude::*;
 use crate::counted::allocated;
 use crate::memory::{GOOD, load_text, with};
 
-/// The most bytes that reading may allocate in total: a base amount, and an amount per byte of the file.
+/// The most bytes that reading a file may allocate in total.
+///
+/// The first number is a base amount, and the second number is an amount per byte of the file.
 const MOST: (u64, u64) = (32 << 20, 200);
 
 fn read(bytes: &[u8]) -> Loaded {

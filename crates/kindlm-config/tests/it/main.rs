@@ -1,4 +1,4 @@
-//! Tests of the config reader: the meaning of valid files and the messages for broken ones.
+//! Tests of the config reader: the meaning of valid files, and the error messages for invalid files.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod conformance;

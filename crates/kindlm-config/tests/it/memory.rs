@@ -91,7 +91,7 @@ tests:
         notContains: [error]
 "#;
 
-/// [`GOOD`] with one part replaced. The part must occur exactly once.
+/// Returns [`GOOD`] with one part replaced. The part must occur exactly once.
 pub(crate) fn with(part: &str, by: &str) -> String {
     assert_eq!(GOOD.matches(part).count(), 1, "`{part}`");
     GOOD.replace(part, by)
@@ -106,14 +106,14 @@ pub(crate) fn load_with(text: &str, files: &Memory) -> Loaded {
     load("kindlm.yaml", text.as_bytes(), files, &env)
 }
 
-/// All messages for a file, formatted for a terminal without colours.
+/// Returns all errors and warnings for a file, formatted for a terminal without colours.
 pub(crate) fn said(loaded: &Loaded) -> String {
     let all: Vec<String> =
         loaded.diagnostics.iter().chain(&loaded.warnings).map(|it| render(it, false)).collect();
     all.join("\n")
 }
 
-/// The code, path and message of each diagnostic, one per line.
+/// Returns the code, path and message of each diagnostic, one per line.
 pub(crate) fn brief(diagnostics: &[Diagnostic]) -> Vec<String> {
     diagnostics.iter().map(|it| format!("{} {}: {}", it.code, it.path, it.message)).collect()
 }

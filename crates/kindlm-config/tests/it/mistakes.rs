@@ -1,4 +1,4 @@
-//! Snapshots of common mistakes in config files, with the message for each.
+//! Snapshots of common mistakes in config files, with the error message for each.
 //!
 //! Each message must name the place, the problem and the fix.
 //!

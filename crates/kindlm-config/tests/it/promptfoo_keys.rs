@@ -446,7 +446,7 @@ fn files() -> Memory {
     ])
 }
 
-/// Returns the results of the programs in the rows, in place of the script host.
+/// Returns the result of a program in the rows, in place of the script host.
 fn answer(question: &ScriptQuestion) -> Value {
     let args: Vec<Value> =
         question.args.iter().map(|it| serde_json::from_str(it).unwrap()).collect();

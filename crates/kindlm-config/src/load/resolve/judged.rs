@@ -10,8 +10,8 @@ use super::Resolved;
 impl Resolved<'_> {
     /// Records the judges of checks at `at`.
     ///
-    /// Warns of prompts that do not show the judge the output. Reports an error for a check with evidence that labels
-    /// for `kindlm calibrate` do not contain, if `gates.judgeKappaMin` is set.
+    /// Warns of prompts that do not show the output to the judge. If `gates.judgeKappaMin` is set, reports each check
+    /// whose evidence labels for `kindlm calibrate` cannot contain.
     pub(in crate::load) fn note_judged<'c>(
         &mut self,
         piece: Piece<'_>,
@@ -60,7 +60,7 @@ impl Resolved<'_> {
     /// Reports settings of judges that no check uses.
     pub(in crate::load) fn idle_judging(&mut self, piece: Piece<'_>) {
         let judge = self.defaults.judge.clone();
-        // `judges` already reports these problems.
+        // The method `judges` already reports these problems.
         if !judge.problems().is_empty() {
             return;
         }

@@ -33,7 +33,7 @@ pub(super) use workspace::Workspace;
 /// The key of the shared checks that tests refer to with `$ref`.
 pub(super) const TEMPLATES: &str = "assertionTemplates";
 
-/// The document without its tests, resolved.
+/// The resolved document, except its tests.
 pub(super) struct Resolved<'a> {
     pub(super) around: Surroundings<'a>,
     pub(super) sink: Sink,
@@ -122,7 +122,9 @@ impl Resolved<'_> {
         Some((source, tree.root.filter(|_| is_whole)?))
     }
 
-    /// Reports a problem of a check. In a translated config, warning-level problems become warnings.
+    /// Reports a problem of a check.
+    ///
+    /// In a translated promptfoo config, missing variables and entries without effect are only warnings.
     pub(in crate::load) fn report_check(&mut self, piece: Piece<'_>, problem: Problem) {
         if let (true, ProblemKind::MissingVariable { name, is_null }) =
             (self.around.is_translated, &problem.kind)
@@ -142,7 +144,7 @@ impl Resolved<'_> {
         self.sink.push(diagnostic);
     }
 
-    /// Warns of limits of 0, which accept everything. `tests` names the affected tests in the message.
+    /// Warns of limits of 0, which accept everything. `tests` names the affected tests in the warning.
     pub(in crate::load) fn check_zero_limits(
         &mut self,
         piece: Piece<'_>,
@@ -162,7 +164,9 @@ impl Resolved<'_> {
         }
     }
 
-    /// Reports variables that requests use and no test has. Reports nothing if tests have errors.
+    /// Reports variables that provider requests use and no test has.
+    ///
+    /// Reports nothing if the suite has errors.
     pub(in crate::load) fn report_wanted(&mut self) {
         if self.sink.errors.is_empty() {
             for (_, problem) in std::mem::take(&mut self.wanted) {

@@ -108,8 +108,9 @@ impl Resolved<'_> {
         }
     }
 
-    /// Warns of a model name that is similar to a known one. It is no error, because the list of known models is
-    /// incomplete.
+    /// Warns of a model name that is similar to a known one.
+    ///
+    /// This is not an error, because the list of known models is incomplete.
     fn check_model_name(&mut self, piece: Piece<'_>, at: &str, entry: &ModelEntry) {
         let (provider, name) = (&entry.provider, &entry.model);
         let config = self.suite.providers.get(provider);
@@ -175,7 +176,9 @@ impl Resolved<'_> {
         self.sink.push(diagnostic);
     }
 
-    /// Adds the model of a reference `provider:model`. Returns `false` if the provider cannot be used.
+    /// Adds the model of a reference `provider:model`.
+    ///
+    /// Returns `false` for a text of another form, and if the provider cannot be used.
     pub(in crate::load) fn add_implicit(&mut self, id: &str) -> bool {
         let Some((provider, name)) = id.split_once(':').filter(|(_, name)| !name.is_empty()) else {
             return false;
@@ -197,8 +200,9 @@ impl Resolved<'_> {
     }
 }
 
-/// Returns help for a `provider:model` with an unusable provider. The name may have a typo, or the provider must be
-/// configured first.
+/// Returns help for a `provider:model` with an unusable provider, or `None`.
+///
+/// The name may have a typo, or the provider must be configured first.
 pub(in crate::load) fn provider_help(known: &Providers, id: &str) -> Option<String> {
     let (provider, name) = id.split_once(':')?;
     if known.find(provider).is_some() {

@@ -16,7 +16,7 @@ use crate::schema::SHAPES;
 use crate::template::{Form, Template, place_of};
 use crate::written::{Language, PromptEntry, Speaker};
 
-/// The messages of a prompt, as templates that wait for the variables of a test.
+/// The messages of a prompt, as templates for the variables of a test.
 #[derive(Debug, Default)]
 pub(in crate::load) struct Opening {
     /// The prompt's name. `None` for a test of an agent without a prompt.
@@ -61,7 +61,7 @@ impl Prompts {
         self.by_name.contains_key(name)
     }
 
-    /// Returns the prompt of a name. `None` if it does not exist or has errors.
+    /// Returns the prompt of a name, or `None` if it does not exist or has errors.
     pub(in crate::load) fn get(&self, name: &str) -> Option<&Prompt> {
         self.by_name.get(name).and_then(Option::as_ref)
     }
@@ -70,12 +70,12 @@ impl Prompts {
         self.names.iter().map(String::as_str).collect()
     }
 
-    /// True if the file has no prompts. The shape reports that.
+    /// True if the file has no prompts. The check of the document's shape reports that.
     pub(in crate::load) fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// Returns the name of the prompt if there is exactly one.
+    /// Returns the name of the prompt if there is exactly one, or `None` otherwise.
     pub(in crate::load) fn only(&self) -> Option<&str> {
         if let [name] = self.names.as_slice() { Some(name) } else { None }
     }
@@ -151,7 +151,7 @@ impl Resolved<'_> {
             };
             parts.push(PromptPart { role, template, source: piece.source.clone(), span });
         }
-        // Texts for a model are not quoted, so `form` cannot fail here.
+        // Only the quoting of a command line can fail. These texts are not quoted, so `form` succeeds.
         let form =
             |part: &PromptPart| Some((part.role, part.template.form(self.around.env, None).ok()?));
         let opening = Opening {
@@ -163,8 +163,9 @@ impl Resolved<'_> {
         Some(Prompt { parts, opening, rules, threshold })
     }
 
-    /// Reports a text that is only a `file://` path: the path itself would be sent. It is a warning in a translated
-    /// config, because promptfoo also sends the path.
+    /// Reports a text that is only a `file://` path, because the path itself would be sent.
+    ///
+    /// In a translated config this is a warning, because promptfoo also sends the path.
     pub(in crate::load) fn check_no_file(&mut self, source: &Arc<Source>, span: Span, text: &str) {
         let path = text.trim();
         if !path.starts_with(FILE) || path.contains(char::is_whitespace) {
@@ -184,7 +185,9 @@ impl Resolved<'_> {
         });
     }
 
-    /// Returns the texts of a prompt with their roles and places. Reports a missing `user` and keys beside `messages`.
+    /// Returns the messages of a prompt: the role, the place and the text of each.
+    ///
+    /// Returns `None` after reporting a missing `user` or keys beside `messages`.
     fn texts(
         &mut self,
         piece: Piece<'_>,
@@ -237,7 +240,9 @@ impl Resolved<'_> {
     }
 }
 
-/// Makes the error for a template that cannot be read. It points into the text if the position is known.
+/// Makes the error for a template that cannot be read.
+///
+/// If the position is known, the error points into the text.
 pub(in crate::load) fn faulty(
     fault: &Fault,
     text: &str,

@@ -21,7 +21,8 @@ impl Resolved<'_> {
 
     /// Checks the default judges, and sets the default judge model.
     pub(in crate::load) fn judges(&mut self, piece: Piece<'_>) {
-        // If `judgeModel` has the wrong type, the defaults stay at their built-in values. The shape reports the error.
+        // If `judgeModel` has a wrong type, the defaults keep their built-in values. The check of the shape reports the
+        // error.
         let judge = self.defaults.judge.clone();
         let problems = judge.problems();
         for (index, id) in judge.models.iter().flatten().enumerate() {
@@ -47,7 +48,9 @@ impl Resolved<'_> {
         self.sink.report(piece, "/defaults/judge", problems);
     }
 
-    /// Checks a reference to a model. Adds the model if the reference is `provider:model`.
+    /// Checks a reference to a model, and adds the model if the reference is `provider:model`.
+    ///
+    /// Returns `false` if the reference is invalid.
     pub(in crate::load) fn refer(&mut self, piece: Piece<'_>, at: &str, id: &str) -> bool {
         if id.is_empty() {
             return false;

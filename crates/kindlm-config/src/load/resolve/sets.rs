@@ -1,4 +1,4 @@
-//! Sets of prompt assertions, and the rules that prompts and tests take from them.
+//! Sets of prompt assertions, and the rules that prompts and tests take from sets.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -25,13 +25,15 @@ pub(in crate::load) struct Sets {
     by_name: HashMap<String, Option<Vec<Value>>>,
     /// The names of the sets that prompts or tests refer to.
     used: HashSet<String>,
-    /// Compiled lists of rules, by their text.
+    /// Compiled lists of rules, by their JSON.
     compiled: HashMap<String, Arc<Rules>>,
     /// The content of the first rule with each id, and the name of its set or prompt.
     said: HashMap<String, (Value, String)>,
 }
 
-/// Rules that one request judges: those of a prompt, of its sets and of the sets of a test.
+/// Rules that a judge checks in one request.
+///
+/// These are the rules of a prompt, of its sets, and of the sets of a test.
 #[derive(Debug, Default)]
 pub(in crate::load) struct Rules {
     /// The rules as JSON; null if there are none.
@@ -60,7 +62,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Warns of sets that no prompt and no test uses. Reports nothing if tests have errors.
+    /// Warns of sets that no prompt and no test uses. Reports nothing if the suite has errors.
     pub(in crate::load) fn report_unused_sets(&mut self, piece: Piece<'_>) {
         if !self.sink.errors.is_empty() {
             return;
@@ -77,7 +79,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Reads a set from the file that a `file://` text names.
+    /// Reads a set from the file that a `file://` text names. Returns `None` after an error.
     fn set_file(
         &mut self,
         piece: Piece<'_>,
@@ -99,6 +101,8 @@ impl Resolved<'_> {
     }
 
     /// Reads a set: a list of rules, or a mapping with a list under `assertions`.
+    ///
+    /// Returns `None` after an error, which is reported.
     fn set(
         &mut self,
         piece: Piece<'_>,
@@ -168,8 +172,10 @@ impl Resolved<'_> {
         }
     }
 
-    /// Compiles the check that judges these rules. Problems are reported at `at`, the pointer of the list. It omits
-    /// problems of the first `reported` rules, because they are already reported at their own list.
+    /// Compiles the check that judges these rules.
+    ///
+    /// Problems are reported at `at`, the pointer of the list. Problems of the first `reported` rules are omitted,
+    /// because they are already reported at their own list.
     pub(in crate::load) fn rule_checks(
         &mut self,
         piece: Piece<'_>,
@@ -186,13 +192,15 @@ impl Resolved<'_> {
             !is_missing(problem) && rule_of(problem).is_none_or(|index| index >= reported)
         });
         self.sink.report(piece, at, problems);
-        // All rules are one check, so its place is that of the whole list.
+        // All rules are one check, so the place of this check is the whole list.
         let list = checks.iter().cloned().map(|it| Check { at: String::new(), ..it });
         self.note_judged(piece, at, &list.collect::<Vec<_>>());
         checks
     }
 
-    /// Adds the rules of the sets that the entry at `at` refers to. Equal rules with the same id count once.
+    /// Adds the rules of the sets that the entry at `at` refers to.
+    ///
+    /// Equal rules with the same id count once.
     pub(in crate::load) fn with_sets(
         &mut self,
         piece: Piece<'_>,
@@ -247,7 +255,7 @@ impl Resolved<'_> {
         rules
     }
 
-    /// Returns the rules with the judge settings of the test (`expect.judging`).
+    /// Returns the rules with the judge settings of a test (`expect.judging`).
     pub(in crate::load) fn judged_as(&mut self, test: &Value, rules: Arc<Rules>) -> Arc<Rules> {
         let Some(judging) = judging_of(test).filter(|_| !rules.checks.is_empty()) else {
             return rules;
@@ -258,7 +266,7 @@ impl Resolved<'_> {
         }
         let (checks, problems) = self.compile_rules(rules.list(), Some(judging), &Map::new());
         if problems.iter().any(|it| !is_missing(it)) {
-            // `judging` has errors. They are reported when the whole `expect` block is compiled.
+            // `judging` has errors, which are reported when the whole `expect` block is compiled.
             return rules;
         }
         let (value, files) = (rules.value.clone(), Arc::clone(&rules.files));
@@ -267,7 +275,9 @@ impl Resolved<'_> {
         judged
     }
 
-    /// Compiles the check that judges these rules. Pointers of problems start at the list, except those of `judging`.
+    /// Compiles the check that judges these rules, and returns it with the problems.
+    ///
+    /// Pointers of problems start at the list, except the pointers of problems in `judging`.
     fn compile_rules(
         &self,
         rules: &[Value],
@@ -286,8 +296,9 @@ impl Resolved<'_> {
         (checks, problems)
     }
 
-    /// Reports variables that the rules of a prompt or set use and a test does not have. `at` is the pointer of the
-    /// test.
+    /// Reports variables that a prompt's or set's rules use and a test does not have.
+    ///
+    /// `at` is the pointer of the test.
     pub(in crate::load) fn check_named(
         &mut self,
         piece: Piece<'_>,
@@ -312,7 +323,7 @@ impl Resolved<'_> {
     }
 }
 
-/// Returns the judge settings of a test for the rules of its prompt.
+/// Returns the judge settings of a test for the rules of its prompt, or `None`.
 pub(in crate::load) fn judging_of(test: &Value) -> Option<&Value> {
     test.pointer("/expect/judging")
 }
@@ -327,12 +338,12 @@ pub(in crate::load) fn set_info(rules: &[Value]) -> AssertionSetInfo {
     }
 }
 
-/// Returns the index of the rule that a problem points to.
+/// Returns the index of the rule that a problem points to, or `None`.
 fn rule_of(problem: &Problem) -> Option<usize> {
     problem.pointer.split('/').nth(1)?.parse().ok()
 }
 
-/// True if the only problem is a missing variable.
+/// True if a problem is a missing variable.
 fn is_missing(problem: &Problem) -> bool {
     matches!(problem.kind, ProblemKind::MissingVariable { .. })
 }

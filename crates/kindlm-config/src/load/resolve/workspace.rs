@@ -20,7 +20,9 @@ pub(in crate::load) struct Workspace {
 }
 
 impl Resolved<'_> {
-    /// Makes a workspace from a block. Reports problems of its files and settings and returns `None`.
+    /// Makes a workspace from a block.
+    ///
+    /// Returns `None` after reporting problems of the files or settings.
     pub(in crate::load) fn make_workspace(
         &mut self,
         piece: Piece<'_>,
@@ -83,7 +85,9 @@ impl Resolved<'_> {
         Some(Workspace { spec: Arc::new(spec), digest: digest.finish() })
     }
 
-    /// Returns the digest and kind of a file or folder. Reports a path that cannot be read.
+    /// Returns the digest and kind of a file or folder.
+    ///
+    /// Returns `None` after reporting a path that cannot be read.
     fn tree(
         &mut self,
         piece: Piece<'_>,
