@@ -1,4 +1,6 @@
-//! Measures the time for reading config files: `cargo run --release -p kindlm-config --example speed`.
+//! Measures the time for reading config files.
+//!
+//! Run `cargo run --release -p kindlm-config --example speed`.
 #![expect(clippy::print_stdout, reason = "it is a program for the terminal")]
 
 use std::fmt::Write as _;

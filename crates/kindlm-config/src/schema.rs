@@ -1,4 +1,4 @@
-//! The JSON Schemas of the config file, for editors and for the checks of the reader.
+//! The JSON Schemas of the config file, for editors and for the reader.
 
 use std::sync::LazyLock;
 
@@ -127,7 +127,9 @@ fn root(definitions: &mut Definitions, items: Items) -> Value {
     })
 }
 
-/// Returns the JSON Schema of `kindlm.yaml`, for completion and error marks in editors.
+/// Returns the JSON Schema of `kindlm.yaml`, for editors.
+///
+/// Editors use the schema for completion, hover texts and error marks.
 ///
 /// The schema is draft 7, because the YAML language server of editors supports it completely. The server silently
 /// ignores parts of newer drafts. The structure is the same as in [`load`](crate::load).
@@ -141,7 +143,7 @@ pub fn json_schema() -> Value {
     json_schema_with(&kindlm_assertions::built_in(), &gates::built_in())
 }
 
-/// Returns the schema of [`json_schema`] with other registries for `expect` and `gates`.
+/// Returns the JSON Schema for editors, with other assertions and gates.
 pub fn json_schema_with(
     registry: &Registry,
     gate_registry: &kindlm_types::Registry<gates::Registration>,
@@ -225,7 +227,7 @@ fn add_expect(definitions: &mut Map<String, Value>, registry: &Registry) {
     }
 }
 
-/// Moves the definitions of a schema into the document's definitions, and returns the schema.
+/// Moves a schema's definitions into the document's, and returns the schema.
 ///
 /// The names of the moved definitions get a prefix.
 fn embed(definitions: &mut Map<String, Value>, prefix: &str, mut schema: Value) -> Value {

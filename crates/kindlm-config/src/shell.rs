@@ -17,7 +17,7 @@ pub(crate) enum Context {
     Double,
     /// `'…'`.
     Single,
-    /// A position where the shell has no quoting, with its description for error messages.
+    /// A position without shell quoting, with its description for error messages.
     Unsafe(&'static str),
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn quote(value: &str, context: Context) -> Result<String, NulError> {
     })
 }
 
-/// The description of the script of `sh -c` and similar programs, for error messages.
+/// The description of a script of `sh -c` or similar, for error messages.
 const IN_SCRIPT: &str = "a script for another program (`sh -c`, `python -c`, `node -e`)";
 /// The description of the arguments of `eval`, for error messages.
 const IN_EVAL: &str = "what `eval` reads";
@@ -55,7 +55,7 @@ const INTERPRETERS: [(&str, char); 12] = [
     ("ruby", 'e'),
     ("php", 'r'),
 ];
-/// Shell keywords and wrapper programs that may stand before the name of a command.
+/// Shell keywords and wrapper programs that may stand before a command's name.
 const BEFORE_COMMANDS: [&str; 16] = [
     "!", "{", "builtin", "command", "do", "elif", "else", "env", "exec", "if", "nohup", "sudo",
     "then", "time", "until", "while",

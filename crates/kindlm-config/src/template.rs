@@ -45,7 +45,7 @@ struct Lookalike {
     range: Range<usize>,
     /// The range of the name that is probably meant.
     name: Range<usize>,
-    /// True if the text is an expression of the template language, such as `{{ name | upper }}`.
+    /// True if the text is an expression, such as `{{ name | upper }}`.
     is_expression: bool,
 }
 
@@ -106,7 +106,9 @@ pub fn fill(
     Template::read(template).fill(vars, env)
 }
 
-/// A template with its environment variables filled in, but not the variables of a test.
+/// A template that needs only the variables of a test.
+///
+/// The environment variables are filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Form {
     /// A plain template, as texts and variables.
@@ -120,7 +122,9 @@ pub(crate) enum Form {
 /// The dialect of a Jinja template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// A value that is not a text is printed as JSON, and a variable without a value is an error.
+    /// Values are printed as JSON, and a variable without a value is an error.
+    ///
+    /// Texts are printed unchanged.
     Kindlm,
     /// Values are printed as JavaScript does, and a variable without a value is empty.
     Promptfoo,
@@ -333,7 +337,9 @@ impl Template {
         Self { text: text.to_owned(), parts, lookalikes, tags, jinja: Some(jinja) }
     }
 
-    /// Returns the environment variables that a Jinja template only inserts, with their places.
+    /// Returns the environment variables that a Jinja template only inserts.
+    ///
+    /// The result has the name and the place of each variable.
     pub(crate) fn plain_env(&self) -> impl Iterator<Item = (&str, &Range<usize>)> {
         let all = self.jinja.iter().flat_map(|it| &it.plain_env);
         all.map(|(name, range)| (name.as_str(), range))
@@ -352,7 +358,7 @@ impl Template {
         self.jinja.as_ref().is_none_or(|it| it.dialect == Dialect::Kindlm)
     }
 
-    /// Returns the texts that look like a placeholder, each with the name that is probably meant.
+    /// Returns the texts that look like a placeholder, each with its probable name.
     pub(crate) fn lookalikes(&self) -> impl Iterator<Item = (&Range<usize>, &str)> {
         self.lookalikes.iter().map(|it| (&it.range, &self.text[it.name.clone()]))
     }
@@ -433,7 +439,9 @@ impl Template {
 }
 
 impl Jinja {
-    /// Checks a Jinja template, which is the whole text or a part of it, and adds its environment variables.
+    /// Checks a Jinja template and adds its environment variables.
+    ///
+    /// The template is the whole text or a part of it.
     fn add(&mut self, template: &str, text: &str) -> Result<(), Fault> {
         // The position of the part in the text. JSON escape sequences can make the part differ from the text.
         let start = text.find(template);
@@ -492,7 +500,9 @@ pub(crate) fn place_of(
     Some(Span::new(start, start + needle.len()))
 }
 
-/// Finds a placeholder at the start: a name in double braces, with or without spaces around it.
+/// Finds a placeholder at the start.
+///
+/// A placeholder is a name in double braces, with or without spaces around it.
 ///
 /// Returns `None` for any other start.
 fn placeholder(text: &str) -> Option<Found> {
@@ -598,7 +608,7 @@ pub(crate) fn look_up(
     }
 }
 
-/// Returns the value of the variable with this name, or else the value at this path.
+/// Returns the value of the variable with this name, or else at this path.
 ///
 /// The path starts with the name of a variable. Returns `None` if there is no such value.
 pub(crate) fn value_of<'v>(name: &str, vars: &'v Map<String, Value>) -> Option<&'v Value> {

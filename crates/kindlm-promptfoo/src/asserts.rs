@@ -53,7 +53,7 @@ impl Translator<'_> {
         Node { kind: Kind::Mapping(Rc::new(translated)), ..node.clone() }
     }
 
-    /// Fills in the variables of the `env` block in a value, and returns the new value.
+    /// Fills in the variables of the `env` block in a value, and returns the result.
     ///
     /// Records the environment variables that templates in the value may read.
     pub(super) fn permitted(&mut self, value: &Node) -> Node {

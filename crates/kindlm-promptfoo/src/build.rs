@@ -45,7 +45,9 @@ pub(super) fn with(node: &Node, name: &str, value: Node) -> Node {
     Node { kind: Kind::Mapping(Rc::new(entries)), ..node.clone() }
 }
 
-/// Returns a name that is not taken: the name itself, or the name with a number such as `(2)`.
+/// Returns a name that is not taken.
+///
+/// This is the name itself, or the name with a number, such as `name (2)`.
 pub(super) fn unique(name: &str, taken: impl Fn(&str) -> bool) -> String {
     if !taken(name) {
         return name.to_owned();

@@ -1,4 +1,6 @@
-//! Expands each test to one test per combination of variables, prompt and provider group.
+//! Expands each test to several tests.
+//!
+//! There is one test per combination of variables, prompt and provider group.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -79,7 +81,9 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns the provider groups that a test uses, with the indexes of the used models.
+    /// Returns the provider groups of a test, with the indexes of the models to use.
+    ///
+    /// Returns no groups after an error.
     fn groups_of(&mut self, said: &Said) -> Vec<(Rc<Group>, Vec<usize>)> {
         if let Some(node) = &said.provider
             && node.text().is_none_or(|it| self.providers.find(it).is_none())

@@ -1,4 +1,6 @@
-//! Tests that depend on programs: prompt functions, variables from programs, or custom filters.
+//! Tests that depend on programs.
+//!
+//! The programs are prompt functions, programs of variables, or custom filters.
 
 use kindlm_source::{Kind, Node, Span};
 use serde_json::{Map, Value, json};
@@ -41,7 +43,9 @@ pub(super) fn values(vars: &Vars) -> Map<String, Value> {
     vars.iter().map(|(key, it)| (key.name.to_string(), it.to_json())).collect()
 }
 
-/// Returns the path of the program that computes a variable, or `None` for a plain value.
+/// Returns the path of the program that computes a variable.
+///
+/// Returns `None` for a plain value.
 fn program_of(value: &Node) -> Option<&str> {
     value.text().and_then(path).filter(|it| is_script(&extension(it)))
 }
@@ -110,7 +114,7 @@ impl Translator<'_> {
         Some(computed)
     }
 
-    /// Calls a prompt function, adds the resulting prompt, and returns the name of the prompt.
+    /// Calls a prompt function, adds the resulting prompt, and returns its name.
     ///
     /// Returns `None` after an error, which is reported.
     fn prompted(

@@ -103,7 +103,9 @@ pub(super) fn read(text: &str, is_type: impl Fn(&str) -> bool) -> Result<Expecte
     Ok(Expected { kind, value, threshold })
 }
 
-/// Returns the type including the word behind its first colon, and the value after that word.
+/// Returns the type with the word behind its first colon, and the value after it.
+///
+/// For example, the type is `trajectory:tool-used`.
 ///
 /// Returns `None` if the text does not have this form.
 fn longer<'a>(text: &'a str, kind: &str, rest: &'a str) -> Option<(&'a str, Option<&'a str>)> {

@@ -8,7 +8,9 @@ use super::Translator;
 /// The prefix of a text that names a file.
 const FILE: &str = "file://";
 
-/// Returns the path of a text with the prefix `file://`, or `None` for other texts.
+/// Returns the path of a text with the prefix `file://`.
+///
+/// Returns `None` for other texts.
 pub(super) fn path(text: &str) -> Option<&str> {
     text.strip_prefix(FILE)
 }

@@ -56,7 +56,9 @@ impl Translator<'_> {
         (!names.is_empty()).then(|| OwnFilters { names, filters: Filters::new(filters) })
     }
 
-    /// Renders a text with custom filters, and returns a template that renders to exactly the result.
+    /// Renders a text with custom filters.
+    ///
+    /// Returns a template that renders to exactly the result.
     ///
     /// Other texts are returned unchanged. Returns `None` after an error, which is reported.
     pub(super) fn filtered(&mut self, span: Span, text: &str, vars: &Vars) -> Option<String> {

@@ -110,7 +110,9 @@ impl Translator<'_> {
         node.entries().iter().map(pair).collect()
     }
 
-    /// Returns the request body from the config or from a file, or `None` after an error.
+    /// Returns the request body from the config or from a file.
+    ///
+    /// Returns `None` after an error.
     fn body(&mut self, node: &Node) -> Option<Node> {
         let Some(file) = node.text().and_then(path).map(str::to_owned) else {
             return Some(self.all_with_env(node));
@@ -168,7 +170,9 @@ impl Translator<'_> {
         }
     }
 
-    /// Translates the code that extracts the output into `responsePath` or `transformResponse`.
+    /// Translates the code that extracts the output.
+    ///
+    /// The result is a `responsePath` or a `transformResponse`.
     ///
     /// Returns `None` after an error, which is reported.
     fn response(&mut self, node: &Node) -> Option<(&'static str, Node)> {

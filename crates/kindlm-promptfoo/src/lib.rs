@@ -259,7 +259,9 @@ impl Translator<'_> {
         map(span, document)
     }
 
-    /// Returns the `scripts` block with the environment variables that templates of assertions read.
+    /// Returns the `scripts` block with the environment variables of assertions.
+    ///
+    /// These are the variables that templates of assertions read.
     ///
     /// Returns `None` if the config has no block and needs no variables.
     fn scripts_block(&self, root: &Node) -> Option<Node> {

@@ -1,4 +1,6 @@
-//! Programs that generate parts of the suite while it is read: prompts, tests, variables and filters.
+//! Programs that generate parts of the suite while it is read.
+//!
+//! The parts are prompts, tests, variables and filters.
 //!
 //! [`Inputs::scripts`](crate::Inputs) runs the programs. Their results become part of the suite.
 
@@ -30,7 +32,9 @@ impl Program {
     }
 }
 
-/// Splits a text into a path and the function name behind its last colon, if there is one.
+/// Splits a text into a path and the function name behind its last colon.
+///
+/// The function name is `None` if the text has no function name.
 pub(super) fn split(named: &str) -> (&str, Option<&str>) {
     match named.rsplit_once(':') {
         Some((path, function)) if !function.contains(['/', '\\', '.']) => (path, Some(function)),
@@ -126,7 +130,9 @@ pub(super) fn run(runner: &Runner, program: &Program, args: &[Value]) -> Result<
     ask(runner, runtime, source, args)
 }
 
-/// Evaluates JavaScript code: an expression, or a function body if it has line breaks.
+/// Evaluates JavaScript code and returns the result, or an error message.
+///
+/// Code with line breaks is a function body. Other code is an expression.
 pub(super) fn evaluate(
     runner: &Runner,
     code: &str,

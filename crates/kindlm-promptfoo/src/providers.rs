@@ -38,7 +38,9 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// True if a name selects the model at an index: its label, its id, or a prefix of them with `*`.
+    /// True if a name selects the model at an index.
+    ///
+    /// The name is the label, the id, or a prefix of one of them with `*`.
     pub(super) fn has(&self, place: usize, name: &str) -> bool {
         let beginning = name.strip_suffix('*');
         let is_it = |it: &str| it == name || beginning.is_some_and(|start| it.starts_with(start));
@@ -155,7 +157,9 @@ impl Translator<'_> {
         }
     }
 
-    /// Translates an item of `providers`: an entry, or a file with one or more entries.
+    /// Translates an item of `providers`.
+    ///
+    /// An item is an entry, or a file with one or more entries.
     fn provider_of(&mut self, item: &Node, extra: Option<&Value>) {
         let file = item
             .text()
@@ -182,7 +186,9 @@ impl Translator<'_> {
         self.provider(entry, extra);
     }
 
-    /// Returns the group of a provider that only some tests use, and adds it if it is new.
+    /// Returns the group of a provider that only some tests use.
+    ///
+    /// Adds the group if it is new.
     ///
     /// Returns `None` after an error, which is reported.
     pub(super) fn extra_group(&mut self, node: &Node) -> Option<Rc<Group>> {
@@ -353,7 +359,9 @@ impl Translator<'_> {
         }
     }
 
-    /// Translates a pause after each request into limits, or returns `None` without a pause.
+    /// Translates a pause after each request into limits.
+    ///
+    /// Returns `None` without a pause.
     ///
     /// The limits are one request at a time, and a number of requests per minute.
     fn limits(&mut self, own: Option<&Node>) -> Option<Node> {

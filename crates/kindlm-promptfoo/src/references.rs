@@ -89,7 +89,9 @@ fn has_reference(node: &Node) -> bool {
     }
 }
 
-/// Returns the part of a document at a JSON Pointer, or `None` if it does not exist.
+/// Returns the part of a document at a JSON Pointer.
+///
+/// Returns `None` if the part does not exist.
 fn at<'n>(root: &'n Node, pointer: &str) -> Option<&'n Node> {
     pointer.split('/').filter(|it| !it.is_empty()).try_fold(root, |node, part| {
         let name = kindlm_types::pointer::key(part);

@@ -1,4 +1,6 @@
-//! The options of a run: `evaluateOptions`, `commandLineOptions` and the paths of reports.
+//! The options of a run.
+//!
+//! These are `evaluateOptions`, `commandLineOptions` and the paths of reports.
 
 use kindlm_source::{Kind, Node};
 
@@ -87,7 +89,9 @@ impl Translator<'_> {
         said("evaluateOptions").or_else(|| said("commandLineOptions")).cloned()
     }
 
-    /// Translates `outputPath` into `reports`, or returns `None` without a supported path.
+    /// Translates `outputPath` into `reports`.
+    ///
+    /// Returns `None` without a supported path.
     pub(super) fn reports(&mut self, root: &Node) -> Option<Node> {
         let node = root.get("outputPath")?;
         let one = [node.clone()];

@@ -42,7 +42,7 @@ pub(super) struct Said {
     pub(super) rubric: Option<Node>,
 }
 
-/// References to the grading models for assertions without their own grading model.
+/// References to the grading models for assertions that do not name a model.
 #[derive(Clone, Default)]
 pub(super) struct Graders {
     text: Option<Node>,
@@ -118,7 +118,9 @@ impl Translator<'_> {
         }
     }
 
-    /// Sets the grading models: one for all purposes, or one each for texts and embeddings.
+    /// Sets the grading models.
+    ///
+    /// The config has one model for all purposes, or one each for texts and embeddings.
     fn graders(&mut self, node: &Node, graders: &mut Graders) {
         let typed = ["text", "embedding", "classification", "moderation"];
         if !node.entries().iter().any(|(key, _)| typed.contains(&&*key.name)) {

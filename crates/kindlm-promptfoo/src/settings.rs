@@ -69,7 +69,9 @@ pub(super) fn is_setting(name: &str) -> bool {
     BODY.contains(&name) || MORE.contains(&name)
 }
 
-/// A transform that parses output that is JSON, as promptfoo does for answers with a schema.
+/// A transform that parses output that is JSON.
+///
+/// promptfoo does the same for answers with a schema.
 ///
 /// Other output, such as a refusal, stays text.
 const PARSED: &str = "(() => { try { return JSON.parse(output) } catch { return output } })()";
@@ -268,7 +270,7 @@ impl Translator<'_> {
     }
 }
 
-/// Converts promptfoo's price per token to a price per million tokens, in US dollars.
+/// Converts promptfoo's price per token to US dollars per million tokens.
 ///
 /// Returns `None` if the value is not a number.
 fn price(node: &Node) -> Option<Node> {
@@ -276,7 +278,9 @@ fn price(node: &Node) -> Option<Node> {
     Some(map(node.span, [("input", million.clone()), ("output", million)]))
 }
 
-/// Returns the variable's name if a text is exactly `{{env.NAME}}`, or `None` otherwise.
+/// Returns the variable's name if a text is exactly `{{env.NAME}}`.
+///
+/// Returns `None` for other texts.
 pub(super) fn variable_of(text: &str) -> Option<&str> {
     let inside = text.trim().strip_prefix("{{")?.strip_suffix("}}")?.trim();
     let name = inside.strip_prefix("env.")?;

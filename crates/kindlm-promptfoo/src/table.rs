@@ -51,7 +51,9 @@ struct Row {
     vars: Vec<(kindlm_source::Key, Node)>,
     /// Assertions by the number of their column, starting at 1.
     asserts: Vec<(usize, Node)>,
-    /// Settings for one assertion: its number (0 for all assertions), the key and the value.
+    /// Settings for single assertions: the assertion's number, the key and the value.
+    ///
+    /// The number 0 means all assertions.
     about: Vec<(usize, String, Node)>,
     metric: Option<String>,
     metadata: Vec<(String, Node)>,
@@ -103,7 +105,9 @@ impl Translator<'_> {
         }
     }
 
-    /// Reports columns that are probably typos, and settings for a column that does not exist.
+    /// Reports columns that are probably typos.
+    ///
+    /// Also reports settings for an assertion column that does not exist.
     fn check_columns(&mut self, place: Place<'_>, columns: &[String]) {
         for column in columns {
             let is_near = |it: &&str| it.strip_prefix('_').is_some_and(|it| column.starts_with(it));

@@ -1,4 +1,6 @@
-//! Violations in Ajv's format, as promptfoo shows them: only the first one, in Ajv's order of evaluation.
+//! Violations in Ajv's format, as promptfoo shows them.
+//!
+//! Only the first violation is shown, in Ajv's order of evaluation.
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
@@ -165,7 +167,7 @@ fn all(held: Held<'_>, error: &ValidationError<'_>) -> Vec<AjvError> {
     found
 }
 
-/// Returns true if a `false` schema is the value of the keyword `additionalProperties`.
+/// Returns true if a `false` schema belongs to the keyword `additionalProperties`.
 ///
 /// In `/properties/additionalProperties`, the same word is the name of a property.
 fn is_for_properties(place: &str) -> bool {
@@ -266,7 +268,7 @@ fn message(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// Returns the indexes of two equal items, the smaller index first, or `None` without equal items.
+/// Returns the indexes of two equal items, or `None`. The smaller index is first.
 ///
 /// As in Ajv, the search begins at the end of the list. It covers the first 500 items only.
 fn pair(found: &Value) -> Option<(usize, usize)> {

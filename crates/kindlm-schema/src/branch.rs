@@ -1,4 +1,4 @@
-//! Selects the alternative of `anyOf` or `oneOf` that a value was most likely meant for.
+//! Selects the alternative of `anyOf` or `oneOf` that was probably meant.
 
 use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::{JsonType, ValidationError};
@@ -26,7 +26,9 @@ pub(crate) enum Choice<'a> {
     Errors(&'a [ValidationError<'static>]),
 }
 
-/// Returns the errors of each alternative, or `None` if the error is not about alternatives.
+/// Returns the errors of each alternative.
+///
+/// Returns `None` if the error is not about alternatives.
 pub(crate) fn branches<'a>(error: &'a ValidationError<'_>) -> Option<&'a Branches> {
     match error.kind() {
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => Some(context),
@@ -88,7 +90,9 @@ pub(crate) fn describe(error: &ValidationError<'_>) -> Option<String> {
     })
 }
 
-/// Returns the first error of the alternative that was probably meant, also through nested alternatives.
+/// Returns the first error of the alternative that was probably meant.
+///
+/// Inside of nested alternatives, the same selection applies. Returns `None` without such an error.
 fn closest<'a>(error: &'a ValidationError<'_>) -> Option<&'a ValidationError<'static>> {
     match choose(error, branches(error)?) {
         Choice::Errors([first, ..]) => Some(closest(first).unwrap_or(first)),
@@ -96,7 +100,7 @@ fn closest<'a>(error: &'a ValidationError<'_>) -> Option<&'a ValidationError<'st
     }
 }
 
-/// Returns the types that a branch allows, or `None` if the value has an allowed type.
+/// Returns the types that a branch allows, if the value has none of these types.
 fn wrong_type(branch: &[ValidationError<'static>], path: &str) -> Option<Vec<JsonType>> {
     branch.iter().find_map(|error| match error.kind() {
         Kind::Type { kind } if error.instance_path().as_str() == path => Some(words::types(kind)),
@@ -104,7 +108,7 @@ fn wrong_type(branch: &[ValidationError<'static>], path: &str) -> Option<Vec<Jso
     })
 }
 
-/// Returns the pointer of a direct member that must be a constant in this branch, but has another value.
+/// Returns the pointer of a direct member with a wrong value for a constant.
 ///
 /// Returns `None` if the branch has no such error.
 fn tag(branch: &[ValidationError<'static>], path: &str) -> Option<String> {

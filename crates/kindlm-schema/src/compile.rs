@@ -12,7 +12,9 @@ use crate::{branch, formats, walk, words};
 /// The most steps of a pattern with backtracking. A text that needs more steps violates the pattern.
 const BACKTRACK_LIMIT: usize = 1_000_000;
 
-/// A compiled JSON Schema: drafts 4, 6, 7, 2019-09 and 2020-12, selected by `$schema`.
+/// A compiled JSON Schema.
+///
+/// `$schema` selects draft 4, 6, 7, 2019-09 or 2020-12.
 ///
 /// Without `$schema`, a schema is read as draft 7, which is the default of Ajv. So schemas written for Ajv keep their
 /// meaning (`dependencies`, list-valued `items`, `definitions`).
@@ -158,7 +160,9 @@ fn is_old(declared: Option<&str>) -> bool {
         .is_none_or(|uri| ["draft-04", "draft-06", "draft-07"].iter().any(|it| uri.contains(it)))
 }
 
-/// Applies Ajv's rules to a schema: moves `$ref` with siblings into `allOf`, and adds null for `nullable`.
+/// Applies Ajv's rules to a schema.
+///
+/// Moves a `$ref` with siblings into `allOf`, and adds the type null for `nullable`.
 fn as_ajv_has_it(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     if map.len() > 1 && map.get("$ref").is_some_and(Value::is_string) {

@@ -1,4 +1,6 @@
-//! Formats that Ajv supports in addition to those of the drafts, checked as in `ajv-formats`.
+//! Formats that Ajv supports in addition to the drafts' formats.
+//!
+//! The checks are the same as in `ajv-formats`.
 
 use std::net::Ipv4Addr;
 
@@ -36,7 +38,9 @@ pub(crate) fn of_texts(options: ValidationOptions<'_>) -> ValidationOptions<'_> 
     OF_TEXTS.into_iter().fold(options, |options, (name, check)| options.with_format(name, check))
 }
 
-/// Adds an integer format as keywords, because validators apply `format` only to texts.
+/// Adds the keywords of an integer format.
+///
+/// Validators apply `format` only to texts.
 pub(crate) fn of_numbers(schema: &mut Map<String, Value>) {
     let format = schema.get("format").and_then(Value::as_str);
     let Some((_, range)) = WHOLE.iter().find(|it| Some(it.0) == format) else { return };
@@ -97,7 +101,9 @@ fn is_time(text: &str) -> bool {
     below(hour, 24) && below(minute, 60) && is_second && is_fraction && is_zone(zone)
 }
 
-/// Returns true for an optional time zone: empty, `Z`, or an offset such as `+02`, `+0200` or `+02:00`.
+/// Returns true for an optional time zone.
+///
+/// A time zone is empty, `Z`, or an offset such as `+02`, `+0200` or `+02:00`.
 fn is_zone(text: &str) -> bool {
     let Some(ahead) = text.strip_prefix(['+', '-']) else {
         return text.is_empty() || text.eq_ignore_ascii_case("z");
@@ -136,7 +142,9 @@ fn is_fragment(text: &str) -> bool {
     pointer.is_empty() || pointer.strip_prefix('/').is_some_and(|it| it.split('/').all(is_token))
 }
 
-/// Returns true for a web address whose host is a name with a dot or a public IPv4 address.
+/// Returns true for a web address with a public host.
+///
+/// The host is a name with a dot, or a public IPv4 address.
 fn is_url(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     let rest = ["http://", "https://", "ftp://"].iter().find_map(|it| lower.strip_prefix(it));

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::walk;
 
-/// Adds the definitions to a schema, and limits it to what the configuration accepts.
+/// Adds definitions to a schema, and limits it to what the configuration accepts.
 ///
 /// Optional keys may be absent but not null. Integers are within the range of their type.
 #[must_use]
@@ -71,7 +71,7 @@ fn strip_null(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Replaces an integer `format` by its minimum and maximum, and removes a float `format`.
+/// Replaces an integer `format` by its bounds, and removes a float `format`.
 fn bound_integer(map: &mut Map<String, Value>) {
     let (low, high) = match map.get("format").and_then(Value::as_str) {
         Some("uint8") => (json!(0), json!(u8::MAX)),

@@ -1,4 +1,4 @@
-//! Lints for schemas: unknown keywords and formats, which are legal but check nothing.
+//! Lints for unknown keywords and formats, which are legal but check nothing.
 
 use kindlm_types::{nearest, pointer};
 use serde_json::Value;
@@ -14,7 +14,9 @@ pub struct Lint {
     pub message: String,
 }
 
-/// All keywords of drafts 4 to 2020-12, Ajv's `nullable`, and the annotations of `OpenAPI`.
+/// All known keywords.
+///
+/// These are the keywords of drafts 4 to 2020-12, Ajv's `nullable`, and the annotations of `OpenAPI`.
 const KEYWORDS: &[&str] = &[
     "$anchor",
     "$comment",
@@ -109,7 +111,7 @@ const FORMATS: &[&str] = &[
     "uuid",
 ];
 
-/// Finds unknown keywords and formats, which check nothing, in the order of the schema.
+/// Finds unknown keywords and formats, in the order of the schema.
 ///
 /// Keywords that start with `x-` count as extensions. A schema with lints is still valid.
 #[must_use]

@@ -2,7 +2,7 @@
 
 use serde_json::{Number, Value};
 
-/// Converts every number with an integral value to an integer, in nested values too.
+/// Converts every whole number to an integer, in nested values too.
 ///
 /// YAML and JSON files may contain `1.0` or `1e3` for an integer, but serde distinguishes them. Numbers beyond 64
 /// bits and fractions stay unchanged; `-0.0` becomes `0`.

@@ -8,7 +8,9 @@ use serde_json::{Map, Value};
 /// The largest number of keys in an object that is searched without an index.
 const FEW: usize = 16;
 
-/// Sorts items by the order of their JSON pointers in a document; a parent comes before its children.
+/// Sorts items by the order of their JSON pointers in a document.
+///
+/// A parent comes before its children.
 ///
 /// A missing key sorts after the existing keys. Items with the same pointer keep their order.
 pub(crate) fn sort<T>(value: &Value, items: &mut [T], pointer: impl Fn(&T) -> &str) {

@@ -1,4 +1,4 @@
-//! The shape of a part of the configuration, and the problems of values that violate it.
+//! The shape of a part of the configuration, and the violations of the shape.
 
 use std::fmt;
 
@@ -56,7 +56,9 @@ impl Shape {
         Self::generate(schema_of::<T>)
     }
 
-    /// Creates a shape from a function that makes a schema, such as the functions in the registries.
+    /// Creates a shape from a function that makes a schema.
+    ///
+    /// The registries contain such functions.
     pub fn generate(make: impl FnOnce(&mut Definitions) -> Value) -> Self {
         let mut definitions = Definitions::default();
         let schema = make(&mut definitions);
@@ -183,7 +185,7 @@ impl Shape {
         problem
     }
 
-    /// Returns help with the required keys, if a scalar stands in the place of an object.
+    /// Returns help with the required keys, if an object is expected but not found.
     ///
     /// The required keys help more than the description of the object.
     fn object_help(&self, error: &ValidationError<'_>) -> Option<String> {
@@ -295,7 +297,9 @@ impl Shape {
     }
 }
 
-/// True if a type error is redundant, because the same value is also reported as not allowed.
+/// True if a type error is redundant.
+///
+/// The same value is then also reported as not allowed.
 fn is_implied(error: &ValidationError<'_>, errors: &[ValidationError<'_>]) -> bool {
     matches!(error.kind(), Kind::Type { .. })
         && errors.iter().any(|it| {
@@ -309,7 +313,7 @@ fn steps(error: &ValidationError<'_>) -> Vec<String> {
     error.evaluation_path().as_str().split('/').skip(1).map(pointer::key).collect()
 }
 
-/// Returns the first paragraph of a doc comment, on one line and without its full stop.
+/// Returns the first paragraph of a doc comment, on one line without a full stop.
 fn first_paragraph(text: &str) -> String {
     let paragraph = text.split("\n\n").next().unwrap_or_default();
     let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");

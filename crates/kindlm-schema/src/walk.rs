@@ -32,7 +32,7 @@ const MAP: &[&str] = &[
     "properties",
 ];
 
-/// Calls `visit` on the schema and on every schema below it, with the JSON pointer of each.
+/// Calls `visit` on the schema and on every schema below it, with JSON pointers.
 ///
 /// Data (`const`, `enum`, `default`, `examples`) is skipped.
 pub(crate) fn each<'a>(schema: &'a Value, pointer: &str, visit: &mut dyn FnMut(&str, &'a Value)) {

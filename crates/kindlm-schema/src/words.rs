@@ -53,7 +53,9 @@ pub(crate) fn describe(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// Returns the correction of a value that is almost right, or `None` if no correction is known.
+/// Returns the correction of a value that is almost right.
+///
+/// Returns `None` if no correction is known.
 pub(crate) fn fix(error: &ValidationError<'_>) -> Option<String> {
     match error.kind() {
         Kind::Type { kind } => fix_of_type(&types(kind), error),
@@ -66,7 +68,9 @@ pub(crate) fn fix(error: &ValidationError<'_>) -> Option<String> {
     }
 }
 
-/// Returns the correction of a value with a wrong type, or `None` if no correction is known.
+/// Returns the correction of a value with a wrong type.
+///
+/// Returns `None` if no correction is known.
 ///
 /// `types` are the allowed types.
 pub(crate) fn fix_of_type(types: &[JsonType], error: &ValidationError<'_>) -> Option<String> {
@@ -224,7 +228,9 @@ fn type_name(json: JsonType) -> &'static str {
     }
 }
 
-/// Returns the type of a value, or the number in backticks if an integer was expected.
+/// Returns the type of a value.
+///
+/// If an integer was expected, returns the number in backticks.
 fn found_type(kind: &TypeKind, found: &Value) -> String {
     if found.is_number() && types(kind).contains(&JsonType::Integer) {
         return quote(found);

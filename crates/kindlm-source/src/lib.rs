@@ -1,4 +1,4 @@
-//! Reads YAML, JSON and CSV into values with places, and reports problems at these places.
+//! Reads YAML, JSON and CSV into values with places, and reports problems there.
 //!
 //! A [`Source`] is the text of a file, and a [`Span`] is a range of it. [`read`] parses a tree of [`Node`]s in bounded
 //! time and memory. [`rows()`] reads a table. A [`Diagnostic`] has the place, the message and the help of a problem.

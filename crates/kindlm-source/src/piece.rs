@@ -15,7 +15,9 @@ pub struct Piece<'a> {
     pub source: &'a Arc<Source>,
     /// The node of the part.
     pub root: &'a Node,
-    /// The JSON pointer of the part in the document, such as `/tests/3` for a dataset row.
+    /// The JSON pointer of the part in the document.
+    ///
+    /// An example is `/3` for the fourth item of a list. The pointer is empty for the whole document.
     pub prefix: &'a str,
 }
 
@@ -69,7 +71,7 @@ fn code(kind: &ProblemKind) -> Code {
     }
 }
 
-/// Removes each missing-key problem that a misspelled key in the same object explains.
+/// Removes missing-key problems that a misspelled key in the same object explains.
 pub fn without_echoes(problems: Vec<Problem>) -> Vec<Problem> {
     let meant: Vec<(String, String)> = problems.iter().filter_map(meant_key).collect();
     let is_echo = |problem: &Problem| match &problem.kind {

@@ -95,7 +95,7 @@ impl Source {
         Position { line, column: column + 1 }
     }
 
-    /// Returns the number of the line that contains an offset, from 1, and the offset of the line's start.
+    /// Returns the line of an offset, from 1, and the offset of the line's start.
     pub(crate) fn line_of(&self, offset: u32) -> (usize, u32) {
         let starts = self.line_starts();
         let line = starts.partition_point(|it| *it <= offset).max(1);

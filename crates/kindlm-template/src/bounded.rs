@@ -17,7 +17,7 @@ pub(crate) static BUILT_IN: LazyLock<Environment<'static>> = LazyLock::new(|| {
     engine
 });
 
-/// A function that estimates the output size of a filter from the filter's arguments.
+/// A function that estimates the output size of a filter from its arguments.
 type Length = fn(&[Jinja]) -> usize;
 
 /// The limited filters, each with the function that estimates its output size.

@@ -36,7 +36,9 @@ pub fn with_default(template: &str, name: &str, default: &str) -> String {
     written
 }
 
-/// Returns the range of the longest chain of keys that starts with a lookup, such as `a.b.c` for `a`.
+/// Returns the range of the longest chain of keys that starts with a lookup.
+///
+/// For the lookup `a`, the chain can be `a.b.c`.
 ///
 /// All keys after a missing key are missing too.
 fn whole(template: &str, lookups: &[Lookup], of: &Lookup) -> Range<usize> {

@@ -61,7 +61,9 @@ fn divisible_by(value: Jinja, by: Jinja) -> bool {
     number(value).zip(number(by)).is_some_and(|(value, by)| value % by == 0.0)
 }
 
-/// Returns the `length` of a text or list as in JavaScript, or undefined for other values.
+/// Returns the `length` of a text or list as in JavaScript.
+///
+/// Returns undefined for other values.
 pub(crate) fn length(value: &Jinja) -> Jinja {
     match value.kind() {
         ValueKind::String => Jinja::from(value.as_str().unwrap_or_default().encode_utf16().count()),
@@ -84,7 +86,7 @@ fn truncate(value: &str, length: usize, cuts: bool, end: Option<&str>) -> String
     format!("{kept}{}", end.unwrap_or("..."))
 }
 
-/// Removes HTML tags from a text, and replaces each run of white space by one space.
+/// Removes HTML tags from a text, and replaces white space by single spaces.
 fn striptags(html: &str) -> String {
     let mut plain = String::with_capacity(html.len());
     let mut rest = html;

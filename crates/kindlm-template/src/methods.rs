@@ -127,7 +127,9 @@ fn times(own: &str, args: &[Jinja]) -> Result<usize, Error> {
     Ok(times)
 }
 
-/// Returns the characters that `padStart` and `padEnd` add to a text, or an error if there are too many.
+/// Returns the characters that `padStart` and `padEnd` add to a text.
+///
+/// Returns an error if there are too many characters.
 fn padding(own: &str, args: &[Jinja]) -> Result<String, Error> {
     let width = args.first().and_then(number).unwrap_or(0);
     let missing = usize::try_from(width).unwrap_or(0).saturating_sub(own.chars().count());
@@ -223,7 +225,7 @@ fn place(at: i64, length: usize) -> Option<usize> {
     }
 }
 
-/// Returns the number of characters before a start position, and the text after it.
+/// Returns the number of characters before a start position, and the rest.
 ///
 /// The second argument of the method is the start position.
 fn behind<'t>(own: &'t str, args: &[Jinja]) -> (usize, &'t str) {

@@ -36,7 +36,9 @@ pub(crate) fn unknown<'n>(
     Fault { message, help: Some(help), range, line }
 }
 
-/// Returns the range of the last whole-word occurrence of a name in its expression, or `None`.
+/// Returns the range of the last occurrence of a name in its expression.
+///
+/// Returns `None` if the name does not occur as a whole word.
 fn place(template: &str, name: &str, within: Range<usize>) -> Option<Range<usize>> {
     let text = template.get(within.clone())?;
     let is_word = |it: char| it.is_alphanumeric() || it == '_';

@@ -19,11 +19,13 @@ pub struct Read {
     ///
     /// A name needs no value if the template checks it first, as in `{% if x %}`, or has a `default` for it.
     pub needed: BTreeSet<String>,
-    /// The environment variables inside of larger expressions, with their ranges in bytes.
+    /// Environment variables inside of larger expressions, with their ranges in bytes.
     ///
     /// An example is `{{ env.NAME | upper }}`.
     pub entangled: Vec<(String, Range<usize>)>,
-    /// The environment variables that are a whole expression, such as `{{ env.NAME }}`, with their ranges in bytes.
+    /// Environment variables that are a whole expression, with their ranges in bytes.
+    ///
+    /// An example is `{{ env.NAME }}`.
     pub alone: Vec<(String, Range<usize>)>,
 }
 

@@ -98,7 +98,7 @@ impl<'t> Scope<'t> {
         }
     }
 
-    /// Returns the number of open blocks at the definition of a name, and the kind of definition.
+    /// Returns the number of open blocks at the definition of a name, and its kind.
     fn own(&self, name: &str) -> Option<(usize, Own)> {
         let blocks = self.blocks.iter().enumerate().rev().map(|(at, names)| (at + 1, names));
         let mut all = blocks.chain([(0, &self.outside)]);

@@ -23,7 +23,9 @@ pub(crate) const USED: &str = "=used";
 pub(crate) const GONE_THROUGH: &str = "=gone_through";
 /// A value that a loop iterates over with two variables. An object yields its keys and values.
 pub(crate) const GONE_THROUGH_IN_PAIRS: &str = "=gone_through_in_pairs";
-/// The value that `set` gives to a shared variable: one that is set in a loop and outside of it.
+/// The value that `set` gives to a shared variable.
+///
+/// A shared variable is set both in a loop and outside of it.
 pub(crate) const SET: &str = "=set";
 /// The value of a shared variable.
 pub(crate) const WAS_SET: &str = "=was_set";
@@ -87,7 +89,9 @@ fn gap(name: &str, near: Option<String>) -> Jinja {
     Jinja::from_object(Gap(Missing { name: name.to_owned(), near, is_null: false }))
 }
 
-/// The state of one rendering: the total size of the results, the missing values and the shared variables.
+/// The state of one rendering.
+///
+/// The state has the total size of the results, the missing values and the shared variables.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     made: u64,
@@ -242,7 +246,9 @@ fn or_empty(value: Jinja) -> Jinja {
     if value.is_none() { "".into() } else { value }
 }
 
-/// Returns the value of a key, the `length` of a text or list, or a placeholder for a missing value.
+/// Returns the value of a key, or the `length` of a text or list.
+///
+/// Returns a placeholder for a missing value.
 fn part(value: Jinja, key: &Jinja, name: &str, whole: &str) -> Result<Jinja, Error> {
     // Only the first missing part is reported.
     if value.downcast_object_ref::<Gap>().is_some() {
@@ -273,7 +279,7 @@ fn part(value: Jinja, key: &Jinja, name: &str, whole: &str) -> Result<Jinja, Err
     Ok(gap(name, near.map(|it| format!("{whole}.{it}"))))
 }
 
-/// Records a missing value, or a list with missing items, and counts the size of other values.
+/// Records a missing value or missing items, and counts the size of other values.
 ///
 /// Returns the value, or undefined for a missing value. Returns an error if the total size exceeds the limit.
 fn used(

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// The longest text that a method or filter may make, in bytes. Padding counts in characters.
 pub(crate) const LONGEST: usize = 1_000_000;
 
-/// Converts a value to text as JavaScript's `String(value)` does, with two exceptions.
+/// Converts a value to text as in JavaScript, with two exceptions.
 ///
 /// Objects become JSON, and `null` and undefined become an empty text.
 pub(crate) fn text(value: &Jinja) -> String {

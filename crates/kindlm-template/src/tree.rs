@@ -6,7 +6,9 @@ use minijinja::Value as Jinja;
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{self, CallArg, Expr, Spanned};
 
-/// Returns the environment variable's name if an expression is exactly `env.NAME`, or `None` otherwise.
+/// Returns the environment variable's name if an expression is `env.NAME`.
+///
+/// Returns `None` for any other expression.
 pub(crate) fn variable_of<'e>(expression: &'e Expr<'_>) -> Option<&'e str> {
     let Expr::GetAttr(it) = expression else { return None };
     matches!(&it.expr, Expr::Var(it) if it.id == "env").then_some(it.name)

@@ -61,7 +61,9 @@ impl Variables {
         Ok(self.render_by(&filters.0, template)?.0)
     }
 
-    /// Renders a template and returns the variables and keys without a value, without duplicates.
+    /// Renders a template, and returns the variables and keys without a value.
+    ///
+    /// The result has no duplicates.
     ///
     /// An example is `user.nmae` if `user` has no such key. A missing variable is not reported if the template checks
     /// it, as in `{% if x %}`, or has a `default` for it.

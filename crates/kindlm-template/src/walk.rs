@@ -1,4 +1,6 @@
-//! Analyses a template in one walk: the names that it uses, and unknown filters, tests, functions and methods.
+//! Analyses a template in one walk.
+//!
+//! The walk finds the names that the template uses, and unknown filters, tests, functions and methods.
 //!
 //! The walk also makes the tree that is rendered. That tree contains additional filters of [`crate::steps`], which find
 //! missing values and limit the size of results.
@@ -61,7 +63,7 @@ pub(crate) struct Lookup {
 pub(crate) struct Walk<'t> {
     template: &'t str,
     scope: Scope<'t>,
-    /// The variables whose existence the template has checked before the current position.
+    /// The variables whose existence the template has already checked.
     asked: Vec<&'t str>,
     /// The uses of variables, or `None` if the walk does not collect them.
     lookups: Option<Vec<Lookup>>,
@@ -89,7 +91,7 @@ impl<'t> Walk<'t> {
         (walk, made)
     }
 
-    /// Returns the uses of variables and keys whose existence a template does not check.
+    /// Returns the uses of variables and keys whose existence is not checked.
     pub(crate) fn lookups(template: &'t str, tree: &Stmt<'t>) -> Vec<Lookup> {
         let mut walk = Self { lookups: Some(Vec::new()), ..Self::of(template) };
         walk.statement(tree);
@@ -270,7 +272,9 @@ impl<'t> Walk<'t> {
         all.iter().map(|it| self.used(it)).collect()
     }
 
-    /// Returns the environment variable's name if an expression is exactly `env.NAME`, or `None` otherwise.
+    /// Returns the environment variable's name if an expression is `env.NAME`.
+    ///
+    /// Returns `None` for any other expression.
     ///
     /// Also returns `None` if the template defines a variable `env`.
     fn environment<'e>(&self, expression: &'e Expr<'_>) -> Option<&'e str> {

@@ -1,4 +1,6 @@
-//! Finds the files that belong to a program: its main file, and the files that it imports or names.
+//! Finds the files that belong to a program.
+//!
+//! These are its main file, and the files that it imports or names.
 //!
 //! The search scans texts and does not parse them. An extra file in the result only causes an unnecessary run. A missed
 //! file would keep results of an outdated program. Packages of npm and pip, and paths built at run time, are not
@@ -147,7 +149,7 @@ impl<'a> Programs<'a> {
     }
 }
 
-/// True if a path has the extension of a language whose imports the search can find.
+/// True if the extension of a path belongs to a language that the search knows.
 pub(crate) fn is_program(path: &str) -> bool {
     Language::by_ending(path).is_some()
 }

@@ -16,7 +16,7 @@ const LONGEST: usize = 256;
 const SUITE: [&str; 2] = ["$KINDLM_SUITE/", "${KINDLM_SUITE}/"];
 /// Extensions that a JavaScript import may omit, also for `index` files.
 const IMPLIED: [&str; 7] = [".js", ".cjs", ".mjs", ".json", ".ts", ".cts", ".mts"];
-/// JavaScript extensions in imports, each with the extension of its TypeScript source.
+/// JavaScript extensions in imports, each with its TypeScript extension.
 const TYPESCRIPT: [(&str, &str); 3] = [(".js", ".ts"), (".mjs", ".mts"), (".cjs", ".cts")];
 /// The extensions of JavaScript and TypeScript.
 const JAVASCRIPT: [&str; 6] = ["js", "cjs", "mjs", "ts", "cts", "mts"];
@@ -53,7 +53,9 @@ impl Language {
         })
     }
 
-    /// Returns the language in a first line such as `#!/usr/bin/env python3`, or `None`.
+    /// Returns the language in a first line such as `#!/usr/bin/env python3`.
+    ///
+    /// Returns `None` for other lines.
     fn by_first_line(text: &str) -> Option<Self> {
         let words = text.strip_prefix("#!")?.lines().next()?.split_whitespace();
         let mut names = words.map(|it| it.rsplit('/').next().unwrap_or(it));
@@ -207,7 +209,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// Adds the named file from the program's folder and from the config file's folder.
+    /// Adds the named file from the folders of the program and of the config file.
     ///
     /// Programs run in the config file's folder. Returns true if a file was added.
     fn beside(&mut self, folder: &str, named: &str) -> bool {
@@ -268,7 +270,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// Collects `require_relative 'x'` and `require './x'`, which omit the extension `.rb`.
+    /// Collects `require_relative 'x'` and `require './x'`, which omit `.rb`.
     fn ruby(&mut self, folder: &str, text: &str) {
         for line in text.lines().filter(|it| it.contains("require")) {
             for quoted in quoted(line) {

@@ -1,4 +1,6 @@
-//! The second pass: checks the shape of the document and reports unknown and missing keys.
+//! The second pass: checks the shape of the document.
+//!
+//! The shape has known keys, required keys and types of values.
 
 use kindlm_providers::{Providers, TYPE};
 use kindlm_schema::Shape;
@@ -177,7 +179,7 @@ fn take_typed(known: &Providers, document: &mut Value) -> Vec<(String, Value)> {
     typed
 }
 
-/// Returns the problems in the shape of a provider that [`take_typed`] has removed.
+/// Returns the shape problems of a provider that [`take_typed`] has removed.
 fn typed_problems(known: &Providers, name: &str, config: &Value) -> Vec<Problem> {
     let at = format!("/providers/{}", pointer::segment(name));
     let Some((registration, own)) = kindlm_providers::configured(known, name, config) else {

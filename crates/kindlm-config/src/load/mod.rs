@@ -42,7 +42,9 @@ pub struct Loaded {
     pub suite: Option<Suite>,
     /// Every error, in the order of the files.
     pub diagnostics: Vec<Diagnostic>,
-    /// The warnings: valid entries that are probably mistakes, in the order of the files.
+    /// The warnings for valid entries that are probably mistakes.
+    ///
+    /// The warnings are in the order of the files.
     pub warnings: Vec<Diagnostic>,
 }
 
@@ -129,7 +131,9 @@ pub fn load_with(name: &str, bytes: &[u8], sources: &Sources<'_>) -> Loaded {
     read_all(name, bytes, sources).map_or_else(failed, |(loaded, _)| loaded)
 }
 
-/// A variable without a value: the pointer of its template, its name, and true if the value is `null`.
+/// A variable without a value.
+///
+/// The parts are the pointer of its template, its name, and true if the value is `null`.
 type Missing = (String, String, bool);
 
 /// A promptfoo config, translated into the tree of a `kindlm.yaml`.

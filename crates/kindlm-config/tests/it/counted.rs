@@ -1,4 +1,4 @@
-//! Counts allocated memory, as a measure of work that is the same on every machine.
+//! Counts allocated memory, as a measure of work that each machine reproduces.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

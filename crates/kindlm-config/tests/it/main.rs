@@ -1,4 +1,4 @@
-//! Tests of the config reader: the meaning of valid files, and the error messages for invalid files.
+//! Tests of the config reader: suites of valid files, and errors of invalid files.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod conformance;

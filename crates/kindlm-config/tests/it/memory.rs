@@ -106,7 +106,7 @@ pub(crate) fn load_with(text: &str, files: &Memory) -> Loaded {
     load("kindlm.yaml", text.as_bytes(), files, &env)
 }
 
-/// Returns all errors and warnings for a file, formatted for a terminal without colours.
+/// Returns all errors and warnings for a file, formatted without colours.
 pub(crate) fn said(loaded: &Loaded) -> String {
     let all: Vec<String> =
         loaded.diagnostics.iter().chain(&loaded.warnings).map(|it| render(it, false)).collect();

@@ -1,4 +1,4 @@
-//! Tests of promptfoo's keys: one for each row of the table in `docs/promptfoo.md`.
+//! Tests of promptfoo's keys, one for each table row in `docs/promptfoo.md`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Tests of users' schemas: drafts, formats, references, and the error messages for violations.
+//! Tests of users' schemas: drafts, formats, references and error messages.
 
 use kindlm_schema::{Schema, lint};
 use proptest::prelude::*;

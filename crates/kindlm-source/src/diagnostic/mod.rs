@@ -23,7 +23,7 @@ pub const MAX_DIAGNOSTICS: usize = 500;
 pub struct Code(&'static str);
 
 impl Code {
-    /// Invalid syntax, bytes that are not text, or a document that exceeds a limit of the parser.
+    /// Invalid syntax, a file that is not text, or a parser limit that was exceeded.
     pub const SYNTAX: Self = Self("CONFIG_SYNTAX");
     /// A file that is larger than allowed.
     pub const TOO_LARGE: Self = Self("CONFIG_TOO_LARGE");
@@ -121,7 +121,9 @@ pub struct Diagnostic {
     pub span: Span,
     /// The description of the place; may be empty.
     pub label: String,
-    /// The path in the document, such as `tests[0].expect.output`; empty for the whole document.
+    /// The path in the document, such as `tests[0].expect.output`.
+    ///
+    /// The path is empty for the whole document.
     pub path: String,
     /// Other places that are related to the problem.
     pub related: Vec<Related>,
@@ -196,7 +198,9 @@ impl Diagnostic {
     }
 }
 
-/// Converts a JSON pointer to a readable path: `/tests/0/vars` becomes `tests[0].vars`.
+/// Converts a JSON pointer to a readable path.
+///
+/// For example, `/tests/0/vars` becomes `tests[0].vars`.
 fn readable(pointer: &str) -> String {
     let mut text = String::new();
     for segment in pointer.split('/').skip(1) {

@@ -23,7 +23,9 @@ const EXCERPT: usize = 40;
 /// The width of the output, in columns.
 const WIDTH: usize = 120;
 
-/// Formats a diagnostic as text: the file and position, the marked source lines, and the help.
+/// Formats a diagnostic as text.
+///
+/// The text has the message, the file and position, the marked source lines, and the help.
 ///
 /// The text ends with a line break. `color` adds ANSI colours; without them the text is the same on every terminal.
 pub fn render(diagnostic: &Diagnostic, color: bool) -> String {

@@ -55,7 +55,7 @@ pub(super) fn find(text: &str, at: usize, kind: &ErrorKind) -> Option<Blame> {
     }
 }
 
-/// Returns the offset of a tab in the indentation of the line at `at`, or of the next line.
+/// Returns the offset of a tab in the indentation of the line or of the next line.
 fn tab(text: &str, at: usize) -> Option<usize> {
     let start = start_of_line(text, at);
     let next = end_of_line(text, at) + 1;
@@ -187,7 +187,7 @@ impl Scan {
         }
     }
 
-    /// Returns the offset of a quote that probably should have been closed on its own line.
+    /// Returns the offset of a quote that probably should end on its own line.
     ///
     /// This is a quote of an earlier line that was closed on the line of the error, or a quote that is still open.
     fn quote(&self, text: &str, at: usize) -> Option<usize> {

@@ -1,4 +1,6 @@
-//! The entries of a mapping while it is read, in order and with an index for large mappings.
+//! The entries of a mapping while it is read.
+//!
+//! The entries are in order. Large mappings have an index.
 
 use std::collections::HashMap;
 use std::rc::Rc;

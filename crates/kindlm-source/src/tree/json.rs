@@ -170,7 +170,9 @@ mod tests {
     use super::*;
     use crate::tree::read;
 
-    /// Parses a text as JSON and checks that the YAML parser returns the same tree with the same places.
+    /// Parses a text as JSON, and compares the result with the YAML parser's result.
+    ///
+    /// Both parsers must return the same tree with the same places.
     ///
     /// Returns the tree as JSON text, or `None` if the JSON parser rejects the text.
     fn tree(text: &str) -> Option<String> {

@@ -89,7 +89,9 @@ impl Node {
         Self { span, used_at: None, kind }
     }
 
-    /// Returns the value of a key, or `None` if the node is not a mapping with this key.
+    /// Returns the value of a key.
+    ///
+    /// Returns `None` if the node is not a mapping with this key.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entries().iter().find(|(it, _)| &*it.name == key).map(|(_, node)| node)
     }

@@ -76,8 +76,9 @@ fn finite(float: f64) -> Result<Number, NotFinite> {
     }
 }
 
-/// True if an unsigned text is a decimal number without leading zeros:
-/// `(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`.
+/// True if an unsigned text is a decimal number without leading zeros.
+///
+/// The pattern is `(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`.
 fn is_decimal(text: &str) -> bool {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let whole = digits(text);

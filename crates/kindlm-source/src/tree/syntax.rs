@@ -4,7 +4,7 @@ use granit_parser::{ErrorKind, ScanError};
 
 use super::MAX_DEPTH;
 
-/// Returns the error message for an error of the parser, and the help if there is one.
+/// Returns the error message and the optional help for an error of the parser.
 pub(super) fn describe(error: &ScanError) -> (String, Option<&'static str>) {
     let (message, help) = match error.kind() {
         ErrorKind::TabInBlockIndentation

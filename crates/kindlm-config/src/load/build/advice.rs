@@ -117,7 +117,7 @@ impl Builder<'_> {
         self.base.sink.push(if is_own { diagnostic } else { diagnostic.into_warning() });
     }
 
-    /// Reports text that looks like a variable or like Jinja and would be sent unchanged.
+    /// Reports text that looks like a variable or like Jinja, but is only text.
     ///
     /// In a text for a model, this is an error. In a command it is a warning, because the program may read such text,
     /// as in `docker ps --format '{{ .Names }}'`.
@@ -275,7 +275,9 @@ impl Builder<'_> {
         !ids.is_empty() && ids.into_iter().all(is_of_api)
     }
 
-    /// Warns of forbidden tools that no test declares, because these checks always pass.
+    /// Warns of checks that forbid a tool, if no test declares this tool.
+    ///
+    /// These checks always pass.
     pub(super) fn report_unwanted(&mut self) {
         let Tools { declared, unwanted } = std::mem::take(&mut self.tools);
         let names = || declared.iter().map(String::as_str);
@@ -319,7 +321,9 @@ struct Named<'v> {
     must_not: bool,
 }
 
-/// True if a name is a tool of the list, or the kind of such a tool, such as `shell`.
+/// True if a name is a tool of the list, or the kind of such a tool.
+///
+/// An example of a kind is `shell`.
 fn is_one_of<'n>(name: &str, tools: impl IntoIterator<Item = &'n str>) -> bool {
     tools.into_iter().any(|it| {
         let kind = ToolKind::of_name(it);

@@ -19,7 +19,9 @@ use crate::load::resolve::Opening;
 use crate::template::Form;
 use crate::written::{Response, Tool, ToolAnswer};
 
-/// A part of a test: either compiled, or as JSON if the compiled form needs too much memory.
+/// A part of a test.
+///
+/// The part is compiled, or it is JSON if the compiled form needs too much memory.
 #[derive(Debug)]
 pub(super) enum Part<T: ?Sized> {
     Ready(Arc<T>),

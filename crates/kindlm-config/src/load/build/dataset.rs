@@ -1,4 +1,6 @@
-//! Tests from other files: `file://cases.jsonl`, `.json`, `.yaml`, `.csv`, or a glob of them.
+//! Tests from other files.
+//!
+//! The files are `file://cases.jsonl`, `.json`, `.yaml`, `.csv`, or a glob of such files.
 
 use std::ops::Range;
 use std::rc::Rc;

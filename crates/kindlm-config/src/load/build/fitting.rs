@@ -33,7 +33,9 @@ impl Builder<'_> {
         }
     }
 
-    /// Checks that a test has exactly one subject: a prompt, a command, an agent or a transcript.
+    /// Checks that a test has exactly one subject.
+    ///
+    /// The subject is a prompt, a command, an agent or a transcript.
     ///
     /// An agent may have a prompt too. A transcript excludes all others.
     pub(super) fn check_subject(

@@ -10,7 +10,7 @@ use super::body::SubjectForm;
 use super::turn::Turns;
 use crate::load::resolve::{Rules, judging_of};
 
-/// Returns the values of a test that identify the parts it shares with other tests.
+/// Returns the values of a test that identify the parts shared with other tests.
 pub(super) fn kit_key(test: &Value) -> Value {
     const KEYS: [&str; 10] = [
         "prompt",

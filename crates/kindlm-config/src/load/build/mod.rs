@@ -54,15 +54,17 @@ struct Builder<'a> {
     groups: compare::Groups,
     /// The templates that tests refer to.
     used_templates: templates::Used,
-    /// The warning for the first test that checks nothing, and the number of such tests.
+    /// The warning for the first test that checks nothing, and the number of these.
     ///
     /// The message of the warning is the name of the test until the warning is reported.
     idle: (Option<Diagnostic>, usize),
-    /// The warning for the first test whose judge is one of its own models, and the number of such tests.
+    /// The warning for the first test that a tested model judges, and their number.
     self_judged: (Option<Diagnostic>, usize),
 }
 
-/// Builds the suite, and returns it with the problems and the missing variables of checks.
+/// Builds the suite.
+///
+/// Also returns the problems, and the variables that are missing in checks.
 ///
 /// If there are errors, the suite is incomplete.
 pub(super) fn build(piece: Piece<'_>, mut base: Resolved<'_>) -> (Suite, Sink, Vec<Missing>) {

@@ -48,7 +48,9 @@ impl Pool {
         self.blocks.get(key).cloned()
     }
 
-    /// Stores a block without errors, and returns the checks in the form that a test stores.
+    /// Stores a block without errors.
+    ///
+    /// Returns the checks in the form that a test stores.
     ///
     /// If the pool is full, this form is JSON.
     pub(super) fn keep(&mut self, key: String, block: &Block) -> Part<[Check]> {

@@ -11,7 +11,7 @@ use crate::load::resolve::Rules;
 use crate::load::text;
 
 impl Builder<'_> {
-    /// Checks that a test's own rules have other ids than those of its prompt and sets.
+    /// Checks that a test's own rules and those of its prompt and sets differ in id.
     pub(super) fn check_rules(
         &mut self,
         piece: Piece<'_>,

@@ -28,7 +28,9 @@ impl Missing {
     }
 }
 
-/// Returns the help for variables that do not exist, or `None` without such variables.
+/// Returns the help for variables that do not exist.
+///
+/// Returns `None` without such variables.
 fn absent_help(absent: &[String], vars: &Map<String, Value>) -> Option<String> {
     let of = |name: &String| match nearest(name, vars.keys().map(String::as_str)) {
         Some(near) => format!("`{name}` is not there: did you mean `{near}`?"),

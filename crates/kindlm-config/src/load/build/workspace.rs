@@ -10,7 +10,7 @@ use crate::load::resolve::Workspace;
 use crate::written::WorkspaceBlock;
 
 impl Builder<'_> {
-    /// Returns the workspace of a test: its own workspace, or the workspace of `defaults`.
+    /// Returns the workspace of a test, or else the workspace of `defaults`.
     ///
     /// Returns `None` if there is no workspace, if the workspace has errors, or if the test has no command or agent.
     pub(super) fn workspace(

@@ -68,7 +68,7 @@ impl Resolved<'_> {
         self.sink.read(piece, &format!("/{key}"), value.clone())
     }
 
-    /// Reads the permissions of scripts, and the shared checks of `assertionTemplates`.
+    /// Reads the permissions of scripts, and the checks of `assertionTemplates`.
     fn scripts(&mut self, piece: Piece<'_>, checked: &Checked) {
         if let Some(block) = self.block::<ScriptsBlock>(piece, checked, "scripts") {
             self.sink.report(piece, "/scripts", block.problems());

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{Resolved, script};
 use crate::load::text;
 
-/// The conditions of all rules, by the id of the rule and the name of the variable.
+/// The conditions of all rules, by the id of the rule and the variable's name.
 #[derive(Debug, Default)]
 pub(in crate::load) struct Conditions(BTreeMap<(String, String), Condition>);
 

@@ -43,7 +43,7 @@ impl<'a> Referred<'a> {
         Some(*whole.entry(path.to_owned()).or_insert_with(|| self.with_imports(path, own)))
     }
 
-    /// Returns the digest of the files that a command line names, and of their imports.
+    /// Returns the digest of the files that a command line names, and their imports.
     ///
     /// Returns `None` if the command line names no file.
     pub(in crate::load) fn of_command(&self, line: &str) -> Option<Fingerprint> {

@@ -1,4 +1,6 @@
-//! The third pass: resolves all blocks except `tests`, and everything that tests may refer to.
+//! The third pass: resolves all blocks except `tests`.
+//!
+//! This includes everything that tests may refer to.
 
 mod agent;
 mod blocks;
@@ -55,7 +57,7 @@ pub(super) struct Resolved<'a> {
     sets: sets::Sets,
     /// The conditions of rules on the variables of tests.
     conditions: conditions::Conditions,
-    /// Variables of provider requests that no test has had so far, each with its error.
+    /// Variables of provider requests that no test has had so far, with their errors.
     pub(super) wanted: Vec<(String, Diagnostic)>,
     /// Variables that checks use and that their test does not have.
     pub(super) missing: Vec<Missing>,

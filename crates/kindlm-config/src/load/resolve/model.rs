@@ -277,7 +277,9 @@ fn named(value: &Value, at: &str, found: &mut Vec<(String, String)>) {
     found.extend(listed.map(|(index, id)| (format!("{models}/{index}"), id.to_owned())));
 }
 
-/// Makes the model of a reference `provider:model`, which needs no entry in `models`.
+/// Makes the model of a reference `provider:model`.
+///
+/// Such a model needs no entry in `models`.
 fn implicit(id: &str, provider: &str, name: &str) -> Model {
     configured(id, provider, name, ParamsBlock::default(), None)
 }

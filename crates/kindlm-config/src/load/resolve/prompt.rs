@@ -163,7 +163,9 @@ impl Resolved<'_> {
         Some(Prompt { parts, opening, rules, threshold })
     }
 
-    /// Reports a text that is only a `file://` path, because the path itself would be sent.
+    /// Reports a text that is only a `file://` path.
+    ///
+    /// The model would get the path itself.
     ///
     /// In a translated config this is a warning, because promptfoo also sends the path.
     pub(in crate::load) fn check_no_file(&mut self, source: &Arc<Source>, span: Span, text: &str) {

@@ -48,7 +48,9 @@ impl Resolved<'_> {
         self.sink.report(piece, "/defaults/judge", problems);
     }
 
-    /// Checks a reference to a model, and adds the model if the reference is `provider:model`.
+    /// Checks a reference to a model.
+    ///
+    /// Adds the model if the reference is `provider:model`.
     ///
     /// Returns `false` if the reference is invalid.
     pub(in crate::load) fn refer(&mut self, piece: Piece<'_>, at: &str, id: &str) -> bool {
