@@ -502,9 +502,7 @@ pub(crate) fn place_of(
 
 /// Finds a placeholder at the start.
 ///
-/// A placeholder is a name in double braces, with or without spaces around it.
-///
-/// Returns `None` for any other start.
+/// A placeholder is a name in double braces, with or without spaces around it. Returns `None` for any other start.
 fn placeholder(text: &str) -> Option<Found> {
     let inside = text.strip_prefix("{{")?;
     let name = inside.trim_start();
@@ -540,7 +538,7 @@ fn lookalike(text: &str) -> Option<Found> {
     }
     let start = 2 + content.find(name)?;
     let width = name.find(|c| !is_name(c)).unwrap_or(name.len());
-    // In Jinja `{{my-var}}` is a subtraction, which is not what the author means.
+    // In Jinja, `{{my-var}}` is a subtraction, but the user means a name.
     let is_dashed = width == name.len() && name.contains('-');
     // A filter is meant as one, also if its name is wrong.
     let has_filter = line[..end].contains('|');

@@ -105,9 +105,7 @@ pub(super) fn read(text: &str, is_type: impl Fn(&str) -> bool) -> Result<Expecte
 
 /// Returns the type with the word behind its first colon, and the value after it.
 ///
-/// For example, the type is `trajectory:tool-used`.
-///
-/// Returns `None` if the text does not have this form.
+/// For example, the type is `trajectory:tool-used`. Returns `None` if the text does not have this form.
 fn longer<'a>(text: &'a str, kind: &str, rest: &'a str) -> Option<(&'a str, Option<&'a str>)> {
     let begin = text.get(..kind.len()).filter(|it| *it == kind)?;
     let (word, value) = match rest.split_once(':') {

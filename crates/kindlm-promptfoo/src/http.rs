@@ -172,9 +172,7 @@ impl Translator<'_> {
 
     /// Translates the code that extracts the output.
     ///
-    /// The result is a `responsePath` or a `transformResponse`.
-    ///
-    /// Returns `None` after an error, which is reported.
+    /// The result is a `responsePath` or a `transformResponse`. Returns `None` after an error, which is reported.
     fn response(&mut self, node: &Node) -> Option<(&'static str, Node)> {
         let Some(code) = node.text().filter(|it| !it.trim().is_empty()) else {
             let help = "an expression of `json`, `text` and `context`, or `file://` and a script";

@@ -261,9 +261,8 @@ impl Translator<'_> {
 
     /// Returns the `scripts` block with the environment variables of assertions.
     ///
-    /// These are the variables that templates of assertions read.
-    ///
-    /// Returns `None` if the config has no block and needs no variables.
+    /// These are the variables that templates of assertions read. Returns `None` if the config has no block and needs
+    /// no variables.
     fn scripts_block(&self, root: &Node) -> Option<Node> {
         let written = root.get("scripts");
         let known = written.and_then(|it| it.get("env")).map_or(&[][..], Node::items);

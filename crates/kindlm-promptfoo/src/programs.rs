@@ -1,8 +1,7 @@
 //! Programs that generate parts of the suite while it is read.
 //!
-//! The parts are prompts, tests, variables and filters.
-//!
-//! [`Inputs::scripts`](crate::Inputs) runs the programs. Their results become part of the suite.
+//! The parts are prompts, tests, variables and filters. [`Inputs::scripts`](crate::Inputs) runs the programs. Their
+//! results become part of the suite.
 
 use std::sync::Arc;
 

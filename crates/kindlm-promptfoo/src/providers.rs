@@ -188,9 +188,7 @@ impl Translator<'_> {
 
     /// Returns the group of a provider that only some tests use.
     ///
-    /// Adds the group if it is new.
-    ///
-    /// Returns `None` after an error, which is reported.
+    /// Adds the group if it is new. Returns `None` after an error, which is reported.
     pub(super) fn extra_group(&mut self, node: &Node) -> Option<Rc<Group>> {
         let json = node.to_json();
         let known = |providers: &Providers| {
@@ -361,9 +359,7 @@ impl Translator<'_> {
 
     /// Translates a pause after each request into limits.
     ///
-    /// Returns `None` without a pause.
-    ///
-    /// The limits are one request at a time, and a number of requests per minute.
+    /// Returns `None` without a pause. The limits are one request at a time, and a number of requests per minute.
     fn limits(&mut self, own: Option<&Node>) -> Option<Node> {
         let delay = own.or(self.delay.as_ref())?.clone();
         let milliseconds = delay.to_json().as_f64().filter(|it| *it >= 0.0);

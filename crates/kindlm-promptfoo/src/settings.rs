@@ -71,9 +71,7 @@ pub(super) fn is_setting(name: &str) -> bool {
 
 /// A transform that parses output that is JSON.
 ///
-/// promptfoo does the same for answers with a schema.
-///
-/// Other output, such as a refusal, stays text.
+/// promptfoo does the same for answers with a schema. Other output, such as a refusal, stays text.
 const PARSED: &str = "(() => { try { return JSON.parse(output) } catch { return output } })()";
 
 pub(super) fn or_else(

@@ -1,10 +1,9 @@
 //! JSON Schema for KindLM: compile once, validate, report every error.
 //!
-//! [`Schema`] checks a model's answer against a schema of the user, offline. [`Shape`] checks a configuration against
-//! a schema that is generated from its Rust types, and turns every violation into a
-//! [`Problem`](kindlm_types::Problem) in the user's terms.
-//!
-//! The signatures of this crate contain no types of the validator, because it is generic and slow to compile.
+//! [`Schema`] checks a model's answer against a schema of the user, offline. [`Shape`] checks a configuration against a
+//! schema that is generated from its Rust types, and turns every violation into a [`Problem`](kindlm_types::Problem) in
+//! the user's terms. The signatures of this crate contain no types of the validator, because it is generic and slow to
+//! compile.
 //!
 //! ```
 //! use kindlm_schema::Schema;

@@ -10,9 +10,8 @@ const FEW: usize = 16;
 
 /// Sorts items by the order of their JSON pointers in a document.
 ///
-/// A parent comes before its children.
-///
-/// A missing key sorts after the existing keys. Items with the same pointer keep their order.
+/// A parent comes before its children. A missing key sorts after the existing keys. Items with the same pointer keep
+/// their order.
 pub(crate) fn sort<T>(value: &Value, items: &mut [T], pointer: impl Fn(&T) -> &str) {
     if items.len() > 1 {
         let mut order = Order::default();

@@ -185,7 +185,7 @@ impl Shape {
         problem
     }
 
-    /// Returns help with the required keys, if an object is expected but not found.
+    /// Returns help with the required keys if a scalar stands in place of an object.
     ///
     /// The required keys help more than the description of the object.
     fn object_help(&self, error: &ValidationError<'_>) -> Option<String> {

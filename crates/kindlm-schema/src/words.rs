@@ -70,9 +70,7 @@ pub(crate) fn fix(error: &ValidationError<'_>) -> Option<String> {
 
 /// Returns the correction of a value with a wrong type.
 ///
-/// Returns `None` if no correction is known.
-///
-/// `types` are the allowed types.
+/// Returns `None` if no correction is known. `types` are the allowed types.
 pub(crate) fn fix_of_type(types: &[JsonType], error: &ValidationError<'_>) -> Option<String> {
     let found = error.instance();
     let wants = |it: JsonType| types.contains(&it);

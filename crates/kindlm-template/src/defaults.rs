@@ -38,9 +38,7 @@ pub fn with_default(template: &str, name: &str, default: &str) -> String {
 
 /// Returns the range of the longest chain of keys that starts with a lookup.
 ///
-/// For the lookup `a`, the chain can be `a.b.c`.
-///
-/// All keys after a missing key are missing too.
+/// For the lookup `a`, the chain can be `a.b.c`. All keys after a missing key are missing too.
 fn whole(template: &str, lookups: &[Lookup], of: &Lookup) -> Range<usize> {
     let is_part = |it: &&Lookup| {
         let rest = it.name.strip_prefix(&of.name).unwrap_or_default();

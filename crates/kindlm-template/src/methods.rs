@@ -225,7 +225,7 @@ fn place(at: i64, length: usize) -> Option<usize> {
     }
 }
 
-/// Returns the number of characters before a start position, and the rest.
+/// Returns the number of characters before a position, and the text after it.
 ///
 /// The second argument of the method is the start position.
 fn behind<'t>(own: &'t str, args: &[Jinja]) -> (usize, &'t str) {

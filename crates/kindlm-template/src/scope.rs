@@ -98,7 +98,9 @@ impl<'t> Scope<'t> {
         }
     }
 
-    /// Returns the number of open blocks at the definition of a name, and its kind.
+    /// Returns the depth and the kind of a name's definition, or `None`.
+    ///
+    /// The depth is the number of blocks that were open at the definition.
     fn own(&self, name: &str) -> Option<(usize, Own)> {
         let blocks = self.blocks.iter().enumerate().rev().map(|(at, names)| (at + 1, names));
         let mut all = blocks.chain([(0, &self.outside)]);

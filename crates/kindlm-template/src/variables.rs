@@ -63,11 +63,8 @@ impl Variables {
 
     /// Renders a template, and returns the variables and keys without a value.
     ///
-    /// The result has no duplicates.
-    ///
-    /// An example is `user.nmae` if `user` has no such key. A missing variable is not reported if the template checks
-    /// it, as in `{% if x %}`, or has a `default` for it.
-    ///
+    /// The result has no duplicates. An example is `user.nmae` if `user` has no such key. A missing variable is not
+    /// reported if the template checks it, as in `{% if x %}`, or has a `default` for it.
     ///
     /// # Errors
     ///

@@ -1,9 +1,8 @@
 //! Analyses a template in one walk.
 //!
-//! The walk finds the names that the template uses, and unknown filters, tests, functions and methods.
-//!
-//! The walk also makes the tree that is rendered. That tree contains additional filters of [`crate::steps`], which find
-//! missing values and limit the size of results.
+//! The walk finds the names that the template uses, and unknown filters, tests, functions and methods. The walk also
+//! makes the tree that is rendered. That tree contains additional filters of [`crate::steps`], which find missing
+//! values and limit the size of results.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -274,9 +273,7 @@ impl<'t> Walk<'t> {
 
     /// Returns the environment variable's name if an expression is `env.NAME`.
     ///
-    /// Returns `None` for any other expression.
-    ///
-    /// Also returns `None` if the template defines a variable `env`.
+    /// Returns `None` for any other expression. Also returns `None` if the template defines a variable `env`.
     fn environment<'e>(&self, expression: &'e Expr<'_>) -> Option<&'e str> {
         variable_of(expression).filter(|_| !self.scope.is_own("env"))
     }

@@ -1,6 +1,6 @@
 //! The second pass: checks the shape of the document.
 //!
-//! The shape has known keys, required keys and types of values.
+//! This pass finds unknown keys, missing keys and values of a wrong type.
 
 use kindlm_providers::{Providers, TYPE};
 use kindlm_schema::Shape;

@@ -1,4 +1,4 @@
-//! Counts allocated memory, as a measure of work that each machine reproduces.
+//! Counts allocated memory, a measure of work that does not depend on the machine.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -2,8 +2,8 @@
 //!
 //! Each message must name the place, the problem and the fix.
 //!
-//! The list omits mistakes that this crate cannot detect: unknown model names of a vendor (23), syntax errors in
-//! scripts (58), and mistakes in whole files (69, 71).
+//! The list omits mistakes that this crate cannot detect. These are unknown model names of a vendor (23), syntax
+//! errors in scripts (58), and mistakes in whole files (69, 71).
 
 use std::fmt::Write as _;
 

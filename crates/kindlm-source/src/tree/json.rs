@@ -1,8 +1,8 @@
 //! A fast JSON parser, because most datasets are JSON.
 //!
-//! JSON is also YAML, and this parser returns the same tree with the same places. It rejects invalid JSON, and JSON
-//! with duplicate keys, tabs between values or deep nesting. The YAML parser then reads the text and reports its
-//! errors.
+//! JSON is also YAML, and this parser returns the same tree with the same places. It rejects invalid JSON, and also
+//! JSON with duplicate keys, with tabs between values or with deep nesting. The YAML parser then reads the text and
+//! reports its errors.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -172,9 +172,8 @@ mod tests {
 
     /// Parses a text as JSON, and compares the result with the YAML parser's result.
     ///
-    /// Both parsers must return the same tree with the same places.
-    ///
-    /// Returns the tree as JSON text, or `None` if the JSON parser rejects the text.
+    /// Both parsers must return the same tree with the same places. Returns the tree as JSON text, or `None` if the
+    /// JSON parser rejects the text.
     fn tree(text: &str) -> Option<String> {
         let source = Arc::new(Source::new("a.jsonl", format!("# {text}")));
         let range = 2..source.text().len();

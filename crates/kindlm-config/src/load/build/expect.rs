@@ -13,7 +13,7 @@ use super::pool::Block;
 use crate::load::resolve::Rules;
 
 impl Builder<'_> {
-    /// Compiles the checks of an `expect` block, and adds those of prompt and sets.
+    /// Compiles the checks of an `expect` block, and adds rules of prompt and sets.
     ///
     /// Returns the checks in the form that the test stores, and the whole block. Equal blocks without errors are
     /// compiled once.

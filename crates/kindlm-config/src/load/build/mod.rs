@@ -54,19 +54,20 @@ struct Builder<'a> {
     groups: compare::Groups,
     /// The templates that tests refer to.
     used_templates: templates::Used,
-    /// The warning for the first test that checks nothing, and the number of these.
+    /// The warning about the first test that checks nothing, and the number of tests.
     ///
     /// The message of the warning is the name of the test until the warning is reported.
     idle: (Option<Diagnostic>, usize),
-    /// The warning for the first test that a tested model judges, and their number.
+    /// The warning about the first self-judged test, and the number of such tests.
+    ///
+    /// In a self-judged test, a tested model is also the judge.
     self_judged: (Option<Diagnostic>, usize),
 }
 
 /// Builds the suite.
 ///
-/// Also returns the problems, and the variables that are missing in checks.
-///
-/// If there are errors, the suite is incomplete.
+/// Also returns the problems, and the variables that are missing in checks. If there are errors, the suite is
+/// incomplete.
 pub(super) fn build(piece: Piece<'_>, mut base: Resolved<'_>) -> (Suite, Sink, Vec<Missing>) {
     let prompts = std::mem::take(&mut base.prompts);
     let mut builder = Builder {

@@ -50,9 +50,7 @@ impl Pool {
 
     /// Stores a block without errors.
     ///
-    /// Returns the checks in the form that a test stores.
-    ///
-    /// If the pool is full, this form is JSON.
+    /// Returns the checks in the form that a test stores. If the pool is full, this form is JSON.
     pub(super) fn keep(&mut self, key: String, block: &Block) -> Part<[Check]> {
         if self.blocks.contains_key(&key) || self.blocks.len() < MOST {
             self.blocks.entry(key).or_insert_with(|| block.clone());

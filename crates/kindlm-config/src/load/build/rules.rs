@@ -11,7 +11,9 @@ use crate::load::resolve::Rules;
 use crate::load::text;
 
 impl Builder<'_> {
-    /// Checks that a test's own rules and those of its prompt and sets differ in id.
+    /// Checks that the ids of a test's rules are unique.
+    ///
+    /// The ids must also differ from the ids in the test's prompt and sets. Records the conditions of the rules too.
     pub(super) fn check_rules(
         &mut self,
         piece: Piece<'_>,

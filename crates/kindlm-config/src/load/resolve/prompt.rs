@@ -165,9 +165,8 @@ impl Resolved<'_> {
 
     /// Reports a text that is only a `file://` path.
     ///
-    /// The model would get the path itself.
-    ///
-    /// In a translated config this is a warning, because promptfoo also sends the path.
+    /// The model would get the path itself. In a translated config this is a warning, because promptfoo also sends the
+    /// path.
     pub(in crate::load) fn check_no_file(&mut self, source: &Arc<Source>, span: Span, text: &str) {
         let path = text.trim();
         if !path.starts_with(FILE) || path.contains(char::is_whitespace) {

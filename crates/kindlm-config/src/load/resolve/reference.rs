@@ -50,9 +50,7 @@ impl Resolved<'_> {
 
     /// Checks a reference to a model.
     ///
-    /// Adds the model if the reference is `provider:model`.
-    ///
-    /// Returns `false` if the reference is invalid.
+    /// Adds the model if the reference is `provider:model`. Returns `false` if the reference is invalid.
     pub(in crate::load) fn refer(&mut self, piece: Piece<'_>, at: &str, id: &str) -> bool {
         if id.is_empty() {
             return false;
