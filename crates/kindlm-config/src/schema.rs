@@ -129,9 +129,11 @@ fn root(definitions: &mut Definitions, items: Items) -> Value {
 
 /// Returns the JSON Schema of `kindlm.yaml`, for editors.
 ///
-/// Editors use the schema for completion, hover texts and error marks. The schema is draft 7, because the YAML language
-/// server of editors supports it completely. The server silently ignores parts of newer drafts. The structure is the
-/// same as in [`load`](crate::load).
+/// Editors use the schema for completion, hover texts and error marks. The structure is the same as in
+/// [`load`](crate::load).
+///
+/// The schema is draft 7, because the YAML language server of editors supports this draft completely. The server
+/// silently ignores parts of newer drafts.
 ///
 /// ```
 /// let schema = kindlm_config::json_schema();

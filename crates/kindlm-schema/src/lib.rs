@@ -2,8 +2,9 @@
 //!
 //! [`Schema`] checks a model's answer against a schema of the user, offline. [`Shape`] checks a configuration against a
 //! schema that is generated from its Rust types, and turns every violation into a [`Problem`](kindlm_types::Problem) in
-//! the user's terms. The signatures of this crate contain no types of the validator, because it is generic and slow to
-//! compile.
+//! the user's terms.
+//!
+//! The validator is generic and slow to compile. Therefore the signatures of this crate contain no types of it.
 //!
 //! ```
 //! use kindlm_schema::Schema;

@@ -1,8 +1,10 @@
 //! Finds the files that belong to a program.
 //!
-//! These are its main file, and the files that it imports or names. The search scans texts and does not parse them. An
-//! extra file in the result only causes an unnecessary run. A missed file would keep results of an outdated program.
-//! Packages of npm and pip, and paths built at run time, are not followed.
+//! These are its main file, and the files that it imports or names.
+//!
+//! The search scans texts and does not parse them. An extra file in the result only causes an unnecessary run. A missed
+//! file would keep results of an outdated program. The search does not follow packages of npm and pip, and paths that
+//! programs build at run time.
 
 mod search;
 #[cfg(test)]

@@ -109,8 +109,9 @@ const FILE: &str = "file://";
 /// Reads a config file.
 ///
 /// `name` is the path of the file for error messages. `files` reads the files that the config refers to, relative to
-/// its folder. `env` looks up environment variables for `{{env.NAME}}`, but not secrets. The caller fills in the digest
-/// of the file ([`SuiteInfo::config_sha256`](kindlm_types::SuiteInfo)).
+/// its folder. `env` looks up environment variables for `{{env.NAME}}`, but not secrets.
+///
+/// The caller fills in the digest of the file ([`SuiteInfo::config_sha256`](kindlm_types::SuiteInfo)).
 pub fn load(
     name: &str,
     bytes: &[u8],

@@ -54,7 +54,7 @@ struct Builder<'a> {
     groups: compare::Groups,
     /// The templates that tests refer to.
     used_templates: templates::Used,
-    /// The warning about the first test that checks nothing, and the number of tests.
+    /// The first test that checks nothing, as a warning, and the number of such tests.
     ///
     /// The message of the warning is the name of the test until the warning is reported.
     idle: (Option<Diagnostic>, usize),
