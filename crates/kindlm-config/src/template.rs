@@ -49,7 +49,7 @@ struct Lookalike {
     is_expression: bool,
 }
 
-/// A placeholder, or text that looks like one, at the start of a text.
+/// A placeholder, or text that looks like a placeholder, at the start of a text.
 struct Found {
     end: usize,
     name: Range<usize>,

@@ -1,6 +1,4 @@
-//! Tests that depend on programs.
-//!
-//! The programs are prompt functions, programs of variables, or custom filters.
+//! Tests that depend on programs: prompt functions, variables and custom filters.
 
 use kindlm_source::{Kind, Node, Span};
 use serde_json::{Map, Value, json};
@@ -21,7 +19,7 @@ pub(super) struct Made {
     pub(super) asserts: Vec<Node>,
 }
 
-/// The model, as it is passed to programs.
+/// The model, in the form that programs get as an argument.
 pub(super) struct Asked<'a> {
     /// The id of the model in the suite. It is the label in promptfoo.
     pub(super) label: &'a str,

@@ -11,7 +11,7 @@ use super::build::{list, map};
 use super::provider::{Provider, read};
 use super::vars::{Vars, merged};
 
-/// The settings of a test, or of the default test. Values of the test override those of the default test.
+/// The settings of a test, or of the default test. Settings of the test override those of the default test.
 #[derive(Clone, Default)]
 pub(super) struct Said {
     pub(super) vars: Vars,
@@ -202,7 +202,7 @@ fn is_graded(kind: &str) -> bool {
     kindlm_assertions::find(kind).is_some_and(|it| it.meta.class == Class::Probabilistic)
 }
 
-/// Merges two objects. Entries of the second override those of the first.
+/// Merges two objects. Entries of the second object override entries of the first object.
 fn merged_objects(first: Option<&Node>, second: &Node) -> Node {
     let Some(first) = first else { return second.clone() };
     let entries: Vec<(Key, Node)> = merged(first.entries(), second.entries());

@@ -61,7 +61,7 @@ fn print_json(
     out.write_str(&text).map_err(minijinja::Error::from)
 }
 
-/// A filter function. Its first argument is the filtered value; the others are the filter's arguments.
+/// A filter function. The first argument is the filtered value. The other arguments are the arguments in the template.
 pub type Filter = dyn Fn(&[Value]) -> Result<Value, String> + Send + Sync;
 
 /// The built-in filters together with custom filters.

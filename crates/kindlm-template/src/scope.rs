@@ -26,7 +26,7 @@ pub(crate) struct Scope<'t> {
     outside: BTreeMap<&'t str, Own>,
     /// For each open loop, the number of blocks around it.
     loops: Vec<usize>,
-    /// The names that are set before a loop and changed in it. nunjucks has one variable for such a name, but the
+    /// The names that are set before a loop and changed in the loop. nunjucks has one variable for such a name, but the
     /// engine would have two.
     shared: BTreeSet<&'t str>,
 }
@@ -69,7 +69,7 @@ impl<'t> Scope<'t> {
         self.own(name).is_some()
     }
 
-    /// True if a name is set both in a loop and outside of it.
+    /// True if a name is set both in a loop and outside of the loop.
     pub(crate) fn is_shared(&self, name: &str) -> bool {
         self.shared.contains(name) && self.own(name).is_some_and(|(_, own)| own == Own::Set)
     }

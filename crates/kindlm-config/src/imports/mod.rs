@@ -25,7 +25,7 @@ const MOST: usize = 4096;
 /// Paths below the folder of the config file, with digests of the files' content.
 pub type Parts = BTreeMap<String, Fingerprint>;
 
-/// Finds the files that programs import and name.
+/// A search for the files that programs import and name.
 ///
 /// Each file is read only once, so create a new value when files may have changed.
 ///
@@ -45,7 +45,7 @@ pub struct Programs<'a> {
 
 #[derive(Default)]
 struct Known {
-    /// Files by path; `None` for a file that does not exist.
+    /// Files by path. `None` stands for a file that does not exist.
     files: HashMap<String, Option<File>>,
     /// Results by the set of their start files.
     found: HashMap<BTreeSet<String>, (Arc<Parts>, Fingerprint)>,

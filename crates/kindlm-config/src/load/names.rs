@@ -11,7 +11,7 @@ pub struct SuiteNames {
     pub suite: String,
 }
 
-/// Reads the names from a config file, even if the rest of it has errors.
+/// Reads the names from a config file, even if other parts have errors.
 ///
 /// Reads no other file and runs no program. Returns `None` if a name is missing.
 pub fn suite_names(bytes: &[u8]) -> Option<SuiteNames> {

@@ -59,8 +59,11 @@ const STRICTER: &[(&str, &str, &str)] = &[
     ("trace-full", "CONFIG_INVALID_VALUE trace.spanFilter.namePattern", "patterns must compile"),
 ];
 
+/// Checks that configs of the original are accepted here.
+///
 /// Many vectors use `{{name}}` without a value. The original reports that at run time, but we report it when reading.
-/// Therefore this test removes the placeholder first.
+/// The original reports that at run time, but we report it when reading. Therefore this test removes the placeholder
+/// first.
 #[test]
 fn configs_that_the_original_accepts_are_accepted() {
     let vectors = vectors("config_valid.jsonl");

@@ -42,7 +42,7 @@ struct Builder<'a> {
     names: HashMap<String, Spot>,
     /// The parts that tests share.
     pool: pool::Pool,
-    /// Transcripts by the path of their file; `None` for a file with errors.
+    /// Transcripts by the path of their file. `None` stands for a file with errors.
     transcripts: HashMap<String, Option<body::Known>>,
     /// Workspaces without errors, by their block as JSON.
     workspaces: HashMap<String, Workspace>,

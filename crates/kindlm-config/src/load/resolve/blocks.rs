@@ -144,7 +144,7 @@ impl Resolved<'_> {
                 continue;
             };
             let at = format!("/providers/{}", pointer::segment(key));
-            // Models may refer to a provider with errors; this avoids a second error at each of them.
+            // Store a provider with errors too. Otherwise each model that refers to it would cause a second error.
             self.suite.providers.insert(key.clone(), config.clone());
             if checked.is_faulty(&at) {
                 continue;

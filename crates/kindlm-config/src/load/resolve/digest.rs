@@ -50,7 +50,7 @@ impl<'a> Referred<'a> {
         self.programs.of_command(line)
     }
 
-    /// Combines the digest of a program with those of its imports. Without imports, the digest stays the same.
+    /// Combines the digests of a program and of its imports. Without imports, the digest stays the same.
     fn with_imports(&self, path: &str, own: Fingerprint) -> Fingerprint {
         let parts = self.programs.of(path);
         if parts.len() <= 1 {
@@ -108,7 +108,7 @@ impl Resolved<'_> {
         if !refers(value) {
             return digest;
         }
-        // Templates may refer to each other, so the digest covers all of them.
+        // Templates may refer to each other, so the digest covers all templates.
         let templates = Value::Object(self.setup.assertion_templates.clone());
         self.files_of(&templates, digest.value(&templates))
     }

@@ -44,9 +44,9 @@ pub(super) struct Resolved<'a> {
     /// The suite, without its tests.
     pub(super) suite: Suite,
     pub(super) defaults: DefaultsBlock,
-    /// The workspace of `defaults`; `None` if there is none or it has errors.
+    /// The workspace of `defaults`, or `None` if it is absent or has errors.
     pub(super) default_workspace: Option<Workspace>,
-    /// The ids of the list `models`, in order. A test without `models` runs on all of them.
+    /// The ids of the list `models`, in order. A test without `models` runs on all these models.
     pub(super) listed: Vec<String>,
     /// The place of each model definition, including definitions with errors.
     models: HashMap<String, Spot>,

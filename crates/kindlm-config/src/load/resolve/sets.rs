@@ -18,7 +18,7 @@ use crate::written::AssertionSetEntry;
 /// The key of references to sets in prompts and tests.
 const KEY: &str = "assertionSets";
 
-/// All sets by name; `None` for a set with errors.
+/// All sets by name. `None` stands for a set with errors.
 #[derive(Debug, Default)]
 pub(in crate::load) struct Sets {
     names: Vec<String>,
