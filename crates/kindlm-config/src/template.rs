@@ -301,7 +301,7 @@ impl Template {
                     is_expression: found.is_expression,
                 });
             } else {
-                // The second brace may be the first one of a placeholder, as in `{{{a}}}`.
+                // The second brace may be the first brace of a placeholder, as in `{{{a}}}`.
                 from = open + 1;
             }
         }

@@ -28,7 +28,7 @@ pub(super) struct Said {
     pub(super) prompts: Option<Node>,
     /// The names of the providers to use.
     pub(super) providers: Option<Node>,
-    /// The provider that replaces all others.
+    /// The provider that replaces all other providers.
     pub(super) provider: Option<Node>,
     /// The recorded output, if the test has one.
     pub(super) output: Option<Node>,

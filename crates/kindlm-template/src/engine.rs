@@ -69,7 +69,7 @@ pub type Filter = dyn Fn(&[Value]) -> Result<Value, String> + Send + Sync;
 pub struct Filters(pub(crate) Environment<'static>);
 
 impl Filters {
-    /// Adds filters by name. A filter with a built-in name replaces the built-in one.
+    /// Adds filters by name. A filter with a built-in name replaces the built-in filter.
     pub fn new(filters: impl IntoIterator<Item = (String, Arc<Filter>)>) -> Self {
         let mut engine = ENGINE.clone();
         for (name, filter) in filters {

@@ -508,7 +508,7 @@ impl<'t> Walk<'t> {
         made.collect()
     }
 
-    /// Records the error for an unknown name, if it is the first one.
+    /// Records the error for an unknown name, if it is the first unknown name.
     fn known<'n, Known: Iterator<Item = &'n str>>(
         &mut self,
         kind: &str,

@@ -73,7 +73,7 @@ pub struct Sources<'a> {
 impl<'a> Sources<'a> {
     /// Creates sources with files and environment variables only.
     ///
-    /// Programs are refused, `reports` may name any reporter, and all registries are the built-in ones.
+    /// Programs are refused, `reports` may name any reporter, and only built-in assertions, gates and providers are known.
     pub fn new(files: &'a dyn Files, env: &'a dyn Fn(&str) -> Option<String>) -> Self {
         Self {
             files,
@@ -212,7 +212,7 @@ fn loaded(source: &Arc<Source>, sink: Sink, suite: Option<Suite>) -> Loaded {
     Loaded { suite, diagnostics: errors, warnings }
 }
 
-/// The inputs that all passes after the first one share.
+/// The inputs that all passes after the first pass share.
 #[derive(Clone, Copy)]
 struct Surroundings<'a> {
     /// The text of the config.
@@ -227,7 +227,7 @@ struct Surroundings<'a> {
     known_providers: &'a Providers,
     /// The files that assertions refer to, with their digests.
     referred: &'a Referred<'a>,
-    /// True for a translated promptfoo config. In it, a missing variable is an empty text.
+    /// True for a translated promptfoo config, in which a missing variable is an empty text.
     is_translated: bool,
     /// True to load only providers and models.
     only_models: bool,

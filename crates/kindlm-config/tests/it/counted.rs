@@ -39,7 +39,7 @@ unsafe impl GlobalAlloc for Counted {
     }
 }
 
-/// Runs a function. Returns its result and the bytes that this thread has allocated, including freed ones.
+/// Runs a function. Returns its result and the bytes that this thread has allocated, including bytes that it has freed.
 pub(crate) fn allocated<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let before = TAKEN.get();
     let done = work();

@@ -31,7 +31,7 @@ impl Code {
     pub const UNKNOWN_KEY: Self = Self("CONFIG_UNKNOWN_KEY");
     /// A missing required key.
     pub const MISSING_KEY: Self = Self("CONFIG_MISSING_KEY");
-    /// A value of the wrong type, out of range, or not among the allowed ones.
+    /// A value of the wrong type, out of range, or not among the allowed values.
     pub const INVALID_VALUE: Self = Self("CONFIG_INVALID_VALUE");
     /// A reference to a name that does not exist.
     pub const UNKNOWN_REFERENCE: Self = Self("CONFIG_UNKNOWN_REFERENCE");

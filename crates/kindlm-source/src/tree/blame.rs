@@ -13,7 +13,7 @@ pub(super) struct Blame {
     pub(super) help: String,
 }
 
-/// Finds the cause of a syntax error at `at`. Returns `None` if the parser's own place is the best one.
+/// Finds the cause of a syntax error at `at`. Returns `None` if the parser's own place is better.
 pub(super) fn find(text: &str, at: usize, kind: &ErrorKind) -> Option<Blame> {
     let at = at.min(text.len());
     if let Some(tab) = tab(text, at) {

@@ -77,7 +77,7 @@ pub(super) struct Compiler {
     setup: OnceLock<Setup<'static>>,
 }
 
-/// One test: its own values, and the parts that it shares with others.
+/// One test: its own values, and the parts that it shares with other tests.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) kit: Arc<Kit>,

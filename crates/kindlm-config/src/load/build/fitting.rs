@@ -36,7 +36,7 @@ impl Builder<'_> {
     /// Checks that a test has exactly one subject.
     ///
     /// The subject is a prompt, a command, an agent or a transcript. An agent may have a prompt too. A transcript
-    /// excludes all others.
+    /// excludes all other subjects.
     pub(super) fn check_subject(
         &mut self,
         piece: Piece<'_>,

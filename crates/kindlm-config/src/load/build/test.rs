@@ -216,7 +216,7 @@ impl Builder<'_> {
         if threshold.is_none() && transforms.is_empty() {
             return digest;
         }
-        // A single script is a string, so that its digest is the same as in versions that allowed only one.
+        // A single script is a string, so that its digest is the same as in versions without lists.
         let transform = match transforms {
             [] => Value::Null,
             [only] => Value::from(*only),

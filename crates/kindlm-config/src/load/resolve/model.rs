@@ -108,7 +108,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Warns of a model name that is similar to a known one.
+    /// Warns of a model name that is similar to a known name.
     ///
     /// This is not an error, because the list of known models is incomplete.
     fn check_model_name(&mut self, piece: Piece<'_>, at: &str, entry: &ModelEntry) {

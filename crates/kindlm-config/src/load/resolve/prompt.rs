@@ -56,7 +56,7 @@ pub(in crate::load) struct PromptPart {
 }
 
 impl Prompts {
-    /// True if there is a prompt of this name, even one with errors.
+    /// True if a prompt has this name, even if the prompt has errors.
     pub(in crate::load) fn has(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
     }
