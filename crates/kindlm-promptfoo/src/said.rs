@@ -118,9 +118,9 @@ impl Translator<'_> {
         }
     }
 
-    /// Sets the grading models.
+    /// Sets the grading models for texts and embeddings.
     ///
-    /// The config has one model for all purposes, or one each for texts and embeddings.
+    /// The config names a single model for both, or a model for each of them.
     fn graders(&mut self, node: &Node, graders: &mut Graders) {
         let typed = ["text", "embedding", "classification", "moderation"];
         if !node.entries().iter().any(|(key, _)| typed.contains(&&*key.name)) {

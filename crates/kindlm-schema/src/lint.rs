@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{Schema, formats, walk};
 
-/// A part of a schema that has no effect, but was probably meant to have an effect.
+/// A part of a schema that has no effect and is probably a mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lint {
     /// The JSON pointer into the schema.

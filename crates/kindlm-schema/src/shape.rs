@@ -291,6 +291,8 @@ impl Shape {
     }
 
     /// Returns the description of the schema to which a `$ref` at this path refers.
+    ///
+    /// Returns `None` without a `$ref` or without a description.
     fn behind_reference(&self, path: &[String]) -> Option<String> {
         let target = walk::target(&self.schema, walk::at(&self.schema, path)?)?;
         target.get("description")?.as_str().map(first_paragraph)

@@ -58,7 +58,7 @@ pub(crate) fn each<'a>(schema: &'a Value, pointer: &str, visit: &mut dyn FnMut(&
     }
 }
 
-/// Calls `change` on every schema below this schema, and then on the schema itself.
+/// Calls `change` on every nested schema, and then on the schema itself.
 pub(crate) fn each_mut(schema: &mut Value, change: &mut dyn FnMut(&mut Value)) {
     if let Value::Object(map) = &mut *schema {
         for (keyword, value) in map {

@@ -19,7 +19,7 @@ const DEEPEST: usize = 250;
 pub(crate) fn settings() -> SyntaxConfig {
     static SETTINGS: LazyLock<SyntaxConfig> = LazyLock::new(|| {
         let built = SyntaxConfig::builder().keep_trailing_newline(true).build();
-        // The builder fails for ambiguous delimiters only. These delimiters are the standard, so the default is never used.
+        // The builder fails for ambiguous delimiters only. The standard delimiters are clear, so the default is never used.
         built.unwrap_or_default()
     });
     SETTINGS.clone()

@@ -246,7 +246,7 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// Translates an expression whose value is used.
+    /// Translates an expression, and adds the step that reports a missing value.
     fn used(&mut self, expression: &Expr<'t>) -> Expr<'t> {
         let made = self.value(expression, false);
         self.step(steps::USED, made, expression)

@@ -73,7 +73,8 @@ pub struct Sources<'a> {
 impl<'a> Sources<'a> {
     /// Creates sources with files and environment variables only.
     ///
-    /// Programs are refused, `reports` may name any reporter, and only built-in assertions, gates and providers are known.
+    /// Programs are refused, and `reports` may name any reporter. Only built-in assertions, gates and providers are
+    /// known.
     pub fn new(files: &'a dyn Files, env: &'a dyn Fn(&str) -> Option<String>) -> Self {
         Self {
             files,
@@ -227,7 +228,9 @@ struct Surroundings<'a> {
     known_providers: &'a Providers,
     /// The files that assertions refer to, with their digests.
     referred: &'a Referred<'a>,
-    /// True for a translated promptfoo config, in which a missing variable is an empty text.
+    /// True for a translated promptfoo config.
+    ///
+    /// In such a config, a missing variable is an empty text.
     is_translated: bool,
     /// True to load only providers and models.
     only_models: bool,

@@ -42,7 +42,7 @@ pub(super) fn asks_judge(checks: &[Check], vars: &Map<String, Value>) -> bool {
 }
 
 impl Builder<'_> {
-    /// Records a test whose judge is one of its own models.
+    /// Records a test in which a judge has the same model as a tested answer.
     pub(super) fn note_self_judged(
         &mut self,
         piece: Piece<'_>,
