@@ -19,7 +19,7 @@ const DEEPEST: usize = 250;
 pub(crate) fn settings() -> SyntaxConfig {
     static SETTINGS: LazyLock<SyntaxConfig> = LazyLock::new(|| {
         let built = SyntaxConfig::builder().keep_trailing_newline(true).build();
-        // The builder fails for ambiguous delimiters only. The standard delimiters are clear, so the default is never used.
+        // Only ambiguous delimiters make the builder fail. The standard delimiters work, so the default is unused.
         built.unwrap_or_default()
     });
     SETTINGS.clone()
