@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     whole_calls().await
 }
 
-/// A provider that answers immediately shows the cost around the rate limiter: its look-up, and the boxed future.
+/// Measures whole calls of `echo`, which answers immediately: the look-up, the rate limiter and the boxed future.
 async fn whole_calls() -> Result<(), Box<dyn std::error::Error>> {
     let options = ClientOptions::new(Arc::new(|_| None), ".");
     let client = Client::new(&Map::new(), &NoFiles, options).map_err(|it| format!("{it:?}"))?;

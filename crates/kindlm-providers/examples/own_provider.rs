@@ -9,7 +9,7 @@ use kindlm_providers::{
 use kindlm_types::{Problem, Prompt, ProviderError, ProviderErrorKind, Reply};
 use serde_json::{Value, json};
 
-/// An API that answers a question with `{"answer": …}`.
+/// The provider `oracle`: an API that answers a question with `{"answer": …}`.
 pub(crate) static ORACLE: Registration = Registration {
     meta: Meta {
         id: "oracle",
@@ -67,7 +67,7 @@ impl Codec for Oracle {
     }
 }
 
-/// Decodes a prepared answer, without a network.
+/// Encodes a prompt, decodes a prepared answer, and returns its text. Uses no network.
 pub(crate) fn answer() -> Result<String, Box<dyn std::error::Error>> {
     let registry = built_in().with([&ORACLE])?;
     let config = json!({ "type": "oracle", "url": "http://127.0.0.1:1/ask" });

@@ -13,21 +13,23 @@ pub trait Codec: fmt::Debug + Send + Sync {
     /// Encodes a prompt as a request of the vendor's API.
     fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError>;
 
-    /// Decodes a response with any status. The transport sets `latency_ms`, `attempts` and `cached`.
+    /// Decodes a response with any status; an error status gives an error. The transport sets `latency_ms`, `attempts`
+    /// and `cached`.
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError>;
 
-    /// Returns the script that reads responses instead of [`decode`](Self::decode), if there is one.
+    /// Returns the script that reads responses instead of [`decode`](Self::decode); `None` by default.
     fn reading(&self) -> Option<&ScriptSource> {
         None
     }
 
-    /// Returns an error if the response is a failure that the script must not read.
+    /// Checks a response before the script reads it. Fails if the response is a failure; by default, accepts every
+    /// response.
     fn accept(&self, response: &HttpResponse) -> Result<(), ProviderError> {
         let _ = response;
         Ok(())
     }
 
-    /// Encodes a request for the embedding of a text.
+    /// Encodes a request for the embedding of a text. Fails by default.
     fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
         let _ = text;
         Err(ProviderError::new(
@@ -37,7 +39,7 @@ pub trait Codec: fmt::Debug + Send + Sync {
         ))
     }
 
-    /// Decodes an embedding.
+    /// Decodes an embedding. Fails by default.
     fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
         let _ = response;
         Err(ProviderError::new(
@@ -47,11 +49,11 @@ pub trait Codec: fmt::Debug + Send + Sync {
         ))
     }
 
-    /// Returns the form for structured output. A codec with a form of its own encodes the schema itself.
+    /// Returns the selection of the structured-output form; by default, always a JSON Schema.
     fn form(&self) -> FormChoice {
         FormChoice::Fixed(StructuredOutput::Schema)
     }
 
-    /// Returns the provider's id, for messages.
+    /// Returns the provider's id, for error messages.
     fn provider(&self) -> &'static str;
 }

@@ -8,8 +8,8 @@ use crate::{built_in, configured};
 const FREE: [&str; 3] = ["apiKeyEnv", "rpm", "tpm"];
 /// The key of the declared evidence, which affects the evaluation of answers but not the answers.
 const EVIDENCE: &str = "evidence";
-/// The keys of a vendor's address, and of a script's file. The same model answers at any address, and the script
-/// counts by its content.
+/// The keys of a vendor's address, and of a script's file. The address does not change the model, and a script is
+/// identified by its content.
 const PLACE: [&str; 3] = ["baseUrl", "organization", "file"];
 
 /// The configuration that determines the answers of a provider, apart from the content of its files.
@@ -70,13 +70,14 @@ pub fn without_free(config: &Value) -> Map<String, Value> {
     config
 }
 
-/// Returns true if a script of the suite produces or reads the answers of an entry of `providers`.
+/// Returns true if a script of the suite produces or reads the answers of a provider. `config` is the provider's entry
+/// in `providers`.
 pub fn runs_scripts(name: &str, config: &Value) -> bool {
     let Some((registration, own)) = configured(&built_in(), name, config) else { return false };
     registration.meta.id == "script" || own.get("transformResponse").is_some()
 }
 
-/// Returns true unless the value is off or empty, which means the same as an absent key.
+/// Returns false for `null`, `false`, and empty objects and lists, which mean the same as an absent key.
 fn says(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,

@@ -11,6 +11,6 @@ use kindlm_transport::StructuredOutput;
 pub enum FormChoice {
     /// Always this form.
     Fixed(StructuredOutput),
-    /// A JSON Schema first; then the next form for models that refuse one.
+    /// A JSON Schema first; the next form after each refusal by the model.
     Automatic,
 }

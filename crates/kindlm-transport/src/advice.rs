@@ -1,13 +1,13 @@
-//! Messages for error responses: the sender, the error, and advice.
+//! Error messages for error responses and TLS failures, with advice.
 
 use kindlm_types::{ProviderError, ProviderErrorKind as Kind};
 use rustls::{CertificateError, Error as TlsError};
 
 use crate::HttpResponse;
 
-/// Returns the message for an error that a codec decoded from a response of `host`.
+/// Returns the error message for an error that a codec decoded from a response.
 ///
-/// `key` is the key of the provider's settings that holds the address.
+/// `host` is the server. `key` is the key of the provider's settings that holds the address.
 pub(super) fn explain(
     host: &str,
     key: &str,
@@ -28,13 +28,13 @@ fn said(host: &str, err: &ProviderError, status: u16) -> String {
         (None, Kind::MalformedResponse) => {
             format!("the answer of `{host}` cannot be used: {message}")
         }
-        // The body was unreadable, so the codec's message is only about the status.
+        // The codec found no error message in the body, so its own message begins with the status.
         _ if message.starts_with("status ") => format!("`{host}` answered with {message}"),
         _ => format!("`{host}` answered with status {status}: {message}"),
     }
 }
 
-/// Returns advice for cases in which the provider's own message usually has none.
+/// Returns advice for errors whose message from the provider usually has none; `None` for any other error.
 fn advice(key: &str, err: &ProviderError, response: &HttpResponse) -> Option<String> {
     let kind = err.kind;
     let advice = match kind {
@@ -74,7 +74,7 @@ fn advice(key: &str, err: &ProviderError, response: &HttpResponse) -> Option<Str
     Some(advice.to_owned())
 }
 
-/// Returns true if an unreadable answer came from a model's API.
+/// Returns true if the error message shows that a model's API sent the unreadable answer.
 fn is_of_a_model(message: &str) -> bool {
     [
         "the content of the message",
@@ -93,7 +93,7 @@ fn is_page(response: &HttpResponse) -> bool {
     response.header("content-type").is_some_and(|it| it.to_ascii_lowercase().contains("html"))
 }
 
-/// Returns true if the body is truncated JSON.
+/// Returns true if the body is truncated JSON; false for an empty body.
 fn breaks_off(response: &HttpResponse) -> bool {
     let body = response.body.trim_ascii();
     let read = serde_json::from_slice::<serde::de::IgnoredAny>(body);

@@ -15,7 +15,7 @@ use crate::secret::{Secrets, filled};
 use crate::tls::{self, CaError};
 use crate::{HttpRequest, HttpResponse, redirect};
 
-/// The HTTP transport.
+/// The HTTP transport: one shared client, its options and its concurrency limit.
 #[derive(Debug)]
 pub struct HttpTransport {
     options: TransportOptions,
@@ -32,12 +32,13 @@ pub struct Called<T> {
     pub value: T,
     /// The latency of the successful attempt, in milliseconds: from sending to the last byte of the response.
     pub latency_ms: f64,
-    /// The number of attempts.
+    /// The number of attempts, including the successful attempt.
     pub attempts: u32,
 }
 
 impl HttpTransport {
-    /// Creates a transport. It connects on the first request.
+    /// Creates a transport without a connection. Fails if the custom certificates are invalid PEM or the PEM holds no
+    /// certificate.
     pub fn new(options: TransportOptions) -> Result<Self, CaError> {
         tls::check(options.ca_pem.as_deref())?;
         let slots =
@@ -46,11 +47,11 @@ impl HttpTransport {
         Ok(Self { options, client: OnceLock::new(), slots, preparations })
     }
 
-    /// Sends a request, with retries, and reads the response with `decode`.
+    /// Sends a request, with retries, and decodes the response with `decode`.
     ///
-    /// `timeout` covers one attempt, from connecting to the last byte of the response. The wait for the rate limiter
-    /// of the `ticket` is not included. `decode` gets every response except redirects, with any status. The request
-    /// is retried if `decode` returns an error that is retryable by its status.
+    /// `timeout` covers one attempt, from connecting to the last byte of the response. The wait for the rate limiter of
+    /// the `ticket` is not included. `decode` gets every response except redirects, with any status. Retryable errors
+    /// of the transport and of `decode` lead to a retry.
     pub async fn call<T>(
         &self,
         provider: &str,
@@ -72,7 +73,8 @@ impl HttpTransport {
                 .unwrap_or_else(|_| Err(fault.timeout(timeout)))?;
             let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
             let value = decode(&response).map_err(|err| {
-                // Redacts the response before the message is truncated: redaction would not find a part of a key.
+                // Decodes the redacted response again. Redaction of a truncated error message would miss a part of a
+                // key.
                 let again = |of: &Secrets| decode(&of.without(&response)?).err();
                 let mut err = again(&prepared.secrets).or_else(|| again(&secrets)).unwrap_or(err);
                 err.status = err.status.or(Some(response.status));
@@ -91,7 +93,7 @@ impl HttpTransport {
         }
     }
 
-    /// Makes one exchange, and one more for each redirect that may be followed.
+    /// Sends the request, follows the allowed redirects, and reads the final response.
     async fn exchange(
         &self,
         client: &reqwest::Client,
@@ -119,7 +121,7 @@ impl HttpTransport {
         ))
     }
 
-    /// Reads a response, up to the size limit.
+    /// Reads a response. Fails if its body exceeds the size limit, stalls or breaks off.
     async fn read(
         &self,
         mut response: reqwest::Response,
@@ -148,7 +150,7 @@ impl HttpTransport {
         Ok(HttpResponse { status, headers, body })
     }
 
-    /// Reads the next chunk of a response. `read` is the number of bytes so far, for messages.
+    /// Reads the next chunk of a response; `None` at its end. `read` is the number of bytes so far, for error messages.
     async fn chunk(
         &self,
         response: &mut reqwest::Response,
@@ -162,7 +164,7 @@ impl HttpTransport {
         }
     }
 
-    /// Returns the shared HTTP client, which is built on first use.
+    /// Returns the shared HTTP client, which is built on first use. Fails if the client cannot be built.
     pub fn client(&self, provider: &str) -> Result<&reqwest::Client, ProviderError> {
         let built = self.client.get_or_init(|| tls::build(&self.options));
         built.as_ref().map_err(|message| {
@@ -176,7 +178,7 @@ impl HttpTransport {
         })
     }
 
-    /// Waits for a slot of the concurrency limit.
+    /// Waits for a slot of the concurrency limit; returns `None` if concurrency is unlimited.
     pub async fn slot(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
         match &self.slots {
             Some(slots) => slots.acquire().await.ok(),
@@ -184,7 +186,8 @@ impl HttpTransport {
         }
     }
 
-    /// Waits for a slot of the concurrency limit, before a first attempt. Fails if the waits are stopped.
+    /// Waits for a slot of the concurrency limit, before a first attempt. Returns `None` if concurrency is unlimited.
+    /// Fails if the waits are stopped.
     pub async fn slot_unless_stopped(
         &self,
     ) -> Result<Option<tokio::sync::SemaphorePermit<'_>>, ProviderError> {

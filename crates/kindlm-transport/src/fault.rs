@@ -20,7 +20,8 @@ pub struct Fault<'a> {
     key: &'static str,
 }
 
-/// Parses the address of a request; `key` is the key of the provider's settings that holds it.
+/// Parses the address of a request. Fails unless it is an `http` or `https` address with a host. `key` is the key of
+/// the provider's settings that holds the address.
 pub fn address(provider: &str, key: &str, written: &str) -> Result<Url, ProviderError> {
     let problem = match Url::parse(written) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => return Ok(url),
@@ -37,18 +38,18 @@ pub fn address(provider: &str, key: &str, written: &str) -> Result<Url, Provider
 }
 
 impl<'a> Fault<'a> {
-    /// Creates the factory for requests to `url`; `key` is the key of the provider's settings that holds it.
+    /// Creates the factory for requests to `url`. `key` is the key of the provider's settings that holds the address.
     pub fn new(provider: &'a str, key: &'static str, url: &'a Url) -> Self {
         Self { provider, url, key }
     }
 
-    /// Returns the host and the port.
+    /// Returns the host and the port, if the port is known, as `host:port`.
     fn host(&self) -> String {
         let host = self.url.host_str().unwrap_or_default();
         self.url.port_or_known_default().map_or(host.to_owned(), |port| format!("{host}:{port}"))
     }
 
-    /// Returns an error of this provider.
+    /// Creates an error of this provider.
     pub fn error(&self, kind: ProviderErrorKind, message: String) -> ProviderError {
         ProviderError::new(kind, self.provider, message)
     }
@@ -63,7 +64,7 @@ impl<'a> Fault<'a> {
         self.error(ProviderErrorKind::Timeout, message).retryable().lost()
     }
 
-    /// Returns the error for a response that began and then stalled.
+    /// Returns the error for a response body that stalled.
     pub(super) fn stalled(&self, idle: Duration, read: usize) -> ProviderError {
         let message = format!(
             "the answer of `{}` stalled: nothing came for {} ms after {read} bytes; the provider, or a proxy on the way, holds it back",
@@ -79,7 +80,7 @@ impl<'a> Fault<'a> {
         ProviderError { message, ..err }
     }
 
-    /// Returns the error for a request that could not be sent or got no response.
+    /// Returns the error for a request that could not be sent or got no response, with advice.
     pub fn connection(&self, err: &reqwest::Error) -> ProviderError {
         let (host, key) = (self.host(), self.key);
         let message = match Cause::of(err, key) {
@@ -203,13 +204,14 @@ fn io_error<'a>(err: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     err.downcast_ref::<io::Error>()
 }
 
-/// Finds the TLS error inside an I/O error. It may be nested in wrappers that `source` skips.
+/// Finds the TLS error inside nested I/O errors; `None` without a TLS error. `source` would skip these wrappers.
 fn tls_error(io: &io::Error) -> Option<&rustls::Error> {
     let inner = io.get_ref()?;
     inner.downcast_ref().or_else(|| tls_error(inner.downcast_ref()?))
 }
 
-/// Returns the text of the innermost cause, without error numbers, which differ between systems.
+/// Returns the text of the innermost cause, or a fixed text if the error has no cause. Error numbers are removed,
+/// because they differ between systems.
 fn root(err: &reqwest::Error) -> String {
     match chain(err).last() {
         Some(it) => {

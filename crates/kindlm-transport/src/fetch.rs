@@ -11,8 +11,8 @@ pub type Fetched = (u16, Vec<(String, String)>, Vec<u8>);
 impl HttpTransport {
     /// Sends one request unchanged: no key, no retry, no redirect.
     ///
-    /// `timeout` covers everything up to the last byte of the response. The response may have at most `max_body`
-    /// bytes. The error is a sentence.
+    /// `timeout` covers everything up to the last byte of the response. The body may have at most `max_body` bytes. The
+    /// error is a message for the user.
     pub async fn fetch(
         &self,
         (method, url): (&str, &str),

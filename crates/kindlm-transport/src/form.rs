@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The form in which structured output is requested. Each form is supported by more servers than the one before it.
+/// The form in which structured output is requested. Each form is supported by more servers than the form before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StructuredOutput {

@@ -21,12 +21,12 @@ pub enum Method {
     Delete,
 }
 
-/// The value of a header. Secrets are stored by name; only the transport resolves them.
+/// The value of a header. A secret of a codec is stored by the name of its variable; only the transport resolves it.
 #[derive(Clone, PartialEq, Eq)]
 pub enum HeaderValue {
     /// A value that is sent unchanged.
     Literal(String),
-    /// A value that is sent unchanged and never shown. The transport creates it when it replaces a mark.
+    /// A value that is sent unchanged and never shown. The transport creates it when it replaces an [`EnvMark`].
     Secret(String),
     /// A `prefix` followed by the value of an environment variable.
     FromEnv {
@@ -57,23 +57,23 @@ pub struct HttpRequest {
     pub url: String,
     /// The headers, in order.
     pub headers: Vec<(String, HeaderValue)>,
-    /// The body; `Null` for none.
+    /// The body; `Null` if the request has no body.
     pub body: Value,
     /// True if a text body is sent unchanged, not as JSON.
     pub is_text: bool,
     /// The placeholders of environment variables in the URL, in literal headers and in the body.
     pub marks: Vec<EnvMark>,
-    /// The key of the provider's settings that holds the address, for messages. `None` means `baseUrl`.
+    /// The key of the provider's settings that holds the address, for error messages. `None` means `baseUrl`.
     pub address_key: Option<&'static str>,
 }
 
 impl HttpRequest {
-    /// Returns the key of the provider's settings that holds the address, for messages.
+    /// Returns the key of the provider's settings that holds the address, for error messages.
     pub fn address_key(&self) -> &'static str {
         self.address_key.unwrap_or("baseUrl")
     }
 
-    /// Returns the body as JSON. A text body that is JSON is parsed.
+    /// Returns the body. A text body that contains JSON is parsed.
     pub fn json(&self) -> Cow<'_, Value> {
         let written = self.body.as_str().filter(|_| self.is_text);
         let read = written.and_then(|text| serde_json::from_str(text).ok());
@@ -102,7 +102,7 @@ pub struct HttpResponse {
 }
 
 impl HttpResponse {
-    /// Returns the first header with this (lower-case) name.
+    /// Returns the value of the first header with this lower-case name; `None` without such a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }

@@ -43,7 +43,7 @@ pub struct TransportOptions {
 }
 
 impl TransportOptions {
-    /// Creates options with default behaviour and this environment.
+    /// Creates default options with this look-up of environment variables.
     pub fn new(env: Env) -> Self {
         Self {
             env,

@@ -1,4 +1,4 @@
-//! The shared parts of requests to one address, cached after the first request.
+//! The shared parts of requests to one address, cached per provider.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::HeaderValue;
 pub(super) struct Prepared {
     /// The address as written in the request.
     written: String,
-    /// The headers of the codec, with secrets by name.
+    /// The headers from the codec, with secrets by name.
     named: Vec<(String, HeaderValue)>,
     pub(super) url: Url,
     /// The headers with the values of the secrets, and the default headers.
@@ -27,7 +27,8 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Prepares a request. Fails, before anything is sent, if a variable is not set or the address is invalid.
+    /// Prepares a request. Fails, before anything is sent, if a variable is not set, or if a header or the address is
+    /// invalid.
     fn new(provider: &str, request: &HttpRequest, env: &Env) -> Result<Self, ProviderError> {
         let (mut headers, secrets) = resolve(provider, &request.headers, &**env)?;
         let url = address(provider, request.address_key(), &request.url)?;
@@ -40,7 +41,7 @@ impl Prepared {
         self.written == request.url && self.named == request.headers
     }
 
-    /// Returns the request, to this address or to that of a redirect.
+    /// Builds the HTTP request to `url`, which is the prepared address or the target of a redirect.
     pub(super) fn request(&self, url: &Url, asked: &HttpRequest) -> Request {
         let method = match asked.method {
             Method::Get => reqwest::Method::GET,
@@ -70,14 +71,14 @@ impl Prepared {
 
 const JSON: RawValue = RawValue::from_static("application/json");
 
+/// The last prepared request of each provider. Nearly all requests to a provider have the same address and headers. A
+/// request that differs is prepared anew.
 // perf: process, 11 % fewer instructions for an execution, together with requests that are written without a tree
-/// The last preparation of each provider. Nearly all requests to a provider have the same address and headers;
-/// otherwise each request is prepared anew.
 #[derive(Default)]
 pub(super) struct Preparations(Mutex<HashMap<String, Arc<Prepared>>>);
 
 impl Preparations {
-    /// Returns the preparation for a request: the cached one if the address and headers are the same.
+    /// Returns the cached request if its address and headers match. Otherwise prepares a new one, and caches it.
     pub(super) fn of(
         &self,
         provider: &str,

@@ -35,7 +35,8 @@ pub struct RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// Allows two retries, after 250 ms to 30 s each. Limits a requested wait to 1 minute, and refusals to 3 minutes.
+    /// Allows two retries, after waits of 250 ms to 1 s. Accepts a requested wait of 1 minute, and refusals for 3
+    /// minutes.
     fn default() -> Self {
         Self {
             max_retries: 2,
@@ -54,7 +55,7 @@ impl RetryPolicy {
         Self { max_retries: 0, ..Self::default() }
     }
 
-    /// Returns the error for a requested wait that is too long.
+    /// Returns the error for a requested wait that exceeds the accepted maximum.
     fn too_long(&self, err: ProviderError, wait: Duration) -> ProviderError {
         let message = format!(
             "{}; it asks to wait {} s, and at most {} s are waited: try again later, `kindlm test --resume` sends what is missing",
@@ -76,12 +77,13 @@ impl RetryPolicy {
         ProviderError { message, retryable: false, retry_after: None, ..err }
     }
 
-    /// Returns the longest gap within a series of refusals. A refused request waits at most half of it.
+    /// Returns the longest gap between two refusals of one series. A refused request waits at most half of it.
     fn apart(&self) -> Duration {
         self.max_retry_after.max(self.max_delay).saturating_mul(2)
     }
 
-    /// Returns the wait before a retry; `chance` is a random number from 0 to 1.
+    /// Returns the wait before a retry: the requested wait with a little jitter, or else the exponential back-off.
+    /// `chance` is a random number from 0 to 1.
     fn delay(&self, retry: u32, retry_after: Option<Duration>, chance: f64) -> Duration {
         if let Some(asked) = retry_after {
             // The jitter spreads requests that were refused together.
@@ -101,16 +103,15 @@ pub struct Way<'a> {
     pub retry: &'a RetryPolicy,
     /// The handle that ends waits, and reports long ones.
     pub waits: &'a Waits,
-    /// The concurrency limit over all rate limiters.
+    /// The concurrency limit over all rate limiters; `None` if concurrency is unlimited.
     pub slots: Option<&'a Semaphore>,
 }
 
 impl Way<'_> {
-    /// Waits until the rate limiter and the concurrency limit admit an attempt; dropping the permits frees them.
-    /// `attempts` is the number of failed attempts before.
+    /// Waits until the rate limiter and the concurrency limit admit an attempt, and returns their permits.
     ///
-    /// A stop ends the wait for the rate limiter, which may be long. An attempt that is past the rate limiter is
-    /// still made, so that calls that have begun can finish.
+    /// `attempts` is the number of earlier, failed attempts. A stop ends the wait for the rate limiter, which may be
+    /// long. An attempt that is past the rate limiter is still made, so that calls that have begun can finish.
     pub(crate) async fn begin<'a>(
         &'a self,
         ticket: &'a Ticket<'_>,
@@ -125,7 +126,7 @@ impl Way<'_> {
             () = self.waits.stopped() => return Err(NotBegun::Stopped),
         };
         let slot = match self.slots {
-            // The semaphore is never closed.
+            // The semaphore is never closed. If it were, attempts would run without a concurrency limit.
             Some(slots) => slots.acquire().await.ok(),
             None => None,
         };
@@ -141,10 +142,11 @@ pub(crate) enum NotBegun {
     Refused(ProviderError),
 }
 
-/// Retries `attempt` until it succeeds or a retry is pointless, and returns the number of attempts.
+/// Retries `attempt` until it succeeds or a retry is pointless. Returns the value and the number of attempts.
 ///
 /// Each attempt first waits for the rate limiter. An error that is not `retryable` ends the retries. So does an error
-/// with 0 `attempts`, because nothing was sent. If the waits are stopped, the last error is returned.
+/// with 0 `attempts`, because nothing was sent. If the waits are stopped, the last error is returned, or an error with
+/// 0 attempts before the first attempt.
 pub async fn with_retries<T, F>(
     way: Way<'_>,
     ticket: &Ticket<'_>,
@@ -214,16 +216,16 @@ where
     }
 }
 
-/// Returns the error for a request that was not sent because of a stop. It may be sent later.
+/// Returns the error for a request that was not sent because of a stop. The error is retryable.
 pub(crate) fn stopped_before() -> ProviderError {
     let message = "not sent: stopped while waiting for its turn";
     let err = ProviderError::new(ProviderErrorKind::Overloaded, "", message).retryable();
     ProviderError { attempts: 0, ..err }
 }
 
-/// Returns the last error, with the note that a stop prevented the retry.
+/// Returns the last error, with a note that a stop prevented the retry. Releases the budget of that retry.
 fn stopped_after(err: ProviderError, ticket: &Ticket<'_>) -> ProviderError {
-    // The reserve for the retry must not stay in addition to the possible cost of the last attempt.
+    // The last attempt may still be charged. The budget for the retry must not stay reserved in addition.
     if err.may_be_charged() {
         ticket.release();
     }
@@ -231,7 +233,8 @@ fn stopped_after(err: ProviderError, ticket: &Ticket<'_>) -> ProviderError {
     ProviderError { message, ..err }
 }
 
-/// Returns true if the same request may succeed later. If there is a status, it decides.
+/// Returns true if the same request may succeed later. Some error kinds are never worth a retry. For other kinds an
+/// error status decides, or else the mark `retryable`.
 pub fn is_worth_it(err: &ProviderError) -> bool {
     let hopeless = matches!(
         err.kind,
@@ -252,15 +255,16 @@ fn chance() -> f64 {
     (RandomState::new().hash_one(0_u8) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Returns the wait that a provider requests, from `retry-after-ms` or `Retry-After`.
+/// Returns the wait that a provider requests, from `retry-after-ms` or `Retry-After`; `None` without a valid header.
 pub(crate) fn retry_after(response: &HttpResponse) -> Option<Duration> {
     let ms = response.header("retry-after-ms").and_then(|it| wait(it.trim().parse().ok()?, 1000.0));
     ms.or_else(|| wait_of(response.header("retry-after")?, response.header("date")))
 }
 
-/// Parses a `Retry-After` header: seconds, or a date.
+/// Parses a `Retry-After` header: seconds, or a date. Returns `None` for any other text.
 ///
-/// A date is compared with the `Date` of the response, if there is one, because clocks differ.
+/// A date is compared with the `Date` header of the response, because clocks differ. Without that header, the system
+/// clock counts.
 pub fn wait_of(value: &str, date: Option<&str>) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse::<f64>() {

@@ -1,4 +1,4 @@
-//! Resolves the names of secrets to header values, and redacts the values from messages.
+//! Resolves the names of secrets to header values, and redacts these values in responses and error messages.
 
 use std::borrow::Cow;
 
@@ -14,14 +14,14 @@ use crate::{EnvMark, HeaderValue, HttpRequest, HttpResponse};
 pub struct Secrets(kindlm_redact::Secrets);
 
 impl Secrets {
-    /// Redacts the secrets in an error: some providers repeat the key that they refuse.
+    /// Redacts the secrets in an error message: some providers repeat the key that they refuse.
     pub fn redact(&self, mut err: ProviderError) -> ProviderError {
         self.0.redact_text(&mut err.message);
         err
     }
 
-    /// Returns the response with its secrets redacted; `None` if it contains none. This must happen before excerpts
-    /// are cut, because redaction would not find a part of a secret.
+    /// Returns the response with the secrets in its body redacted; `None` if the body contains no secret. Call it
+    /// before excerpts are cut, because redaction would not find a part of a secret.
     pub fn without(&self, response: &HttpResponse) -> Option<HttpResponse> {
         let clean = self.0.redact(&String::from_utf8_lossy(&response.body))?;
         Some(HttpResponse { body: clean.into_bytes(), ..response.clone() })
@@ -32,7 +32,8 @@ impl Secrets {
     }
 }
 
-/// Resolves headers. Fails, before anything is sent, if a variable is not set.
+/// Resolves headers, and collects their secrets. Fails, before anything is sent, if a variable is not set or a header
+/// is invalid.
 pub fn resolve(
     provider: &str,
     headers: &[(String, HeaderValue)],
@@ -71,10 +72,10 @@ pub fn resolve(
     Ok((resolved, secrets))
 }
 
-/// Replaces the marks in a request by the values of environment variables. Fails, before anything is sent, if a
-/// variable is not set.
+/// Replaces the marks in a request by the values of environment variables, and collects the secret values.
 ///
-/// A variable at the beginning of the address is the destination, and may be shown. All others are secret.
+/// Fails, before anything is sent, if a variable is not set or empty. A variable at the beginning of the address is the
+/// destination, and may be shown. All other variables are secret.
 pub(crate) fn filled<'r>(
     provider: &str,
     request: &'r HttpRequest,
@@ -113,7 +114,7 @@ pub(crate) fn filled<'r>(
     Ok((Cow::Owned(request), secrets))
 }
 
-/// Inserts a value into an address. Within the query it is percent-encoded.
+/// Replaces a mark in an address by a value. The value is percent-encoded within the query.
 fn in_address(url: &str, mark: &str, value: &str) -> String {
     let (path, query) = url.split_once('?').unwrap_or((url, ""));
     let path = path.replace(mark, value);
@@ -123,7 +124,7 @@ fn in_address(url: &str, mark: &str, value: &str) -> String {
     format!("{path}?{}", query.replace(mark, &ecma::encode_uri_component(value)))
 }
 
-/// Inserts a value into the texts of a body.
+/// Replaces a mark by a value in all texts of a body. Keys stay unchanged.
 fn put_in(body: &mut Value, mark: &str, value: &str) {
     match body {
         Value::String(text) if text.contains(mark) => *text = text.replace(mark, value),

@@ -5,13 +5,13 @@ use reqwest::{Certificate, Client, ClientBuilder, redirect};
 use super::TransportOptions;
 use super::fault::causes;
 
-/// Installs ring as the process-wide crypto provider, unless there is one already.
+/// Installs ring as the process-wide crypto provider, unless a provider is already installed.
 ///
 /// Call it first in `main`. The transport calls it before its first request, so you only need it if another library
 /// uses TLS earlier. Repeated calls are harmless.
 pub fn install_tls() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // This fails only if another thread has just installed a provider.
+        // This fails only if another thread has just installed a provider, which then serves the same purpose.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }
@@ -27,14 +27,15 @@ pub enum CaError {
     Empty,
 }
 
-/// Parses the custom certificates.
+/// Parses the custom certificates. Returns an empty list if no certificates are configured.
 pub(super) fn check(ca_pem: Option<&[u8]>) -> Result<Vec<Certificate>, CaError> {
     let Some(pem) = ca_pem else { return Ok(Vec::new()) };
     let certificates = Certificate::from_pem_bundle(pem).map_err(|_| CaError::NotPem)?;
     if certificates.is_empty() { Err(CaError::Empty) } else { Ok(certificates) }
 }
 
-/// Builds the client with the system's root certificates, or Mozilla's if the system has none.
+/// Builds the client with the system's root certificates and the custom ones. If that fails, uses Mozilla's
+/// certificates instead of the system's.
 pub(super) fn build(options: &TransportOptions) -> Result<Client, String> {
     install_tls();
     let custom = check(options.ca_pem.as_deref()).map_err(|err| err.to_string())?;
@@ -58,7 +59,7 @@ fn builder(options: &TransportOptions) -> ClientBuilder {
     if options.system_proxy { builder } else { builder.no_proxy() }
 }
 
-/// Returns an error with its causes, on one line.
+/// Returns the texts of an error and its causes, on one line.
 fn chain(err: &reqwest::Error) -> String {
     let texts: Vec<String> = causes(Some(err)).map(ToString::to_string).collect();
     texts.join(": ")

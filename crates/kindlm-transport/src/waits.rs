@@ -12,7 +12,7 @@ use crate::StructuredOutput;
 /// A handle for the waits of requests. It ends every wait for a rate limiter or a retry, and reports long waits.
 /// Requests in flight continue.
 ///
-/// Clones share their state, so that a signal handler can hold one.
+/// Clones share their state, so that a signal handler can hold a clone.
 #[derive(Clone, Debug, Default)]
 pub struct Waits(Arc<Inner>);
 
@@ -21,7 +21,7 @@ pub struct Waits(Arc<Inner>);
 pub enum Notice {
     /// Requests wait, or fail immediately.
     Wait(Asked),
-    /// The model refuses a form of structured output, so judges use another one from now on.
+    /// The model refuses a form of structured output, so judges use another form from now on.
     Form {
         /// The provider and the model.
         whom: String,
@@ -32,7 +32,7 @@ pub enum Notice {
     },
 }
 
-/// A wait of the requests to a model, because its provider refuses them as too many.
+/// A wait before further requests to a model, because its provider refused one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Asked {
@@ -49,7 +49,7 @@ pub struct Asked {
 pub enum WaitReason {
     /// The provider requested the wait. Requests wait.
     Asked,
-    /// The provider requested too long a wait. Until then, requests fail immediately.
+    /// The provider requested too long a wait. During the wait, requests fail immediately.
     TooLong,
     /// The provider refused the only request in flight, without naming a wait. Requests wait.
     Refused,
@@ -68,7 +68,7 @@ struct Inner {
 /// The shortest wait that is reported.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// The maximum number of unread notices.
+/// The maximum number of unread notices. Further notices are dropped.
 const MOST: usize = 64;
 
 impl Waits {
@@ -78,10 +78,10 @@ impl Waits {
         self.0.changed.notify_waiters();
     }
 
-    /// Resolves after a stop.
+    /// Resolves after a stop; immediately if the waits are already stopped.
     pub async fn stopped(&self) {
         let mut changed = std::pin::pin!(self.0.changed.notified());
-        // Registers before the check, so that a stop in between is not missed.
+        // Registers before the check, so that a stop between the two is not missed.
         changed.as_mut().enable();
         if !self.0.stopped.load(Ordering::SeqCst) {
             changed.await;
@@ -95,7 +95,7 @@ impl Waits {
         }
     }
 
-    /// Reports a notice to the listener.
+    /// Adds a notice to the queue of unread notices. Drops the notice if the queue is full.
     pub fn tell(&self, notice: Notice) {
         let mut waiting = self.0.notices.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() < MOST {
@@ -105,7 +105,7 @@ impl Waits {
         self.0.told.notify_one();
     }
 
-    /// Waits for the next notice. Waits of less than a second are not reported.
+    /// Waits for the next notice, removes it from the queue, and returns it.
     pub async fn next(&self) -> Notice {
         loop {
             match self.unheard() {
@@ -115,7 +115,7 @@ impl Waits {
         }
     }
 
-    /// Returns the next notice, without waiting.
+    /// Removes and returns the next notice, without waiting; `None` if the queue is empty.
     pub fn unheard(&self) -> Option<Notice> {
         self.0.notices.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
@@ -144,7 +144,7 @@ impl Notice {
 }
 
 impl Asked {
-    /// Returns the notice as text.
+    /// Returns the notice about this wait as text.
     pub fn in_words(&self) -> String {
         let Self { whom, wait, why } = self;
         let seconds = wait.as_secs_f64().ceil();

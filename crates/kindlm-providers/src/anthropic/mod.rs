@@ -51,7 +51,7 @@ struct Config {
 const BASE: &str = "https://api.anthropic.com";
 const MESSAGES: &str = "/messages";
 const VERSION: &str = "2023-06-01";
-/// The default of `maxTokens`. The API requires a limit.
+/// The output limit if the prompt sets no `maxTokens`. The API requires a limit.
 const MAX_TOKENS: u32 = 1024;
 
 /// The length of the shortest prompt that Anthropic caches for every model, in tokens.
@@ -140,7 +140,8 @@ impl Codec for Anthropic {
     }
 }
 
-/// Returns the system messages as one text. The API takes them outside of the conversation.
+/// Returns the system messages as one text; `None` without system messages. The API takes them outside of the
+/// conversation.
 fn system(prompt: &Prompt) -> Option<String> {
     let said: Vec<&str> = prompt
         .messages
@@ -151,8 +152,8 @@ fn system(prompt: &Prompt) -> Option<String> {
     (!said.is_empty()).then(|| said.join("\n\n"))
 }
 
-/// Returns the conversation in Anthropic's form. Results of parallel calls share one message: separate messages teach
-/// the model to stop calling tools in parallel.
+/// Returns the conversation in Anthropic's form. Results of parallel calls share one message, because separate messages
+/// teach the model to stop calling tools in parallel.
 fn messages(prompt: &Prompt) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::new();
     let mut after_result = false;
@@ -173,8 +174,8 @@ fn messages(prompt: &Prompt) -> Vec<Value> {
     out
 }
 
-/// Marks the shared beginning of the prompt for the prompt cache, if it is long enough. Anthropic caches everything
-/// before the mark.
+/// Marks the shared beginning of the prompt for the prompt cache, if the beginning is long enough. Anthropic caches
+/// everything before the mark.
 fn mark_shared(prompt: &Prompt, messages: &mut [Value]) {
     let system = system(prompt).map_or(0, |it| it.chars().count());
     let last = prompt.messages.last().filter(|it| it.role == Role::User);
@@ -201,7 +202,7 @@ fn turn(message: &Message) -> Value {
     json!({"role": "assistant", "content": text.into_iter().chain(calls).collect::<Vec<_>>()})
 }
 
-/// Returns the name of the tool whose input is the structured answer.
+/// Returns the name of the tool whose input is the structured answer; `None` if the prompt requests free text.
 fn answer_tool(prompt: &Prompt) -> Option<String> {
     prompt.response_format.as_ref().map(|format| chat::schema_name(&format.name))
 }
@@ -229,7 +230,7 @@ fn tool_choice(prompt: &Prompt) -> Option<Value> {
         (Some(name), true, _) | (Some(name), false, Some(ToolChoice::None)) => {
             Some(json!({"type": "tool", "name": name, "disable_parallel_tool_use": true}))
         }
-        // The model may call a tool of the agent or the tool of the answer.
+        // The model may call a tool of the agent or the answer tool.
         (Some(_), false, _) | (None, false, Some(ToolChoice::Required)) => {
             Some(json!({"type": "any"}))
         }
@@ -239,7 +240,8 @@ fn tool_choice(prompt: &Prompt) -> Option<Value> {
     }
 }
 
-/// Returns the text and the tool calls of the content blocks of an answer, without thinking blocks.
+/// Returns the text and the tool calls of the content blocks of an answer, without thinking blocks. Fails at the first
+/// malformed block.
 fn blocks(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Malformed> {
     let mut text = String::new();
     let mut calls = Vec::new();

@@ -15,7 +15,7 @@ use crate::form::FormChoice;
 pub(crate) struct Forms(Mutex<HashMap<String, StructuredOutput>>);
 
 impl Forms {
-    /// Returns the form to use for a model.
+    /// Returns the form to use for a model: the fixed form, the learned form, or a JSON Schema.
     pub(crate) fn of(&self, choice: FormChoice, model: &str) -> StructuredOutput {
         match choice {
             FormChoice::Fixed(form) => form,
@@ -26,8 +26,8 @@ impl Forms {
         }
     }
 
-    /// Records that a model needs this form. Returns true if this form is new and accepted by more servers than the
-    /// recorded one.
+    /// Records that a model needs this form, unless the recorded form is the same or a later one. Returns true if the
+    /// form was recorded.
     pub(crate) fn learn(&self, model: &str, form: StructuredOutput) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_news = known.get(model).is_none_or(|it| *it < form);
@@ -40,13 +40,13 @@ impl Forms {
 
 /// Applies a structured-output form to a prompt and to its reply.
 pub(crate) trait InForm: Sized {
-    /// Returns the prompt that asks for the answer in this form.
+    /// Returns the prompt, changed so that it requests the answer in this form.
     fn asked(self, prompt: &Prompt) -> Cow<'_, Prompt>;
 
-    /// Returns the reply in the shape of a schema answer: the arguments of the answer tool become its text.
+    /// Returns the reply in the shape of a schema answer. The arguments of the answer tool become its text.
     fn read(self, prompt: &Prompt, reply: Reply) -> Reply;
 
-    /// Returns the form to try next, if the error shows that the server does not support this form.
+    /// Returns the form to try next; `None` unless the error shows that the server does not support this form.
     fn after(self, err: &ProviderError) -> Option<Self>;
 }
 

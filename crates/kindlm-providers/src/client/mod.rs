@@ -41,7 +41,7 @@ pub struct ClientOptions {
     pub working_dir: PathBuf,
     /// The rate limits, by provider and model.
     pub limits: HashMap<(String, String), Limits>,
-    /// The runner of the programs of `script` providers. Without it, these providers fail.
+    /// The runner of the programs of `script` providers. Without a runner, these providers fail.
     pub scripts: Option<Scripts>,
     /// The registered providers.
     pub known: Providers,
@@ -95,7 +95,7 @@ impl ClientOptions {
         self
     }
 
-    /// Adds limits for one model of a provider. If it is called several times, the lowest of each limit counts.
+    /// Adds limits for one model of a provider. After several calls, the lowest value of each limit counts.
     #[must_use]
     pub fn with_limits(mut self, provider: &str, model: &str, limits: Limits) -> Self {
         let before = self.limits.entry((provider.to_owned(), model.to_owned())).or_default();
@@ -106,13 +106,13 @@ impl ClientOptions {
 
 /// The client for all providers of a suite. It connects on the first request.
 ///
-/// A rate limiter for each model keeps requests within the model's [`Limits`]. After hopeless errors the circuit
-/// opens: later calls fail at once, with an error of the same kind and 0 attempts. The circuit opens if:
+/// A rate limiter for each model keeps requests within the model's [`Limits`]. After hopeless errors the circuit opens:
+/// later calls fail at once, with an error of the same kind and 0 attempts. The circuit opens if:
 ///
 /// - a provider refuses the key, or its account has no credit left;
-/// - three calls in a row cannot reach the provider;
-/// - the first three calls of a model are refused (403, 404);
-/// - the first ten calls of a model fail in any other way.
+/// - three calls in a row cannot reach the provider (over at least 3 minutes, if it has answered before);
+/// - the first three calls of a model are refused (403, 404, 405);
+/// - the first ten calls of a model end with a server error, a timeout or an unreadable answer.
 ///
 /// To try again, create a new client.
 ///
@@ -148,11 +148,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// Sets up the providers of a suite; `providers` is the map of that name in its config.
+    /// Sets up the providers of a suite; `providers` is the map `providers` of its config.
     ///
-    /// Providers that need no configuration (for example `openai`, with its default key variable) are available even
-    /// if the map does not name them. `files` loads the replies of `scripted`. Problems have pointers into
-    /// `providers`.
+    /// Providers that need no configuration (for example `openai`, with its default key variable) are available even if
+    /// the map does not name them. `files` loads the replies of `scripted`. The client fails with all problems; their
+    /// pointers start at `providers`.
     pub fn new(
         providers: &Map<String, Value>,
         files: &dyn Files,
@@ -232,8 +232,8 @@ impl Client {
         Ok(reply)
     }
 
-    /// Sends a prompt in the form that the model is known to accept. If the model refuses the form, tries the next
-    /// one.
+    /// Sends a prompt in the form that the model is known to accept. If the model refuses the form, sends the prompt in
+    /// the next form.
     async fn ask_in_form(
         &self,
         name: &str,
@@ -294,11 +294,11 @@ impl Client {
             let (latency_ms, attempts) = (called.latency_ms, called.attempts);
             return Ok(Reply { latency_ms, attempts, ..called.value });
         }
-        // Boxed to keep the future of every HTTP request small: a program needs a large one.
+        // The future of a program is large. It is boxed to keep the future of every HTTP request small.
         Box::pin(self.ask_elsewhere(name, via, prompt, timeout, ticket)).await
     }
 
-    /// Sends a prompt to a provider without a codec.
+    /// Sends a prompt to a provider without a codec, with retries.
     async fn ask_elsewhere(
         &self,
         name: &str,
@@ -447,7 +447,7 @@ impl fmt::Debug for Client {
 
 /// Makes the ids of the calls of one answer unique: `a`, `a_2`, `a_3`.
 ///
-/// With a shared id, the results of two calls could not be assigned.
+/// If two calls shared an id, their results could not be assigned to them.
 fn keep_apart(calls: &mut [ToolCall]) {
     for at in 1..calls.len() {
         let (before, rest) = calls.split_at_mut(at);
@@ -460,7 +460,7 @@ fn keep_apart(calls: &mut [ToolCall]) {
     }
 }
 
-/// Waits for the latency of a scripted answer, at most until the timeout.
+/// Waits for the latency of a scripted answer, and returns its result. Fails at the timeout if the latency is longer.
 async fn wait<T>(provider: &str, answer: Answer<T>, timeout: Duration) -> Result<T, ProviderError> {
     if answer.latency.is_zero() {
         return answer.result;
@@ -482,7 +482,7 @@ fn named(provider: &str) -> impl Fn(ProviderError) -> ProviderError {
     move |err| ProviderError { provider: provider.to_owned(), ..err }
 }
 
-/// Returns the error of a codec that could not encode the request, with 0 attempts.
+/// Returns a codec's encoding error with the provider's name and 0 attempts.
 fn before_sending(provider: &str, err: ProviderError) -> ProviderError {
     ProviderError { attempts: 0, provider: provider.to_owned(), ..err }
 }

@@ -53,13 +53,13 @@ impl Provider {
         }
     }
 
-    /// Limits the coverage of a reply to the evidence that the provider guarantees. A model's own API guarantees all
-    /// of it.
+    /// Limits the coverage of a reply to the evidence that the provider guarantees. A reply of a model's own API keeps
+    /// its whole coverage.
     pub(super) fn vouched(&self, reply: Reply) -> Reply {
         if self.wraps_agent { reply.of_wrapped_agent() } else { reply }
     }
 
-    /// Returns the structured-output form to use.
+    /// Returns the selection of the structured-output form.
     pub(super) fn form(&self) -> FormChoice {
         match &self.via {
             Via::Http(codec) => codec.form(),
@@ -83,7 +83,7 @@ impl Provider {
     }
 }
 
-/// Sets up one provider of the config.
+/// Sets up one provider of the config. The flag is true if an agent may run behind the provider.
 pub(super) fn connect(
     known: &Providers,
     name: &str,

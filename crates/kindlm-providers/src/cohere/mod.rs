@@ -130,7 +130,7 @@ impl Codec for Cohere {
     }
 }
 
-/// Returns the tool choice. Cohere has two values, in capitals; without one, the model decides.
+/// Returns Cohere's tool choice; `None` without tools, or if the model may decide.
 fn tool_choice(prompt: &Prompt) -> Option<&'static str> {
     match prompt.tool_choice.as_ref().filter(|_| !prompt.tools.is_empty())? {
         ToolChoice::Auto => None,
@@ -149,7 +149,7 @@ fn finish(word: &Value) -> FinishReason {
     }
 }
 
-/// Returns the token usage: the counted tokens, or else the billed tokens.
+/// Returns the token usage from the counted tokens, or else from the billed tokens.
 fn usage(usage: &Value) -> Usage {
     let tokens =
         if usage["tokens"].is_object() { &usage["tokens"] } else { &usage["billed_units"] };

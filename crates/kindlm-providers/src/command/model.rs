@@ -12,7 +12,7 @@ use kindlm_types::{
 
 use super::{Config, Input};
 
-/// Runs the program once for a prompt.
+/// Runs the program once for a prompt, and returns the reply from its output.
 pub(crate) async fn ask(
     config: &Config,
     (folder, guard): (&Path, &Guard),
@@ -35,7 +35,7 @@ pub(crate) async fn ask(
                 let message = "the prompt has a NUL character, which no argument can have";
                 return Err(failed(message.to_owned()));
             }
-            // Within single quotes, a shell interprets no character except the quote itself.
+            // Within single quotes, a shell interprets no character except the single quote.
             let quoted = text.replace('\'', r"'\''");
             let context = serde_json::json!({"vars": prompt.vars}).to_string();
             let context = context.replace('\'', r"'\''");

@@ -8,7 +8,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Parses a base address in the forms that users write.
+    /// Normalizes a base address in any form that users write.
     ///
     /// `root` is the path that all endpoints share, such as `/v1`; it is added unless the address ends with it.
     /// `endpoint` is an endpoint that users often paste by mistake, such as `/messages`; it is removed. Slashes at
@@ -43,7 +43,7 @@ impl Address {
     }
 }
 
-/// Percent-encodes one segment of a path. Unreserved characters, `:` and `@` stay as they are.
+/// Percent-encodes one segment of a path. Unreserved characters, `:` and `@` stay unchanged.
 pub(crate) fn segment(text: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(text.len());
@@ -51,7 +51,7 @@ pub(crate) fn segment(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~:@".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            // Writing to a `String` cannot fail.
+            // Writing to a `String` never fails, so the result is ignored.
             let _ = write!(out, "%{byte:02X}");
         }
     }

@@ -12,7 +12,7 @@ use crate::HttpResponse;
 impl Reader<'_> {
     /// Returns the JSON object of a successful response.
     ///
-    /// Some gateways answer with status 200 and only an `error`; that is an error as well.
+    /// Some gateways answer with status 200 and only an `error`. Such a response is an error, too.
     pub(crate) fn object(&self, response: &HttpResponse) -> Result<Value, ProviderError> {
         let value = self.json(response)?;
         if !value.is_object() {
@@ -31,7 +31,7 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    /// Returns the JSON of a successful response.
+    /// Returns the JSON of a successful response. Fails for an error status, and for a body that is not JSON.
     pub(crate) fn json(&self, response: &HttpResponse) -> Result<Value, ProviderError> {
         let value = parse(&response.body);
         if !(200..300).contains(&response.status) {
@@ -97,7 +97,8 @@ impl Reader<'_> {
         part.map_err(|Malformed(why)| self.malformed(&why, response))
     }
 
-    /// Returns the tool calls of a message in the chat dialect. A call without an id gets the id `<made_up><n>`.
+    /// Returns the tool calls of a message in the chat dialect. A call without an id gets the id `<made_up><n>`, with
+    /// its number `n` in the conversation.
     pub(crate) fn tool_calls(
         &self,
         prompt: &Prompt,
@@ -108,7 +109,7 @@ impl Reader<'_> {
         self.read(part::tool_calls(prompt, &message["tool_calls"], made_up), response)
     }
 
-    /// Reads the vector of an embedding.
+    /// Reads the vector of an embedding. Fails unless it is a non-empty list of finite numbers.
     pub(crate) fn vector(
         &self,
         value: &Value,
@@ -123,8 +124,8 @@ impl Reader<'_> {
     }
 }
 
-/// The keys for the content, calls and counts of an answer. Duplicates of them are errors, because JSON parsers would
-/// only see the last.
+/// The keys for the content, calls and counts of an answer. Duplicates of these keys are errors, because JSON parsers
+/// would only keep the last value.
 const SAID: [&str; 19] = [
     "arguments",
     "candidates",
@@ -147,7 +148,7 @@ const SAID: [&str; 19] = [
     "usageMetadata",
 ];
 
-/// Parses the JSON of a body, or returns the reason why it cannot be read.
+/// Parses the JSON of a body. Fails with the reason if the body is not JSON or repeats a key of the answer.
 fn parse(body: &[u8]) -> Result<Value, String> {
     let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
     let value = serde_json::from_slice(body).map_err(|err| not_json(body, &err))?;
@@ -158,7 +159,8 @@ fn parse(body: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// Returns the reason why a body is not JSON: the parser's message if the body is almost JSON, else its beginning.
+/// Returns the reason why a body is not JSON. It includes the parser's message only if the body begins like an object
+/// or a list.
 fn not_json(body: &[u8], err: &serde_json::Error) -> String {
     if body.is_empty() {
         return "the answer is empty".to_owned();
@@ -191,7 +193,8 @@ fn describe(response: &HttpResponse) -> String {
 /// The upper limit of a plausible token count. A higher count is a fault of the server.
 const MOST_TOKENS: f64 = 1e12;
 
-/// Returns a token count. `None` if it is absent, negative or implausibly large: a missing count is not 0.
+/// Returns a token count, from a number or a text. Returns `None` if the count is absent, negative or implausibly
+/// large, because a missing count is not 0.
 pub(crate) fn counted(value: &Value) -> Option<u64> {
     match value {
         #[expect(

@@ -8,14 +8,14 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{counted, non_empty};
 
-/// Adds a key to an object if it has a value.
+/// Sets a key of an object, unless the value is `None`.
 pub(crate) fn put(object: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
     if let Some(value) = value {
         object.insert(key.to_owned(), value.into());
     }
 }
 
-/// Returns the stop sequences, if there are any.
+/// Returns the stop sequences; `None` without stop sequences.
 pub(crate) fn stop(prompt: &Prompt) -> Option<Value> {
     let stop = &prompt.params.stop_sequences;
     (!stop.is_empty()).then(|| json!(stop))
@@ -23,7 +23,7 @@ pub(crate) fn stop(prompt: &Prompt) -> Option<Value> {
 
 /// Returns the conversation as JSON, for dialects that modify it.
 pub(crate) fn messages(prompt: &Prompt) -> Vec<Value> {
-    // Texts, and lists of texts, always serialize.
+    // Texts, and lists of texts, always serialize, so the fallback to `null` is never used.
     prompt
         .messages
         .iter()
@@ -83,7 +83,7 @@ pub(crate) fn said(message: &Message) -> Map<String, Value> {
     out
 }
 
-/// Returns the tools as JSON, if there are any.
+/// Returns the tools as JSON; `None` without tools.
 pub(crate) fn tools(prompt: &Prompt) -> Option<Value> {
     offered(prompt).map(|it| json!(it))
 }
@@ -96,13 +96,13 @@ pub(crate) struct Offered<'a> {
     function: &'a ToolSpec,
 }
 
-/// Returns the tool definitions, if there are any.
+/// Returns the tool definitions; `None` without tools.
 pub(crate) fn offered(prompt: &Prompt) -> Option<Vec<Offered<'_>>> {
     let tools = prompt.tools.iter().map(|function| Offered { kind: FUNCTION, function });
     (!prompt.tools.is_empty()).then(|| tools.collect())
 }
 
-/// Returns the tool choice. It is omitted without tools, because vendors would reject it.
+/// Returns the tool choice; `None` without tools, because vendors would reject a choice.
 pub(crate) fn tool_choice(prompt: &Prompt) -> Option<&'static str> {
     let choice = prompt.tool_choice.as_ref().filter(|_| !prompt.tools.is_empty())?;
     Some(match choice {
@@ -112,7 +112,7 @@ pub(crate) fn tool_choice(prompt: &Prompt) -> Option<&'static str> {
     })
 }
 
-/// Returns the arguments as the model's text.
+/// Returns the arguments of a call as JSON text. Malformed arguments stay unchanged.
 fn arguments_text(call: &ToolCall) -> Cow<'_, str> {
     match (&call.malformed_arguments, &call.arguments) {
         (Some(text), _) => text.into(),
@@ -121,7 +121,8 @@ fn arguments_text(call: &ToolCall) -> Cow<'_, str> {
     }
 }
 
-/// Returns the arguments as an object, for vendors that accept nothing else. Any other value is wrapped.
+/// Returns the arguments as an object, for vendors that accept nothing else. Any other value is wrapped as `{"_raw":
+/// …}`.
 pub(crate) fn arguments_object(call: &ToolCall) -> Value {
     match (&call.malformed_arguments, &call.arguments) {
         (Some(text), _) => json!({"_raw": text}),
@@ -131,7 +132,7 @@ pub(crate) fn arguments_object(call: &ToolCall) -> Value {
     }
 }
 
-/// Converts the finish reason of the dialect.
+/// Converts a finish reason of the chat dialect. An unknown or missing reason becomes `Other`.
 pub(crate) fn finish(word: Option<&str>) -> FinishReason {
     match word {
         Some("stop") => FinishReason::Stop,
@@ -142,8 +143,8 @@ pub(crate) fn finish(word: Option<&str>) -> FinishReason {
     }
 }
 
-/// Returns the structured answer from the calls of the answer tool. Different calls are all kept, so that the
-/// contradiction is visible.
+/// Returns the structured answer from the calls of the answer tool. If calls differ, all are returned, one per line, so
+/// that the contradiction is visible.
 pub(crate) fn answers(calls: &[ToolCall]) -> String {
     let mut texts: Vec<String> = Vec::new();
     for call in calls {
@@ -155,7 +156,7 @@ pub(crate) fn answers(calls: &[ToolCall]) -> String {
     texts.join("\n")
 }
 
-/// Returns the token usage. If the server omits the total, it is the sum.
+/// Returns the token usage. A missing total is the sum of input and output.
 pub(crate) fn usage(usage: &Value) -> Usage {
     let [input, output, total] =
         ["prompt_tokens", "completion_tokens", "total_tokens"].map(|key| counted(&usage[key]));
@@ -163,12 +164,13 @@ pub(crate) fn usage(usage: &Value) -> Usage {
     Usage::counted(input, output, total, cached)
 }
 
-/// Returns the name of the model that answered, or else of the requested model.
+/// Returns the name of the model that answered, or else the name of the requested model.
 pub(crate) fn model(answer: &Value, prompt: &Prompt) -> String {
     non_empty(answer).unwrap_or(&prompt.model).to_owned()
 }
 
-/// Returns a schema name that vendors accept: letters, digits, `_` and `-`, at most 64 characters.
+/// Returns a schema name that vendors accept: letters, digits, `_` and `-`, at most 64 characters. Other characters
+/// become `_`, and an empty name becomes `answer`.
 pub(crate) fn schema_name(name: &str) -> String {
     let cleaned: String = name
         .chars()

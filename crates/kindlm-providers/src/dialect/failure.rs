@@ -13,7 +13,7 @@ const KEPT: usize = 1000;
 pub(crate) struct Reader<'a> {
     /// The provider's id.
     pub(crate) provider: &'static str,
-    /// The environment variable of the key, for messages.
+    /// The environment variable of the key, for error messages.
     pub(crate) key: Option<&'a str>,
     /// The error kinds that differ for this vendor.
     pub(crate) rule: Rule,
@@ -78,7 +78,7 @@ fn error(reader: &Reader<'_>, facts: &Facts, message: String) -> ProviderError {
     if is_retryable(facts.status, kind) { err.retryable() } else { err }
 }
 
-/// Returns true if the same request may succeed later.
+/// Returns true if the same request may succeed later, by the status and the kind of the error.
 fn is_retryable(status: u16, kind: Kind) -> bool {
     let hopeless = matches!(
         kind,
@@ -111,7 +111,8 @@ fn kind(facts: &Facts) -> Kind {
     }
 }
 
-/// Returns the kind of a refusal that no retry can change, whatever its status.
+/// Returns the kind of a client error that no retry can fix, by its code or message. Returns `None` for any other
+/// error.
 fn refused(facts: &Facts) -> Option<Kind> {
     if !facts.is_client_error() {
         return None;
@@ -171,7 +172,7 @@ fn is_forbidden(facts: &Facts) -> bool {
         || facts.says(&["api key", "permission", "not authorized", "unauthorized"])
 }
 
-/// Returns the vendor's message from the places where vendors put it.
+/// Returns the vendor's message from the first place that has one, truncated. Vendors use different places.
 fn message(body: &Value) -> Option<String> {
     let found = [
         body.pointer("/error/message"),
@@ -184,7 +185,8 @@ fn message(body: &Value) -> Option<String> {
     found.into_iter().flatten().find_map(words).map(|text| text.chars().take(KEPT).collect())
 }
 
-/// Returns a message as text: a text, or a list of errors about fields (`[{loc, msg}]`).
+/// Returns a message as text: a text, or a list of errors about fields (`[{loc, msg}]`). Returns `None` for any other
+/// value.
 fn words(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.trim().is_empty() => Some(text.clone()),

@@ -13,7 +13,7 @@ use super::text::{excerpt, non_empty};
 pub(crate) struct Malformed(pub(crate) String);
 
 impl Malformed {
-    /// Describes a value of the wrong type.
+    /// Returns the reason for a value of the wrong type.
     pub(crate) fn not_a(wanted: &str, what: &str, value: &Value) -> Self {
         let kind = match value {
             Value::Null => "null",
@@ -26,12 +26,12 @@ impl Malformed {
         Self(format!("{what} is {kind}, not {wanted}"))
     }
 
-    /// Describes message content that is not a text.
+    /// Returns the reason for message content that is not a text.
     pub(crate) fn no_text(value: &Value) -> Self {
         Self::not_a("a text", "the content of the message", value)
     }
 
-    /// Describes a part of an unsupported type.
+    /// Returns the reason for a part of an unsupported type.
     pub(crate) fn unsupported(kind: &str) -> Self {
         Self(format!(
             "the answer has a part of the type \"{}\", which is unsupported",
@@ -48,7 +48,7 @@ pub(crate) fn is_silent(kind: &str) -> bool {
     kindlm_agents::MEDIA.contains(&kind) || BESIDE.contains(&kind)
 }
 
-/// Returns the text of an answer: a text, or a list of parts. Missing content is an empty text.
+/// Returns the text of message content, which is a text or a list of parts. Missing content is an empty text.
 pub(crate) fn text(content: &Value) -> Result<String, Malformed> {
     match content {
         Value::Null => Ok(String::new()),
@@ -58,7 +58,7 @@ pub(crate) fn text(content: &Value) -> Result<String, Malformed> {
     }
 }
 
-/// Returns the text of a part. It is empty if the type has no text, for example reasoning.
+/// Returns the text of a part; empty for a type without text, such as reasoning. Fails for an unsupported type.
 fn text_of_part(part: &Value) -> Result<&str, Malformed> {
     match part {
         Value::String(text) => Ok(text),
@@ -76,12 +76,12 @@ fn text_of_part(part: &Value) -> Result<&str, Malformed> {
     }
 }
 
-/// Returns the text at a key of a part.
+/// Returns the text at a key of a part. Fails if the value is not a text.
 pub(crate) fn text_at<'v>(part: &'v Value, key: &str) -> Result<&'v str, Malformed> {
     part[key].as_str().ok_or_else(|| Malformed::no_text(&part[key]))
 }
 
-/// Returns the tool calls of an answer in the chat dialect, in order: `null`, or a list of calls.
+/// Parses the tool calls of an answer in the chat dialect, in order. `null` means no calls.
 pub(crate) fn tool_calls(
     prompt: &Prompt,
     calls: &Value,
@@ -96,18 +96,19 @@ pub(crate) fn tool_calls(
     numbered.map(|(index, call)| tool_call(call, &format!("{made_up}{index}"))).collect()
 }
 
-/// Returns the number of calls in the conversation so far. Generated ids start there, so that they are unique.
+/// Returns the number of calls in the conversation so far. Generated ids start at this number, so that they are unique.
 pub(crate) fn calls_before(prompt: &Prompt) -> usize {
     prompt.messages.iter().map(|it| it.tool_calls.len()).sum()
 }
 
-/// Parses one call: `{id, function: {name, arguments}}`, or the same without `function`.
+/// Parses one call: `{id, function: {name, arguments}}` or `{id, name, arguments}`.
 fn tool_call(call: &Value, made_up: &str) -> Result<ToolCall, Malformed> {
     let function = if call["function"].is_null() { call } else { &call["function"] };
     called(function, "arguments", &call["id"], made_up)
 }
 
-/// Parses a tool call: an object with a `name`, and its arguments at a key. A missing id is replaced by `made_up`.
+/// Parses a tool call: an object with a `name`, and its arguments at the key `key`. A missing id is replaced by
+/// `made_up`.
 pub(crate) fn called(
     call: &Value,
     key: &str,
@@ -129,7 +130,8 @@ pub(crate) fn called(
     Ok(ToolCall { id, name: name.to_owned(), arguments, malformed_arguments, response: None })
 }
 
-/// Parses arguments: JSON, or JSON in a text. A text that is not JSON is returned as the second value.
+/// Parses arguments: JSON, or JSON in a text. Missing or empty arguments become `{}`. A text that is not JSON gives
+/// `null`, with the text as the second value.
 fn arguments(written: &Value) -> (Value, Option<String>) {
     match written {
         Value::Null => (json!({}), None),

@@ -11,8 +11,8 @@ pub(crate) fn read<T: DeserializeOwned>(config: &Value) -> Result<T, Vec<Problem
     serde_json::from_value(config.clone()).map_err(|err| vec![Problem::new("", err.to_string())])
 }
 
-/// Returns the problem with the name of a key variable, if any. The message omits the name, which may be a key
-/// itself.
+/// Returns the problem with the name of a key variable; `None` if the name is valid. The message omits the name, which
+/// may be a key.
 pub(crate) fn check_variable(pointer: &str, name: &str) -> Option<Problem> {
     let mut chars = name.chars();
     let named = chars.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
@@ -25,7 +25,7 @@ pub(crate) fn check_variable(pointer: &str, name: &str) -> Option<Problem> {
     })
 }
 
-/// Returns the problem with an address, if any.
+/// Returns the problem with an address; `None` if the address is valid.
 pub(crate) fn check_url(pointer: &str, url: &str) -> Option<Problem> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
@@ -46,7 +46,7 @@ pub(crate) fn check_url(pointer: &str, url: &str) -> Option<Problem> {
     Some(Problem::new(pointer, problem).with_help(help))
 }
 
-/// Collects the problems of a key variable and of an optional base address.
+/// Checks a key variable and a base address, if they are set. Fails with all their problems.
 pub(crate) fn check(api_key_env: Option<&str>, base_url: Option<&str>) -> Result<(), Vec<Problem>> {
     let problems: Vec<Problem> = [
         api_key_env.and_then(|name| check_variable("/apiKeyEnv", name)),
@@ -63,7 +63,7 @@ pub(crate) fn json_header() -> (String, HeaderValue) {
     ("Content-Type".to_owned(), HeaderValue::Literal("application/json".to_owned()))
 }
 
-/// Returns the `Authorization` header with a key as `Bearer`.
+/// Returns the `Authorization` header with the key in this variable as `Bearer` token.
 pub(crate) fn bearer(variable: &str) -> (String, HeaderValue) {
     let value = HeaderValue::FromEnv { prefix: "Bearer ", variable: variable.to_owned() };
     ("Authorization".to_owned(), value)

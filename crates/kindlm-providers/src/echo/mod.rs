@@ -42,7 +42,7 @@ impl Config {
             .map_err(|err| vec![Problem::new("", err.to_string())])
     }
 
-    /// Returns the prefix and the last user message. Words between white space count as tokens.
+    /// Returns the reply: the prefix, and the last user message or the whole prompt. Each word counts as one token.
     pub fn reply(&self, prompt: &Prompt) -> Reply {
         let said = if self.whole {
             crate::script::said(prompt)

@@ -148,8 +148,8 @@ fn system(prompt: &Prompt) -> Option<Value> {
     (!parts.is_empty()).then(|| json!({"parts": parts}))
 }
 
-/// Returns the conversation in Gemini's form. Results of parallel calls share one content: Gemini requires as many
-/// results there as calls.
+/// Returns the conversation in Gemini's form. The results of parallel calls share one content, because Gemini requires
+/// all results of a turn together.
 fn contents(prompt: &Prompt) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::new();
     let mut after_result = false;
@@ -169,7 +169,7 @@ fn contents(prompt: &Prompt) -> Vec<Value> {
     out
 }
 
-/// Returns a tool's result as an object, as Gemini requires. Other values are wrapped.
+/// Returns a tool's result as an object, as Gemini requires. Other values are wrapped in `result`.
 fn result(message: &Message) -> Value {
     let response = match serde_json::from_str::<Value>(&message.content) {
         Ok(object @ Value::Object(_)) => object,
@@ -233,7 +233,8 @@ fn tool_config(choice: &ToolChoice) -> Value {
 const SILENT: [&str; 6] =
     ["inlineData", "fileData", "thought", "thoughtSignature", "videoMetadata", "partMetadata"];
 
-/// Returns the text and the calls of the parts of an answer, without thoughts. Gemini's calls have no ids.
+/// Returns the text and the calls of the parts of an answer, without thoughts. Calls get generated ids, because Gemini
+/// has no ids. Fails at the first malformed part.
 fn parts(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Malformed> {
     let mut text = String::new();
     let mut calls = Vec::new();
@@ -277,7 +278,7 @@ fn finish(word: &Value) -> FinishReason {
     }
 }
 
-/// Returns the token usage. Thoughts are billed as output but counted separately.
+/// Returns the token usage. Thoughts count as output, because Google bills them as output.
 fn usage(usage: &Value) -> Usage {
     let [input, said, thought, total] =
         ["promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount"]

@@ -31,10 +31,11 @@ const KNOWN: [&str; 22] = [
     "type",
 ];
 
-/// Keywords that can be dropped: they add nothing, or forbid what the model would not do anyway.
+/// Keywords that can be dropped. They add nothing, or only forbid output that models rarely produce.
 const DISPENSABLE: [&str; 5] = ["$schema", "$id", "$comment", "additionalProperties", "examples"];
 
-/// Returns a tool declaration. Gemini refuses the schema of an object without properties, so such a tool gets none.
+/// Returns a tool declaration. Gemini refuses an object schema without properties, so the declaration then has no
+/// schema.
 pub(super) fn declaration(tool: &ToolSpec) -> Value {
     let mut out = Map::new();
     chat::put(&mut out, "name", Some(tool.name.clone()));
@@ -53,7 +54,7 @@ fn is_empty_object(schema: &Value) -> bool {
     is_object && properties.is_none_or(Map::is_empty) && schema.get("$ref").is_none()
 }
 
-/// Returns the key for a schema, and the schema in the form for that key.
+/// Returns the key and the schema to send: `own` with the reduced schema, or else `whole` with the unchanged schema.
 pub(super) fn place(
     schema: &Value,
     own: &'static str,
@@ -93,7 +94,7 @@ fn reduce(schema: &Value) -> Option<Value> {
     Some(Value::Object(out))
 }
 
-/// Sets the type: a single type, optionally with `null`.
+/// Sets the type: a single type, optionally with `null`. Returns `None` for several types.
 fn put_type(out: &mut Map<String, Value>, value: &Value) -> Option<()> {
     let Value::Array(types) = value else {
         put(out, "type", value.clone());

@@ -1,4 +1,4 @@
-//! The call of a script that reads an answer.
+//! The execution of a script that reads an answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::HttpResponse;
 use crate::script::{Scripts, reply_of};
 use kindlm_transport::Called;
 
-/// A request with a script that reads its answer.
+/// A request whose answer a script reads.
 pub(crate) struct Asked<'a> {
     /// The provider's key in the suite.
     pub(crate) name: &'a str,
@@ -22,7 +22,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Runs the script on an answer, and returns the reply.
+    /// Runs the script on an answer, and returns the reply. Fails if the script fails or returns no valid reply.
     pub(crate) async fn read(
         &self,
         scripts: &Scripts,

@@ -11,7 +11,7 @@ use crate::dialect::part::Malformed;
 #[derive(Debug)]
 pub(super) struct CallsPath {
     pub(super) path: Path,
-    /// The path as written in the config, for messages.
+    /// The path as written in the config, for error messages.
     pub(super) written: String,
     /// True if the list may be missing in an answer.
     pub(super) is_optional: bool,
@@ -36,8 +36,8 @@ impl CallsPath {
     }
 }
 
-/// Returns the status of each call that comes with its result; `None` for an open call. Stores the results in the
-/// calls.
+/// Stores the results in the calls, and returns the status of each call. The status is `None` for an open call. Fails
+/// if a status is unknown.
 pub(super) fn results(
     calls: &mut [ToolCall],
     written: &Value,
@@ -72,7 +72,8 @@ pub(super) fn results(
     ended.collect()
 }
 
-/// Returns the failure mark of a call: `is_error` or `isError`, or an `error` with the reason.
+/// Returns the failure mark of a call, or its `error` with the reason. The marks are `is_error` and `isError`. Returns
+/// `None` if the call did not fail.
 fn failure(call: &Value) -> Result<Option<&Value>, Malformed> {
     for key in ["is_error", "isError"] {
         match &call[key] {
@@ -90,8 +91,8 @@ fn failure(call: &Value) -> Result<Option<&Value>, Malformed> {
     })
 }
 
-/// Returns the events of an answer with calls that the agent executed itself. Empty if there are none, because the
-/// calls and the text then suffice.
+/// Returns the events of an answer with calls that the agent executed itself. The list is empty if all calls are open,
+/// because the calls and the text then suffice.
 pub(super) fn events(calls: &[ToolCall], ended: &[Option<ActionStatus>], text: &str) -> Vec<Event> {
     if ended.iter().all(Option::is_none) {
         return Vec::new();

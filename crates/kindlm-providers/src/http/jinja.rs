@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::template;
 use crate::EnvMark;
 
-/// The environment variables in the templates of a request, and the problems of the templates.
+/// The environment variables that the templates of a request use, and the problems of these templates.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     pub(super) variables: BTreeSet<String>,
@@ -19,7 +19,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Parses the template at a pointer.
+    /// Parses a text at a pointer. If it is a template, adds its variables and problems.
     pub(super) fn text(&mut self, pointer: &str, text: &str) {
         if !is_template(text) {
             return;
@@ -39,13 +39,13 @@ impl Reading {
         }
     }
 
-    /// Parses all templates in a value.
+    /// Parses all templates in a value, and adds their variables and problems.
     pub(super) fn value(&mut self, pointer: &str, value: &Value) {
         each_template(value, pointer, &mut |at, text| self.text(at, text));
     }
 }
 
-/// Collects the test variables that the templates of a value require, with their pointers.
+/// Adds the test variables that the templates of a value require to `found`, each with its pointer.
 pub(super) fn named_vars(pointer: &str, value: &Value, found: &mut Vec<(String, String)>) {
     each_template(value, pointer, &mut |at, text| {
         let Ok(read) = read(text) else { return };
@@ -64,18 +64,19 @@ fn problem(pointer: &str, fault: &Fault) -> Problem {
     }
 }
 
-/// Renders the templates of one request.
+/// A renderer of the templates of one request.
 pub(super) struct Filler {
     vars: Map<String, Value>,
     env: Map<String, Value>,
     variables: Variables,
-    /// The same variables, with texts escaped for JSON.
+    /// The variables with texts escaped for JSON; created on first use.
     escaped: OnceLock<Variables>,
     pub(super) marks: Vec<EnvMark>,
 }
 
 impl Filler {
-    /// Creates a filler with the prompt's variables, the prompt itself, and the built-in names of bodies.
+    /// Creates a renderer with the built-in placeholders, the test variables, and marks for the environment variables
+    /// in `names`.
     pub(super) fn new(prompt: &Prompt, names: &BTreeSet<String>) -> Self {
         let mut vars: Map<String, Value> =
             template::OWN.iter().map(|&it| (it.to_owned(), template::value(it, prompt))).collect();
@@ -92,13 +93,13 @@ impl Filler {
         Self { vars, env, variables, escaped: OnceLock::new(), marks }
     }
 
-    /// Renders a text.
+    /// Renders a text. A text without templates stays unchanged.
     pub(super) fn text(&self, text: &str) -> Result<String, String> {
         if is_template(text) { self.variables.render(text) } else { Ok(text.to_owned()) }
     }
 
-    /// Renders a text and parses it as JSON; `None` if the result is not JSON. If values break the JSON around them,
-    /// they are inserted escaped.
+    /// Renders a text and parses the result as JSON; `None` if the result is not JSON. If values break the JSON around
+    /// them, the text is rendered again with escaped values.
     pub(super) fn json_of(&self, text: &str) -> Result<Option<Value>, String> {
         if let Ok(written) = serde_json::from_str::<Value>(text) {
             return self.json(&written).map(Some);
@@ -141,8 +142,8 @@ impl Filler {
     }
 }
 
-/// A random number that makes marks unpredictable. With a guessable mark, a value could contain it, and the secret
-/// would be inserted there and sent to the wrong place.
+/// A random number that makes marks unpredictable. A value could contain a guessable mark. The secret would then be
+/// inserted into that value, and sent to the wrong place.
 static NONCE: LazyLock<u128> = LazyLock::new(|| {
     // The standard library seeds its hashers randomly.
     let random = || u128::from(RandomState::new().build_hasher().finish());

@@ -166,7 +166,8 @@ enum Body {
 }
 
 impl CallsPath {
-    /// Returns `None` if `responsePath` is set without `toolCallsPath`: such an answer is not in OpenAI's format.
+    /// Returns the location of the tool calls. Returns `None` if `responsePath` is set without `toolCallsPath`: such an
+    /// answer is not in OpenAI's format.
     fn of(config: &Config, parse: impl FnOnce(&str) -> Path) -> Option<Self> {
         let written = match (config.tool_calls_path.as_deref(), &config.response_path) {
             (Some(written), _) => written,
@@ -295,7 +296,7 @@ impl Http {
         })
     }
 
-    /// Returns true if the headers declare a JSON body.
+    /// Returns true if the headers declare JSON as the content type.
     fn sends_json(&self) -> bool {
         self.headers.iter().any(|(name, value)| {
             name.eq_ignore_ascii_case("content-type")
@@ -380,13 +381,13 @@ impl Codec for Http {
     }
 }
 
-/// Returns the value, or adds its problem with the pointer of the setting.
+/// Returns the value. For an error, adds a problem at the pointer, and returns `None`.
 fn note<T>(read: Result<T, String>, pointer: &str, problems: &mut Vec<Problem>) -> Option<T> {
     read.map_err(|message| problems.push(Problem::new(pointer, message))).ok()
 }
 
-/// Returns the headers: `Content-Type` first, unless the user sets it; then the key, unless the user sets
-/// `Authorization`.
+/// Returns the headers, and adds their problems to `problems`. `Content-Type` and `Authorization` come first, unless
+/// the user sets them.
 fn headers(config: &Config, problems: &mut Vec<Problem>) -> Vec<(String, HeaderValue)> {
     let has = |name: &str| config.headers.keys().any(|it| it.eq_ignore_ascii_case(name));
     let mut headers = Vec::new();
@@ -425,7 +426,7 @@ fn headers(config: &Config, problems: &mut Vec<Problem>) -> Vec<(String, HeaderV
     headers
 }
 
-/// Returns a request in OpenAI's format. Tool results keep the ids of their calls.
+/// Returns a request body in OpenAI's format. Tool results keep the ids of their calls.
 fn default_body(prompt: &Prompt) -> Value {
     let mut body = Map::new();
     chat::put(&mut body, "model", Some(prompt.model.clone()));
@@ -446,7 +447,7 @@ fn is_text(response: &HttpResponse) -> bool {
     (200..300).contains(&response.status) && !response.body.is_empty()
 }
 
-/// Returns true if a request uses variables of the test.
+/// Returns true if a request may use test variables: its address, headers, query or body has a template.
 pub(crate) fn wants_vars(config: &Value) -> bool {
     let is_in = |value: &Value| value.as_str().is_some_and(is_template);
     let body = &config["body"];
@@ -487,7 +488,7 @@ fn unknown(at: &str, name: &str) -> Problem {
     Problem::new(at, message).with_kind(kind).with_help(help)
 }
 
-/// Returns a value as text: texts as they are, `null` as an empty text, other values as JSON.
+/// Returns a value as text: texts unchanged, `null` as an empty text, other values as JSON.
 fn printed(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -495,7 +496,8 @@ fn printed(value: &Value) -> String {
     }
 }
 
-/// Replaces the error's message by the whole body. An unknown API may have its message anywhere.
+/// Replaces the message of an error response by an excerpt of its JSON body. An unknown API may have its message
+/// anywhere.
 fn whole(mut err: ProviderError, response: &HttpResponse) -> ProviderError {
     if err.kind != ProviderErrorKind::MalformedResponse
         && let Ok(value) = serde_json::from_slice::<Value>(&response.body)

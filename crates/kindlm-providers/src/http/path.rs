@@ -1,4 +1,4 @@
-//! Paths into an answer: `choices.0.message.content`, `data[0].text`, or JSONPath if it starts with `$`.
+//! Paths into an answer: `choices.0.message.content`, `data[0].text`, or a JSONPath that begins with `$`.
 
 use serde_json::Value;
 use serde_json_path::JsonPath;
@@ -48,7 +48,7 @@ impl Path {
         Ok(Self::Steps(steps))
     }
 
-    /// Returns the first value that the path selects.
+    /// Returns the first value that the path selects; `None` if the path selects nothing.
     pub(super) fn first<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         match self {
             Self::Steps(steps) => steps.iter().try_fold(value, |value, step| match value {
@@ -60,7 +60,8 @@ impl Path {
         }
     }
 
-    /// Returns the selected list, or a list of all selected values.
+    /// Returns the selected value; `None` if the path selects nothing. A JSONPath that does not select exactly one list
+    /// returns a list of all selected values.
     pub(super) fn list(&self, value: &Value) -> Option<Value> {
         match self {
             Self::Steps(_) => self.first(value).cloned(),
@@ -76,7 +77,8 @@ impl Path {
     }
 }
 
-/// Splits off the step in brackets, with or without quotes, and returns the rest.
+/// Returns the step in brackets, with or without quotes, and the rest after them. Returns `None` if the bracket is not
+/// closed.
 fn bracket(inside: &str) -> Option<(String, &str)> {
     for quote in ['"', '\''] {
         if let Some(quoted) = inside.strip_prefix(quote) {

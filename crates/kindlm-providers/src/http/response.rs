@@ -40,7 +40,7 @@ pub(super) fn source(text: &str) -> Result<ScriptSource, Problem> {
     Ok(ScriptSource::Body { params: PARAMS.map(str::to_owned).to_vec(), code: code.into() })
 }
 
-/// Returns true if the code is a function, not an expression of `json`.
+/// Returns true if the code is a function, not an expression.
 fn is_function(code: &str) -> bool {
     let code = code.strip_prefix("async").map_or(code, str::trim_start);
     if code.starts_with("function") {
@@ -52,7 +52,7 @@ fn is_function(code: &str) -> bool {
     if !before.is_empty() && before.chars().all(is_word) {
         return true;
     }
-    // For parameters in brackets, the first bracket must be closed at the end.
+    // For parameters in parentheses, the first parenthesis must be closed at the end.
     let mut depth = 0_usize;
     let mut closed = None;
     for (at, c) in before.char_indices() {
@@ -69,7 +69,7 @@ fn is_function(code: &str) -> bool {
     before.starts_with('(') && closed == Some(before.len())
 }
 
-/// Returns the script's arguments for an answer.
+/// Returns the script's arguments for an answer, as JSON texts.
 #[cfg(feature = "http")]
 pub(super) fn arguments(response: &HttpResponse, latency_ms: f64) -> Vec<String> {
     let text = String::from_utf8_lossy(&response.body);
@@ -85,7 +85,7 @@ pub(super) fn arguments(response: &HttpResponse, latency_ms: f64) -> Vec<String>
     [parsed, text.into(), context].iter().map(ecma::stringify).collect()
 }
 
-/// Returns the headers of an answer, without those that hold credentials.
+/// Returns the headers of an answer, without headers that hold credentials.
 #[cfg(feature = "http")]
 pub(super) fn headers(response: &HttpResponse) -> Map<String, Value> {
     let is_shown =

@@ -82,7 +82,7 @@ fn pieces(text: &str) -> Vec<Piece> {
     pieces
 }
 
-/// Returns the name of the placeholder at the beginning of a text, and the rest.
+/// Returns the name of the placeholder at the beginning of a text, and the rest. Returns `None` without a placeholder.
 fn placeholder(text: &str) -> Option<(&str, &str)> {
     let (name, behind) = text.strip_prefix("{{")?.split_once("}}")?;
     let is_name =
@@ -135,12 +135,12 @@ pub(super) fn named_vars(text: &str) -> Vec<String> {
     names.filter(|it| !OWN.contains(&it.as_str())).collect()
 }
 
-/// Returns the last message of a role: that of the newest turn in a conversation.
+/// Returns the content of the last message of a role, as JSON; an empty text without such a message.
 fn said(prompt: &Prompt, role: Role) -> Value {
     json!(prompt.messages.iter().rfind(|it| it.role == role).map_or("", |it| &it.content))
 }
 
-/// Returns a value, escaped for use inside a JSON text.
+/// Returns a value as text, escaped for use inside a JSON text. `null` becomes an empty text.
 fn inside(value: &Value) -> String {
     let text = match value {
         Value::Null => return String::new(),

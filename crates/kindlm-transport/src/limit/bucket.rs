@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The longest wait that is planned at once.
+/// The longest wait that a bucket returns.
 const DAY: Duration = Duration::from_hours(24);
 
-/// A token bucket that holds the amount of one second, and may go into debt.
+/// A token bucket for the amount of one second, at least 1. Its level may become negative.
 ///
-/// The debt admits requests larger than the bucket, and corrects estimates that were too low. The rate over a minute
-/// still holds.
+/// A negative level admits amounts larger than the bucket, and corrects estimates that were too low. The average rate
+/// stays within the limit.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
     per_second: f64,
@@ -27,7 +27,7 @@ impl Bucket {
         Self { per_second, capacity, level: capacity, at: now }
     }
 
-    /// Returns the time at which this amount is available; `None` for now.
+    /// Returns the time at which this amount is available; `None` if it is available now.
     pub(super) fn ready(&mut self, amount: f64, now: Instant) -> Option<Instant> {
         self.refill(now);
         let missing = amount.min(self.capacity) - self.level;
@@ -39,12 +39,12 @@ impl Bucket {
         Some(now + wait)
     }
 
-    /// Takes an amount.
+    /// Takes an amount; the level may become negative.
     pub(super) fn take(&mut self, amount: f64) {
         self.level -= amount;
     }
 
-    /// Returns an unused amount to the bucket; a negative amount takes more.
+    /// Returns an unused amount to the bucket, up to its capacity; a negative amount takes more.
     pub(super) fn settle(&mut self, unused: f64) {
         self.level = (self.level + unused).min(self.capacity);
     }
@@ -60,7 +60,7 @@ impl Bucket {
 mod tests {
     use super::*;
 
-    /// Returns the time at which each amount is taken, in milliseconds from the start. Each waits for the one before.
+    /// Takes each amount as early as possible, and returns the times in milliseconds since the start.
     fn times(per_minute: f64, amounts: &[f64]) -> Vec<u128> {
         let start = Instant::now();
         let (mut bucket, mut now) = (Bucket::new(per_minute, start), start);

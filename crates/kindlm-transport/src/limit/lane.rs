@@ -16,14 +16,14 @@ use super::window::{Sent, Window};
 
 /// The rate limiter for one model of a provider. Every request to the model passes through it.
 ///
-/// Requests enter in the order of their calls. Only the first waiting request has a timer; the others sleep until it
-/// is their turn.
+/// The limiter admits requests in the order of their calls. Only the first waiting request has a timer; the other
+/// requests sleep until it is their turn.
 pub struct Lane {
     state: Mutex<State>,
-    /// The number of calls so far.
+    /// The number of tickets created so far.
     calls: AtomicU64,
     counts_tokens: bool,
-    /// The provider and the model, for messages; empty without a name.
+    /// The provider and the model, for notices and error messages; empty if not set.
     pub(super) name: String,
 }
 
@@ -32,7 +32,7 @@ struct State {
     in_flight: u32,
     requests: Option<Bucket>,
     tokens: Option<Bucket>,
-    /// The end of a back-off; no request is sent before it.
+    /// The end of the current back-off; no request is sent before it. `None` without a back-off.
     closed: Option<Instant>,
     /// True if the provider requested the back-off and no request was answered since.
     is_asked: bool,
@@ -42,17 +42,17 @@ struct State {
     strikes: u32,
     /// The times of the first and the last refusal of the current series without an answer.
     refused: Option<(Instant, Instant)>,
-    /// The number of failed calls while none was answered; `None` after the first answer.
+    /// The number of failed calls before the first answer; `None` after the first answer.
     failed: Option<u32>,
-    /// The error of every further request; set while the circuit is open.
+    /// The error of every further request; `None` while the circuit is closed.
     shut: Option<Arc<ProviderError>>,
     /// The waiting requests, by the number of their call.
     queue: BTreeMap<u64, Arc<Notify>>,
 }
 
-/// The position of one call in the queue of a rate limiter. The call keeps it over its retries.
+/// The position of one call in the queue of a rate limiter. All attempts of the call share it.
 ///
-/// The transport uses rate limiters by itself. Code that sends requests by other means does it this way:
+/// The transport handles rate limiters for its own requests. Other code calls the limiter directly:
 ///
 /// ```
 /// use kindlm_transport::limit::{Lane, Limits};
@@ -73,11 +73,11 @@ pub struct Ticket<'a> {
     estimate: u64,
     /// The tokens that the call used; 0 until they are counted.
     used: AtomicU64,
-    /// The budget that pays for the call, if there is one.
+    /// The budget that pays for the call; unlimited by default.
     budget: &'a dyn AttemptBudget,
 }
 
-/// A request that may be sent now, or is in flight. Dropping it frees its slot in the rate limiter.
+/// The permission to send one request. Dropping it ends the request in the rate limiter and wakes the next request.
 #[must_use = "a request has left its lane when its permit is dropped"]
 pub struct Permit<'a> {
     ticket: &'a Ticket<'a>,
@@ -85,10 +85,10 @@ pub struct Permit<'a> {
     ended: Ended,
 }
 
-/// The end of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy)]
 enum Ended {
-    /// The caller dropped the request before an answer.
+    /// The caller dropped the request before an answer, or the request failed without a status.
     Dropped,
     Answered,
     /// The provider reported an error; no tokens were used.
@@ -97,7 +97,7 @@ enum Ended {
     Refused,
 }
 
-/// The decision about a waiting request.
+/// The decision of the rate limiter about a request.
 enum Entry {
     Now(Sent),
     /// The request may be sent at this time.
@@ -131,7 +131,7 @@ impl Lane {
         Self { state: Mutex::new(state), calls: AtomicU64::new(0), counts_tokens, name }
     }
 
-    /// Sets the name of the provider and the model.
+    /// Sets the name, which holds the provider and the model.
     pub(super) fn named(self, name: String) -> Self {
         Self { name, ..self }
     }
@@ -141,7 +141,7 @@ impl Lane {
         self.counts_tokens
     }
 
-    /// Adds a new call to the queue, with its estimated tokens.
+    /// Creates the ticket of a new call, with its estimated tokens. Older tickets have priority.
     pub fn ticket(&self, estimate: u64) -> Ticket<'_> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         Ticket { lane: self, number, estimate, used: AtomicU64::new(0), budget: &Unlimited }
@@ -152,7 +152,7 @@ impl Lane {
         self.state().failed = None;
     }
 
-    /// Records a failed call. Returns the number of failed calls, or `None` if a call was answered.
+    /// Records a failed call. Returns the number of failed calls so far, or `None` if an earlier call was answered.
     pub(super) fn has_failed(&self) -> Option<u32> {
         let mut state = self.state();
         state.failed = state.failed.map(|it| it.saturating_add(1));
@@ -197,7 +197,7 @@ impl<'a> Ticket<'a> {
 }
 
 impl Ticket<'_> {
-    /// Reserves budget for another attempt after one whose answer was lost.
+    /// Reserves budget for another attempt after a lost answer. Fails if the budget does not allow the attempt.
     pub fn reserve(&self) -> Result<(), String> {
         self.budget.reserve()
     }
@@ -207,19 +207,20 @@ impl Ticket<'_> {
         self.budget.release();
     }
 
-    /// Returns the provider and the model.
+    /// Returns the provider and the model as one text; empty if the limiter has no name.
     pub fn whom(&self) -> String {
         self.lane.name.clone()
     }
 
-    /// Records the tokens that the answer reports; 0 if it reports none.
+    /// Records the tokens that the answer reports; 0 if the answer reports no tokens.
     pub fn used(&self, tokens: u64) {
         self.used.store(tokens, Ordering::Relaxed);
     }
 
     /// Waits until the request may be sent. `retry` is the number of earlier attempts of the same request.
     ///
-    /// Fails if the circuit is open; the error shows that nothing was sent.
+    /// Fails if the circuit is open or the provider requested too long a wait. The error has 0 attempts, because
+    /// nothing was sent.
     pub async fn enter(&self, retry: u32) -> Result<Permit<'_>, ProviderError> {
         let mut waiting = None;
         loop {
@@ -241,7 +242,7 @@ impl Ticket<'_> {
 }
 
 impl State {
-    /// Admits a request, if possible.
+    /// Admits a request, or decides when to try again or that the request fails.
     fn enter(&mut self, ticket: &Ticket<'_>, retry: u32) -> Entry {
         if let Some(why) = &self.shut {
             return Entry::Never(Arc::clone(why));
@@ -263,7 +264,8 @@ impl State {
         Entry::Now(self.window.send(self.in_flight))
     }
 
-    /// Returns the time at which the limits admit one more request; `None` for now. Then it also takes the amounts.
+    /// Takes the amounts of a request and returns `None` if the limits admit it now. Otherwise returns the next time to
+    /// try.
     #[expect(clippy::cast_precision_loss, reason = "estimates are far below 2⁵³")]
     fn not_before(&mut self, ticket: &Ticket<'_>) -> Option<Instant> {
         if self.closed.is_none() && self.requests.is_none() && self.tokens.is_none() {
@@ -305,7 +307,8 @@ impl<'a> Waiting<'a> {
         Self { ticket, turn }
     }
 
-    /// Sleeps until the given time or until a change.
+    /// Sleeps until the given time or until another request wakes this one. Without a time, only a wake-up ends the
+    /// sleep.
     async fn until(&self, when: Option<Instant>) {
         let Some(when) = when else { return self.turn.notified().await };
         tokio::select! {
@@ -339,13 +342,14 @@ impl fmt::Debug for Permit<'_> {
 }
 
 impl Permit<'_> {
-    /// Records an answer.
+    /// Records an answer and ends the request.
     pub fn answered(mut self) {
         self.ended = Ended::Answered;
     }
 
-    /// Returns the duration of the current series of refusals, or `None` if this error is not a refusal. Refusals
-    /// more than `apart` from each other are separate series, because no request was sent in between.
+    /// Records a refusal, and returns the duration of the current series of refusals. Returns `None` for any other
+    /// error. A refusal more than `apart` after the last one starts a new series, because no request was sent in
+    /// between.
     pub fn silence(&self, err: &ProviderError, apart: Duration) -> Option<Duration> {
         if !is_refusal(err) {
             return None;
@@ -360,17 +364,17 @@ impl Permit<'_> {
     /// Records a failed request, and starts a back-off if needed.
     ///
     /// The limiter backs off if a request was refused while it was alone in flight, or if the provider requested a
-    /// wait. All requests then wait together. `pause` computes the wait from the number of consecutive refusals
-    /// before. If a request that is still in flight is answered, a back-off that the provider requested ends early.
+    /// wait. All requests then wait together. `pause` computes the wait from the number of earlier consecutive
+    /// refusals. If a request that is still in flight is answered, a back-off that the provider requested ends early.
     ///
-    /// Returns the duration of a back-off that started now.
+    /// Returns the duration of a back-off that started now; `None` if no back-off started.
     pub fn failed(
         mut self,
         err: &ProviderError,
         pause: impl FnOnce(u32) -> Duration,
     ) -> Option<Duration> {
         if !is_refusal(err) {
-            // Without a status it is unknown whether the provider did the work, so the tokens count as used.
+            // Without a status, the provider may have done the work, so the estimated tokens count as used.
             if err.status.is_some() {
                 self.ended = Ended::Failed;
             }
@@ -398,8 +402,8 @@ impl Permit<'_> {
         was_open.then_some(wait)
     }
 
-    /// Records a refusal with a wait that is too long. Until then all requests fail immediately, including those that
-    /// already wait.
+    /// Records a refusal with a requested wait that is too long. During that wait, all requests fail immediately,
+    /// including requests that already wait.
     pub fn put_off(mut self, err: &ProviderError, wait: Duration) {
         self.ended = Ended::Refused;
         let mut state = self.ticket.lane.state();
@@ -423,7 +427,8 @@ impl Drop for Permit<'_> {
         if matches!(self.ended, Ended::Answered) {
             state.window.answered(self.sent);
             state.strikes = 0;
-            // The requested wait only concerned its own request. The provider still accepts others, at a lower rate.
+            // The answer shows that the provider still accepts requests at a lower rate, so the requested back-off
+            // ends.
             if std::mem::take(&mut state.is_asked) {
                 state.closed = None;
             }
@@ -440,7 +445,7 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// Returns true if the provider refuses the request because of too many requests.
+/// Returns true if the provider refuses the request because of its load, or requests a wait before a retry.
 fn is_refusal(err: &ProviderError) -> bool {
     use kindlm_types::ProviderErrorKind::{Overloaded, RateLimited};
     matches!(err.kind, RateLimited | Overloaded) || (err.retryable && err.retry_after.is_some())

@@ -12,7 +12,7 @@ use super::{Lane, Limits};
 /// The rate limiters of one provider. Each is created on the first request to its model.
 #[derive(Debug, Default)]
 pub struct Lanes {
-    /// The provider's key; empty if it is not known.
+    /// The provider's name in the suite; empty if not set.
     provider: String,
     /// The limits by model.
     limits: HashMap<String, Limits>,
@@ -24,17 +24,19 @@ struct Open {
     lanes: HashMap<String, Arc<Lane>>,
     shut: Option<Arc<ProviderError>>,
     has_answered: bool,
-    /// The number of consecutive calls that could not reach the provider, and the first failure's time.
+    /// The number of consecutive calls that could not reach the provider, and the time of the first such call.
     unreached: Option<(u32, Instant)>,
 }
 
 /// The number of consecutive refused or unreachable calls that opens the circuit.
 const REFUSED: u32 = 3;
 
-/// The outage after which the circuit opens for a provider that has answered before. A restart takes less.
+/// The duration of an outage that opens the circuit of a provider that has answered before. A server restart is
+/// shorter.
 const OUTAGE: Duration = Duration::from_mins(3);
 
-/// The number of other failures that opens the circuit to a model that has never answered.
+/// The number of server errors, timeouts and unreadable answers that opens the circuit to a model that has never
+/// answered.
 const FAILED: u32 = 10;
 
 impl Lanes {
@@ -43,7 +45,7 @@ impl Lanes {
         Self { provider: provider.to_owned(), limits, open: Mutex::default() }
     }
 
-    /// Returns the rate limiter of a model.
+    /// Returns the rate limiter of a model, which is created on first use.
     pub fn to(&self, model: &str) -> Arc<Lane> {
         let mut open = self.open();
         if let Some(lane) = open.lanes.get(model) {
@@ -71,8 +73,8 @@ impl Lanes {
     ///
     /// - A refused key, an exhausted account and an unreachable server affect all models.
     /// - A server that has answered before may be unreachable for a while.
-    /// - A 403 may mean that the account must not use this one model.
-    /// - Any other error may be the fault of one request, unless the model has never answered.
+    /// - A refused key with status 403 affects one model, because the account may lack access to this model only.
+    /// - Other errors open the circuit only to a model that has never answered, after several failed calls.
     pub fn heed(&self, lane: &Lane, err: &ProviderError) {
         use ProviderErrorKind as Kind;
         if err.attempts == 0 {
@@ -100,7 +102,7 @@ impl Lanes {
 }
 
 impl Open {
-    /// Counts a call that could not reach the provider, and opens the circuit after too many.
+    /// Counts a call that could not reach the provider. Opens the circuit after too many such calls.
     fn not_reached(&mut self, err: &ProviderError, provider: &str) {
         let now = Instant::now();
         let (before, since) = self.unreached.unwrap_or((0, now));
@@ -112,7 +114,7 @@ impl Open {
         }
     }
 
-    /// Opens the circuit for all models.
+    /// Opens the circuit for all models. The error of the first call counts.
     fn shut(&mut self, err: &ProviderError) {
         let why = Arc::clone(self.shut.get_or_insert_with(|| Arc::new(err.clone())));
         self.lanes.values().for_each(|it| it.shut(&why));

@@ -1,11 +1,11 @@
 //! Rate limits for providers.
 //!
-//! Each provider and model has a rate limiter ([`Lane`]). Requests enter it in the order of their calls. It limits
-//! their concurrency to the provider's capacity, and their rate to its [`Limits`]. A refusal for too many requests
-//! lowers the concurrency; answers raise it again.
+//! Each model of a provider has a rate limiter ([`Lane`]). It admits requests in the order of their calls. It limits
+//! their concurrency to the provider's capacity, and their rate to the model's [`Limits`]. A refusal for too many
+//! requests lowers the concurrency; answers raise it again.
 //!
 //! If the provider refuses the key or the account has no credit left, the circuit opens for all its models. Later
-//! requests then fail with the same error.
+//! requests then fail with the same error. Repeated failures also open the circuit.
 
 #[cfg(feature = "http")]
 mod bucket;

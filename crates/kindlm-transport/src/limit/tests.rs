@@ -37,7 +37,7 @@ fn hopeless(kind: Kind, status: u16) -> ProviderError {
     ProviderError::new(kind, "p", "go away").with_status(status)
 }
 
-/// Returns the conditions of attempts, without a concurrency limit.
+/// Returns the conditions of attempts, without a concurrency limit over all rate limiters.
 fn way<'a>(retry: &'a RetryPolicy, waits: &'a Waits) -> Way<'a> {
     Way { retry, waits, slots: None }
 }
@@ -64,7 +64,7 @@ async fn times(lane: &Lane, calls: u64, estimate: u64, takes: Duration, used: u6
     sent.into_inner()
 }
 
-/// Runs futures concurrently, starting with the first.
+/// Runs futures concurrently, polls them in order, and returns their outputs.
 async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
     let mut outputs: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
@@ -95,9 +95,9 @@ async fn requests_are_spread_in_the_order_of_their_calls() {
         (limits(0, 600, 0), 10, 10, 10, [0, 1_000, 2_000, 3_000]),
         // The answer reports no token count.
         (limits(0, 600, 0), 10, 0, 10, [0, 1_000, 2_000, 3_000]),
-        // The use is half of the estimate and known after 10 ms, in which 0.1 tokens are refilled.
+        // The used tokens are half of the estimate. They are known after 10 ms, in which 0.1 tokens are refilled.
         (limits(0, 600, 0), 10, 5, 10, [0, 500, 1_000, 1_500]),
-        // The use is twice the estimate, so the next request waits longer.
+        // The used tokens are twice the estimate, so the next request waits longer.
         (limits(0, 600, 0), 10, 20, 10, [0, 2_000, 4_000, 6_000]),
         // The amount is much larger than the bucket.
         (limits(0, 60, 0), 30, 30, 10, [0, 30_000, 60_000, 90_000]),
@@ -157,7 +157,7 @@ async fn retry_after_delays_the_request_that_it_came_with() {
     let ended = all(calls).await;
     // The first request is retried at the requested time, with a little jitter.
     assert!((10_100..10_400).contains(&ended[0]), "{ended:?}");
-    // The others continue, two at a time instead of four, until the window has widened again.
+    // The other requests continue, two at a time instead of four, until the window has widened again.
     assert!(ended[1..4].iter().all(|it| (100..110).contains(it)), "{ended:?}");
     assert!(ended[4..].iter().all(|it| (200..410).contains(it)), "{ended:?}");
     assert!(ended[7] > 210, "the rate is lower than before: {ended:?}");
@@ -245,7 +245,7 @@ async fn what_is_hopeless_shuts_all_lanes_of_the_provider() {
     }
 }
 
-/// A restart of the server must not end a run that is going well.
+/// Checks that a short restart of the server does not end a run.
 #[tokio::test(start_paused = true)]
 async fn a_short_outage_does_not_open_the_circuit() {
     let unreached = || ProviderError::new(Kind::Connection, "p", "refused").retryable();
@@ -330,7 +330,7 @@ async fn a_call_that_is_given_up_leaves_no_gap() {
     for it in &mut waiting {
         assert!(tokio::time::timeout(ms(1), it).await.is_err());
     }
-    // The next waiting request and the one in flight are dropped.
+    // Drops the first waiting request and the request in flight.
     drop(waiting.remove(0));
     drop(first);
     let second = tokio::time::timeout(ms(2_000), &mut waiting[0]).await.unwrap().unwrap();
@@ -360,7 +360,7 @@ async fn waiting_is_sleeping() {
     let start = Instant::now();
     set.run_until(all(calls)).await;
     assert!(start.elapsed() >= Duration::from_mins(9));
-    // All ten calls are one task here, so each wake-up polls all of them. There are no other polls.
+    // All ten calls are one task here, so each wake-up polls all of them.
     assert!(polls.get() < 400, "{} polls", polls.get());
 }
 
@@ -465,7 +465,8 @@ async fn a_stop_ends_waits_but_no_request_and_nothing_that_need_not_wait() {
     assert_eq!(done.unwrap(), ((), 1), "there was nothing to wait for");
 }
 
-/// Simulates a provider that refuses requests until a time, with a retry hint. Then it answers after 10 ms.
+/// Simulates a provider that refuses requests until a given time, with the remaining wait. Later requests are answered
+/// after 10 ms.
 async fn closed_until(until: Instant, sent: &Cell<u32>) -> Result<(), ProviderError> {
     sent.set(sent.get() + 1);
     sleep(ms(1)).await;

@@ -1,15 +1,16 @@
 //! The number of concurrent requests that a provider accepts, learned from its answers and refusals.
 //!
-//! It uses additive increase and multiplicative decrease, as TCP does (RFC 5681). A refusal halves the window.
-//! Answers double it per window of answers up to that half, and then widen it by an eighth of it. It stays for a
-//! while at the largest load without refusals, so that probing causes few refusals.
+//! The window uses additive increase and multiplicative decrease, as TCP does (RFC 5681). A refusal halves the window,
+//! or shrinks it further. While the window is below that half, a full window of answers doubles it. Later, a full
+//! window of answers adds an eighth of that half. The window grows more slowly at the largest load without refusals, so
+//! that probing causes few refusals.
 
 use std::num::NonZeroU32;
 
 /// The minimum number of answers before the window grows beyond the ceiling. It limits refusals to one in 64.
 const CAUTION: f64 = 64.0;
 
-/// The limit of requests in flight.
+/// The current limit of requests in flight, with the state for its changes.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     size: f64,
@@ -17,7 +18,7 @@ pub(super) struct Window {
     most: f64,
     /// The size up to which the window doubles.
     threshold: f64,
-    /// The largest load that is not known to be too much.
+    /// The largest load for which no refusal is recorded.
     ceiling: u32,
     /// The number of decreases. A request sent before a decrease cannot cause another one.
     epoch: u64,
@@ -32,7 +33,7 @@ pub(super) struct Sent {
 }
 
 impl Window {
-    /// Starts with the configured maximum, until the provider refuses a request.
+    /// Creates a window with the configured maximum as its size; unlimited without a maximum.
     pub(super) fn new(most: Option<NonZeroU32>) -> Self {
         let most = f64::from(most.map_or(u32::MAX, NonZeroU32::get));
         Self { size: most, most, threshold: most, ceiling: u32::MAX, epoch: 0 }
@@ -48,21 +49,22 @@ impl Window {
         self.size as u32
     }
 
-    /// Returns true if one more request may be sent. A request that was refused before is never used to probe.
+    /// Returns true if one more request may be sent. A retried request is never used to probe a larger load.
     pub(super) fn has_room(&self, in_flight: u32, refused_before: bool) -> bool {
         let size = if refused_before { self.size().min(self.ceiling) } else { self.size() };
         in_flight < size
     }
 
-    /// Records a sent request; `load` is the number in flight, including it.
+    /// Returns the state to keep with a request that is sent now; `load` is the number in flight, including this
+    /// request.
     pub(super) fn send(&self, load: u32) -> Sent {
         Sent { load, epoch: self.epoch }
     }
 
-    /// Records an answer.
+    /// Records an answer, and widens the window if at least half of it was used.
     pub(super) fn answered(&mut self, sent: Sent) {
         self.ceiling = self.ceiling.max(sent.load);
-        // A window that is not used gives no evidence for a wider one.
+        // A mostly unused window gives no evidence for a wider window.
         if self.size >= self.most || f64::from(sent.load) * 2.0 < self.size {
             return;
         }
@@ -76,8 +78,8 @@ impl Window {
         self.size = (self.size + widening).min(self.most);
     }
 
-    /// Records a refusal with a requested wait; `in_flight` includes this request. The window is halved once and not
-    /// more: the number of refusals says nothing about the capacity after the wait.
+    /// Records a refusal with a requested wait, and halves the window. Requests sent before that do not halve it again:
+    /// their number says nothing about the capacity after the wait. `in_flight` includes this request.
     pub(super) fn told_to_wait(&mut self, sent: Sent, in_flight: u32) {
         if sent.epoch == self.epoch {
             self.epoch += 1;
@@ -86,9 +88,10 @@ impl Window {
         }
     }
 
-    /// Records a refusal; `in_flight` includes this request. Returns true if it was the only one in flight.
+    /// Records a refusal, and narrows the window. Returns true if the refused request was the only one in flight.
     ///
-    /// A refusal of a lone request means that it came too soon, not that there were too many.
+    /// `in_flight` includes this request. A lone request is refused because of its time, not because of the number of
+    /// requests.
     pub(super) fn refused(&mut self, sent: Sent, in_flight: u32) -> bool {
         let left = in_flight.saturating_sub(1);
         let load = sent.load.max(in_flight);
@@ -177,7 +180,7 @@ mod tests {
             rounds += 1;
             assert!(rounds < 400, "{window:?}");
         }
-        // The window no longer remembers that 5 requests were too many.
+        // The earlier refusal of 5 requests no longer limits the window.
         round(&mut window, 1000);
         assert!(window.has_room(63, true));
     }
