@@ -1,10 +1,9 @@
 //! Codecs for the APIs of language models, and the client that uses them.
 //!
-//! Each provider is a folder of its own; [`REGISTRY`] lists them. A [`Codec`] turns a
-//! [`Prompt`](kindlm_types::Prompt) into an [`HttpRequest`] and an [`HttpResponse`] into a
-//! [`Reply`](kindlm_types::Reply), and does no I/O; the `http` feature adds the transport. Codecs never see keys: a
-//! request names the environment variable ([`HeaderValue::FromEnv`]), and the transport resolves it. Token prices are
-//! in [`pricing`].
+//! [`REGISTRY`] lists the providers; each has its own folder. A [`Codec`] turns a [`Prompt`](kindlm_types::Prompt) into
+//! an [`HttpRequest`] and an [`HttpResponse`] into a [`Reply`](kindlm_types::Reply), and does no I/O. The `http`
+//! feature adds the transport. Codecs never see keys: a request names the environment variable
+//! ([`HeaderValue::FromEnv`]), and the transport resolves it. Token prices are in [`pricing`].
 //!
 //! ```
 //! use kindlm_providers::{HttpResponse, Kind, built_in, shorthand};
@@ -117,16 +116,16 @@ pub fn built_in() -> Providers {
     Registry::new(REGISTRY)
 }
 
-/// Returns the provider of this crate with this id.
+/// Returns the provider of this crate with this id; `None` if the id is unknown.
 pub fn find(id: &str) -> Option<&'static Registration> {
     REGISTRY.iter().copied().find(|it| it.meta.id == id)
 }
 
-/// The key that names the provider of an entry of `providers`, if the entry has another name.
+/// The key that names the provider of an entry of `providers`. Without it, the entry's own name names the provider.
 pub const TYPE: &str = "type";
 
-/// Returns true if a provider receives the test variables with the prompt. Programs do; `http` does if its request
-/// has a placeholder for one.
+/// Returns true if a provider receives the test variables with the prompt. This holds for `script`, for `command` with
+/// `input: argument`, for `echo` with `whole`, and for `http` with templates.
 pub fn wants_vars(known: &Providers, name: &str, config: &Value) -> bool {
     let Some((registration, config)) = configured(known, name, config) else { return false };
     match registration.meta.id {
@@ -151,7 +150,7 @@ pub fn offered(known: &Providers, name: &str, config: &Value) -> Vec<kindlm_type
     functions.into_iter().flatten().filter_map(read).collect()
 }
 
-/// Returns the evidence that the suite declares complete for a provider.
+/// Returns the evidence that the suite declares complete for a provider; empty for a model's API.
 pub fn declared(known: &Providers, name: &str, config: &Value) -> BTreeSet<Channel> {
     let Some((registration, config)) = configured(known, name, config) else {
         return BTreeSet::new();
@@ -173,7 +172,8 @@ pub fn is_model_api(known: &Providers, name: &str, config: &Value) -> bool {
     })
 }
 
-/// Returns the test variables in a provider's requests. Each has the problem to report if no test defines it.
+/// Returns the test variables in a provider's requests; only `http` has any. Each has the problem to report if no test
+/// defines it.
 pub fn named_vars(
     known: &Providers,
     name: &str,
@@ -186,7 +186,8 @@ pub fn named_vars(
 }
 
 /// Returns the provider of an entry of `providers`, with its configuration. The `type` key names the provider; by
-/// default it is the entry's own name. So a suite can have two entries of the same provider.
+/// default, the entry's own name does. So a suite can have two entries of the same provider. Returns `None` if the
+/// provider is unknown.
 ///
 /// ```
 /// let config = serde_json::json!({"type": "http", "url": "http://localhost:8080/chat"});

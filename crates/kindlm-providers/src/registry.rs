@@ -9,18 +9,18 @@ use crate::{Codec, Providers};
 /// The description of a provider.
 #[derive(Debug)]
 pub struct Meta {
-    /// The id: its key under `providers`, and the part before the colon in `provider:model`.
+    /// The id: the provider's key under `providers`, and the part before the colon in `provider:model`.
     pub id: &'static str,
-    /// The summary, in one sentence.
+    /// The summary of the provider, in one sentence.
     pub summary: &'static str,
-    /// The version that introduced it.
+    /// The version of KindLM that introduced the provider.
     pub since: &'static str,
-    /// The default environment variable of its key, for `provider:model` without a `providers` entry.
+    /// The default environment variable of the API key, for `provider:model` without a `providers` entry.
     pub key_variable: Option<&'static str>,
     /// True if `provider:model` works without any configuration.
     pub shorthand: bool,
-    /// True if a program may run behind it, for example an agent with its own tools. Its answers count as incomplete
-    /// evidence, unless the program or the suite declares them complete.
+    /// True if a program may run behind the provider, for example an agent with its own tools. Answers then count as
+    /// incomplete evidence, unless the program or the suite declares them complete.
     pub wraps_agent: bool,
     /// The documentation page. Its examples are tests.
     pub docs: &'static str,
@@ -34,7 +34,7 @@ pub type MakeCodec = fn(&Value) -> Result<Box<dyn Codec>, Vec<Problem>>;
 pub enum Kind {
     /// One HTTP exchange for each request, through a codec.
     Http(MakeCodec),
-    /// A client of its own, which the client selects by the provider's id.
+    /// A special client, which is selected by the provider's id. The function checks the configuration.
     Special(fn(&Value) -> Result<(), Vec<Problem>>),
 }
 
@@ -43,16 +43,16 @@ pub enum Kind {
 pub struct Registration {
     /// The description.
     pub meta: Meta,
-    /// The JSON Schema of its configuration.
+    /// The JSON Schema of the provider's configuration.
     pub schema: fn(&mut Definitions) -> Value,
-    /// The way to reach it, created from a configuration that has passed `schema`.
+    /// The way to reach the provider, created from a configuration that has passed `schema`.
     pub kind: Kind,
 }
 
 impl Registration {
     /// Returns the configuration of `provider:model` without a `providers` entry: the default key variable.
     ///
-    /// `None` if the provider requires a configuration.
+    /// Returns `None` if the provider requires a configuration.
     pub fn default_config(&self) -> Option<Value> {
         self.meta.shorthand.then(|| match self.meta.key_variable {
             Some(variable) => json!({"apiKeyEnv": variable}),
@@ -63,8 +63,8 @@ impl Registration {
 
 /// Parses `provider:model`, such as `openai:gpt-4o` or `ollama:llama3:8b`.
 ///
-/// `None` if the provider is unknown, if it requires a configuration ([`Registration::default_config`]), or if the
-/// model is missing.
+/// Returns `None` if the provider is unknown, if it requires a configuration ([`Registration::default_config`]), or if
+/// the model is missing.
 ///
 /// ```
 /// let known = kindlm_providers::built_in();

@@ -1,10 +1,10 @@
 //! The adapter for Claude Code: the lines of `claude -p --output-format stream-json --verbose`.
 //!
-//! It follows the documentation of versions 2.0 to 2.1, and recordings of 2.1.197. One line is one part of an answer.
-//! The lines of one answer repeat its tokens, so tokens and cost come from `result`. A `result` counts from the start
-//! of the process, so each turn gets the difference to the one before.
+//! The adapter follows the documentation of versions 2.0 to 2.1, and recordings of 2.1.197. Each line holds one part of
+//! an answer. The lines of one answer repeat its tokens, so tokens and cost are read from the `result` line. A `result`
+//! counts from the start of the process, so each turn gets the difference to the previous `result`.
 //!
-//! A command or an agent in the background is a task. When a task ends, Claude Code continues by itself and writes
+//! A command or a subagent in the background is a task. When a task ends, Claude Code starts another request and writes
 //! another `result`, unless the model learned of the end before its answer. So a turn ends at the first `result` that
 //! answers the user while no task is running.
 
@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use super::{Dialect, FAREWELL, Step, Told, object, shell, text};
 
-/// The types of lines that report progress but no events. Streamlined lines are not among them: they replace tool
-/// calls that are not reported.
+/// The types of lines that report progress but no events. Streamlined lines are not listed: they replace tool calls
+/// that are not reported.
 const SILENT: [&str; 8] = [
     "stream_event",
     "rate_limit_event",
@@ -31,7 +31,7 @@ const SILENT: [&str; 8] = [
     "control_response",
 ];
 
-/// The same for the subtypes of lines of the type `system`.
+/// The subtypes of `system` lines that report progress but no events.
 const SILENT_SYSTEM: [&str; 32] = [
     "status",
     "hook_started",
@@ -67,7 +67,7 @@ const SILENT_SYSTEM: [&str; 32] = [
     "worker_shutting_down",
 ];
 
-/// The evidence that is incomplete while an agent works in the background.
+/// The evidence that is incomplete while a subagent works in the background.
 const OF_AGENTS: [Channel; 3] = [Channel::Actions, Channel::Subagents, Channel::Skills];
 
 /// The tools that the agent uses to stop its own tasks.
@@ -81,19 +81,19 @@ const LIMITS: [&str; 3] =
 #[derive(Debug, Default)]
 pub(crate) struct Claude {
     ignored: HashSet<String>,
-    /// The kinds of the calls without a result yet.
+    /// The kinds of the calls that have no result yet, by the ids of the calls.
     calls: HashMap<String, Called>,
     /// The ids of all reported calls.
     told: HashSet<String>,
-    /// The calls of commands and agents that run in the background. They have no result yet.
+    /// The calls of commands and subagents that run in the background and have no result yet.
     background: HashSet<String>,
     /// The tasks that the agent stops itself.
     stopped: HashSet<String>,
     /// The calls that request to run in the background.
     in_background: HashSet<String>,
-    /// The calls of background agents whose own calls were not all reported.
+    /// The calls of background subagents whose own calls were not all reported.
     unreported: HashSet<String>,
-    /// The number of reported calls of each called agent, by the id of the call that started it.
+    /// The number of reported calls of each subagent, by the id of the call that started the subagent.
     calls_of: HashMap<String, u64>,
     /// The tasks whose end the model does not know yet, by their ids.
     tasks: HashMap<String, Task>,
@@ -103,7 +103,7 @@ pub(crate) struct Claude {
     leaves_running: bool,
     /// True if the agent uses an API key, not a login that may be renewed.
     has_key: bool,
-    /// The message about the last failed request that is retried.
+    /// The error message of the last failed request that the agent retries.
     retry: Option<String>,
     /// The id of the agent's last message.
     message: Option<String>,
@@ -112,11 +112,11 @@ pub(crate) struct Claude {
     cost_usd: f64,
 }
 
-/// A command or an agent in the background.
+/// A task: a command or a subagent in the background.
 #[derive(Debug)]
 struct Task {
     is_command: bool,
-    /// The id of the call that started it.
+    /// The id of the call that started the task.
     call_id: String,
     has_ended: bool,
 }
@@ -232,7 +232,7 @@ impl Claude {
         Step::More
     }
 
-    /// Handles a failed request to the model. It is retried, unless a retry is hopeless.
+    /// Handles a failed request to the model. The turn goes on, unless a retry of the request is hopeless.
     fn retry(&mut self, line: &Value) -> Step {
         let status = line.get("error_status").and_then(Value::as_u64);
         let attempt = line.get("attempt").and_then(Value::as_u64).unwrap_or(1);
@@ -249,7 +249,7 @@ impl Claude {
         Step::More
     }
 
-    /// Handles a change of a task's status. The model may not know of its end yet.
+    /// Handles a change of a task's status. If the task has ended, the model may not know this yet.
     fn update(&mut self, line: &Value, told: &mut Told) {
         let id = text(line, "task_id");
         let status = line.pointer("/patch/status").and_then(Value::as_str).unwrap_or_default();
@@ -264,7 +264,7 @@ impl Claude {
         }
     }
 
-    /// Handles the end of a command or an agent in the background.
+    /// Handles the notification that a command or a subagent in the background has ended.
     fn notify(&mut self, line: &Value, told: &mut Told) {
         let (id, call_id) = (text(line, "task_id"), text(line, "tool_use_id"));
         self.tasks.remove(id);
@@ -274,7 +274,8 @@ impl Claude {
         let status = text(line, "status");
         let is_killed = matches!(status, "killed" | "stopped");
         if is_killed && self.leaves_running && !self.stopped.contains(id) {
-            // Claude Code stops running commands when stdin is closed. That is not their own end.
+            // Claude Code stops running commands when stdin is closed, so this status does not describe the command's
+            // result.
             return;
         }
         let Some(ended) = self.ended_as(id, status) else {
@@ -292,7 +293,7 @@ impl Claude {
         }
     }
 
-    /// Returns the status of an ended task; `None` if it has not ended, or if the status is unknown.
+    /// Returns the status of an ended task. Returns `None` if the task has not ended, or if the status is unknown.
     fn ended_as(&self, task: &str, status: &str) -> Option<ActionStatus> {
         match status {
             "completed" => Some(ActionStatus::Completed),
@@ -315,13 +316,13 @@ impl Claude {
         told.push(Event::ActionResult { call_id, output, status });
     }
 
-    /// Reads messages and calls of the agent. From the lines of a called agent, only calls are read.
+    /// Reads messages and calls of the agent. From the lines of a subagent, only calls are read.
     fn answer(&mut self, line: &Value, told: &mut Told) -> Result<(), String> {
         let is_own = is_own(line);
         self.retry = None;
         if is_own {
             told.finish_reason = stopped(line.pointer("/message/stop_reason"));
-            // One message may come in several lines, one block each.
+            // One message may be split into several lines, with one block each.
             let message = line.pointer("/message/id").and_then(Value::as_str);
             if message.is_none() || message != self.message.as_deref() {
                 told.begin_message();
@@ -408,7 +409,7 @@ impl Claude {
         Ok(())
     }
 
-    /// Reads tool results. Other texts in lines of the type `user` are not user messages.
+    /// Reads tool results. Other texts in lines of the type `user` are skipped, because the user did not write them.
     fn results(&mut self, line: &Value, told: &mut Told) -> Result<(), String> {
         for block in content(line, "user")?.as_array().into_iter().flatten() {
             if text(block, "type") == "tool_result" {
@@ -426,7 +427,7 @@ impl Claude {
         Ok(())
     }
 
-    /// Returns true if the result only states that its call continues in the background.
+    /// Returns true if the result only reports that its call continues in the background.
     fn goes_on(&self, line: &Value, call_id: &str) -> bool {
         match line.get("tool_use_result").filter(|it| it.is_object()) {
             Some(result) => {
@@ -480,7 +481,7 @@ impl Claude {
         let answer = text(line, "result");
         let turns = line.get("num_turns").and_then(Value::as_u64);
         if turns == Some(0) && answer.is_empty() && subtype == "success" && !is_error {
-            // This `result` belongs to a line without a request.
+            // This `result` belongs to an input line that led to no request.
             return Step::More;
         }
         self.reject(line, told);
@@ -516,8 +517,8 @@ impl Claude {
         Step::Done
     }
 
-    /// Marks calls without permission as rejected. Their results only report an error, and some calls appear only
-    /// here.
+    /// Marks calls that were denied permission as rejected. Their results only report an error, and some denied calls
+    /// appear only in this list.
     fn reject(&mut self, line: &Value, told: &mut Told) {
         let denied = line.get("permission_denials").and_then(Value::as_array);
         let mut ids: HashSet<String> = HashSet::new();
@@ -588,24 +589,24 @@ impl Claude {
     }
 }
 
-/// Returns true if a line belongs to the agent itself, not to an agent that it called.
+/// Returns true if a line belongs to the agent itself, not to a subagent.
 fn is_own(line: &Value) -> bool {
     line.get("parent_tool_use_id").is_none_or(Value::is_null)
 }
 
-/// Returns the finish reason of the model, if the line reports one.
+/// Returns the finish reason of the model; `None` if the line reports none.
 fn stopped(word: Option<&Value>) -> Option<FinishReason> {
     word.and_then(Value::as_str).map(FinishReason::of_vendor)
 }
 
-/// Returns the `content` of a line's message: a text, or a list of blocks.
+/// Returns the `content` of a line's message, which is a text or a list of blocks. Fails for any other content.
 fn content<'v>(line: &'v Value, kind: &str) -> Result<&'v Value, String> {
     line.pointer("/message/content")
         .filter(|it| it.is_string() || it.is_array())
         .ok_or_else(|| format!("a line of the type `{kind}` has no `message.content`"))
 }
 
-/// Returns the text of a result that consists only of text blocks; otherwise the result unchanged.
+/// Returns the text of a result that consists only of text blocks. Any other result stays unchanged.
 fn plain(content: &Value) -> Value {
     let Some(blocks) = content.as_array() else { return content.clone() };
     let texts: Option<Vec<&str>> =

@@ -70,7 +70,7 @@ fn fill_text(text: &str, values: &Map<String, Value>) -> Value {
     Value::String(filled)
 }
 
-/// Returns the unknown placeholders of a template.
+/// Returns a problem for each unknown placeholder of a template.
 pub(super) fn check(template: &Map<String, Value>) -> Vec<Problem> {
     template
         .iter()

@@ -1,4 +1,4 @@
-//! The client of an MCP server, with one session for each provider, opened on first use.
+//! The client of an MCP server. Its session is opened on first use, and shared by all calls.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -25,7 +25,7 @@ use kindlm_transport::{Fault, HttpTransport, address, causes, is_worth_it, resol
 
 type Session = RunningService<RoleClient, ClientConfig>;
 
-/// The client that calls the tool.
+/// The client of one MCP server, which calls one tool.
 pub(crate) struct McpClient {
     config: Config,
     session: Mutex<Option<Arc<Session>>>,
@@ -42,7 +42,7 @@ impl McpClient {
         Self { config, session: Mutex::default() }
     }
 
-    /// Makes one attempt: joins the session, calls the tool, and reads its result.
+    /// Makes one attempt: opens or reuses the session, calls the tool, and reads its result.
     pub(crate) async fn ask(
         &self,
         transport: &HttpTransport,
@@ -74,7 +74,7 @@ impl McpClient {
         read.map_err(|err| secrets.redact(err))
     }
 
-    /// Returns the open session, or opens one.
+    /// Returns the open session. If no session is open, opens one.
     async fn join(
         &self,
         client: &reqwest::Client,
@@ -133,8 +133,8 @@ impl McpClient {
     }
 }
 
-/// Returns the texts of a result, including embedded resources, and the number of images, sounds and files. These
-/// cannot be judged as text. The text of a link is its address.
+/// Returns the texts of a result, including embedded resources, and the number of images, sounds and files. Media
+/// cannot be judged as text. The text of a link is its address. Fails for an unsupported type of content.
 fn parts_of(content: &[ContentBlock]) -> Result<(Vec<&str>, usize), &'static str> {
     let (mut texts, mut media) = (Vec::new(), 0);
     for block in content {
@@ -178,7 +178,7 @@ fn of_service(fault: &Fault<'_>, err: &ServiceError) -> ProviderError {
     }
 }
 
-/// Converts an error of the server.
+/// Converts an error that the server reported.
 fn of_server(fault: &Fault<'_>, data: &ErrorData) -> ProviderError {
     let kind = match data.code {
         ErrorCode::INVALID_PARAMS
@@ -194,7 +194,7 @@ fn broken(fault: &Fault<'_>, how: &str) -> ProviderError {
     fault.error(Kind::Connection, format!("the MCP connection broke: {how}")).retryable()
 }
 
-/// Returns the error for a message that could not be transmitted.
+/// Returns the error for a request that could not be sent, or whose response could not be read.
 fn of_transport(fault: &Fault<'_>, err: &(dyn Error + 'static)) -> ProviderError {
     let known =
         causes(Some(err)).find_map(|it| it.downcast_ref::<StreamableHttpError<reqwest::Error>>());
@@ -226,7 +226,8 @@ fn of_transport(fault: &Fault<'_>, err: &(dyn Error + 'static)) -> ProviderError
     }
 }
 
-/// Extracts the status and the body from a message of the MCP crate, such as `HTTP 404 Not Found: no such page`.
+/// Returns the status and the body from a message of the MCP crate, such as `HTTP 404 Not Found: no such page`. Returns
+/// `None` for any other message.
 fn status_in(text: &str) -> Option<(u16, &str)> {
     let rest = text.strip_prefix("HTTP ")?;
     let status = rest.get(..3)?.parse().ok()?;

@@ -85,7 +85,7 @@ impl Config {
         if problems.is_empty() { Ok(read) } else { Err(problems) }
     }
 
-    /// Returns the headers, with environment variables by name.
+    /// Returns the headers. Environment variables are named, not resolved.
     pub fn headers(&self) -> Vec<(String, HeaderValue)> {
         let header = |(name, value): (&String, &Value)| {
             let text = value.as_str().unwrap_or_default();

@@ -107,10 +107,9 @@ impl OpenAi {
         })
     }
 
-    /// Returns the body with the additional keys of the configuration.
+    /// Returns the body with the additional keys of the configuration. The response format of a judge takes precedence.
     fn with_more(&self, mut body: Value, prompt: &Prompt) -> Value {
         for (key, value) in &self.body {
-            // A judge's own response format takes precedence.
             let is_asked = key == "response_format" && prompt.response_format.is_some();
             if !is_asked {
                 body[key] = value.clone();
@@ -147,8 +146,8 @@ impl OpenAi {
         let message = &choice["message"];
         let refusal = refusal(message);
         let mut tool_calls = self.reader().tool_calls(prompt, message, "call_", response)?;
-        // The older form of a call, before tools: one call, without an id. Scripts see it unchanged. Some servers
-        // repeat a call of `tool_calls` there.
+        // `function_call` is the older form of a call: one call without an id. Scripts receive it unchanged. Some
+        // servers repeat a call of `tool_calls` in this key.
         let function = Some(&message["function_call"]).filter(|it| !it.is_null());
         let is_alone = tool_calls.is_empty();
         if let Some(function) = function {
@@ -235,14 +234,14 @@ impl Codec for OpenAi {
     }
 }
 
-/// Returns the log probabilities of the answer's tokens: all of them, or `None`.
+/// Returns the log probabilities of the answer's tokens. Returns `None` if the answer has none, or if any is missing.
 fn log_probs(logprobs: &Value) -> Option<Vec<f64>> {
     let tokens = logprobs["content"].as_array().filter(|it| !it.is_empty())?;
     tokens.iter().map(|it| it["logprob"].as_f64()).collect()
 }
 
-/// Returns Azure's filter results for the prompt and the answer, in the form that `guardrails` expects; empty if the
-/// answer has none.
+/// Returns Azure's filter results for the prompt and the answer, in the form that `guardrails` expects. The map is
+/// empty if the answer has no filter results.
 fn guardrails(answer: &Value, choice: &Value) -> Map<String, Value> {
     let prompts = answer["prompt_filter_results"].as_array().into_iter().flatten();
     let inputs: Vec<&Value> = prompts.map(|it| &it["content_filter_results"]).collect();
@@ -353,7 +352,7 @@ fn is_strict(schema: &Value) -> bool {
     (!is_object || (closed && complete)) && below.into_iter().all(is_strict)
 }
 
-/// Returns the model's refusal, which is beside its content or among its parts.
+/// Returns the model's refusal, from the message or from its parts. Returns `None` without a refusal.
 fn refusal(message: &Value) -> Option<String> {
     let mut parts = message["content"].as_array().into_iter().flatten();
     non_empty(&message["refusal"])
@@ -363,7 +362,7 @@ fn refusal(message: &Value) -> Option<String> {
 
 fn usage(usage: &Value) -> Usage {
     let mut read = chat::usage(usage);
-    // DeepSeek's key for the cached tokens.
+    // DeepSeek reports the cached tokens under this key.
     if read.cached_input_tokens.is_none_or(|it| it == 0)
         && let Some(cached) = counted(&usage["prompt_cache_hit_tokens"])
     {

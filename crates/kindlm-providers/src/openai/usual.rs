@@ -1,7 +1,7 @@
 //! A fast reader for the usual answer (a text and its token counts), without a JSON tree.
 //!
-//! Nearly all answers have this form, and building the tree costs several times as much as parsing. Any other answer
-//! is left to the tree reader, which supports every variation of the dialect.
+//! Nearly all answers have this form, and building the tree costs several times as much as parsing. The tree reader
+//! handles all other answers.
 // perf: process, 12 % fewer instructions for an execution
 
 use kindlm_types::{Prompt, Reply, Usage};
@@ -56,7 +56,7 @@ struct Counted {
     prompt_cache_hit_tokens: (),
 }
 
-/// Returns the reply, if the answer has the usual form.
+/// Returns the reply; `None` if the answer does not have the usual form.
 pub(super) fn reply(prompt: &Prompt, response: &HttpResponse) -> Option<Reply> {
     if response.status != 200 {
         return None;

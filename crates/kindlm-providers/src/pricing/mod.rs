@@ -1,7 +1,7 @@
 //! The known prices of models.
 //!
-//! The prices are data (`prices.json`), with the date at which they were checked. A model that is not listed has no
-//! known price: `None`, never 0.
+//! The prices are data (`prices.json`), with the date at which they were checked. The price of an unlisted model is
+//! `None`, never 0.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -17,7 +17,7 @@ const TABLE: &str = include_str!("prices.json");
 /// The name of an entry that applies to every model of a provider.
 const ANY: &str = "*";
 
-/// The price table of the file.
+/// The price table in `prices.json`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
@@ -31,7 +31,7 @@ struct Table {
     providers: HashMap<String, Vec<Entry>>,
 }
 
-/// One model of the table.
+/// The price of one model in the table.
 #[derive(Deserialize)]
 struct Entry {
     model: String,
@@ -50,10 +50,10 @@ static PRICES: LazyLock<HashMap<String, Vec<(String, Price)>>> = LazyLock::new(|
         .unwrap_or_default()
 });
 
-/// Returns the price of a provider's model, in US dollars per million tokens; `None` if it is unknown.
+/// Returns the price of a provider's model, in US dollars per million tokens. Returns `None` if it is unknown.
 ///
-/// A model matches its exact name, or as a dated version of a known one: `gpt-4o-mini-2024-07-18` is `gpt-4o-mini`,
-/// `gemini-2.0-flash-001` is `gemini-2.0-flash`. Of several matches, the longest name counts. A name with any other
+/// A model matches its exact name, or a dated version of that name: `gpt-4o-mini-2024-07-18` is `gpt-4o-mini`,
+/// `gemini-2.0-flash-001` is `gemini-2.0-flash`. If several names match, the longest name counts. A name with any other
 /// suffix (`gpt-4o-audio-preview`, `claude-opus-4-9`) is another model.
 ///
 /// ```
@@ -76,7 +76,7 @@ pub fn price(provider: &str, model: &str) -> Option<Price> {
         .map(|(_, price)| *price)
 }
 
-/// Returns the names of a provider's models with a known price.
+/// Returns the names in the price table of a provider; `*` stands for every model.
 pub fn models(provider: &str) -> impl Iterator<Item = &'static str> {
     PRICES.get(provider).into_iter().flatten().map(|(name, _)| name.as_str())
 }
@@ -95,7 +95,7 @@ fn is_version(text: &str) -> bool {
         return true;
     }
     let mut parts = text.split(['-', ':', '@']);
-    // One or two digits would be the next version of the model, not a date of this one.
+    // One or two digits are the next version of the model, not a date of this version.
     let dated = parts.next().is_some_and(|first| first.len() >= 3 && is_number(first));
     dated && parts.all(|part| is_number(part) || part.strip_prefix('v').is_some_and(is_number))
 }

@@ -20,7 +20,7 @@ pub struct Scripts {
     pub runner: Arc<dyn ScriptRunner>,
     /// The JavaScript runtime.
     pub runtime: ScriptRuntime,
-    /// The permissions of programs beyond computing.
+    /// The permissions of programs beyond pure computation.
     pub permissions: Arc<ScriptPermissions>,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Debug for Scripts {
     }
 }
 
-/// Runs the program once for a prompt.
+/// Runs the program once for a prompt, and returns its reply with the latency.
 pub(crate) async fn ask(
     config: &Config,
     scripts: &Scripts,

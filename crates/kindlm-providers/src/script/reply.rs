@@ -4,7 +4,7 @@ use kindlm_types::script::{ScriptAnswer, ScriptOutcome, ScriptValue};
 use kindlm_types::{FinishReason, Prompt, Reply, Usage, ecma};
 use serde_json::{Map, Value, json};
 
-/// The keys of an answer that become part of the reply. An answer with other keys is stored whole, for scripts.
+/// The keys of an answer that become part of the reply. An answer with other keys is also stored whole, for scripts.
 const KNOWN: [&str; 9] = [
     "output",
     "error",
@@ -17,8 +17,8 @@ const KNOWN: [&str; 9] = [
     "guardrails",
 ];
 
-/// Converts the answer of a program to a reply, or returns the reason why that fails. `file` names the program in
-/// messages.
+/// Converts the answer of a program to a reply, or returns the reason why the conversion fails. `file` names the
+/// program in error messages.
 pub(crate) fn of(file: &str, prompt: &Prompt, answer: &ScriptAnswer) -> Result<Reply, String> {
     let value = match &answer.outcome {
         ScriptOutcome::Returned(ScriptValue::Json(value)) => value.clone(),
@@ -82,7 +82,7 @@ fn of_object(file: &str, prompt: &Prompt, answer: &Map<String, Value>) -> Result
     })
 }
 
-/// Returns a reply for a value: a text as it is, any other value as JSON text beside the value itself.
+/// Returns a reply for a value: a text unchanged, any other value as JSON text and as structured output.
 fn output(value: &Value) -> Reply {
     match value {
         Value::String(text) => Reply::text(text.as_str()),

@@ -166,7 +166,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, 
     Value::deserialize(deserializer).map(Some)
 }
 
-/// Returns the problems of well-formed replies, with pointers into the list.
+/// Returns the problems of well-formed replies. Their pointers start at the list.
 fn check(replies: &[ScriptedReply]) -> Vec<Problem> {
     if replies.is_empty() {
         return vec![Problem::new("", "the list of replies is empty")];
@@ -188,7 +188,7 @@ fn check_one(reply: &ScriptedReply) -> Option<Problem> {
         ("error", reply.error.is_some()),
     ];
     let given: Vec<&str> = says.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
-    // Text may be combined with tool calls; all other kinds exclude each other.
+    // Text or JSON may be combined with tool calls. All other kinds exclude each other.
     match given[..] {
         [] => Some(Problem::new("", "the reply says nothing").with_help(
             "give one of `text`, `json`, `toolCalls`, `refusal`, `embedding` and `error`",

@@ -39,7 +39,7 @@ pub struct When {
     pub tool_result_contains: OneOrMany,
 }
 
-/// One text, or a list of them.
+/// One text, or a list of texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OneOrMany(pub Vec<String>);
 
@@ -82,7 +82,8 @@ impl<'a> Request<'a> {
         Self { model, messages: &[], last_user: text, results: Vec::new() }
     }
 
-    /// Returns a hash that identifies the conversation: its model, and the messages before the first of the model.
+    /// Returns a hash that identifies the conversation by its model and its messages before the model's first answer.
+    /// An embedding request is identified by its model and text.
     pub(super) fn conversation(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.model.hash(&mut hasher);
@@ -95,12 +96,12 @@ impl<'a> Request<'a> {
         hasher.finish()
     }
 
-    /// Returns the number of tool calls so far.
+    /// Returns the number of tool calls in the conversation.
     pub(super) fn calls(&self) -> usize {
         self.messages.iter().map(|it| it.tool_calls.len()).sum()
     }
 
-    /// Returns the last message, for error messages.
+    /// Returns the role and the beginning of the last message, for error messages.
     pub(super) fn last_message(&self) -> String {
         let (who, text) = match self.messages.last() {
             None => ("text to embed", self.last_user),
@@ -116,7 +117,8 @@ impl<'a> Request<'a> {
 }
 
 impl When {
-    /// Describes the first condition that does not hold. `calls_tools` is true if the reply has tool calls.
+    /// Describes the first condition that does not hold; `None` if all hold. `calls_tools` is true if the reply has
+    /// tool calls.
     pub(super) fn unmet(&self, request: &Request<'_>, calls_tools: bool) -> Option<String> {
         let Request { model, messages, last_user, results } = request;
         if !self.model.0.is_empty() && !self.model.0.iter().any(|it| it == model) {
@@ -168,7 +170,7 @@ impl When {
     }
 }
 
-/// Returns the beginning of a text, on one line.
+/// Returns at most `most` characters of a text, on one line. An ellipsis marks a cut.
 pub(super) fn shorten(text: &str, most: usize) -> String {
     let mut short: String = text.chars().take(most).collect();
     if short.len() < text.len() {

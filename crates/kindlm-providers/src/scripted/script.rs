@@ -19,12 +19,11 @@ use super::{Config, ScriptedError, ScriptedReply, check};
 const MOST_EXPLAINED: usize = 8;
 
 /// An ordered list of replies; the first match answers a request.
-///
-/// The same requests get the same replies, whatever runs concurrently: `times` is counted for each conversation
+/// The same requests get the same replies, even if requests run concurrently: `times` is counted for each conversation
 /// separately. A conversation is identified by its model and its opening messages.
 #[derive(Debug)]
 pub struct Script {
-    /// The source of the replies, for messages.
+    /// The source of the replies, for error messages.
     source: String,
     replies: Vec<ScriptedReply>,
     /// The number of uses of replies with `times`, by conversation and index.
@@ -49,7 +48,7 @@ struct Document {
 }
 
 impl Script {
-    /// Loads the replies of a configuration, from its file if it names one.
+    /// Loads the replies of a configuration, from its list or from its file. Fails with all problems of the file.
     pub fn load(config: &Config, files: &dyn Files) -> Result<Self, Vec<Problem>> {
         if let Some(replies) = &config.replies {
             return Ok(Self::new("`replies`", replies.clone()));
@@ -74,26 +73,26 @@ impl Script {
             .collect())
     }
 
-    /// Creates a script of these replies; `source` describes their origin in messages.
+    /// Creates a script of these replies; `source` describes their origin in error messages.
     pub fn new(source: impl Into<String>, replies: Vec<ScriptedReply>) -> Self {
         Self { source: source.into(), replies, given: Mutex::default() }
     }
 
-    /// Returns the reply to a prompt.
+    /// Returns the reply to a prompt, or the scripted error. If no reply matches, the result is an error.
     pub fn reply(&self, provider: &str, prompt: &Prompt) -> Answer<Reply> {
         let request = Request::chat(prompt);
         let chosen = self.choose(provider, &request, |it| it.embedding.is_none());
         answer(provider, chosen, |it| as_reply(it, &request))
     }
 
-    /// Returns the embedding of a text.
+    /// Returns the scripted embedding of a text, or the scripted error. If no reply matches, the result is an error.
     pub fn embedding(&self, provider: &str, model: &str, text: &str) -> Answer<Vec<f64>> {
         let request = Request::embedding(model, text);
         let chosen = self.choose(provider, &request, |it| it.embedding.is_some());
         answer(provider, chosen, |it| it.embedding.clone().unwrap_or_default())
     }
 
-    /// Selects the first matching reply that is not used up, and counts the use.
+    /// Selects the first matching reply that is not used up, and counts the use. Fails if no reply is left.
     fn choose(
         &self,
         provider: &str,

@@ -1,4 +1,4 @@
-//! The original's results on the same input, and our intended differences.
+//! Comparison of the codecs with the original's results on the same input, with the intended differences.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("gemini-err-error-null", "the message shows the body"),
 ];
 
-/// Returns true for vectors that no codec answers. The tests of the transport and of the MCP client cover them.
+/// Returns true for vectors without a codec. The tests of the transport and of the MCP client cover them.
 fn is_elsewhere(vector: &Value) -> bool {
     let op = vector["input"]["op"].as_str().unwrap();
     vector["input"]["provider"] == "mcp" || op == "transport-error" || op == "retry"
@@ -103,7 +103,7 @@ fn providers_agree_but_where_they_differ_on_purpose() {
     );
 }
 
-/// Runs a vector, and returns the differences.
+/// Runs a vector, and returns the differences from the expected result.
 fn run(vector: &Value) -> Vec<String> {
     let (input, expect) = (&vector["input"], &vector["expect"]);
     let provider = input["provider"].as_str().unwrap();
@@ -250,7 +250,7 @@ fn commands_speak_the_same_protocol() {
 
 const KNOWN: &str = "the price is known";
 
-/// Models whose price is known to us but not to the original.
+/// The models whose price KindLM knows but the original does not.
 const PRICED: &[(&str, &str)] = &[
     ("openai-gpt-4", KNOWN),
     ("openai-gpt-5", KNOWN),

@@ -1,9 +1,9 @@
 //! Recorded exchanges of every provider: prompt and request, response and reply.
 //!
-//! They follow the vendors' published references and known server answers; keys and accounts are invented. An
+//! The exchanges follow the vendors' published references and known server answers; keys and accounts are invented. An
 //! exchange is `src/<id>/exchanges/<name>.json`: `config`, `prompt` → `request`, `response` → `reply` or `error`; or
 //! `embed` → `request`, `response` → `vector`. With `KINDLM_BLESS` set, the test writes the codec's results into the
-//! file; review them then.
+//! file. Review the written results.
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ pub(super) fn of(provider: &str) -> Vec<(PathBuf, Value)> {
         .collect()
 }
 
-/// Returns an exchange with the codec's results.
+/// Runs the codec on an exchange, and returns the exchange with the codec's results.
 pub(super) fn play(provider: &str, exchange: &Value) -> Value {
     let codec = codec(provider, &exchange["config"]);
     let mut played = exchange.as_object().unwrap().clone();
@@ -145,7 +145,7 @@ fn shows(exchange: &Value, what: &str) -> bool {
     }
 }
 
-/// A codec answers any response with a reply or an error.
+/// Checks that a codec answers any response with a reply or an error.
 #[test]
 fn no_answer_makes_a_codec_panic() {
     let hostile = [

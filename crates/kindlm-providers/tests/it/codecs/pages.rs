@@ -1,7 +1,7 @@
 //! Runs the examples in the documentation pages of the providers with a codec.
 //!
-//! `yaml providers` is a configuration; `json prompt` → `json request`; `json response` → `json reply` or `json
-//! error`.
+//! A `yaml providers` block is a configuration. A `json prompt` block leads to a `json request` block, and a `json
+//! response` block to a `json reply` or `json error` block.
 
 use kindlm_providers::{Kind, REGISTRY};
 use kindlm_testing::examples;

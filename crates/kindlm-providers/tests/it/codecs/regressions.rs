@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::{codec, hi, prompt, raw, response, usual};
 
-/// Weak point 13: the original looked for the wait in the body, but vendors send it in a header. The codec only marks
-/// the error as retryable, because the transport reads headers.
+/// Weak point 13: the original looked for the retry wait in the body, but vendors send it in a header. The codec only
+/// marks the error as retryable, because the transport reads headers.
 #[test]
 fn a_rate_limit_is_retried_by_its_header() {
     let body = json!({"error": {"message": "slow down", "retry_after": 3}});
@@ -285,7 +285,7 @@ fn a_protocol_line_may_have_a_space_after_its_brace() {
     assert_eq!((output.tool_calls.len(), output.text.as_str()), (1, "ok"));
 }
 
-/// Arguments that are not an object are preserved.
+/// Checks that arguments in a JSON text are preserved as malformed arguments.
 #[test]
 fn odd_arguments_of_a_command_are_kept() {
     let line = r#"{"kindlm":"tool_call","name":"f","arguments":"{\"a\":1}"}"#;
@@ -293,7 +293,7 @@ fn odd_arguments_of_a_command_are_kept() {
     assert_eq!(output.tool_calls[0].malformed_arguments.as_deref(), Some("{\"a\":1}"));
 }
 
-/// A base address without a path is a common mistake with compatible servers.
+/// Checks the advice for a base address without `/v1`, which is a common mistake with compatible servers.
 #[test]
 fn a_missing_v1_is_pointed_out() {
     let codec = codec("openai", &json!({"apiKeyEnv": "K", "baseUrl": "http://localhost:8000"}));
@@ -352,8 +352,8 @@ fn content_of_a_wrong_type_is_an_error() {
     assert!(usual("openai").decode(&hi(), &raw(200, &twice)).is_ok(), "an id decides nothing");
 }
 
-/// Provider, unreadable part of an answer, and expected error. Such parts were skipped, so that negative checks
-/// passed wrongly.
+/// Each line holds a provider, an unreadable part of an answer, and the expected error. The original skipped such
+/// parts, so that negative checks passed wrongly.
 const LOST_PARTS: &str = r#"
 openai    {"tool_calls":{"id":"c","function":{"name":"pay"}}}        | `tool_calls` is an object, not a list
 openai    {"tool_calls":"pay()"}                                     | `tool_calls` is a text, not a list

@@ -1,4 +1,4 @@
-//! Tests of agent processes: their input, and their end.
+//! Tests of agent processes: their input, their output and their end.
 #![cfg(unix)]
 
 use std::sync::Arc;
@@ -173,7 +173,7 @@ async fn the_whole_group_ends_with_the_agent() {
     assert!(gone(&beside).await && gone(&end_nap).await);
 }
 
-/// Unread output would block the agent at its end, and it would have to be killed.
+/// Checks that output at the end is read. Unread output would block the agent, so that it would have to be killed.
 #[tokio::test]
 async fn an_agent_that_writes_much_at_its_end_ends_by_itself() {
     let start = agent(&format!(
@@ -357,7 +357,8 @@ async fn background_commands_are_awaited_within_the_turn() {
         recorded(AgentKind::ClaudeCode, &[INIT, &command, RESULT, ended, &again], "read -r end");
     let (replies, err, _) = talk(&start, &["hi"], LONG).await;
     assert_eq!((replies[0].text.as_str(), err), ("It has ended.", None));
-    // A server that keeps running does not delay the answer. Its call has no result, even after it is stopped.
+    // A server that keeps running does not delay the answer. The call that started the server has no result, even after
+    // a stop.
     let call = r#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"c","name":"Bash","input":{"command":"serve","run_in_background":true}}]}}"#;
     let begun = r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"c","content":"running"}]},"tool_use_result":{"backgroundTaskId":"t"}}"#;
     let killed = r#"{"type":"system","subtype":"task_notification","task_id":"t","tool_use_id":"c","status":"stopped"}"#;

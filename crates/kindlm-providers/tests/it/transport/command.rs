@@ -16,7 +16,7 @@ fn spec(line: &str, timeout: Duration) -> CommandSpec {
     CommandSpec::new(line, timeout)
 }
 
-/// Returns the argument of a long `sleep`, unique to this test process.
+/// Returns a duration for `sleep` that is unique to this test process.
 pub(super) fn nap(seconds: u32) -> String {
     format!("{seconds}.{:07}", std::process::id())
 }

@@ -90,7 +90,7 @@ async fn transport_vectors_agree() {
     assert_eq!(differing, DIFFERENT.map(|(id, _)| id));
 }
 
-/// The original posts the arguments with a body of its own; ours sends the same arguments in a real MCP call.
+/// The original posts the arguments in its own format. The client sends the same arguments in an MCP call.
 #[test]
 fn mcp_vectors_agree_on_the_arguments() {
     let mut ran = 0;
@@ -106,7 +106,7 @@ fn mcp_vectors_agree_on_the_arguments() {
         prompt["toolChoice"] = Value::Null;
         let prompt: Prompt = serde_json::from_value(prompt).unwrap();
         let mut expected = vector["expect"]["body"]["arguments"].clone();
-        // The index repeats the order of the calls.
+        // The original adds an index that only repeats the order of the calls.
         for message in expected["messages"].as_array_mut().unwrap() {
             for call in
                 message.get_mut("toolCalls").and_then(Value::as_array_mut).into_iter().flatten()

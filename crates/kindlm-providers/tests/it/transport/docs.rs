@@ -1,4 +1,4 @@
-//! Runs the examples in the documentation pages of the providers without a codec.
+//! Checks the examples in the documentation pages of the providers without a codec.
 
 use kindlm_providers::find;
 use kindlm_providers::scripted::Script;

@@ -64,7 +64,7 @@ async fn waiting_for_its_turn_is_no_part_of_timeout_and_latency() {
         let server = MockServer::answering(slow).unwrap();
         let client = limited(&server, at_once(1));
         let started = Instant::now();
-        // The last request waits for the three before it.
+        // The last request waits for the three earlier requests.
         for reply in send(&client, ["m-1"; 4], timeout).await {
             let reply = reply.map_err(|err| err.to_string())?;
             let took = Duration::from_secs_f64(reply.latency_ms / 1e3);
@@ -85,7 +85,7 @@ async fn a_rate_is_kept_and_binds_only_its_model() {
     let rate = Limits { rpm: NonZeroU32::new(300), ..Limits::default() };
     let client = limited(&server, rate);
     let started = Instant::now();
-    // 5 requests start immediately, then one every 200 ms.
+    // Five requests start immediately, then one request every 200 ms.
     for reply in send(&client, ["m-1"; 8], LONG).await {
         reply.unwrap();
     }
@@ -99,7 +99,8 @@ async fn a_rate_is_kept_and_binds_only_its_model() {
     assert!(started.elapsed() < NEVER);
 }
 
-/// The mock reports 15 tokens per answer. The rate limiter first reserves about 10 plus the longest possible answer.
+/// Checks that the actual use replaces the estimate. The mock reports 15 tokens per answer. The rate limiter first
+/// reserves about 10 tokens plus the longest possible answer.
 #[tokio::test]
 async fn tokens_are_settled_by_actual_use() {
     let server = server();
@@ -172,7 +173,7 @@ async fn a_model_that_is_not_allowed_stops_only_itself() {
     assert_eq!(server.count(), 2);
 }
 
-/// Scripted replies go to no server, so the circuit never opens.
+/// Scripted replies are not sent to a server, so the circuit never opens.
 #[tokio::test]
 async fn a_script_may_refuse_one_request_and_answer_the_next() {
     let client = client(json!({"scripted": {"replies": [
@@ -186,7 +187,7 @@ async fn a_script_may_refuse_one_request_and_answer_the_next() {
     );
 }
 
-/// After repeated equal failures the circuit opens. Further calls fail with its cause, without being sent.
+/// Checks that repeated equal failures open the circuit. Further calls fail with the same cause, without being sent.
 #[tokio::test]
 async fn a_provider_that_never_answers_is_not_asked_for_ever() {
     for (status, kind, calls, attempts) in [

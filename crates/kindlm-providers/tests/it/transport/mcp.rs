@@ -74,7 +74,7 @@ impl rmcp::ServerHandler for Tools {
     }
 }
 
-/// Starts the server; it answers with event streams, or with plain JSON.
+/// Starts the server, which answers with event streams or with plain JSON.
 async fn serve(json_response: bool) -> SocketAddr {
     let mut config = StreamableHttpServerConfig::default();
     config.json_response = json_response;

@@ -35,7 +35,7 @@ const KEY: &str = "sk-test-4f9a8c1d";
 /// A timeout that is long enough for a busy machine.
 const LONG: Duration = Duration::from_mins(2);
 
-/// A limit for durations: an event that takes longer counts as one that does not happen.
+/// The upper limit for every duration that a test measures.
 const NEVER: Duration = Duration::from_mins(5);
 
 /// Runs a test whose durations scale with a factor, and retries with larger factors on a slow machine.

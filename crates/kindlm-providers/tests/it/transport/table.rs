@@ -1,7 +1,7 @@
 //! A table of all failures between a prompt and a reply.
 //!
-//! It generates `docs/reference/provider-errors.md`, with the exact messages. `KINDLM_BLESS=1` rewrites the page;
-//! review the result.
+//! The test generates `docs/reference/provider-errors.md`, with the exact error messages. `KINDLM_BLESS=1` rewrites the
+//! page. Review the result.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -22,7 +22,7 @@ use super::*;
 enum Injected {
     /// The server gives this answer to every request.
     Always(MockReply),
-    /// The server gives this answer to the first request; the next one succeeds.
+    /// The server gives this answer to the first request; the next request succeeds.
     Once(MockReply),
     /// A redirect to another server, which must not receive the request.
     Elsewhere,
@@ -274,7 +274,7 @@ fn told(reply: &Reply) -> String {
     told
 }
 
-/// Records the client's answer in a run.
+/// A client that also records the answer of the wrapped client.
 struct Heard<'a>(&'a Client, Mutex<Option<Result<Reply, ProviderError>>>);
 
 impl Models for Heard<'_> {
@@ -311,8 +311,8 @@ impl Models for Heard<'_> {
     }
 }
 
-/// Runs a suite with one test without checks. Returns the client's answer, the report's message about an error, and
-/// the exit code.
+/// Runs a suite with one test and no checks. Returns the client's answer, the error message of the report, and the exit
+/// code.
 async fn run_of_one(
     client: &Client,
     timeout: Duration,
@@ -344,9 +344,9 @@ async fn run_of_one(
     (result, said, report.exit_status().code())
 }
 
-/// Returns the row, the message, and the exit code of a run.
+/// Returns the row, the error message, and the exit code of a run.
 ///
-/// A timeout may expire before a busy machine has sent the request, so timeout rows are retried with longer ones.
+/// A timeout may expire before a busy machine has sent the request, so timeout rows are retried with longer timeouts.
 async fn run(row: Row) -> (Row, String, u8) {
     let (name, mut result) = (row.name, attempt(row, 1).await);
     for factor in [5, 25] {
@@ -359,7 +359,7 @@ async fn run(row: Row) -> (Row, String, u8) {
     result.unwrap_or_else(|failure| panic!("{name}: {failure}"))
 }
 
-/// Returns true if the row ends in a timeout of the client. A server answers 408 immediately.
+/// Returns true if the row ends in a timeout of the client. The row `408` does not: its server answers immediately.
 fn is_late(row: &Row) -> bool {
     matches!(row.expected, Fails(Kind::Timeout, _)) && row.name != "408"
 }
@@ -469,7 +469,7 @@ async fn every_failure_has_a_kind_and_a_clear_message() {
         std::fs::create_dir_all(Path::new(PAGE).parent().unwrap()).unwrap();
         std::fs::write(PAGE, &page).unwrap();
     }
-    // Other systems word some messages differently.
+    // Some error messages differ on other operating systems.
     if !cfg!(target_os = "linux") {
         return;
     }

@@ -28,7 +28,7 @@ pub(super) fn serve() -> SocketAddr {
     serve_with(SERVER, SERVER_KEY)
 }
 
-/// Starts the same server with a certificate for another machine.
+/// Starts a TLS server with a certificate for another machine.
 pub(super) fn serve_as_elsewhere() -> SocketAddr {
     serve_with(ELSEWHERE, ELSEWHERE_KEY)
 }
