@@ -1,8 +1,8 @@
 //! The protocol of programs on stdout.
 //!
-//! A line that begins with `{"kindlm":` is a declaration: a `tool_call`, an `output_json`, an `event`, or the
-//! complete kinds of evidence (`evidence`). Every other line is text, and so is a line that only resembles the
-//! protocol. But an unreadable event is an error, because evidence must not be lost silently.
+//! A line that begins with `{"kindlm":` is a declaration: a `tool_call`, an `output_json`, an `event`, or the complete
+//! kinds of evidence (`evidence`). Every other line is text, and so is a line that only resembles the protocol. But an
+//! unreadable event or evidence line is an error, because evidence must not be lost silently.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -13,21 +13,23 @@ use serde_json::{Map, Value, json};
 /// The parsed stdout of a program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProtocolOutput {
-    /// The text outside of the protocol, without surrounding white space.
+    /// The text outside of the protocol, without surrounding white space. Without such text, the last message of the
+    /// events.
     pub text: String,
     /// The declared tool calls.
     pub tool_calls: Vec<ToolCall>,
-    /// The last declared `output_json`.
+    /// The last declared `output_json`; `None` without such a line.
     pub output_json: Option<Value>,
     /// The events in order, including those of `tool_call` lines; empty if no event was declared.
     pub events: Vec<Event>,
-    /// The complete kinds of evidence: those declared complete, or else those with any evidence.
+    /// The complete kinds of evidence: the declared kinds, or else the kinds with any evidence. Messages are always
+    /// complete, unless an unreadable line resembles the protocol.
     pub coverage: Coverage,
     /// The unreadable events and evidence declarations, each with its line number and the reason.
     pub unreadable: Vec<String>,
 }
 
-/// Splits stdout into text and protocol lines.
+/// Splits stdout into text and protocol lines, and parses the protocol lines.
 ///
 /// ```
 /// use kindlm_agents::protocol::parse;
@@ -80,7 +82,7 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
     }
     text.join("\n").trim().clone_into(&mut output.text);
     if !says_itself {
-        // Without a declaration, a kind of evidence is complete if any of it was reported.
+        // Without a declaration, a kind of evidence is complete if any evidence of this kind was reported.
         complete.extend(events.iter().map(Event::channel));
     }
     if tells_events {
@@ -91,12 +93,12 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
         if output.text.is_empty() {
             Event::last_words(&events).unwrap_or_default().clone_into(&mut output.text);
         } else if !events.iter().any(is_said) {
-            // Text beside the protocol is a message, too: the answer, if no message event has it.
+            // The text outside of the protocol is a message, too, unless a message event contains it.
             let text = output.text.clone();
             // The message is placed after the last text line, so that a later question stays the last message.
             events.insert(text_ends, Event::Message { role: Speaker::Assistant, text });
         }
-        // Separately declared calls are kept for arguments that are not JSON, which events cannot represent.
+        // Separately declared calls are kept, because events cannot represent arguments that are not JSON.
         output.tool_calls = calls(output.tool_calls, &events);
         output.events = events;
     }
@@ -110,7 +112,7 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
     output
 }
 
-/// Returns the declared calls and those that only occur in events, in the order of the events.
+/// Returns the declared calls and the calls that only occur in events, in the order of the events.
 pub(crate) fn calls(declared: Vec<ToolCall>, events: &[Event]) -> Vec<ToolCall> {
     let mut calls = declared;
     let known: HashSet<String> = calls.iter().map(|it| it.id.clone()).collect();
@@ -143,7 +145,7 @@ pub(crate) struct DeclaredCall {
 }
 
 impl Declaration {
-    /// Parses a line. The error marks a text line; it is true if the line may have been meant as protocol.
+    /// Parses a line. Fails for a text line; the error is true if the line may have been meant as protocol.
     pub(crate) fn read(line: &str) -> Result<Self, bool> {
         let line = line.trim_start();
         let has_key = has_key(line);
@@ -170,7 +172,7 @@ impl Declaration {
         Some(word).filter(|_| is_meant).and_then(|word| Self::of(word, map)).ok_or(true)
     }
 
-    /// Returns the declaration of a word and the other keys of its line; `None` if it is not a declaration.
+    /// Returns the declaration of a keyword and the other keys of its line. Returns `None` if these are no declaration.
     pub(crate) fn of(word: &str, mut object: Map<String, Value>) -> Option<Self> {
         match word {
             "tool_call" => {
@@ -207,7 +209,8 @@ impl Declaration {
     }
 }
 
-/// Returns a key that other formats use for a failed call, and that would be ignored here.
+/// Returns a key that other formats use for a failed call, and that would be ignored here. `None` if the event has no
+/// such key.
 fn not_a_key(event: &Map<String, Value>) -> Option<&'static str> {
     ["isError", "is_error"].into_iter().find(|it| event.contains_key(*it))
 }
@@ -215,7 +218,7 @@ fn not_a_key(event: &Map<String, Value>) -> Option<&'static str> {
 /// The declarations that carry evidence.
 const EVIDENCE: [&str; 2] = ["event", "evidence"];
 
-/// Returns true if a line contains the protocol key with a colon behind it, or ends with the key.
+/// Returns true if a line contains the protocol key followed by a colon, or ends with the key.
 fn has_key(line: &str) -> bool {
     line.match_indices(KEY).any(|(at, _)| {
         let rest = line[at + KEY.len()..].trim_start();
@@ -225,7 +228,7 @@ fn has_key(line: &str) -> bool {
 
 const KEY: &str = "\"kindlm\"";
 
-/// Returns the error for a line with invalid JSON, if it was meant as evidence.
+/// Returns the error for a line with invalid JSON that was meant as evidence. Returns `None` for any other line.
 fn unreadable_evidence(line: &str, err: &serde_json::Error) -> Option<Declaration> {
     let (_, rest) = line.split_once(KEY)?;
     let word = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
@@ -233,7 +236,7 @@ fn unreadable_evidence(line: &str, err: &serde_json::Error) -> Option<Declaratio
     Some(Declaration::Unreadable(format!("an `{word}` that is not JSON: {err}")))
 }
 
-/// Parses the kinds of evidence in `complete`.
+/// Parses the kinds of evidence in `complete`: a list, or `"all"`. Fails for any other value.
 pub(crate) fn channels(complete: Value) -> Result<Vec<Channel>, String> {
     if complete == "all" {
         return Ok(Channel::ALL.to_vec());
@@ -260,7 +263,8 @@ impl DeclaredCall {
     }
 }
 
-/// Returns arguments: an object or a list. Any other value is returned as text, beside empty arguments.
+/// Returns arguments: an object or a list. Any other value is returned as malformed text, together with empty
+/// arguments.
 fn arguments(declared: Option<Value>) -> (Value, Option<String>) {
     match declared {
         Some(structured @ (Value::Object(_) | Value::Array(_))) => (structured, None),

@@ -7,14 +7,15 @@ use kindlm_types::{CommandOutput, CommandSpec, ProviderError, ProviderErrorKind}
 
 use crate::protocol;
 
-/// Runs a command as an agent under test, without stdin. Any exit code is a result.
+/// Runs a command as an agent under test, without stdin. Any exit code is a valid result.
 ///
-/// The command runs in its own folder, or else in the suite's.
+/// The command runs in the folder of its `folder` field, or else in the suite's folder. Fails if the command cannot be
+/// started, exceeds its timeout or writes too much.
 pub async fn run(command: &CommandSpec, suite: &Path) -> Result<CommandOutput, ProviderError> {
     run_guarded(command, suite, &Guard::default()).await
 }
 
-/// Does the same with a shared guard.
+/// Runs a command like [`run`], with a guard that several commands share.
 pub async fn run_guarded(
     command: &CommandSpec,
     suite: &Path,
@@ -39,7 +40,7 @@ pub async fn run_guarded(
     })
 }
 
-/// Converts a failure to a provider error; `raise` names the option that extends the timeout.
+/// Converts a failure to run a command to a provider error; `raise` names the option that extends the timeout.
 pub fn error_of(failure: Failure, provider: &str, raise: &str) -> ProviderError {
     match failure {
         Failure::NotStarted(message) => {

@@ -1,10 +1,11 @@
 //! The adapter for Codex: the lines of `codex exec --json`.
 //!
-//! It follows the documentation of the events since 0.44 (`thread.started`, `item.completed`, …) and recordings of
-//! 0.169. `turn.completed` counts the tokens of the whole thread, so each turn gets the difference to the one before.
+//! The adapter follows the documentation of the events since 0.44 (`thread.started`, `item.completed`, …) and
+//! recordings of 0.169. `turn.completed` counts the tokens of the whole thread, so each turn gets the difference to the
+//! previous count.
 //!
-//! The lines omit the actions of spawned agents, refused calls, and calls of some tools. So they are never complete
-//! for calls. The file of the thread ([`super::rollout`]) is complete, if it can be read.
+//! The lines omit the actions of subagents, refused calls, and calls of some tools. So the lines are never complete
+//! evidence of calls. The file of the thread ([`super::rollout`]) is complete evidence, if it can be read.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -18,14 +19,14 @@ use super::claude::since;
 use super::rollout::{self, Files, Recorded, count_key};
 use super::{Dialect, Step, Told, object, shell, text};
 
-/// The items that are calls. They need an id, because their events are matched by it.
+/// The item types that are calls. A call needs an id, because its later events are matched by the id.
 const CALLS: [&str; 5] =
     ["command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call"];
 
-/// The items whose content is only known when they are completed.
+/// The item types whose content is only known when the item is completed.
 const TOLD_WHEN_DONE: [&str; 3] = ["agent_message", "reasoning", "web_search"];
 
-/// The evidence about spawned agents. The lines contain none of it.
+/// The kinds of evidence about subagents. The lines hold no such evidence.
 pub(super) const OF_SPAWNED: [Channel; 6] = [
     Channel::Messages,
     Channel::Actions,
@@ -35,27 +36,27 @@ pub(super) const OF_SPAWNED: [Channel; 6] = [
     Channel::Usage,
 ];
 
-/// The reader of Codex' lines.
+/// The reader of the lines of Codex.
 #[derive(Debug, Default)]
 pub(crate) struct Codex {
     ignored: HashSet<String>,
-    /// The calls that were reported when they began.
+    /// The ids of the calls whose start was reported.
     begun: HashSet<String>,
-    /// The items that have begun and are reported when they are completed, in the order of their ids.
+    /// The items that have begun and will be reported when they are completed, sorted by id.
     open: BTreeMap<String, Value>,
-    /// The call that started each thread of another agent.
+    /// The id of the call that started each subagent's thread, by the id of the thread.
     threads: HashMap<String, String>,
     /// The tokens of the thread before this turn.
     usage: Usage,
     /// The number of the turn. It is part of call ids, because item ids restart in each process.
     turn: u64,
-    /// The error messages so far; they matter if the turn fails.
+    /// The error messages since the last turn's start. They become warnings, or explain a failed turn.
     errors: Vec<String>,
     /// The reader of the thread's file.
     rollout: rollout::Reader,
-    /// True if the file was reliable in all turns so far; `None` before the first turn has ended.
+    /// True if the thread's file was reliable in all turns so far; `None` before the first turn has ended.
     is_recorded: Option<bool>,
-    /// True if the agent has spawned another agent.
+    /// True if the agent has started a subagent.
     has_spawned: bool,
 }
 
@@ -157,8 +158,8 @@ impl Dialect for Codex {
 }
 
 impl Codex {
-    /// Replaces the events of the lines by those of the thread's file. Returns the reason why they are incomplete, if
-    /// so.
+    /// Replaces the events of the lines by the events of the thread's file. Token counts, errors and questions of the
+    /// lines stay. Returns the reason why the file's events are incomplete; `None` if they are complete.
     fn replace(&mut self, recorded: Recorded, told: &mut Told) -> Option<String> {
         let in_lines = std::mem::take(&mut told.events);
         for event in recorded.events {
@@ -180,7 +181,8 @@ impl Codex {
         recorded.gap
     }
 
-    /// Records the items that began in the turn but were never completed: calls without a result, and missing texts.
+    /// Records the items that began in the turn but were never completed. A web search becomes a call without a result.
+    /// For a message or reasoning, the evidence of that kind is lost.
     fn leave_open(&mut self, told: &mut Told) {
         for (id, item) in std::mem::take(&mut self.open) {
             match text(&item, "type") {
@@ -259,7 +261,7 @@ impl Codex {
                 }
             }
             "collab_tool_call" => self.collab(&id, item, is_done, told),
-            // These items are reported when they are completed, or are the agent's internal lists.
+            // These items are reported when they are completed, or hold the agent's internal lists.
             "agent_message" | "reasoning" | "error" | "todo_list" | "plan" => {}
             "" => return Err("an item has no `type`".to_owned()),
             // An unknown item of this form is a call, so it is not part of the answer's text.
@@ -283,7 +285,7 @@ impl Codex {
         }
     }
 
-    /// Reads a call about another agent. Each such agent is a thread, started by one call and managed by later ones.
+    /// Reads a call about a subagent. Each subagent is a thread, which one call starts and later calls manage.
     fn collab(&mut self, id: &str, item: &Value, is_done: bool, told: &mut Told) {
         let tool = text(item, "tool");
         let kind = if tool == "spawn_agent" { ToolKind::AgentTask } else { ToolKind::Unknown };
@@ -318,7 +320,8 @@ impl Codex {
         }
     }
 
-    /// Returns the status of a completed item. Without a `status` field, the exit code and the error decide.
+    /// Returns the status of a completed item. Without a `status` field, the exit code and the error decide. An unknown
+    /// status counts as failed, and is recorded as unsupported.
     fn status(&self, item: &Value, told: &mut Told) -> ActionStatus {
         let failed = item.get("exit_code").and_then(Value::as_i64).is_some_and(|it| it != 0)
             || item.get("error").is_some_and(|it| !it.is_null());
@@ -345,8 +348,8 @@ impl Codex {
     }
 }
 
-/// Describes a contradiction between the file and the lines. Then the file is not trusted: the agent may have changed
-/// it.
+/// Describes a contradiction between the thread's file and the lines. Returns `None` if they agree. After a
+/// contradiction, the file is not trusted, because the agent may have changed it.
 fn difference(reported: &[Event], recorded: &Recorded) -> Option<String> {
     let mut said: Vec<&str> = messages(&recorded.events).collect();
     for text in messages(reported) {
@@ -384,7 +387,7 @@ fn messages(events: &[Event]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the kinds of the thread's own successful calls, without calls that Codex may omit in lines.
+/// Returns the kinds of the thread's own successful calls, without calls that Codex may omit from its lines.
 fn completed(recorded: &Recorded) -> impl Iterator<Item = &str> {
     let done = recorded.events.iter().filter_map(|it| match it {
         Event::ActionResult { call_id, status: ActionStatus::Completed, .. } => Some(call_id),
@@ -402,7 +405,8 @@ fn completed(recorded: &Recorded) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Parses a line as an object. In real lines the `item` of a search has two `id` keys; the first one is its own.
+/// Parses a line as an object. In real lines the `item` of a search has two `id` keys; the first key holds the id of
+/// the item.
 fn read_line(line: &str) -> Result<Map<String, Value>, String> {
     if place_of_twice(line).as_deref() != Some("/item/id") {
         return object(line);

@@ -42,12 +42,12 @@ pub struct Surroundings<'a> {
     pub folder: &'a Path,
     /// The environment of this process.
     pub env: &'a Env,
-    /// The guard that ends agents when KindLM itself is killed.
+    /// The guard that ends agents if KindLM is killed.
     pub guard: &'a Guard,
 }
 
 impl Surroundings<'_> {
-    /// Returns the folder in which the agent runs.
+    /// Returns the folder in which the agent runs: its workspace, its `cwd`, or else the folder of the suite.
     pub(super) fn folder(&self, start: &AgentStart) -> PathBuf {
         match (&start.folder, &start.agent.cwd) {
             (Some(folder), _) => folder.path.clone(),
@@ -56,7 +56,7 @@ impl Surroundings<'_> {
         }
     }
 
-    /// Returns the process, ready to be started. `thread` is the Codex thread to resume.
+    /// Returns the command, ready to be started. `thread` is the Codex thread to resume.
     pub(super) fn command(&self, start: &AgentStart, thread: Option<&str>) -> Command {
         let own = start.folder.as_ref();
         let line = command_line(start, thread);
@@ -82,7 +82,7 @@ impl Surroundings<'_> {
         command
     }
 
-    /// Returns the folder in which this Codex stores its threads; `None` if it is unknown.
+    /// Returns the folder in which Codex stores its files for this agent. Returns `None` if the folder is unknown.
     pub(super) fn codex_home(&self, start: &AgentStart) -> Option<PathBuf> {
         let home = self.variable(start, "CODEX_HOME").filter(|it| !it.is_empty());
         let home = home.map(PathBuf::from).or_else(|| {
@@ -92,7 +92,8 @@ impl Surroundings<'_> {
         home.map(|it| self.folder(start).join(it))
     }
 
-    /// Returns the value of an environment variable, as the agent sees it.
+    /// Returns the value of an environment variable as the agent sees it. Returns `None` if the agent does not get the
+    /// variable.
     fn variable(&self, start: &AgentStart, name: &str) -> Option<String> {
         let own = start.folder.as_ref();
         let given = own.and_then(|it| it.env.iter().rfind(|(key, _)| key == name));
@@ -138,7 +139,7 @@ fn command_line(start: &AgentStart, thread: Option<&str>) -> String {
     args.into_iter().fold(command.to_owned(), |line, arg| format!("{line} {}", quoted(arg)))
 }
 
-/// Within single quotes, a shell interprets no character except the quote itself.
+/// Quotes an argument for a shell. Within single quotes, a shell interprets no character except the single quote.
 #[cfg(unix)]
 fn quoted(arg: &str) -> String {
     format!("'{}'", arg.replace('\'', r"'\''"))

@@ -1,6 +1,6 @@
 //! Agents as programs: the adapters for their output, and the sessions that run them.
 //!
-//! A dialect reads lines without a process, so it reads stored output in the same way as that of a running agent.
+//! A dialect reads lines without a process. So it reads stored output in the same way as the output of a running agent.
 
 mod claude;
 mod codex;
@@ -29,15 +29,17 @@ const FAREWELL: Duration = Duration::from_secs(5);
 
 /// An adapter: the reader of an agent's output format.
 pub(crate) trait Dialect: Send {
-    /// Reads one line and records its content. Returns the reason if the line is unreadable.
+    /// Reads one line and records its content. Fails with the reason if the line is unreadable.
     fn read(&mut self, line: &str, told: &mut Told) -> Result<Step, String>;
 
-    /// Returns the last error message of the agent, for an agent that ends without further output.
+    /// Returns the last error message of the agent, for an agent that ends without further output. `None` if there is
+    /// no error message.
     fn last_error(&self) -> Option<&str> {
         None
     }
 
-    /// Handles the timeout of a turn. Returns true if the agent has answered and its running tasks can be ignored.
+    /// Handles the timeout of a turn. Returns true if the agent has answered and the turn can end although tasks still
+    /// run.
     fn ends_late(&mut self, _told: &mut Told) -> bool {
         false
     }
@@ -47,7 +49,8 @@ pub(crate) trait Dialect: Send {
         FAREWELL
     }
 
-    /// Reads the thread files of the turn that has just ended, or the reason why they cannot be read.
+    /// Adds the evidence of the thread files to the turn that has just ended. `_files` may be the reason why the files
+    /// cannot be read.
     fn settle(&mut self, _files: Result<rollout::Files, String>, _told: &mut Told) {}
 }
 
@@ -64,7 +67,7 @@ pub(crate) enum Step {
     Failed(String),
 }
 
-/// Returns the adapter for agents of this kind.
+/// Returns the adapter for the kind of this agent.
 pub(crate) fn dialect(spec: &AgentSpec) -> Box<dyn Dialect> {
     match spec.kind {
         AgentKind::Kindlm => Box::new(native::Native::default()),
@@ -73,7 +76,7 @@ pub(crate) fn dialect(spec: &AgentSpec) -> Box<dyn Dialect> {
     }
 }
 
-/// Parses a line that must be a JSON object.
+/// Parses a line that must be a JSON object without duplicate keys.
 fn object(line: &str) -> Result<Map<String, Value>, String> {
     match serde_json::from_str(line) {
         Ok(map) => match twice(line) {
@@ -85,7 +88,7 @@ fn object(line: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Returns the beginning of a line, for a message.
+/// Returns the beginning of a line with masked keys, for error messages.
 fn quoted(line: &str) -> String {
     const SHOWN: usize = 120;
     let mut chars = line.chars();
@@ -94,7 +97,7 @@ fn quoted(line: &str) -> String {
     format!("`{}`{more}", kindlm_redact::mask_keys(&shown))
 }
 
-/// Returns the text at a key, or an empty text.
+/// Returns the text at a key; an empty text if the value is missing or not a text.
 fn text<'v>(object: &'v Value, key: &str) -> &'v str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The adapter for KindLM's protocol: `hello`, then for each turn any number of lines and a `result`.
+//! The adapter for KindLM's protocol: first `hello`, then for each turn any number of lines and a `result`.
 
 use kindlm_types::{Channel, Event, Usage};
 use serde::Deserialize;
@@ -151,8 +151,8 @@ fn result(line: Map<String, Value>, told: &mut Told) -> Result<Step, String> {
     if let Some(text) = text {
         told.answer(&text);
     }
-    // By the protocol, the `text` or the last message is the whole answer. Without either, the messages are
-    // incomplete, unless the agent has declared its complete evidence.
+    // By the protocol, the `text` or the last message is the whole answer. Without both, the messages are incomplete,
+    // unless the agent has declared its complete evidence.
     if is_answered || Event::last_words(&told.events).is_some() {
         told.has_answered = true;
     } else if !told.says_itself {

@@ -18,7 +18,7 @@ fn recordings(kind: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// Returns the files of the thread and of the agents that it spawned, as they are after this many turns.
+/// Returns the files of the thread and of its subagents, with their content after this many turns.
 fn files(folder: &Path, turns: usize) -> Result<rollout::Files, String> {
     let mut files = Vec::new();
     for number in 0.. {
@@ -135,7 +135,7 @@ fn recordings_of_codex_become_evidence() {
     insta::assert_snapshot!("recorded-codex", all);
 }
 
-/// Without the thread's file there is no evidence that a call was *not* made.
+/// Checks that the lines alone are no evidence that a call was *not* made. Only the thread's file is.
 #[test]
 fn lines_of_codex_alone_are_complete_for_no_calls() {
     for (name, channels) in [
@@ -152,7 +152,8 @@ fn lines_of_codex_alone_are_complete_for_no_calls() {
     }
 }
 
-/// A declaration of the suite must not override evidence that is known to be missing.
+/// Checks that unreported actions count as lost. A declaration of the suite must not override evidence that is known to
+/// be missing.
 #[test]
 fn what_other_agents_did_unseen_is_lost() {
     const OF_AGENTS: [Channel; 3] = [Channel::Actions, Channel::Subagents, Channel::Skills];
@@ -166,7 +167,7 @@ fn what_other_agents_did_unseen_is_lost() {
         let (mut reader, mut told) =
             (dialect(&AgentSpec { kind, ..AgentSpec::default() }), Told::default());
         let lines = fs::read_to_string(path).unwrap();
-        // The actions of a background agent are not reported before its end.
+        // The actions of a background subagent are not reported before its end.
         let started = lines.lines().take_while(|it| !it.contains("task_notification"));
         for line in started {
             reader.read(line, &mut told).unwrap();
@@ -176,7 +177,7 @@ fn what_other_agents_did_unseen_is_lost() {
     }
 }
 
-/// A file that contradicts the lines is not trusted, because the agent can write to it.
+/// Checks that a file that contradicts the lines is not trusted, because the agent can write to the file.
 #[test]
 fn a_changed_file_is_not_believed() {
     let folder = recordings("codex").into_iter().find(|it| it.ends_with("spawn")).unwrap();
@@ -241,7 +242,7 @@ fn a_changed_file_is_not_believed() {
     }
 }
 
-/// The tokens of later results in the same turn count, too.
+/// Checks that the tokens of later results in the same turn count, too.
 #[test]
 fn what_is_spent_in_the_background_is_counted() {
     let path =

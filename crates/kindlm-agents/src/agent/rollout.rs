@@ -1,7 +1,7 @@
-//! The adapter for Codex' thread files (`rollout-….jsonl`).
+//! The adapter for the thread files of Codex (`rollout-….jsonl`).
 //!
-//! `codex exec --json` omits the actions of spawned agents, refused calls, and calls of some tools. The file holds
-//! every item of the model, so it holds every call. The format follows recordings of 0.169.
+//! `codex exec --json` omits the actions of subagents, refused calls, and calls of some tools. The file holds every
+//! item of the model, so it holds every call. The format follows recordings of 0.169.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{object, shell, text};
 
-/// The files of one turn: first that of the thread itself, then those of the agents that it spawned.
+/// The files of one turn: first the file of the thread, then the files of its subagents.
 pub(crate) type Files = Vec<ThreadFile>;
 
 /// One thread file.
@@ -27,13 +27,13 @@ pub(crate) struct ThreadFile {
 pub(super) struct Recorded {
     /// The events, in order, without token counts.
     pub(super) events: Vec<Event>,
-    /// The tokens of all spawned agents. Those of the thread itself are in the lines.
+    /// The tokens of all subagents. The lines report the tokens of the thread itself.
     pub(super) spawned_usage: Usage,
     /// The number of the thread's own calls, by kind.
     pub(super) own_calls: HashMap<String, usize>,
-    /// The ids of these calls.
+    /// The ids of the thread's own calls.
     pub(super) own_ids: HashSet<String>,
-    /// The reason why the actions of spawned agents are incomplete.
+    /// The reason why the actions of subagents are incomplete; `None` if they are complete.
     pub(super) gap: Option<String>,
 }
 
@@ -42,11 +42,11 @@ pub(super) struct Recorded {
 pub(super) struct Reader {
     /// The number of lines of each file that belong to earlier turns.
     read: HashMap<String, usize>,
-    /// The ids of calls that were read. A spawned agent's file may begin with a copy of earlier lines.
+    /// The ids of the calls that were read. A subagent's file may begin with a copy of earlier lines.
     calls: HashSet<String>,
-    /// The ids of answers whose tokens were counted, for the same reason.
+    /// The ids of the answers whose tokens were counted. A copied answer must not count again.
     answers: HashSet<String>,
-    /// The call that spawned each thread that is still running.
+    /// The id of the call that started each running subagent, by the id of its thread.
     spawned: BTreeMap<String, String>,
 }
 
@@ -60,7 +60,7 @@ struct Line {
 }
 
 impl Reader {
-    /// Reads the lines since the last turn. The error is the reason why the files are unreliable.
+    /// Reads the lines since the last turn. Fails with the reason if the files are unreliable.
     pub(super) fn turn(&mut self, files: &Files) -> Result<Recorded, String> {
         let mut lines = Vec::new();
         for (index, file) in files.iter().enumerate() {
@@ -126,7 +126,7 @@ impl Reader {
             "message" | "reasoning" | "ghost_snapshot" | "compaction" | "compaction_summary"
             | "context_compaction" => {}
             kind if kind.ends_with("_call") => self.call(line, details, recorded)?,
-            // An output without an id is text that Codex itself adds.
+            // An output without an id is a text that Codex adds.
             kind if kind.ends_with("_output") => {
                 let id = text(item, "call_id");
                 if !id.is_empty() && self.calls.contains(id) {
@@ -184,7 +184,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Records the end of a spawned agent.
+    /// Records the end of a subagent.
     fn ended(&mut self, line: &Line, recorded: &mut Recorded) {
         if line.is_own {
             return;
@@ -228,14 +228,14 @@ fn read(line: &str, thread: &str, is_own: bool) -> Result<Line, String> {
     })
 }
 
-/// Returns Codex' own records of executed calls, by call id: commands, patches, MCP calls and agents.
+/// Returns the records that Codex adds for executed calls, by call id: commands, patches, MCP calls and subagents.
 fn details(lines: &[Line]) -> HashMap<&str, &Value> {
     let noted = lines.iter().filter(|it| text(&it.payload, "type") == "item_completed");
     let items = noted.filter_map(|it| it.payload.get("item"));
     items.map(|it| (text(it, "id"), it)).collect()
 }
 
-/// Returns the joined texts of a list of parts.
+/// Returns the texts at a key of a list of parts, one per line.
 fn texts(parts: Option<&Value>, key: &str) -> String {
     let parts = parts.and_then(Value::as_array).into_iter().flatten();
     let texts: Vec<&str> = parts.map(|it| text(it, key)).filter(|it| !it.is_empty()).collect();
@@ -250,7 +250,7 @@ struct Call {
 }
 
 impl Call {
-    /// Returns `None` for an item that is no action: the agent's to-do list.
+    /// Returns the call of an item. Returns `None` if the item only updates the agent's to-do list.
     fn of(item: &Value, detail: Option<&Value>) -> Option<Self> {
         let (name, space) = (text(item, "name"), text(item, "namespace"));
         let input = arguments(item);
@@ -317,7 +317,8 @@ impl Call {
     }
 }
 
-/// Returns the key by which two sources are compared: the kind of a call, or its name if the kind is unknown.
+/// Returns the key by which calls of two sources are compared: the kind of the call, or its name if the kind is
+/// unknown.
 pub(super) fn count_key(name: &str, tool: Option<ToolKind>) -> &str {
     match tool {
         Some(ToolKind::Unknown) | None => name,
@@ -325,7 +326,7 @@ pub(super) fn count_key(name: &str, tool: Option<ToolKind>) -> &str {
     }
 }
 
-/// Returns the arguments of a call, parsed as an object if possible.
+/// Returns the arguments of a call. A text that holds a JSON object is parsed.
 fn arguments(item: &Value) -> Value {
     let given = ["arguments", "input"].into_iter().find_map(|it| item.get(it));
     match given.cloned().unwrap_or_default() {
@@ -341,7 +342,7 @@ fn change(path: &str, kind: &str) -> Value {
     json!({"path": path, "kind": kind})
 }
 
-/// Returns the files in a patch.
+/// Returns the files in a patch, with the kind of each change.
 fn patched(patch: &str) -> Vec<Value> {
     let kinds = [
         ("*** Add File: ", "add"),
@@ -356,7 +357,7 @@ fn patched(patch: &str) -> Vec<Value> {
     patch.lines().filter_map(named).collect()
 }
 
-/// Records the end of a call, if the file reports it.
+/// Records the result of a call, unless its status is unknown or Codex stopped the call at the end.
 fn result(id: &str, output: Option<&Value>, detail: Option<&Value>, recorded: &mut Recorded) {
     let said = match output {
         Some(Value::String(text)) => text.clone(),
@@ -370,7 +371,7 @@ fn result(id: &str, output: Option<&Value>, detail: Option<&Value>, recorded: &m
         _ => exit_code(&said),
     };
     let status = match detail.map_or("", |it| text(it, "status")) {
-        // The command was still running at the end, and Codex stopped it.
+        // The command was still running at the end of the turn, and Codex stopped it.
         "failed" if exit_code == Some(-1) => return,
         "completed" => Some(ActionStatus::Completed),
         "failed" => Some(ActionStatus::Failed),
@@ -395,7 +396,7 @@ fn result(id: &str, output: Option<&Value>, detail: Option<&Value>, recorded: &m
     end(id, output, status, recorded);
 }
 
-/// Returns the status of a call that Codex did not record; `None` if the output does not show it.
+/// Returns the status of a call without a record of Codex. Returns `None` if the output does not show the status.
 fn outcome(output: Option<&Value>, said: &str, exit_code: Option<i64>) -> Option<ActionStatus> {
     const FAILED: [&str; 6] = [
         "unsupported call",
@@ -419,7 +420,7 @@ fn outcome(output: Option<&Value>, said: &str, exit_code: Option<i64>) -> Option
     is_structured.then_some(ActionStatus::Completed)
 }
 
-/// Returns the exit code in the text that the model receives for a command.
+/// Returns the exit code in the text that the model receives for a command. Returns `None` without an exit code.
 fn exit_code(said: &str) -> Option<i64> {
     let head = said.lines().take(8);
     let code = head.into_iter().find_map(|line| {

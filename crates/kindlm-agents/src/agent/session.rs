@@ -15,7 +15,7 @@ use super::rollout::Files;
 use super::{Dialect, Step, Told, dialect, thread_files};
 use kindlm_process::{Ended, Fault, MAX_OUTPUT, Pipe, Tail, not_started};
 
-/// Starts an agent, and waits until it is ready. The agent occupies its concurrency slot until it has ended.
+/// Starts an agent, and waits until it is ready. The concurrency slot stays occupied until the session is dropped.
 pub async fn start<'a>(
     start: &'a AgentStart,
     surroundings: Surroundings<'a>,
@@ -43,7 +43,7 @@ pub async fn start<'a>(
             session.until(&Step::Ready, start.timeout, "said hello").await?;
         }
         AgentKind::ClaudeCode => session.open(None)?,
-        // Codex starts with each turn, because it gets the message at its start.
+        // Codex starts with each turn, because it receives the message at its start.
         AgentKind::Codex => {}
     }
     Ok(Box::new(session))
@@ -57,7 +57,7 @@ struct Session<'a> {
     /// The process; `None` between the turns of Codex.
     pipe: Option<Pipe>,
     tail: Tail,
-    /// The number of lines from the process.
+    /// The number of lines read from the process.
     lines: u64,
     exit_code: Option<i32>,
     /// True if the process has written a line.
@@ -78,7 +78,7 @@ impl AgentSession for Session<'_> {
             let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
             if self.start.agent.kind == AgentKind::Codex {
                 self.finish_process().await?;
-                // The end of a process may take longer than the rest of the turn's timeout.
+                // The end of the process may take longer than the rest of the turn's timeout.
                 let grace = self.dialect.farewell();
                 let limit = turn.timeout.saturating_sub(started.elapsed()).max(grace);
                 let files = self.thread_files(limit).await;
@@ -137,7 +137,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Sends the user message to the process.
+    /// Sends the user message to the process. For Codex, starts the process first. Fails if the agent has ended.
     fn speak(&mut self, turn: &AgentTurn) -> Result<(), ProviderError> {
         let line = match self.start.agent.kind {
             AgentKind::Kindlm => {
@@ -156,7 +156,7 @@ impl Session<'_> {
                 let thread = self.told.metadata.get("threadId").and_then(Value::as_str);
                 let thread = thread.map(str::to_owned);
                 self.open(thread.as_deref())?;
-                // Codex has no option for a system prompt.
+                // Codex has no option for a system prompt, so the prompt precedes the first message.
                 match self.start.system.as_deref().filter(|_| thread.is_none()) {
                     Some(system) => format!("{system}\n\n{}", turn.text),
                     None => turn.text.clone(),
@@ -174,7 +174,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Reads lines up to the wanted step; `what` names the step in messages.
+    /// Reads lines up to the wanted step. `what` describes this step in error messages.
     async fn until(
         &mut self,
         wanted: &Step,
@@ -208,7 +208,7 @@ impl Session<'_> {
         }
     }
 
-    /// Returns the error for an agent that writes no further line.
+    /// Returns the error for an agent that was too slow, wrote too much, or wrote a line that is not UTF-8.
     fn fault(&self, fault: &Fault, limit: Duration, what: &str) -> ProviderError {
         let (kind, message) = match fault {
             Fault::Late => (
@@ -234,7 +234,7 @@ impl Session<'_> {
         self.error(kind, message)
     }
 
-    /// Adds the agent's last error message.
+    /// Adds the agent's last error message to a message, if the agent has reported an error.
     fn with_last_error(&self, message: String) -> String {
         match self.dialect.last_error() {
             Some(error) => format!("{message}; it said last: {error}"),
@@ -251,7 +251,7 @@ impl Session<'_> {
         })
     }
 
-    /// Loads Codex' files of the thread.
+    /// Loads the files in which Codex stores the thread and its subagents.
     async fn thread_files(&mut self, limit: Duration) -> Result<Files, String> {
         let home = self.surroundings.codex_home(self.start);
         let home = home.ok_or("it is not known where Codex keeps its threads")?;
@@ -267,7 +267,7 @@ impl Session<'_> {
         format!("line {} of its stdout", self.lines)
     }
 
-    /// Closes stdin, reads the remaining lines, and waits for the end.
+    /// Closes stdin, reads the remaining lines, and waits for the process to end.
     async fn finish_process(&mut self) -> Result<(), ProviderError> {
         let Some(pipe) = &mut self.pipe else { return Ok(()) };
         pipe.close();
@@ -311,13 +311,13 @@ impl Session<'_> {
         read
     }
 
-    /// Records an abnormal end that no exit code shows.
+    /// Records an abnormal end that the exit code does not show.
     fn ended_badly(&mut self, how: &str) {
         self.tail.note(how);
         self.told.push(Event::Error { message: how.to_owned() });
     }
 
-    /// Returns the error for an agent whose stdout has ended.
+    /// Returns the error for an agent whose stdout has ended too early.
     async fn ended_early(&mut self, what: &str) -> ProviderError {
         let ended = match self.pipe.take() {
             Some(mut pipe) => {
@@ -328,7 +328,8 @@ impl Session<'_> {
         let how = match ended {
             Ended::Itself(Some(code)) => {
                 self.exit_code = Some(code);
-                // The cause is more useful if the shell could not start the agent, or a signal ended it.
+                // This explanation is more useful if the shell could not start the agent, or if a signal ended the
+                // agent.
                 match CommandOutput::broken_off(Some(code)) {
                     Some(why) => format!("it ended before it had {what}: {why}"),
                     None => format!("it ended with exit code {code} before it had {what}"),

@@ -1,12 +1,12 @@
 //! Unwraps shell commands: `bash -lc '…'` becomes the command that it runs.
 //!
 //! Codex reports `/bin/bash -lc 'ls; pwd'`, but Claude Code reports `ls; pwd`. A check of the command must mean the
-//! same for both, so the wrapper is removed. The reported form is stored as `raw`.
+//! same for both agents, so the wrapper is removed. The reported form is stored as `raw`.
 
 use serde_json::{Map, Value, json};
 
-/// Returns the input of a shell call: `command` without wrappers, `argv` for a single plain command, and `raw` if it
-/// was wrapped.
+/// Returns the input of a shell call: `command` without wrappers, and `argv` if it is a single plain command. The
+/// reported form is in `raw` if it differs.
 pub(super) fn input(command: &Value) -> Value {
     let mut input = Map::new();
     describe(command, &mut input);
@@ -49,7 +49,8 @@ fn describe(command: &Value, input: &mut Map<String, Value>) {
     }
 }
 
-/// Returns the script of a command line that only starts a shell with it. Shells may be nested.
+/// Returns the script of a command line that only starts a shell with this script. Returns `None` for any other command
+/// line. Shells may be nested.
 fn unwrapped(line: &str) -> Option<String> {
     /// A limit beyond any reasonable nesting.
     const DEEPEST: usize = 16;
@@ -66,7 +67,8 @@ fn unwrapped(line: &str) -> Option<String> {
     found
 }
 
-/// Returns the script that a shell runs with `-c`, alone or among other letters (`-lc`).
+/// Returns the script that a shell runs with `-c`, alone or after other letters (`-lc`). Returns `None` for any other
+/// command.
 fn script<'w>(words: &[&'w str]) -> Option<&'w str> {
     let (program, rest) = words.split_first()?;
     let name = program.rsplit(['/', '\\']).next()?;
@@ -99,11 +101,12 @@ fn joined(words: &[&str]) -> String {
     words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the words of a command line, if it only starts one program with them.
+/// Returns the words of a command line that only starts one program.
 ///
-/// `None` for several commands, redirections, variables, patterns and everything else that a shell would expand.
+/// Returns `None` for several commands, redirections, variables, patterns and everything else that a shell would
+/// expand.
 fn plain_words(line: &str) -> Option<Vec<String>> {
-    /// The characters with a meaning for a shell outside of quotes.
+    /// The characters that a shell interprets outside of quotes.
     const SPECIAL: &str = ";|&<>()$`*?[]{}~!#\n\r";
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -11,7 +11,7 @@ fn spec(kind: AgentKind) -> AgentSpec {
     AgentSpec { kind, ..AgentSpec::default() }
 }
 
-/// Returns the turns of an output, and the state of the reader after them.
+/// Reads an output, and returns its turns and the recorded state after them.
 fn turns(kind: AgentKind, output: &str) -> (Vec<ToldTurn>, Told) {
     let mut reader = dialect(&spec(kind));
     let mut told = Told::default();
@@ -205,7 +205,7 @@ fn an_agent_in_the_background_has_not_ended_when_it_begins() {
             })
             .collect();
         assert_eq!(seen, states);
-        // The calls of the agent were not counted, so some may be missing.
+        // The calls of the subagent were not counted, so some may be missing.
         assert!(!told.coverage().includes(Channel::Actions));
         assert!(told.coverage().includes(Channel::Messages));
     }

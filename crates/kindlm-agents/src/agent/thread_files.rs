@@ -13,10 +13,11 @@ use super::text;
 /// The maximum size of all files of a conversation together: 64 MiB.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The number of days that are searched, from the newest. A thread may begin before midnight.
+/// The number of days that are searched, from the newest. A thread may begin before midnight and end after it.
 const DAYS: usize = 2;
 
-/// Loads the files of a thread and of its spawned agents, or returns the reason why there are none.
+/// Loads the files of a thread and of its subagents. Fails with the reason if the thread's file is missing or
+/// unreadable.
 pub(super) fn read(home: &Path, thread: &str) -> Result<Files, String> {
     let newest = newest_days(&home.join("sessions"));
     let mut others = Vec::new();
@@ -39,7 +40,7 @@ pub(super) fn read(home: &Path, thread: &str) -> Result<Files, String> {
     let mut family = BTreeSet::from([thread.to_owned()]);
     let heads: Vec<(PathBuf, Head)> =
         others.into_iter().filter_map(|path| head(&path).map(|it| (path, it))).collect();
-    // A spawned agent may spawn further agents.
+    // A subagent may start further subagents.
     loop {
         let next = heads.iter().find(|(_, it)| {
             !family.contains(&it.thread) && it.parent.as_ref().is_some_and(|id| family.contains(id))
@@ -50,13 +51,14 @@ pub(super) fn read(home: &Path, thread: &str) -> Result<Files, String> {
     }
 }
 
-/// The first line of a file.
+/// The thread and its parent, as the first line of a file reports them.
 struct Head {
     thread: String,
     parent: Option<String>,
 }
 
-/// Opens a regular file. The agent can write to this folder, and opening a named pipe there would block forever.
+/// Opens a regular file without blocking; fails for any other file. The agent can write to this folder, and a named
+/// pipe there would block forever.
 fn open(path: &Path) -> io::Result<fs::File> {
     let mut options = fs::File::options();
     options.read(true);
@@ -97,7 +99,7 @@ fn lines(path: &Path, room: &mut u64) -> Result<Vec<String>, String> {
     Ok(content.lines().filter(|it| !it.trim().is_empty()).map(str::to_owned).collect())
 }
 
-/// Returns the folders of the newest days, such as `2026/11/23`.
+/// Returns the folders of the newest days, newest first, such as `2026/11/23`.
 fn newest_days(sessions: &Path) -> Vec<PathBuf> {
     let mut days = Vec::new();
     for year in sorted(sessions) {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::protocol::calls;
 
-/// The reported evidence: of the current turn, and about the agent.
+/// The reported evidence of the current turn, and the facts about the agent.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     /// The events of the current turn.
@@ -16,11 +16,11 @@ pub(crate) struct Told {
     pub(crate) declared: Vec<ToolCall>,
     /// The answer, if it is reported separately from the messages.
     text: Option<String>,
-    /// The reason why the last message is incomplete: an unsupported part.
+    /// The reason why the current message is incomplete: an unsupported part. `None` if the message is complete.
     unread: Option<String>,
     /// The last structured output of the turn.
     pub(crate) output_json: Option<Value>,
-    /// The kinds of evidence that are complete, as the agent declares or as is known of its kind.
+    /// The kinds of evidence that are complete, as the agent declares them or as its output format guarantees them.
     pub(crate) complete: BTreeSet<Channel>,
     /// True if the agent has declared its complete kinds of evidence.
     pub(crate) says_itself: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Told {
     pub(crate) has_answered: bool,
     /// The last finish reason of the model in the turn, if reported.
     pub(crate) finish_reason: Option<FinishReason>,
-    /// The kinds of evidence that are incomplete by the agent's own output. The suite may declare them complete.
+    /// The kinds of evidence that are incomplete according to the agent's output. The suite may declare them complete.
     pub(crate) incomplete: BTreeSet<Channel>,
     /// The kinds of evidence of which a part is known to be lost.
     pub(crate) lost: BTreeSet<Channel>,
@@ -60,7 +60,7 @@ impl Told {
         self.events.push(event);
     }
 
-    /// Records a message of the agent.
+    /// Records a message of the agent, unless the message is blank.
     pub(crate) fn say(&mut self, text: &str) {
         if !text.trim().is_empty() {
             self.push(Event::Message { role: Speaker::Assistant, text: text.to_owned() });
@@ -89,29 +89,30 @@ impl Told {
         self.not_understood(what);
     }
 
-    /// Records the reason why the answer is incomplete. The first reason is kept.
+    /// Records the reason why the current message is incomplete. The first reason is kept.
     pub(crate) fn leave_unread(&mut self, why: String) {
         self.unread.get_or_insert(why);
     }
 
-    /// Begins a message of the agent. Unsupported parts of earlier messages do not affect it.
+    /// Begins a message of the agent. Unsupported parts of earlier messages do not make this message incomplete.
     pub(crate) fn begin_message(&mut self) {
         self.unread = None;
     }
 
-    /// Stores the agent's declaration of complete evidence. The last one counts, because the agent may discover later
-    /// that its evidence is incomplete.
+    /// Stores the agent's declaration of complete evidence. The last declaration counts, because the agent may discover
+    /// later that its evidence is incomplete.
     pub(crate) fn declare(&mut self, complete: Vec<Channel>) {
         self.says_itself = true;
         self.complete = complete.into_iter().collect();
     }
 
-    /// Returns the kinds of evidence that are complete: none after an unknown line, which may have held any evidence.
+    /// Returns the coverage: the kinds of evidence that are complete. After an unknown line all kinds are lost, because
+    /// the line may have held any evidence.
     pub(crate) fn coverage(&self) -> Coverage {
         if !self.unknown.is_empty() {
             return Coverage::default().losing(Channel::ALL);
         }
-        // Without a declaration, a kind of evidence is complete if any of it was reported.
+        // Without a declaration, a kind of evidence is complete if any evidence of this kind was reported.
         let seen = self.seen.iter().filter(|_| !self.says_itself);
         let answer = self.has_answered.then_some(&Channel::Messages);
         let told = self.complete.iter().chain(seen).chain(answer).copied();
@@ -129,7 +130,7 @@ impl Told {
         metadata
     }
 
-    /// Records the answer of the turn. The last message may already contain it.
+    /// Records the answer of the turn. The answer becomes a message, too, unless the last message equals it.
     pub(crate) fn answer(&mut self, text: &str) {
         if Event::last_words(&self.events).is_none_or(|it| it.trim() != text.trim()) {
             self.say(text);

@@ -12,7 +12,7 @@ use super::parts::{kind, told};
 
 /// Adds the data beside the messages to a transcript.
 ///
-/// `calls_last`: true if the last answer calls a tool.
+/// `calls_last` is true if the last answer calls a tool. Fails if the data is malformed.
 pub(super) fn add(
     value: &Value,
     transcript: Transcript,
@@ -49,7 +49,7 @@ pub(super) fn add(
     Ok(transcript)
 }
 
-/// Returns the finish reason in a message or a log, if there is one.
+/// Returns the finish reason in a message or a log; `None` if it is not recorded.
 pub(super) fn finish_reason(value: &Value, at: &str) -> Result<Option<FinishReason>, Problem> {
     let own = match words(value, "finish_reason", at)? {
         None => words(value, "stop_reason", at)?,
@@ -58,7 +58,7 @@ pub(super) fn finish_reason(value: &Value, at: &str) -> Result<Option<FinishReas
     Ok(own.map(FinishReason::of_vendor))
 }
 
-/// Records a gap if the request continues an earlier conversation. The Responses API stores it, but the log does not.
+/// Records a gap if the request continues an earlier conversation, which the Responses API stores but the log does not.
 fn earlier(value: &Value, transcript: &mut Transcript) {
     if value.get("messages").is_some() {
         return;
@@ -69,7 +69,7 @@ fn earlier(value: &Value, transcript: &mut Transcript) {
     }
 }
 
-/// Records the final state of a response of the Responses API, and an error in the log.
+/// Records the final state of a response of the Responses API, and an error that the log reports.
 fn state(value: &Value, transcript: &mut Transcript) -> Result<(), Problem> {
     let said = |at: &str| value.pointer(at).and_then(Value::as_str);
     let error = value.get("error").filter(|it| !it.is_null() && **it != Value::Bool(false));
@@ -94,7 +94,7 @@ fn state(value: &Value, transcript: &mut Transcript) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Evaluates the finish reason. A pause is a gap, not an end; a failure is an error inside the agent.
+/// Evaluates the finish reason. A pause is recorded as a gap, and a failure as an error inside the agent.
 fn ended(transcript: &mut Transcript) {
     let Some(FinishReason::Other(word)) = &transcript.finish_reason else { return };
     if word == "pause_turn" {
@@ -107,7 +107,7 @@ fn ended(transcript: &mut Transcript) {
     }
 }
 
-/// Returns the number at a key; it must not be negative.
+/// Returns the number at a key; `None` if it is absent. Fails if the value is negative or not a number.
 fn number(value: &Value, key: &str) -> Result<Option<f64>, Problem> {
     let Some(found) = value.get(key).filter(|it| !it.is_null()) else { return Ok(None) };
     let number = found.as_f64().filter(|it| *it >= 0.0);
@@ -115,7 +115,8 @@ fn number(value: &Value, key: &str) -> Result<Option<f64>, Problem> {
     number.map(Some).ok_or_else(|| Problem::new(format!("/{key}"), message()))
 }
 
-/// Returns the token usage, in the format of OpenAI or Anthropic. Anthropic counts cache tokens separately.
+/// Returns the token usage, in the format of OpenAI or Anthropic. Returns `None` if it is absent. Anthropic counts
+/// cache tokens separately.
 fn usage(value: &Value) -> Result<Option<Usage>, Problem> {
     let usage = match value.get("usage") {
         None | Some(Value::Null) => return Ok(None),
@@ -158,7 +159,7 @@ fn usage(value: &Value) -> Result<Option<Usage>, Problem> {
     }
 }
 
-/// Returns the tools of the request, in either vendor's format. Built-in tools of the vendor are left out.
+/// Returns the tools of the request, in either vendor's format, without the vendor's built-in tools.
 fn tools(value: &Value) -> Result<Vec<ToolSpec>, Problem> {
     let list = match value.get("tools") {
         None | Some(Value::Null) => return Ok(Vec::new()),

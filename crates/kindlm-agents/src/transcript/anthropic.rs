@@ -10,7 +10,7 @@ use crate::MEDIA;
 
 const ROLES: [&str; 3] = ["system", "user", "assistant"];
 
-/// Reads a message.
+/// Reads a message in Anthropic's format.
 pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     keys::MESSAGE.check(message, at)?;
     keys::foreign(message, &CHAT, at)?;
@@ -27,7 +27,7 @@ pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Resul
                     Block::Other(block) => other(block, &at, reading)?,
                 }
             }
-            // Tool results belong to the turn before; the user's text begins a new one.
+            // Tool results belong to the previous turn; the user's text begins a new turn.
             if !said.is_empty() {
                 reading.user(&said.join("\n"));
             }
@@ -62,7 +62,7 @@ fn answer(blocks: Vec<(Block<'_>, String)>, reading: &mut Reading) -> Result<(),
     Ok(())
 }
 
-/// A part of a message.
+/// A content block of a message.
 enum Block<'v> {
     Text(&'v str),
     Other(&'v Value),
@@ -91,7 +91,7 @@ fn blocks<'v>(message: &'v Value, at: &str) -> Result<Vec<(Block<'v>, String)>, 
 }
 
 /// Reads a block that is not a text. The types of server tools (`server_tool_use`, `web_search_tool_result`,
-/// `mcp_tool_use`, …) end like the two types of client tools.
+/// `mcp_tool_use`, …) end like the two types of client tools, so the end of the type decides.
 fn other(block: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     keys::BLOCK.check(block, at)?;
     let kind = text(block, "type", at)?;

@@ -53,7 +53,7 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
             reading.push(Event::InputRequested { request });
         }
         "mcp_call" => remote_call(item, at, reading)?,
-        // The list of a server's tools, which is not an event.
+        // This item lists a server's tools; it is not an event.
         "mcp_list_tools" => {}
         "reasoning" => {
             for part in ["summary", "content"] {
@@ -73,8 +73,8 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
     Ok(())
 }
 
-/// Records a status that means failure or interruption. For a call with its own result, it is the status of the
-/// result.
+/// Records a status that means failure or interruption. A failed call that includes its result is not recorded here,
+/// because the status belongs to the result.
 fn status(kind: &str, item: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     match words(item, "status", at)? {
         None | Some("completed") => {}
@@ -90,7 +90,7 @@ fn status(kind: &str, item: &Value, at: &str, reading: &mut Reading) -> Result<(
     Ok(())
 }
 
-/// Reads the output of a tool that runs outside of the answer.
+/// Reads an item with the output of a tool that the client ran.
 fn output(
     called: &str,
     kind: &str,
@@ -112,7 +112,7 @@ fn output(
         }
     };
     let status = if failed { ActionStatus::Failed } else { ActionStatus::Completed };
-    // Outputs of the older local shell have the call's id under another key.
+    // Outputs of the older local shell store the call's id under another key.
     let key = if told(item, "call_id").is_none() && called == "local_shell_call" {
         "id"
     } else {
@@ -121,7 +121,7 @@ fn output(
     reading.answered(text(item, key, at)?, output, status, &format!("{at}/{key}"))
 }
 
-/// Reads an MCP call, which includes its result. A call in progress has none yet.
+/// Reads an MCP call, which includes its result. A call in progress has no result yet.
 fn remote_call(item: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     let id = text(item, "id", at)?;
     reading.call(called(id, item, "arguments", at)?);

@@ -1,17 +1,17 @@
 //! Checks for misspelled keys. The content of such a key would be ignored, and a call could be lost.
 //!
-//! Vendors add keys, so other unknown keys are ignored.
+//! Vendors add keys, so unknown keys that resemble no known key are ignored.
 
 use kindlm_types::{Problem, nearest, pointer};
 use serde_json::Value;
 
 use super::parts::{kind, told};
 
-/// The keys of an object.
+/// The known keys of an object.
 pub(super) struct Keys {
     /// The keys that are read.
     read: &'static [&'static str],
-    /// Known keys that are not read but resemble one that is.
+    /// Known keys that are not read but resemble a key that is read.
     other: &'static [&'static str],
 }
 
@@ -122,7 +122,7 @@ pub(super) const BLOCK: Keys = Keys {
 };
 
 impl Keys {
-    /// Returns a problem if an unknown key resembles a known one. Keys with `null` are ignored.
+    /// Fails if an unknown key resembles a key that is read. Keys with the value `null` are ignored.
     pub(super) fn check(&self, value: &Value, at: &str) -> Result<(), Problem> {
         let known = || self.read.iter().chain(self.other).copied();
         let unknown = value.as_object().into_iter().flatten();
@@ -138,7 +138,7 @@ impl Keys {
     }
 }
 
-/// Returns a problem if a message has content under keys of another format.
+/// Fails if a message has content under keys of another format.
 pub(super) fn foreign(message: &Value, keys: &[&str], at: &str) -> Result<(), Problem> {
     let found = keys.iter().find(|key| match told(message, key) {
         Some(Value::Array(items)) => !items.is_empty(),
@@ -150,7 +150,7 @@ pub(super) fn foreign(message: &Value, keys: &[&str], at: &str) -> Result<(), Pr
     Err(Problem::key(format!("{at}/{key}"), problem).with_help(help))
 }
 
-/// Returns the text at a key, if there is one.
+/// Returns the text at a key; `None` if it is absent or `null`. Fails for any other type.
 pub(super) fn words<'v>(value: &'v Value, key: &str, at: &str) -> Result<Option<&'v str>, Problem> {
     match told(value, key) {
         None => Ok(None),
@@ -159,7 +159,7 @@ pub(super) fn words<'v>(value: &'v Value, key: &str, at: &str) -> Result<Option<
     }
 }
 
-/// Returns the boolean at a key; false if it is absent.
+/// Returns the boolean at a key; false if it is absent or `null`. Fails for any other type.
 pub(super) fn flag(value: &Value, key: &str, at: &str) -> Result<bool, Problem> {
     match told(value, key) {
         None => Ok(false),

@@ -1,9 +1,9 @@
 //! Conversations that were recorded elsewhere, as lists of messages in vendors' formats.
 //!
 //! Three formats are supported: the `messages` of OpenAI's chat completions, the items of its Responses API, and the
-//! `messages` of Anthropic's API. A transcript is the list itself, or an object with the list as `messages` and
-//! further keys such as `system` and `tools`; see [`read`]. The list of the Responses API is `input`, followed by its
-//! `output`.
+//! `messages` of Anthropic's API. A transcript is the list of messages, or an object with the list as `messages` and
+//! further keys such as `system` and `tools`; see [`read`]. For the Responses API, the list is the `input` followed by
+//! the `output`.
 //!
 //! ```
 //! use kindlm_agents::transcript;
@@ -43,21 +43,21 @@ enum Format {
     Anthropic,
 }
 
-/// Reads a conversation.
+/// Reads a conversation, and detects its format.
 ///
 /// In addition to the messages, an object may have these keys:
 ///
 /// - `usage` (in either vendor's format), `cost_usd` and `latency_ms`,
 /// - `finish_reason` or `stop_reason`,
 /// - `tools`,
-/// - `complete_for`: the complete kinds of evidence in the log. By default these are the messages, and the tool calls
-///   with their results.
+/// - `complete_for`: the complete kinds of evidence in the log. By default, the messages and the tool calls with their
+///   results are complete.
 ///
-/// Other keys of a request, such as `model`, are ignored, unless they resemble one that is read.
+/// Other keys of a request, such as `model`, are ignored, unless they resemble a key that is read.
 ///
 /// # Errors
 ///
-/// The pointer of a problem is the location within the value.
+/// Fails with the first problem. Its pointer is the location within the value.
 pub fn read(value: &Value) -> Result<Transcript, Problem> {
     keys::AROUND.check(value, "")?;
     let Messages { asked, list, above } = messages(value)?;
@@ -90,7 +90,7 @@ pub fn read(value: &Value) -> Result<Transcript, Problem> {
 
 /// The messages of a log.
 struct Messages<'v> {
-    /// The user message before the list: the whole `input` of a request, if it is a text.
+    /// The user message before the list: the `input` of a request, if it is a text.
     asked: Option<&'v str>,
     /// The messages with their pointers.
     list: Vec<(&'v Value, String)>,
@@ -99,7 +99,7 @@ struct Messages<'v> {
 }
 
 /// Returns the messages of a log. The request and the response of the Responses API form one conversation. Any other
-/// two sources are a problem, because one of them would be ignored.
+/// two lists of messages are a problem, because one list would be ignored.
 fn messages(value: &Value) -> Result<Messages<'_>, Problem> {
     let is_object = value.is_object();
     let in_response = told(value, "input").is_some() && told(value, "output").is_some();
@@ -132,7 +132,7 @@ fn messages(value: &Value) -> Result<Messages<'_>, Problem> {
     Ok(Messages { asked: None, list, above })
 }
 
-/// Returns the messages of a list with their pointers.
+/// Returns the messages of a list with their pointers. Fails if the value is not a list.
 fn listed<'v>(value: &'v Value, at: &'static str) -> Result<Vec<(&'v Value, String)>, Problem> {
     let list = value.pointer(at).unwrap_or(&Value::Null);
     let Value::Array(list) = list else {
@@ -146,7 +146,7 @@ fn no_list(at: &str, message: &str) -> Problem {
     Problem::new(at, message).with_help(help)
 }
 
-/// Returns the one of these keys that has a value. Two of them are a problem.
+/// Returns the only one of these keys that has a value; `None` if none has a value. Fails if several keys have values.
 fn only_one<'k>(value: &Value, keys: &[&'k str], what: &str) -> Result<Option<&'k str>, Problem> {
     let mut found = keys.iter().copied().filter(|it| told(value, it).is_some());
     let Some(one) = found.next() else { return Ok(None) };

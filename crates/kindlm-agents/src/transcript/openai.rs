@@ -9,7 +9,7 @@ use super::parts::{self, content, kind, result, text, told, unknown_role};
 
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
 
-/// Reads a message.
+/// Reads a message in the format of OpenAI's chat completions.
 pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     keys::MESSAGE.check(message, at)?;
     match text(message, "role", at)? {
@@ -23,7 +23,7 @@ pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Resul
         }
         "assistant" => answer(message, at, reading)?,
         role @ ("tool" | "function") => {
-            // The older functions had no ids; their results name the function.
+            // The older functions had no ids. Their results name the function instead.
             let key = if role == "tool" { "tool_call_id" } else { "name" };
             let id = text(message, key, at)?;
             let output = result(content(message, at, reading)?);
@@ -64,7 +64,7 @@ fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Proble
         let at = format!("{at}/tool_calls/{index}");
         keys::CALL.check(call, &at)?;
         let id = text(call, "id", &at)?;
-        // Custom tools with a grammar of their own take a text as input.
+        // A custom tool, which may have a grammar, takes a text as its input.
         let (inner, key) = match (call.get("function"), call.get("custom")) {
             (None, Some(custom)) => (custom, ("custom", "input")),
             (function, _) => (function.unwrap_or(&Value::Null), ("function", "arguments")),
@@ -87,7 +87,7 @@ fn holds(message: &Value, key: &str) -> bool {
     })
 }
 
-/// Reads a call whose arguments are JSON in a text. A text that is not JSON is stored unchanged.
+/// Parses a call whose arguments are JSON, or JSON in a text. A text that is not JSON is stored as malformed arguments.
 pub(super) fn called(id: &str, call: &Value, key: &str, at: &str) -> Result<ToolCall, Problem> {
     keys::CALLED.check(call, at)?;
     let name = text(call, "name", at)?.to_owned();

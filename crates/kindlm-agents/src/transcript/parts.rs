@@ -1,4 +1,4 @@
-//! The parts of messages, and the problems of malformed ones.
+//! The parts of messages, and the problems of malformed messages.
 
 use kindlm_types::Problem;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Reading;
 use crate::MEDIA;
 
-/// Returns the name of a value's type, for messages.
+/// Returns the name of a value's type, for error messages.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -26,7 +26,7 @@ pub(super) fn object(value: &Value, at: &str) -> Result<(), Problem> {
     Err(Problem::new(at, format!("a message is an object, and this is {}", kind(value))))
 }
 
-/// Returns the required text at a key.
+/// Returns the required text at a key. Fails if the value is missing or not a text.
 pub(super) fn text<'v>(value: &'v Value, key: &str, at: &str) -> Result<&'v str, Problem> {
     match value.get(key) {
         Some(Value::String(text)) => Ok(text),
@@ -48,8 +48,8 @@ pub(super) fn unknown_role(role: &str, known: &[&'static str], at: &str) -> Prob
     ))
 }
 
-/// Returns the texts of a value: a text, or a list of parts. Images, files and sounds are only counted. `unknown`
-/// gets the unsupported parts.
+/// Returns the texts of a value, which is a text or a list of parts. Images, files and sounds are only counted.
+/// `unknown` is called for each unsupported part.
 fn texts_of<'v>(
     value: &'v Value,
     at: &str,
@@ -89,24 +89,24 @@ pub(super) fn text_of(value: &Value, at: &str, reading: &mut Reading) -> Result<
     Ok(texts_of(value, at, reading, Reading::not_understood)?.join("\n"))
 }
 
-/// Returns the text of a message's content, which may be absent.
+/// Returns the text of a message's content, one line per part. The content may be absent.
 pub(super) fn content(message: &Value, at: &str, reading: &mut Reading) -> Result<String, Problem> {
     let content = message.get("content").unwrap_or(&Value::Null);
     text_of(content, &format!("{at}/content"), reading)
 }
 
-/// Returns the content of an answer. Its parts are joined without separators, as in answers to KindLM's own requests.
+/// Returns the content of an answer. Its parts are joined without separators, as in answers to KindLM's requests.
 pub(super) fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<String, Problem> {
     let content = message.get("content").unwrap_or(&Value::Null);
     Ok(texts_of(content, &format!("{at}/content"), reading, Reading::unread)?.concat())
 }
 
-/// Returns the value at a key, unless it is `null`.
+/// Returns the value at a key; `None` if it is absent or `null`.
 pub(super) fn told<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
     value.get(key).filter(|it| !it.is_null())
 }
 
-/// Returns the output of a tool. A text that is a JSON object or list is parsed.
+/// Returns the output of a tool. A text that holds a JSON object or list is parsed.
 pub(super) fn result(text: String) -> Value {
     match serde_json::from_str(&text) {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => value,

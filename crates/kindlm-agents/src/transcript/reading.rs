@@ -10,18 +10,18 @@ use serde_json::{Map, Value};
 
 use super::about;
 
-/// The maximum number of locations that are listed for unsupported parts of one type.
+/// The maximum number of locations that are recorded for unsupported parts of one type.
 const PLACES: usize = 5;
 
 /// The last entry of the conversation, if the agent still has to react to it.
 enum Open {
     /// A user message.
     Asked,
-    /// A call of this tool, without a result yet.
+    /// A call of this tool, which has no result yet.
     Called(String),
     /// The result of a call of this tool.
     Answered(String),
-    /// A person's decision about an action of the agent.
+    /// A person's decision about an action that the agent requested.
     Decided,
 }
 
@@ -42,14 +42,14 @@ impl Open {
 #[derive(Default)]
 pub(super) struct Reading {
     transcript: Transcript,
-    /// True while the agent's answer continues.
+    /// True while further items belong to the current answer of the agent.
     is_answering: bool,
     open: Option<Open>,
     /// True if the last answer has called a tool.
     calls: bool,
-    /// The pointer of the last answer, if its finish reason is a tool call.
+    /// The pointer of the last answer, if its finish reason is a tool call; otherwise `None`.
     stopped_to_call: Option<String>,
-    /// The calls without a result yet, by index.
+    /// The indices of the calls that have no result yet.
     unanswered: BTreeSet<usize>,
     /// The pointers of unsupported parts, by type.
     not_understood: BTreeMap<String, Vec<String>>,
@@ -57,14 +57,14 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Reads instructions. Later ones are ignored, because they stand within the conversation.
+    /// Reads instructions. Instructions after the first answer are ignored, because they stand within the conversation.
     pub(super) fn system(&mut self, text: &str) {
         if self.transcript.requests == 0 && !text.is_empty() {
             self.transcript.input.push(Message::new(Role::System, text));
         }
     }
 
-    /// Reads a user message. It begins a turn, unless the agent has not answered the one before.
+    /// Reads a user message. The message begins a turn, unless the agent has not answered the previous message.
     pub(super) fn user(&mut self, text: &str) {
         self.is_answering = false;
         self.open = Some(Open::Asked);
@@ -91,8 +91,8 @@ impl Reading {
         self.transcript.turns.push(turn);
     }
 
-    /// Begins an answer of the agent. Its text replaces that of earlier answers. An earlier finish reason only
-    /// matters if it is a failure.
+    /// Begins an answer of the agent. Its text replaces the text of earlier answers, unless the last answer paused. An
+    /// earlier finish reason is only recorded if it is a failure.
     pub(super) fn answer(&mut self) {
         self.is_answering = true;
         self.open = None;
@@ -106,7 +106,7 @@ impl Reading {
             turn.requests = turn.requests.saturating_add(1);
         }
         match self.transcript.finish_reason.take() {
-            // This answer continues after the pause.
+            // After a pause, this answer continues the earlier one.
             Some(FinishReason::Other(word)) if word == "pause_turn" => return,
             Some(before @ FinishReason::Other(_)) if before.is_failure() => {
                 let message = format!("the model stopped for the reason `{}`", before.as_str());
@@ -122,14 +122,14 @@ impl Reading {
         }
     }
 
-    /// Continues the agent's answer, or begins one.
+    /// Continues the agent's current answer, or begins an answer.
     pub(super) fn goes_on(&mut self) {
         if !self.is_answering {
             self.answer();
         }
     }
 
-    /// Reads the finish reason of an answer, if the message has one.
+    /// Reads the finish reason of an answer. Returns `None` replaces an earlier reason if the message has no reason.
     pub(super) fn stopped(&mut self, message: &Value, at: &str) -> Result<(), Problem> {
         self.transcript.finish_reason = about::finish_reason(message, at)?;
         let calls = self.transcript.finish_reason == Some(FinishReason::ToolCalls);
@@ -137,29 +137,29 @@ impl Reading {
         Ok(())
     }
 
-    /// Records a gap if an answer stopped to call tools, but has no call.
+    /// Records a gap if an answer stopped to call tools, but holds no call.
     fn without_call(&mut self) {
         if let Some(at) = self.stopped_to_call.take().filter(|_| !self.calls) {
             self.broke_off(format!("the answer at {at} stopped to call tools, and has no call"));
         }
     }
 
-    /// Marks a tool's image as the answer, so that no message needs to follow.
+    /// Records that a tool's image is the answer, so that no message needs to follow.
     pub(super) fn shows_a_picture(&mut self) {
         self.open = None;
     }
 
-    /// Marks the answer as a refusal, whatever its finish reason.
+    /// Marks the answer as a refusal, regardless of its finish reason.
     pub(super) fn refused(&mut self) {
         self.transcript.finish_reason = Some(FinishReason::Refusal);
     }
 
-    /// Records a gap for an empty answer.
+    /// Records a gap for an answer without a text and without a call.
     pub(super) fn without_content(&mut self, at: &str) {
         self.broke_off(format!("the answer at {at} has neither a text nor a call"));
     }
 
-    /// Reads a text of the agent: a message, and a part of its answer.
+    /// Reads a text of the agent, which is a message and a part of the answer.
     pub(super) fn say(&mut self, text: &str) {
         self.transcript.output.push_str(text);
         if let Some(turn) = self.transcript.turns.last_mut() {
@@ -168,7 +168,7 @@ impl Reading {
         if text.trim().is_empty() {
             return;
         }
-        // The text reacts to the results within the answer. A call stays open until it has its own result.
+        // The text reacts to earlier results within the answer. A call stays open until it has its own result.
         if !matches!(self.open, Some(Open::Called(_))) {
             self.open = None;
         }
@@ -188,7 +188,8 @@ impl Reading {
         }
     }
 
-    /// Records the end of the last open call with this id. `output` is `None` if the format does not include it.
+    /// Records the end of the last open call with this id. Fails without such a call. `output` is `None` if the format
+    /// does not include the output.
     pub(super) fn answered(
         &mut self,
         id: &str,
@@ -211,12 +212,12 @@ impl Reading {
         Ok(())
     }
 
-    /// Ends the agent's answer, because a tool outside of it runs next.
+    /// Ends the agent's answer, because a tool outside of the answer runs next.
     pub(super) fn hands_over(&mut self) {
         self.is_answering = false;
     }
 
-    /// Records a person's decision about an action of the agent. It is not a message, and begins no turn.
+    /// Records a person's decision about an action of the agent. The decision is not a message, and begins no turn.
     pub(super) fn decided(&mut self) {
         self.hands_over();
         self.open = Some(Open::Decided);
@@ -236,7 +237,7 @@ impl Reading {
         self.transcript.gaps.push(why);
     }
 
-    /// Records an unsupported part of the agent's actions. The actions are incomplete.
+    /// Records an unsupported part, which may hold an action. All evidence then counts as lost.
     pub(super) fn not_understood(&mut self, what: &str, at: &str) {
         let places = self.not_understood.entry(what.to_owned()).or_default();
         if places.len() < PLACES {
@@ -244,7 +245,7 @@ impl Reading {
         }
     }
 
-    /// Records an unsupported part of an answer, which may be a text.
+    /// Records an unsupported part of an answer, which may hold text.
     pub(super) fn unread(&mut self, what: &str, at: &str) {
         self.not_understood(what, at);
         let why = format!("`{what}` at {at} is of a type that is not understood here");
@@ -259,8 +260,8 @@ impl Reading {
         *self.no_text.entry(what.to_owned()).or_default() += 1;
     }
 
-    /// Returns the transcript, and true if the last answer calls a tool. Messages are only evidence of texts and
-    /// calls.
+    /// Returns the transcript, and true if the last answer calls a tool. By default, only texts and calls are complete
+    /// evidence.
     pub(super) fn done(mut self) -> (Transcript, bool) {
         self.without_call();
         self.transcript.coverage = if self.not_understood.is_empty() {
@@ -268,7 +269,7 @@ impl Reading {
         } else {
             Coverage::default().losing(Channel::ALL)
         };
-        // The transcript ends with this call, so it is reported as the end and not as a missing result.
+        // If the transcript ends with this call, the end is reported instead of the missing result.
         if matches!(self.open, Some(Open::Called(_))) {
             self.unanswered.pop_last();
         }

@@ -8,11 +8,11 @@ use super::parts::{result, text, told};
 
 /// A built-in tool of OpenAI.
 pub(super) struct Own {
-    /// The type of the item that calls it: the tool's name followed by `_call`.
+    /// The type of the item that calls the tool: the tool's name followed by `_call`.
     item: &'static str,
-    /// The location of its arguments.
+    /// The location of the arguments in the item.
     arguments: Arguments,
-    /// The side that runs it.
+    /// The side that runs the tool.
     by: By,
 }
 
@@ -20,22 +20,22 @@ pub(super) struct Own {
 enum Arguments {
     /// The value at this key.
     At(&'static str),
-    /// An object of these keys, as far as they exist.
+    /// An object with those of these keys that exist.
     These(&'static [&'static str]),
 }
 
 /// The side that runs a tool.
 enum By {
-    /// OpenAI. The call item itself records the end, and the output at this key, if it includes one.
+    /// OpenAI runs the tool. The call item records the end, and the output at this key, if the item includes it.
     Server(Option<&'static str>),
-    /// The client. Another item has the result.
+    /// The client runs the tool. Another item holds the result.
     Client,
 }
 
 use Arguments::{At, These};
 use By::{Client, Server};
 
-/// The type of image calls. An image is shown to the user, so it is an answer by itself.
+/// The type of image calls. An image is shown to the user, so it is a complete answer.
 const PICTURE: &str = "image_generation_call";
 
 const ALL: [Own; 8] = [
@@ -51,12 +51,12 @@ const ALL: [Own; 8] = [
 ];
 
 impl Own {
-    /// Returns the tool that items of this type call.
+    /// Returns the tool that items of this type call; `None` if the type is unknown.
     pub(super) fn of(item: &str) -> Option<&'static Self> {
         ALL.iter().find(|it| it.item == item)
     }
 
-    /// Reads a call, and its end if the item has it.
+    /// Reads a call, and its end if the item includes the end.
     pub(super) fn call(
         &self,
         item: &Value,
@@ -100,12 +100,12 @@ impl Arguments {
     }
 }
 
-/// Returns the output of a tool that the client ran, and true if it failed. The status of the item or the exit code of
-/// a command shows the failure.
+/// Returns the output of a tool that the client ran, and true if the tool failed. The status of the item, a timeout or
+/// an exit code shows the failure.
 pub(super) fn output(item: &Value, failed: bool) -> (Option<Value>, bool) {
     let output = match told(item, "output") {
         Some(Value::String(text)) => Some(result(text.clone())),
-        // A screenshot.
+        // An object is a screenshot, which is not text.
         Some(Value::Object(_)) => None,
         other => other.cloned(),
     };

@@ -38,7 +38,7 @@ fn all_texts_of_the_last_answer_are_the_output() {
             vec!["You fool. ", "Gladly."],
         ),
         (json!([user, {"role": "assistant", "content": [one, two]}]), vec!["You fool. Gladly."]),
-        // OpenAI's parts of a message, and items of one response.
+        // The answer has several parts in one message, or several items in one response.
         (
             json!([user, item(json!([output("You fool. "), output("Gladly.")]))]),
             vec!["You fool. Gladly."],

@@ -77,7 +77,7 @@ fn a_key_that_is_nearly_one_that_is_read_is_a_mistake() {
         let err = read(&value).unwrap_err();
         assert_eq!((err.pointer.as_str(), err.message.as_str()), (pointer, message), "{value}");
     }
-    // Vendors add keys of their own, and `null` values are ignored.
+    // Vendors add their own keys, which are ignored. Values of `null` are ignored, too.
     let it = text(
         &json!({"model": "m", "metadata": {}, "max_tokens": 5, "conversation_id": "7", "messages": [
             user(),
