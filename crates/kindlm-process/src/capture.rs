@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use crate::group::{GRACE, Group};
 use crate::guard::Guard;
 
-/// The maximum size of stdout and of stderr, in bytes: 16 MiB. Larger stderr is truncated.
+/// The size limit of stdout and of stderr, in bytes: 16 MiB. Larger stdout is a failure; larger stderr is truncated.
 pub const MAX_OUTPUT: usize = 16 * 1024 * 1024;
 
 /// The result of a command.
@@ -22,9 +22,9 @@ pub const MAX_OUTPUT: usize = 16 * 1024 * 1024;
 pub struct Ran {
     /// The text on stdout.
     pub stdout: String,
-    /// The text on stderr, with additional notes of KindLM.
+    /// The text on stderr, followed by notes of KindLM.
     pub stderr: String,
-    /// The exit code; `None` if a signal ended the command.
+    /// The exit code; `None` if the command has none, for example after a signal.
     pub exit_code: Option<i32>,
     /// The duration of the command, in milliseconds.
     pub latency_ms: f64,
@@ -39,20 +39,20 @@ pub enum Failure {
     TimedOut {
         /// The timeout.
         after: Duration,
-        /// The text on stderr until then.
+        /// The text that the command wrote to stderr before it was stopped.
         stderr: String,
     },
     /// The command wrote more than [`MAX_OUTPUT`] to stdout.
     TooMuchOutput,
 }
 
-/// Returns the last non-blank line, at most 200 characters.
+/// Returns the last non-blank line, at most 200 characters. Returns `None` if all lines are blank.
 pub fn last_line(stderr: &str) -> Option<String> {
     let line = stderr.lines().rfind(|it| !it.trim().is_empty())?;
     Some(line.trim().chars().take(200).collect())
 }
 
-/// Runs a command line and captures its output.
+/// Runs a command line, captures its output, and ends every process that it started.
 pub async fn capture(
     line: &str,
     folder: &Path,
@@ -72,7 +72,7 @@ pub struct Variables<'a> {
     pub env: &'a [(String, String)],
 }
 
-/// Does the same with changes to the environment.
+/// Runs a command line like [`capture`], with changes to its environment.
 pub async fn capture_with(
     line: &str,
     folder: &Path,
@@ -89,7 +89,7 @@ pub async fn capture_with(
     ran
 }
 
-/// Captures the output of a command until it ends or exceeds its timeout.
+/// Captures the output of a command until it ends, exceeds its timeout, or writes too much.
 async fn run_to_end(
     child: &mut Child,
     group: &Group,
@@ -119,7 +119,7 @@ async fn run_to_end(
         };
         match how {
             Ended::Exited(status, elapsed) => {
-                // A process that the command started may still hold its pipes open.
+                // Another process that the command started may still hold the pipes open.
                 if !read_all && let Ok(Err(Overflow)) = timeout(GRACE, &mut reading).await {
                     return Err(Failure::TooMuchOutput);
                 }
@@ -208,16 +208,16 @@ pub fn prepared(line: &str, folder: &Path) -> Command {
     command
 }
 
-/// Prepares a program for [`Group::spawn`]: pipes for all streams, and termination when its [`Child`] is dropped.
+/// Prepares a program for [`Group::spawn`]: pipes for all streams, and a kill when its [`Child`] is dropped.
 ///
-/// It gets its own process group, so that Ctrl-C in a terminal does not end it.
+/// The program gets its own process group, so that Ctrl-C in a terminal does not end it.
 pub fn prepare(command: &mut Command) {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     #[cfg(unix)]
     command.process_group(0);
 }
 
-/// Returns the reason why a program could not be started in its folder; `what` names it.
+/// Returns the reason why a program could not be started in its folder. `what` names the program.
 pub fn not_started(folder: &Path, what: &str, err: &io::Error) -> String {
     if folder.is_dir() {
         format!("the shell cannot be started: {err}")
@@ -250,7 +250,7 @@ fn signal_of(_status: ExitStatus) -> Option<i32> {
     None
 }
 
-/// Writes the input to stdin. Errors are ignored, because a program may ignore its stdin.
+/// Writes the input to stdin, and closes stdin. Errors are ignored, because a program may ignore its stdin.
 async fn feed(pipe: Option<ChildStdin>, input: Option<Vec<u8>>) {
     if let (Some(mut pipe), Some(input)) = (pipe, input) {
         let _ = pipe.write_all(&input).await;
@@ -267,7 +267,7 @@ enum OnOverflow {
     Cut,
 }
 
-/// The bytes captured from a pipe. They remain available if reading is cancelled.
+/// The bytes captured from a pipe, up to the size limit. They remain available if reading is cancelled.
 #[derive(Default)]
 struct Capture {
     bytes: Vec<u8>,
@@ -298,7 +298,7 @@ impl Capture {
         }
     }
 
-    /// Returns the captured text, and true if all of it was UTF-8.
+    /// Returns the captured text, and true if all bytes were UTF-8. Invalid bytes become U+FFFD.
     fn text(&self) -> (String, bool) {
         let text = String::from_utf8_lossy(&self.bytes);
         let is_text = matches!(text, std::borrow::Cow::Borrowed(_));

@@ -10,13 +10,13 @@ use tokio::process::{Child, Command};
 use crate::guard::Guard;
 use crate::leftovers::end_marked;
 
-/// The time between `SIGTERM` and `SIGKILL`, and between the end of a command and that of reading its pipes.
+/// The time between `SIGTERM` and `SIGKILL`, and the time for reading the pipes of an ended command.
 pub const GRACE: Duration = Duration::from_secs(1);
 
-/// The environment variable that identifies processes outside of the group. Each program has its own value.
+/// The environment variable that identifies processes outside of the group. Each started program has its own value.
 pub const MARK: &str = "KINDLM_PROCESS";
 
-/// A program and all processes that it started. They are killed when this is dropped or this process is killed.
+/// A program and all processes that it started. They are killed when the group is dropped, or when KindLM is killed.
 #[derive(Debug)]
 pub struct Group {
     #[cfg(unix)]
@@ -30,7 +30,7 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// If the program cannot be started.
+    /// Fails if the program cannot be started.
     pub fn spawn(mut command: Command, guard: &Guard) -> io::Result<(Child, Self)> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         guard.wake();
@@ -50,7 +50,8 @@ impl Group {
     pub async fn end(&mut self) {
         self.signal(Signal::Kill);
         let mark = self.mark.clone();
-        // This blocks until the processes are gone, for at most a second. If the runtime ends first, `drop` does it.
+        // The call blocks until the processes are gone, for at most a second. If the runtime shuts down first, `drop`
+        // ends them.
         let ended = tokio::task::spawn_blocking(move || end_marked(MARK, &mark)).await;
         self.is_ended = ended.is_ok();
     }
@@ -78,7 +79,7 @@ impl Group {
                 Signal::Terminate => rustix::process::Signal::TERM,
                 Signal::Kill => rustix::process::Signal::KILL,
             };
-            // This only fails if the group is already gone.
+            // This only fails if no process of the group is left.
             let _ = rustix::process::kill_process_group(entry.id(), signal);
         }
         #[cfg(not(unix))]

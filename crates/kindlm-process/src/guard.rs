@@ -1,4 +1,4 @@
-//! Ensures that no started program outlives this process, even if this process is killed.
+//! Ends all started programs if KindLM is killed.
 
 #[cfg(unix)]
 pub(crate) use unix::Entry;
@@ -14,8 +14,8 @@ mod unix {
 
     use rustix::process::Pid;
 
-    /// The guard script. It tracks process groups, and ends them when its stdin closes, as it does when this process
-    /// is killed. On Linux it also ends marked processes that have left their group.
+    /// The guard script. It tracks process groups, and ends them when its stdin closes, for example because KindLM is
+    /// killed. On Linux it also ends marked processes that have left their group.
     const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 all=' '
@@ -37,8 +37,8 @@ done
 done
 "#;
 
-    /// Ends process groups if this process is killed. The guard is a shell that starts with the first group. If it
-    /// cannot start, groups are not guarded.
+    /// A guard that ends process groups if KindLM is killed. The guard is a shell process that starts with the first
+    /// group. If the shell cannot start, the groups are not guarded.
     #[derive(Clone, Debug, Default)]
     pub struct Guard(Arc<Mutex<State>>);
 
@@ -50,7 +50,7 @@ done
         Gone,
     }
 
-    /// A process group that is guarded until this is dropped.
+    /// A process group that is guarded until the entry is dropped.
     #[derive(Debug)]
     pub(crate) struct Entry {
         guard: Guard,
@@ -58,8 +58,8 @@ done
     }
 
     impl Guard {
-        /// Starts the guard, if it is not running. Called before the first group starts, so that the group is
-        /// registered immediately.
+        /// Starts the guard process, unless it was started before. This happens before the first group starts, so that
+        /// the group can be registered immediately.
         pub fn wake(&self) {
             Self::awake(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
         }
@@ -70,7 +70,7 @@ done
             }
         }
 
-        /// Guards the group of a child until the entry is dropped; `None` if the child is already gone.
+        /// Guards the group of a child until the entry is dropped. Returns `None` if the child has already ended.
         pub(crate) fn add(&self, child: &tokio::process::Child) -> Option<Entry> {
             let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw)?;
             self.tell('+', id);
@@ -109,7 +109,8 @@ done
         }
     }
 
-    /// Starts the guard in its own process group, so that no terminal key ends it.
+    /// Starts the guard in its own process group, so that no terminal key ends it. Returns `None` if the shell cannot
+    /// start.
     fn start() -> Option<Child> {
         let mut command = Command::new("sh");
         command

@@ -1,25 +1,26 @@
 //! Ends processes that outlive the program that started them.
 //!
 //! Killing a process group does not reach a process that has left the group (`setsid`). Such a process still has its
-//! initial environment, which contains a variable with a unique value. On Linux this variable identifies it.
+//! initial environment, which contains a variable with a unique value. On Linux, this variable identifies the process.
 
 #[cfg(target_os = "linux")]
 use std::{ffi::OsStr, fs::File, io::Read as _, path::Path};
 
 /// The maximum size of a process's arguments and environment, in bytes. It applies to a stack limit of 8 MiB, the
-/// default of Linux (execve(2)). Of a larger environment only the beginning is read. Unused buffer takes no memory.
+/// default of Linux (execve(2)). A larger environment is only read up to this size. Unused buffer takes no memory.
 #[cfg(target_os = "linux")]
 const SPACE: usize = 2 * 1024 * 1024;
 
-/// Kills every process of this user that was started with this variable. Blocks until they are gone, for at most a
-/// second. Does not find a process that has cleared its environment.
+/// Kills every process of this user that was started with this variable. Blocks until these processes are gone, for at
+/// most a second. A process that has cleared its environment is not found.
 #[cfg(target_os = "linux")]
 pub fn end_marked(variable: &str, value: &OsStr) {
     use std::os::unix::ffi::OsStrExt as _;
 
     use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-    // Several rounds are needed: a found process may have started others, and a killed process takes a moment to end.
+    // Several rounds are needed: a found process may have started other processes, and a killed process ends with a
+    // delay.
     const ROUNDS: u32 = 100;
     const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
     let mark = [variable.as_bytes(), b"=", value.as_bytes()].concat();
@@ -31,7 +32,7 @@ pub fn end_marked(variable: &str, value: &OsStr) {
             let Ok(process) = pidfd_open(id, PidfdFlags::empty()) else { continue };
             match carries(id, &mark, &mut space) {
                 Some(false) => continue,
-                // This only fails if the process is already gone.
+                // The signal only fails if the process has already ended.
                 Some(true) => drop(pidfd_send_signal(&process, Signal::KILL)),
                 None => {}
             }
@@ -55,12 +56,13 @@ fn ids() -> impl Iterator<Item = rustix::process::Pid> {
     })
 }
 
-/// Returns true if a process was started with the mark; `None` while this cannot be determined. Processes of other
-/// users are unreadable, and cannot be ours.
+/// Returns true if a process was started with the mark. Returns `None` while this is unknown. Processes of other users
+/// are unreadable and count as unmarked, because KindLM did not start them.
 #[cfg(target_os = "linux")]
 fn carries(id: rustix::process::Pid, mark: &[u8], space: &mut [u8]) -> Option<bool> {
     // During `execve`, a process shows neither arguments nor an environment (proc_pid_environ(5)). If it then shows
-    // arguments but no environment, it has none, or `execve` has just finished. So it is read again.
+    // arguments but no environment, the environment is empty, or `execve` has just finished. So the environment is read
+    // again.
     const LOOKS: u32 = 4;
     let folder = Path::new("/proc").join(id.as_raw_nonzero().to_string());
     for _ in 0..LOOKS {
@@ -79,7 +81,7 @@ fn carries(id: rustix::process::Pid, mark: &[u8], space: &mut [u8]) -> Option<bo
     Some(false)
 }
 
-/// Does nothing, because other systems do not expose the environment of processes.
+/// Does nothing, because the environment of processes is only read on Linux.
 #[cfg(not(target_os = "linux"))]
 pub fn end_marked(_variable: &str, _value: &std::ffi::OsStr) {}
 
@@ -104,7 +106,7 @@ mod tests {
             let id = rustix::process::Pid::from_child(&child);
             while super::carries(id, mark.as_bytes(), &mut space) != Some(true) {}
             super::end_marked("KINDLM_LEFT", folder.path().as_os_str());
-            // A process that was not found runs forever, and a killed one takes a moment to end.
+            // A process that was not found runs forever, and a killed process ends with a delay.
             let mut ended = None;
             for _ in 0..500 {
                 ended = child.try_wait().unwrap();

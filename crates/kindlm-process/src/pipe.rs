@@ -15,20 +15,20 @@ use crate::guard::Guard;
 /// The maximum size of the stored end of stderr, in bytes: 256 KiB.
 const MAX_STDERR: usize = 256 * 1024;
 
-/// A running process.
+/// A running process with its pipes.
 pub struct Pipe {
     child: Child,
     group: Group,
     stdin: Option<ChildStdin>,
     outgoing: VecDeque<u8>,
-    /// True if stdin is closed after all pending output.
+    /// True if stdin closes after all queued input is written.
     closes: bool,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     pending: Vec<u8>,
     /// The position in `pending` at which the search for the next line end continues.
     searched: usize,
-    /// The number of further bytes that are accepted.
+    /// The number of further bytes of stdout that are accepted. Each input resets it.
     room: usize,
     buffers: (Vec<u8>, Vec<u8>),
 }
@@ -41,16 +41,16 @@ const BUFFER: usize = 32 * 1024;
 pub enum Fault {
     /// The deadline has passed.
     Late,
-    /// The process wrote more than the limit.
+    /// The process wrote more than [`MAX_OUTPUT`] since the last input.
     TooMuch,
     /// The line is not UTF-8.
     NotText,
 }
 
-/// The end of a process.
+/// The way in which a process ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The process ended by itself, with this exit code; `None` after a signal.
+    /// The process ended without being stopped, with this exit code; `None` after a signal.
     Itself(Option<i32>),
     /// The process had to be stopped.
     Stopped,
@@ -61,7 +61,7 @@ impl Pipe {
     ///
     /// # Errors
     ///
-    /// If the program cannot be started.
+    /// Fails if the program cannot be started.
     pub fn start(command: Command, guard: &Guard) -> io::Result<Self> {
         let (mut child, group) = Group::spawn(command, guard)?;
         let (stdin, stdout, stderr) =
@@ -81,18 +81,19 @@ impl Pipe {
         })
     }
 
-    /// Queues text for stdin, which is written while lines are read. The process may ignore its stdin.
+    /// Queues text for stdin; it is written while lines are read. Write errors are ignored, because the process may
+    /// ignore its stdin.
     pub fn say(&mut self, text: &str) {
         self.outgoing.extend(text.as_bytes());
         self.room = MAX_OUTPUT;
     }
 
-    /// Closes stdin after all pending output.
+    /// Closes stdin after all queued input is written.
     pub fn close(&mut self) {
         self.closes = true;
     }
 
-    /// Returns the next line that is not blank; `None` at the end of stdout.
+    /// Returns the next line that is not blank, without surrounding white space. Returns `None` at the end of stdout.
     pub async fn line(
         &mut self,
         deadline: Instant,
@@ -109,7 +110,7 @@ impl Pipe {
         }
     }
 
-    /// Returns a line that has already been read completely.
+    /// Returns the next complete line that has already been read. Returns `None` if more input is needed.
     fn take_line(&mut self) -> Result<Option<String>, Fault> {
         loop {
             let end = self
@@ -118,7 +119,7 @@ impl Pipe {
                 .and_then(|it| it.iter().position(|b| *b == b'\n'));
             let end = match end {
                 Some(at) => self.searched + at,
-                // The last line may have no line break.
+                // The last line may lack a line break.
                 None if self.stdout.is_none() && !self.pending.is_empty() => self.pending.len(),
                 None => {
                     self.searched = self.pending.len();
@@ -135,7 +136,8 @@ impl Pipe {
         }
     }
 
-    /// Waits until one of the pipes can be read or written.
+    /// Reads or writes one of the pipes, as soon as this is possible. Fails at the deadline, or if stdout exceeds its
+    /// limit.
     async fn step(&mut self, deadline: Instant, tail: &mut Tail) -> Result<(), Fault> {
         let Self { stdin, outgoing, stdout, stderr, buffers, .. } = self;
         let (from_stdout, from_stderr) = buffers;
@@ -166,7 +168,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Waits for the end of a process whose stdout has ended or is no longer read.
+    /// Waits until a process ends whose stdout has ended or is no longer read. Stops the process at the deadline.
     pub async fn wait(&mut self, deadline: Instant, tail: &mut Tail) -> Ended {
         self.stdin = None;
         match timeout_at(deadline, self.exit(tail)).await {
@@ -192,8 +194,8 @@ impl Pipe {
         Ended::Stopped
     }
 
-    /// Waits for the end of the process, and returns its exit code. Keeps reading, because a full pipe would block
-    /// it.
+    /// Waits for the end of the process, and returns its exit code. Keeps reading the pipes, because a full pipe would
+    /// block the process.
     async fn exit(&mut self, tail: &mut Tail) -> Option<i32> {
         loop {
             let Self { child, stdout, stderr, buffers, .. } = self;
@@ -212,7 +214,7 @@ impl Pipe {
         }
     }
 
-    /// Reads the rest of stderr, for a limited time: a process that it started may still hold the pipe open.
+    /// Reads the rest of stderr, for a limited time: another process may still hold the pipe open.
     async fn drain(&mut self, tail: &mut Tail) {
         let deadline = Instant::now() + GRACE;
         while self.stderr.is_some() {
@@ -255,7 +257,7 @@ impl Tail {
         self.bytes.drain(..over);
     }
 
-    /// Adds a line from KindLM.
+    /// Adds a line that KindLM writes, marked as such.
     pub fn note(&mut self, text: &str) {
         if self.bytes.back().is_some_and(|it| *it != b'\n') {
             self.extend(b"\n");
@@ -263,7 +265,7 @@ impl Tail {
         self.extend(format!("[kindlm] {text}\n").as_bytes());
     }
 
-    /// Returns the last part of stderr as text.
+    /// Returns the last part of stderr as text, with a note if the beginning is missing.
     pub fn text(&self) -> String {
         let bytes: Vec<u8> = self.bytes.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
@@ -274,7 +276,7 @@ impl Tail {
         }
     }
 
-    /// Returns the last lines, for a message; `None` if there are none.
+    /// Returns the last lines for an error message; `None` if all lines are blank.
     pub fn last_lines(&self) -> Option<String> {
         const LINES: usize = 5;
         const CHARS: usize = 500;

@@ -1,7 +1,8 @@
 //! The protocol between the host and a worker: frames on the worker's stdin and stdout.
 //!
-//! A frame is its length, then a JSON header, then byte strings. Each part is prefixed with its length (32 bits,
-//! little-endian). Sources, arguments and results are sent as byte strings, to avoid escaping and parsing them.
+//! A frame is its total length, then a JSON header, then byte strings. The header and each byte string are prefixed
+//! with their length. All lengths have 32 bits, little-endian. Sources, arguments and results are sent as byte strings,
+//! to avoid escaping and parsing them.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -9,7 +10,7 @@ use std::io::{self, Read, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The maximum length of a frame, in bytes. A worker that sends more is broken or hostile.
+/// The maximum length of a frame, in bytes. A worker that sends a longer frame is broken or hostile.
 pub(crate) const MAX_FRAME: usize = 256 << 20;
 
 /// A message from the host to a worker.
@@ -20,18 +21,18 @@ pub(crate) enum ToWorker {
     Hello {
         /// The absolute path of the root folder.
         root: String,
-        /// The command that converts TypeScript to JavaScript, for interpreters without TypeScript support. Its last
-        /// argument is a path; it reads the text from stdin.
+        /// The command that converts TypeScript to JavaScript, for interpreters without TypeScript support. The worker
+        /// adds the path as the last argument, and writes the source to stdin.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         typescript: Vec<String>,
     },
-    /// A call to run. Byte strings: the code (for a body), then the arguments as JSON.
+    /// A call to run. Byte strings: the code, if the call has a body, then the arguments as JSON.
     Call(Call),
-    /// The answer to [`FromWorker::Ask`]. Byte string: the requested data, if there is any.
+    /// The answer to [`FromWorker::Ask`]. Byte string: the requested data; empty without data.
     Reply {
         /// The id of the question.
         id: u64,
-        /// The refusal, if there is no answer.
+        /// The refusal of the question; `None` if the question is answered.
         error: Option<Refusal>,
         /// The data in addition to the byte string.
         #[serde(default)]
@@ -51,7 +52,7 @@ pub(crate) struct Call {
     pub(crate) compile_only: bool,
     /// The time until the call is interrupted, in milliseconds.
     pub(crate) soft_ms: u64,
-    /// The id of the set of readable folders. Resolved files are cached for each set.
+    /// The id of the set of readable folders. Resolved files are cached separately for each set.
     pub(crate) scope: u64,
     /// The variables of `process.env`.
     pub(crate) env: BTreeMap<String, String>,
@@ -89,9 +90,9 @@ pub(crate) enum Usage {
     /// The export is a function, which is called.
     #[default]
     Call,
-    /// A function is called; any other export is the result itself.
+    /// A function is called; any other export is the result.
     Value,
-    /// A class is constructed with the first argument; its `callApi` is called with the others.
+    /// A class is constructed with the first argument; its `callApi` is called with the other arguments.
     Provider,
 }
 
@@ -112,13 +113,13 @@ impl Usage {
 pub(crate) enum FromWorker {
     /// The worker has started.
     Ready,
-    /// The ending of a call. Byte string: the value as JSON, for [`Ending::Json`].
+    /// The outcome of a call. Byte string: the value as JSON, for [`Ending::Json`].
     Answer {
         /// The id of the call.
         id: u64,
-        /// The ending.
+        /// The outcome.
         ending: Ending,
-        /// The lines on the console.
+        /// The lines that the script wrote to the console.
         console: Vec<String>,
         /// True if the worker uses so much memory that it should be replaced.
         retire: bool,
@@ -132,7 +133,7 @@ pub(crate) enum FromWorker {
     },
 }
 
-/// The ending of a call.
+/// The outcome of a call.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "e", rename_all = "snake_case")]
 pub(crate) enum Ending {
@@ -166,7 +167,7 @@ pub(crate) enum Stop {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "a", rename_all = "snake_case")]
 pub(crate) enum Ask {
-    /// Loads a module. Facts: [`Loaded`]; byte string: its source.
+    /// Loads a module. Facts: [`Loaded`]; byte string: the source of the module.
     Load {
         /// The absolute path of the importing file; `None` for the file of the call.
         from: Option<String>,
@@ -193,12 +194,12 @@ pub(crate) enum Look {
     Stat,
 }
 
-/// The module that was found.
+/// A module that the host found.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Loaded {
-    /// Its absolute path, with `/` as the separator.
+    /// The absolute path, with `/` as the separator.
     pub(crate) path: String,
-    /// The format, determined by its file name.
+    /// The format, which the file name determines.
     pub(crate) format: Format,
 }
 
@@ -210,7 +211,7 @@ pub(crate) enum Format {
     Commonjs,
     /// An ES module.
     Module,
-    /// CommonJS or an ES module, determined by the code.
+    /// CommonJS or an ES module, which the code determines.
     Either,
     /// JSON data.
     Json,
@@ -229,9 +230,9 @@ pub(crate) struct Fetched {
 /// The refusal of a question by the host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Refusal {
-    /// An error code in Node's style: `ENOENT`, `MODULE_NOT_FOUND`.
+    /// The error code in Node's style, such as `ENOENT` or `MODULE_NOT_FOUND`.
     pub(crate) code: String,
-    /// The message, with the reason and advice.
+    /// The error message, with the reason and advice.
     pub(crate) message: String,
 }
 
@@ -244,7 +245,7 @@ pub(crate) struct Frame<H> {
     pub(crate) parts: Vec<Vec<u8>>,
 }
 
-/// Encodes a frame.
+/// Encodes a frame. Fails if the frame is too long.
 pub(crate) fn encode<H: Serialize>(header: &H, parts: &[&[u8]]) -> io::Result<Vec<u8>> {
     let body: usize = parts.iter().map(|part| part.len() + 4).sum();
     let mut bytes = Vec::with_capacity(512 + body);
@@ -271,7 +272,7 @@ fn length(of: usize) -> io::Result<[u8; 4]> {
     }
 }
 
-/// Decodes the output of [`encode`], without the total length.
+/// Decodes the bytes of a frame after its total length. Fails if the frame is malformed.
 pub(crate) fn decode<H: DeserializeOwned>(bytes: &[u8]) -> io::Result<Frame<H>> {
     let mut rest = bytes;
     let header = serde_json::from_slice(part(&mut rest)?)?;
@@ -291,7 +292,8 @@ fn part<'a>(rest: &mut &'a [u8]) -> io::Result<&'a [u8]> {
     Ok(part)
 }
 
-/// Reads the bytes of one frame; `None` at the end of the stream.
+/// Reads the bytes of one frame, without the total length. Returns `None` at the end of the stream. Fails if the frame
+/// is too long.
 pub(crate) fn read(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     match from.read_exact(&mut length) {

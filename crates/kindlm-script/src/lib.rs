@@ -1,8 +1,8 @@
 //! A sandbox for JavaScript.
 //!
-//! Scripts run in [worker] processes with QuickJS, under limits on time, memory and stack. They have no files,
-//! network or environment; on Linux, the system calls for them are blocked too. [`ScriptHost`] starts workers, sends
-//! them calls, and kills those that do not answer.
+//! Scripts run in [worker] processes with QuickJS, under limits on time, memory and stack. Scripts have no access to
+//! files, network or environment, unless their permissions allow it. On Linux, the system calls of a worker are
+//! restricted, too. [`ScriptHost`] starts workers, sends them calls, and kills workers that do not answer.
 
 mod frame;
 mod host;

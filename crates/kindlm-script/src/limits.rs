@@ -16,6 +16,6 @@ pub const THROWN: usize = 64 << 10;
 pub const CONTENT: usize = 32 << 20;
 /// The default timeout of a call: 5 seconds.
 pub const TIMEOUT: Duration = Duration::from_secs(5);
-/// The time between the timeout of a call and the kill of its process: 250 ms. It allows the engine to stop by
-/// itself, which some long library operations prevent.
+/// The time between the timeout of a call and the kill of its process: 250 ms. The engine normally stops the call in
+/// this time, but some long library operations prevent this.
 pub const GRACE: Duration = Duration::from_millis(250);

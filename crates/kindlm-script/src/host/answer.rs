@@ -1,4 +1,4 @@
-//! Conversion between questions or answers and frames.
+//! Conversion of questions to frames, and of worker answers to script answers.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -12,7 +12,7 @@ use kindlm_types::script::{
 use super::{Shared, error};
 use crate::frame::{self, Call, Ending, Stop, ToWorker, Usage, What};
 
-/// Encodes a question as a frame.
+/// Encodes a question as a frame. Fails if the arguments are too long for a frame.
 pub(crate) fn call(
     shared: &Shared,
     id: u64,
@@ -62,7 +62,7 @@ pub(crate) fn call(
     })
 }
 
-/// Converts a worker's answer into the host's types.
+/// Converts a worker's answer into the host's types. Fails if the script was stopped or the answer is malformed.
 pub(crate) fn read(
     ending: Ending,
     console: Vec<String>,
@@ -118,7 +118,7 @@ fn broken(what: &str, console: Vec<String>) -> ScriptError {
     ScriptError { kind: ScriptErrorKind::Internal, message, console }
 }
 
-/// Parses a result. A JavaScript text may hold a lone surrogate, which is not a valid character; it becomes U+FFFD.
+/// Parses a result. A JavaScript text may hold a lone surrogate, which is not valid Unicode; it becomes U+FFFD.
 fn json(bytes: &[u8]) -> serde_json::Result<serde_json::Value> {
     match serde_json::from_slice(bytes) {
         Err(err) if bytes.windows(3).any(|it| it == b"\\ud") => {

@@ -9,7 +9,7 @@ use tokio::process::Command;
 use super::HostOptions;
 use crate::worker::TYPESCRIPT;
 
-/// The environment variables that interpreters always get, because they and their packages need them.
+/// The environment variables that interpreters and their packages need. They are always passed on.
 const BASIC: [&str; 15] = [
     "PATH",
     "HOME",
@@ -90,7 +90,7 @@ pub(crate) fn typescript(options: &HostOptions) -> Vec<String> {
     std::iter::once(program).chain(args).chain([TYPESCRIPT.to_owned()]).collect()
 }
 
-/// Returns the message for a command that does not start, with advice.
+/// Returns the error message for a command that does not start, with advice if the program is not found.
 pub(crate) fn not_found(runtime: ScriptRuntime, program: &str, err: &io::Error) -> String {
     let install = match runtime {
         ScriptRuntime::QuickJs => return format!("`{program}`: {err}"),

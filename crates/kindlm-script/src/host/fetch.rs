@@ -11,15 +11,15 @@ use super::Shared;
 use crate::frame::{Fetched, Refusal};
 use crate::limits;
 
-/// The maximum number of redirects.
+/// The maximum number of redirects for one request.
 const REDIRECTS: usize = 10;
 
-/// Sends HTTP requests for scripts.
+/// A client that sends HTTP requests for scripts.
 ///
-/// Implementations must not follow redirects, because each one is checked against the script's permissions first.
+/// Implementations must not follow redirects, because each redirect is checked against the script's permissions first.
 /// They must not add credentials, and must respect the request's timeout.
 pub trait Fetch: Send + Sync {
-    /// Sends the request. An error is a sentence for the script's author.
+    /// Sends the request. The error is a message for the script's author.
     fn fetch(&self, request: FetchRequest) -> BoxFuture<'static, Result<FetchResponse, String>>;
 }
 
@@ -32,7 +32,7 @@ pub struct FetchRequest {
     pub method: String,
     /// The headers, in order.
     pub headers: Vec<(String, String)>,
-    /// The request body; empty if there is none.
+    /// The request body; empty if the request has no body.
     pub body: Vec<u8>,
     /// The timeout, including the body of the response.
     pub timeout: Duration,
@@ -93,8 +93,8 @@ pub(crate) async fn send(
                     "fetch failed: redirected to '{location}', which is not a URL: {err}"
                 ))
             })?;
-            // As in the Fetch standard, a redirected POST becomes a GET, and credentials are only sent to their own
-            // host.
+            // As in the Fetch standard, a redirected POST becomes a GET, and credentials are dropped if the host
+            // changes.
             if response.status == 303 || (response.status <= 302 && method == "POST") {
                 "GET".clone_into(&mut method);
                 body.clear();
@@ -126,7 +126,7 @@ fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-/// Fails if the script has no permission for this host.
+/// Fails unless the address is an HTTP address of a permitted host.
 fn permitted(url: &Url, hosts: &[String]) -> Result<(), String> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("fetch failed: `{}:` is neither `http:` nor `https:`", url.scheme()));
@@ -144,7 +144,7 @@ fn permitted(url: &Url, hosts: &[String]) -> Result<(), String> {
     ))
 }
 
-/// Returns the standard reason phrase of a status.
+/// Returns the standard reason phrase of a status; empty for an uncommon status.
 fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",

@@ -1,4 +1,4 @@
-//! File access of workers: the modules of the suite, and files that a script may read.
+//! File access of workers: modules of the suite, and other files that a script may read.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::frame::{Format, Loaded, Look, Refusal};
 use crate::limits;
 
-/// The file extensions that are tried, in order, if a specifier matches no file.
+/// The file extensions that are tried, in order, if no file has the exact path.
 const ENDINGS: [&str; 7] = [".js", ".cjs", ".mjs", ".json", ".ts", ".cts", ".mts"];
 /// TypeScript imports use the JavaScript file names, so these extensions are mapped.
 const TYPESCRIPT: [(&str, &str); 3] = [(".js", ".ts"), (".mjs", ".mts"), (".cjs", ".cts")];
@@ -26,7 +26,7 @@ pub(crate) struct Files {
 
 impl Files {
     pub(crate) fn new(root: &Path) -> Self {
-        // If the root does not exist, each load reports it.
+        // If the root does not exist, each load reports this error.
         let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
         Self { root, read: Mutex::default() }
     }
@@ -35,7 +35,7 @@ impl Files {
         text(&self.root)
     }
 
-    /// Resolves and reads a module.
+    /// Resolves and reads a module. Fails if the module is missing, too large or outside of the permitted folders.
     pub(crate) fn load(
         &self,
         permissions: &ScriptPermissions,
@@ -81,7 +81,7 @@ impl Files {
         Ok((facts, content.to_vec()))
     }
 
-    /// Executes a disk operation, if the script has the permission.
+    /// Executes a disk operation. Fails without the permission, or if the operation fails.
     pub(crate) fn look(
         &self,
         permissions: &ScriptPermissions,
@@ -137,7 +137,7 @@ impl Files {
         }
     }
 
-    /// Returns the readable folders, with symbolic links resolved.
+    /// Returns the folders that the script may read, with symbolic links resolved.
     fn folders(&self, permissions: &ScriptPermissions) -> Vec<PathBuf> {
         let real = |folder: &String| {
             let folder = normalize(&self.root.join(folder));
@@ -160,7 +160,7 @@ impl Files {
         Ok(Arc::clone(known.entry(path.to_owned()).or_insert(content)))
     }
 
-    /// Returns a path relative to the root, as users write it.
+    /// Returns a path relative to the root, as users write it. A path outside of the root stays unchanged.
     fn short(&self, path: &str) -> String {
         let root = self.root_text();
         let inside = path.strip_prefix(&root).and_then(|path| path.strip_prefix('/'));
@@ -171,7 +171,7 @@ impl Files {
 fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
     const MOST: u64 = limits::CONTENT as u64;
     let about = path.metadata().map_err(|err| disk(path, &err))?;
-    // Reading a pipe or a device may never end, and no timeout applies here.
+    // Reading a pipe or a device may never end, and this read has no timeout.
     if !about.is_file() && !about.is_dir() {
         return Err(refuse("EINVAL", format!("EINVAL: `{}` is not a file", path.display())));
     }
@@ -189,7 +189,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
     }
     let file = std::fs::File::open(path).map_err(|err| disk(path, &err))?;
     let mut content = Vec::new();
-    // Some files are larger than their metadata shows, and some grow.
+    // The content of some files is longer than their metadata shows, and some files grow.
     file.take(MOST + 1).read_to_end(&mut content).map_err(|err| disk(path, &err))?;
     if content.len() as u64 > MOST {
         return Err(too_large(content.len() as u64));
@@ -220,7 +220,7 @@ fn format(path: &Path) -> Format {
         Some("mjs" | "mts") => Format::Module,
         Some("cjs" | "cts") => Format::Commonjs,
         Some("json") => Format::Json,
-        // promptfoo accepts both syntaxes, whatever `package.json` declares. So the code determines the format.
+        // promptfoo accepts both syntaxes, regardless of `package.json`. So the code determines the format.
         _ => Format::Either,
     }
 }

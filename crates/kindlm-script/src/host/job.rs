@@ -3,7 +3,7 @@
 use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use tokio::sync::oneshot;
 
-/// A question, with the channel for its answer.
+/// A question, with the channel for its answer. A question is a request to run a script.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) question: ScriptQuestion,

@@ -34,7 +34,7 @@ pub struct HostOptions {
     pub program: PathBuf,
     /// The arguments that start the worker.
     pub args: Vec<OsString>,
-    /// The base folder of files. Scripts can only load files inside of it, unless permissions allow more.
+    /// The base folder of files. Scripts can only load files inside of this folder, unless permissions allow more.
     pub root: PathBuf,
     /// The programs that run scripts outside the sandbox.
     pub interpreters: Interpreters,
@@ -42,15 +42,15 @@ pub struct HostOptions {
     pub workers: usize,
     /// The default timeout of a script.
     pub timeout: Duration,
-    /// Reads environment variables: those that a script may see, and for interpreters `PATH` and similar ones.
-    /// Without `PATH`, interpreters are only searched in the system's default folders.
+    /// The function that reads environment variables: the permitted variables of scripts, and `PATH` and similar
+    /// variables for interpreters. Without `PATH`, interpreters are only searched in the system's default folders.
     pub env: Arc<ReadEnv>,
-    /// Sends the HTTP requests of scripts with network permissions. `None` disables `fetch`.
+    /// The client for HTTP requests of scripts with network permissions. `None` disables `fetch`.
     pub fetch: Option<Arc<dyn Fetch>>,
 }
 
 impl HostOptions {
-    /// Creates options with default limits, without environment variables and network.
+    /// Creates options with default limits, without environment variables or network.
     pub fn new(
         program: impl Into<PathBuf>,
         args: impl IntoIterator<Item = impl Into<OsString>>,
@@ -82,10 +82,10 @@ impl fmt::Debug for HostOptions {
     }
 }
 
-/// Runs scripts in worker processes.
+/// A host that runs scripts in worker processes.
 ///
-/// Workers start on demand, and end with the host. The host reads each file once, so that all calls see the same
-/// version of it.
+/// Workers start on demand, and end with the host. The host reads each module once, so that all calls see the same
+/// version.
 #[derive(Debug)]
 pub struct ScriptHost {
     shared: Arc<Shared>,
@@ -97,7 +97,7 @@ pub struct ScriptHost {
 pub(crate) struct Shared {
     pub(crate) options: HostOptions,
     pub(crate) files: Files,
-    /// Ends the workers if this process is killed.
+    /// The guard that ends the workers if KindLM is killed.
     pub(crate) guard: Guard,
 }
 
@@ -119,8 +119,9 @@ impl ScriptHost {
 
     /// Runs a script.
     ///
-    /// A script that throws has an answer; an error means that it could not run to its end. Must be called inside a
-    /// Tokio runtime with I/O and time enabled. Dropping the future does not stop the call before its timeout.
+    /// A script that throws has an answer; an error means that the script could not run to its end. The function must
+    /// be called inside a Tokio runtime with I/O and time enabled. Dropping the future does not stop the call before
+    /// its timeout.
     pub async fn run(&self, question: &ScriptQuestion) -> Result<ScriptAnswer, ScriptError> {
         let pool = &self.pools[match question.runtime {
             ScriptRuntime::QuickJs => 0,
@@ -131,9 +132,9 @@ impl ScriptHost {
         pool.run(question.clone(), false).await
     }
 
-    /// Compiles a script of the sandbox or of Python, without running it and without its imports.
+    /// Compiles a script of the sandbox or of Python, without running it or loading its imports.
     ///
-    /// Scripts of other interpreters are not checked.
+    /// Scripts of Node.js and Ruby are not checked, and always succeed.
     pub async fn compile(&self, question: &ScriptQuestion) -> Result<(), ScriptError> {
         let pool = match question.runtime {
             ScriptRuntime::QuickJs => &self.pools[0],

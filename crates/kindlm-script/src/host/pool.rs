@@ -24,7 +24,7 @@ pub(crate) struct Pool {
 #[derive(Debug, Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    /// The number of worker tasks, and of those that are idle.
+    /// The number of worker tasks, idle or busy.
     workers: usize,
     idle: usize,
     closed: bool,
@@ -71,12 +71,13 @@ impl Pool {
         answered.await.unwrap_or_else(|_| Err(error(ScriptErrorKind::Internal, lost)))
     }
 
-    /// Returns the next job; `None` when the pool is closed.
+    /// Waits for the next job, and removes it from the queue. Returns `None` if the pool is closed and the queue is
+    /// empty.
     async fn next(&self) -> Option<Job> {
         self.queue().idle += 1;
         let idle = Idle(self);
         loop {
-            // Registered before the check, so that no arrival in between is missed.
+            // The task registers before the check, so that no job in between is missed.
             let arrived = self.arrived.notified();
             let (job, closed) = {
                 let mut queue = self.queue();
@@ -91,7 +92,7 @@ impl Pool {
     }
 }
 
-/// Counts a task as idle until it is dropped.
+/// A marker that counts a task as idle until it is dropped.
 struct Idle<'a>(&'a Pool);
 
 impl Drop for Idle<'_> {
@@ -100,7 +101,7 @@ impl Drop for Idle<'_> {
     }
 }
 
-/// The task that owns a worker. Its drop always reduces the worker count.
+/// The task that owns a worker. Dropping it always reduces the worker count.
 struct Task(Arc<Pool>);
 
 impl Drop for Task {
@@ -119,7 +120,8 @@ impl Task {
                 None => match Worker::start(pool.runtime, &pool.shared).await {
                     Ok(worker) => worker,
                     Err(err) => {
-                        // This job gets the error, and the next one tries again. The caller may no longer wait.
+                        // This job gets the error, and the next job starts a new worker. The send only fails if the
+                        // caller no longer waits.
                         let _ = job.answer.send(Err(err));
                         continue;
                     }

@@ -21,9 +21,9 @@ use crate::limits;
 
 /// The maximum time for the start of a worker. A busy machine starts interpreters slowly.
 const START: Duration = Duration::from_secs(30);
-/// The number of unread bytes for the worker at which no further request is answered.
+/// The number of unwritten bytes for the worker at which further questions wait for their answers.
 const UNREAD: usize = 2 * limits::CONTENT;
-/// The time that an ended process may keep its stderr open.
+/// The time for reading stderr after the process has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A running worker.
@@ -44,7 +44,7 @@ pub(crate) struct Worker {
 /// The pending answer to a worker's question.
 type Asked = BoxFuture<'static, (u64, Result<(serde_json::Value, Vec<u8>), Refusal>)>;
 
-/// The reason why a call has no answer from the worker.
+/// The reason why the worker gave no answer to a call.
 enum Lost {
     Late,
     Memory,
@@ -97,18 +97,18 @@ impl Worker {
         if runtime != ScriptRuntime::QuickJs
             && let Some(mut stderr) = worker.child.stderr.take()
         {
-            // Output of a script's child processes would otherwise fill the pipe and block them.
+            // Otherwise, the output of a script's child processes would fill the pipe and block them.
             tokio::spawn(async move { tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await });
         }
         Ok(worker)
     }
 
-    /// Returns true if the worker can serve no more calls.
+    /// Returns true if the worker must not serve further calls.
     pub(crate) fn is_done(&self) -> bool {
         self.done
     }
 
-    /// Kills the process with everything that it has started, and waits until all of it has ended.
+    /// Kills the process and all processes that it started, and waits until they have ended.
     pub(crate) async fn end(mut self) {
         self.kill();
         let _ = self.child.wait().await;
@@ -119,7 +119,7 @@ impl Worker {
         self.group.kill(&mut self.child);
     }
 
-    /// Carries out a call.
+    /// Runs the job's script in the worker, and sends the answer to the caller.
     pub(crate) async fn serve(&mut self, job: Job) {
         if job.answer.is_closed() {
             return;
@@ -133,7 +133,7 @@ impl Worker {
             }
             Err(err) => Err(err),
         };
-        // The caller may no longer wait.
+        // The send only fails if the caller no longer waits.
         let _ = job.answer.send(result);
     }
 
@@ -228,7 +228,7 @@ impl Worker {
         }
     }
 
-    /// Answers a worker's question, immediately or later.
+    /// Answers a worker's question immediately and returns `None`, or returns a future for the answer.
     fn answer(
         &mut self,
         id: u64,
@@ -250,7 +250,7 @@ impl Worker {
                 Ok(None)
             }
             Ask::Sleep { ms } => {
-                // The wait ends at the deadline at the latest, where the worker stops by itself.
+                // The wait ends at the deadline at the latest, because the worker stops the call then.
                 let until = Instant::now()
                     .checked_add(Duration::from_millis(ms))
                     .map_or(soft, |until| until.min(soft));
@@ -286,14 +286,14 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns the reason why the process ended during a call.
+    /// Returns the reason why the process ended during a call: out of memory, or its exit status and stderr.
     async fn ended(&mut self) -> Lost {
         let why = self.last_words().await;
-        // Messages of Rust's allocator begin with this text.
+        // Error messages of Rust's allocator begin with this text.
         if why.contains("memory allocation of ") { Lost::Memory } else { Lost::Broken(why) }
     }
 
-    /// Returns the exit status and stderr of the ended process.
+    /// Kills the process if it still runs, and returns its exit status and stderr.
     async fn last_words(&mut self) -> String {
         self.kill();
         let status = match self.child.wait().await {
@@ -304,7 +304,8 @@ impl Worker {
         if let Some(stderr) = self.child.stderr.take() {
             let mut stderr = stderr.take(4096);
             let read = stderr.read_to_string(&mut said);
-            // Output that is not UTF-8 is omitted. A child of the process may hold the pipe open.
+            // Output that is not UTF-8 is omitted. A child of the process may hold the pipe open, so the read has a
+            // time limit.
             let _ = tokio::time::timeout(LAST_WORDS, read).await;
         }
         let said = said.trim();
@@ -312,7 +313,7 @@ impl Worker {
     }
 }
 
-/// Frames that the worker has not read yet, in order.
+/// The queue of frames that are not yet written to the worker.
 #[derive(Debug, Default)]
 struct Unread {
     frames: VecDeque<Vec<u8>>,
@@ -344,13 +345,13 @@ impl Unread {
                     self.written = 0;
                 }
             }
-            // The worker has ended; its output shows the reason.
+            // The worker has ended; reading its output reports the reason.
             Err(_) => *self = Self::default(),
         }
     }
 }
 
-/// Reads frames. Cancelling a read loses nothing.
+/// A reader of frames. Cancelling a read loses no bytes.
 #[derive(Debug)]
 struct FrameReader {
     from: ChildStdout,

@@ -1,6 +1,6 @@
 //! The built-in modules: small JavaScript versions of the Node modules that scripts use.
 
-/// The names and sources, sorted by name. Some only hold globals and do not exist in Node.
+/// The names and sources, sorted by name. Some modules only define globals and do not exist in Node.
 const BUILTINS: [(&str, &str); 17] = [
     ("assert", include_str!("../js/assert.js")),
     ("assert/strict", include_str!("../js/assert_strict.js")),
@@ -21,27 +21,27 @@ const BUILTINS: [(&str, &str); 17] = [
     ("web", include_str!("../js/web.js")),
 ];
 
-/// Returns the name of a built-in module that scripts may import, without `node:`.
+/// Returns the name of a built-in module that scripts may import, without `node:`. Returns `None` for any other name.
 pub(crate) fn public(specifier: &str) -> Option<&'static str> {
     find(specifier).filter(|name| !HIDDEN.contains(name))
 }
 
-/// Returns the name of any built-in module, without `node:`.
+/// Returns the name of any built-in module, without `node:`. Returns `None` for any other name.
 pub(crate) fn find(specifier: &str) -> Option<&'static str> {
     let name = specifier.strip_prefix("node:").unwrap_or(specifier);
     BUILTINS.iter().find(|(known, _)| *known == name).map(|(known, _)| *known)
 }
 
-/// Returns the source of a built-in module.
+/// Returns the source of a built-in module; empty for an unknown name.
 pub(crate) fn source(name: &str) -> &'static str {
     BUILTINS.iter().find(|(known, _)| *known == name).map_or("", |(_, source)| source)
 }
 
-/// Returns the names of the built-in modules that scripts may import, for messages.
+/// Returns the names of the built-in modules that scripts may import, for error messages.
 pub(crate) fn names() -> String {
     let names = BUILTINS.iter().map(|(name, _)| *name);
     names.filter(|name| !HIDDEN.contains(name)).collect::<Vec<_>>().join(", ")
 }
 
-/// The built-in modules that only hold globals.
+/// The built-in modules that only define globals.
 const HIDDEN: [&str; 3] = ["clone", "encoding", "web"];

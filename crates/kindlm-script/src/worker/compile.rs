@@ -1,10 +1,10 @@
 //! Compiles source text to bytecode, in an engine that never runs scripts.
 //!
-//! Bytecode depends on the source alone: no call can change how the code of another call is compiled. A call loads
-//! its bytecode into the initial state of the engine, and runs it there.
+//! Bytecode depends on the source alone: no call can change how the code of another call is compiled. For each call,
+//! its bytecode is loaded into the initial state of the engine, and runs there.
 //!
-//! Inline code and CommonJS files are function bodies. [`Compiler::function`] ensures that the code does not close
-//! the function around it.
+//! Inline code and CommonJS files are function bodies. [`Compiler::function`] ensures that the code cannot end the
+//! function around it.
 #![expect(
     unsafe_code,
     reason = "the binding has no functions for the bytecode of scripts; what is loaded here was written here"
@@ -31,12 +31,12 @@ pub(crate) struct Problem {
     /// The class name of the error.
     name: String,
     message: String,
-    /// The location as `at` with file, line and column; empty if it is unknown.
+    /// The location as `at` with file, line and column; empty if the location is unknown.
     at: String,
 }
 
 impl Problem {
-    /// Returns the error that the engine has thrown.
+    /// Takes the pending exception of the engine, and converts the error.
     fn caught(ctx: &Ctx<'_>, err: &Error) -> Self {
         let internal =
             |message: String| Self { name: "InternalError".to_owned(), message, at: String::new() };
@@ -56,7 +56,7 @@ impl Problem {
         }
     }
 
-    /// Throws the error in the engine that runs the importing script.
+    /// Returns the error as a pending exception of the engine that runs the importing script.
     pub(crate) fn throw(&self, ctx: &Ctx<'_>) -> Error {
         let err = match self.name.as_str() {
             "SyntaxError" => Exception::throw_syntax(ctx, &self.message),
@@ -68,7 +68,7 @@ impl Problem {
             && !self.at.is_empty()
         {
             let frames = exception.stack().unwrap_or_default();
-            // If this fails, the error is still useful without its location.
+            // If the location cannot be set, the error is still useful without it.
             let _ = exception.set("stack", format!("    {}\n{frames}", self.at));
         }
         if thrown.is_null() { err } else { ctx.throw(thrown) }
@@ -124,9 +124,9 @@ impl Compiler {
     /// Compiles the body of a function. The bytecode returns the function.
     ///
     /// The text `}, evil(), function(){` would end the function around it. To detect this, the body is compiled twice
-    /// more, each time with a `let` declaration of an unguessable name at its end. The name of a parameter must fail
-    /// there, and any other name must succeed. Both only hold in the function's own block, so the body ends where the
-    /// text ends.
+    /// more, each time with a `let` declaration of an unguessable name at its end. A declaration of a parameter's name
+    /// must fail, and a declaration of any other name must succeed. Both results occur only in the function's own
+    /// block, so the body ends where the text ends.
     pub(crate) fn function(&self, head: Head<'_>, body: &str) -> Result<Bytecode, Problem> {
         let Head { prefix, params, file } = head;
         let bytecode = self.script(&format!("({prefix}function({params}){{{body}\n}})"), file)?;
@@ -147,7 +147,7 @@ impl Compiler {
         Ok(bytecode)
     }
 
-    /// Compiles a script that is not a module, without running it.
+    /// Compiles code that is not a module, without running it.
     pub(crate) fn script(&self, text: &str, file: &str) -> Result<Bytecode, Problem> {
         self.context.with(|ctx| {
             let compiled =
@@ -176,7 +176,7 @@ fn context(runtime: &Runtime) -> rquickjs::Result<Context> {
     Context::custom::<(intrinsic::Eval, intrinsic::RegExpCompiler)>(runtime)
 }
 
-/// Returns a name that no text contains by chance: 128 random bits.
+/// Returns an unguessable name with 128 random bits. Fails if the system provides no random numbers.
 fn unguessable() -> Result<String, Problem> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|err| Problem {
@@ -229,7 +229,7 @@ fn compile_script<'js>(ctx: &Ctx<'js>, text: &str, file: &str) -> rquickjs::Resu
     }
 }
 
-/// Returns the bytecode of compiled code.
+/// Returns the bytecode of compiled code. Fails if the engine cannot write it.
 fn write(ctx: &Ctx<'_>, compiled: &Value<'_>) -> rquickjs::Result<Bytecode> {
     let mut length = MaybeUninit::uninit();
     // SAFETY: the value is a compiled script of this context; the buffer is copied before it is freed.
@@ -247,7 +247,7 @@ fn write(ctx: &Ctx<'_>, compiled: &Value<'_>) -> rquickjs::Result<Bytecode> {
     }
 }
 
-/// Runs the bytecode of [`Compiler::function`], and returns the function.
+/// Runs the bytecode of [`Compiler::function`] to create the function, and returns it.
 pub(crate) fn function<'js>(ctx: &Ctx<'js>, bytecode: &[u8]) -> rquickjs::Result<Function<'js>> {
     #[expect(clippy::cast_possible_wrap, reason = "flags are small")]
     let flags = qjs::JS_READ_OBJ_BYTECODE as i32;
@@ -265,7 +265,7 @@ pub(crate) fn function<'js>(ctx: &Ctx<'js>, bytecode: &[u8]) -> rquickjs::Result
     Function::from_value(value)
 }
 
-/// Declares the module of [`Compiler::module`], under the path with which it was compiled.
+/// Declares the module of [`Compiler::module`], under the path that was given at compilation.
 pub(crate) fn module<'js>(
     ctx: &Ctx<'js>,
     bytecode: &[u8],
@@ -274,11 +274,11 @@ pub(crate) fn module<'js>(
     unsafe { Module::load(ctx.clone(), bytecode) }
 }
 
-/// Takes ownership of a value of the engine; returns an error if it represents an exception.
+/// Takes ownership of a value of the engine. Fails if the value represents an exception.
 ///
 /// # Safety
 ///
-/// The value must belong to this context, and nothing else may free it.
+/// The value must belong to this context, and no other code may free it.
 unsafe fn owned<'js>(ctx: &Ctx<'js>, value: qjs::JSValue) -> rquickjs::Result<Value<'js>> {
     // SAFETY: guaranteed by the caller.
     unsafe {

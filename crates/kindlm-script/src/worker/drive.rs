@@ -1,4 +1,4 @@
-//! Runs one call to its end, including promises, timers and requests, and reports the ending.
+//! Runs one call to its end, including promises, timers and requests, and returns its outcome.
 
 use std::rc::Rc;
 
@@ -10,19 +10,19 @@ use super::shared::Shared;
 use crate::frame::{Ask, Call, Ending, Stop, Usage, What};
 use crate::limits;
 
-/// The reason why a call cannot continue.
+/// The reason why a call was stopped early, with an error message.
 #[derive(Debug)]
 pub(crate) struct Halt {
     pub(crate) why: Stop,
     pub(crate) message: String,
 }
 
-/// Returns the ending of a call that is stopped early.
+/// Returns the outcome of a call that was stopped early.
 pub(crate) fn stop(halt: Halt) -> (Ending, Vec<u8>) {
     (Ending::Stopped { why: halt.why, message: halt.message }, Vec::new())
 }
 
-/// Compiles the code of a call without running it.
+/// Compiles the file of a call without running it. Inline code is compiled before.
 pub(crate) fn compile_only(shared: &Shared, call: &Call) -> (Ending, Vec<u8>) {
     let What::File { path, .. } = &call.what else { return (Ending::Undefined, Vec::new()) };
     let compiled = entry(shared, path).and_then(|absolute| {
@@ -35,7 +35,7 @@ pub(crate) fn compile_only(shared: &Shared, call: &Call) -> (Ending, Vec<u8>) {
     compiled.map_or_else(stop, |_| (Ending::Undefined, Vec::new()))
 }
 
-/// Returns the absolute path of a call's file.
+/// Returns the absolute path of a call's file. Fails if the file cannot be loaded.
 fn entry(shared: &Shared, path: &str) -> Result<String, Halt> {
     let specifier =
         if path.starts_with(['/', '.']) { path.to_owned() } else { format!("./{path}") };
@@ -43,7 +43,7 @@ fn entry(shared: &Shared, path: &str) -> Result<String, Halt> {
     loaded.map_err(|refusal| Halt { why: Stop::Load, message: refusal.message })
 }
 
-/// Runs a call.
+/// Runs a call, and returns its outcome with the JSON of its result.
 pub(crate) fn run(
     ctx: &Ctx<'_>,
     shared: &Rc<Shared>,
@@ -65,7 +65,7 @@ pub(crate) fn run(
     }
 }
 
-/// The reason why a call ends early.
+/// The reason why a call has no result.
 enum Trouble {
     /// An error of the engine; an exception may be pending.
     Js(Error),
@@ -87,7 +87,7 @@ struct Driver<'a, 'js> {
 }
 
 impl<'js> Driver<'_, 'js> {
-    /// Calls the function, which may return a promise.
+    /// Calls the function, and returns its result, which may be a promise.
     fn start(&self, body: Option<&[u8]>, args: &[Vec<u8>]) -> Result<Value<'js>, Trouble> {
         let ctx = self.ctx;
         if !self.call.env.is_empty() {
@@ -110,7 +110,7 @@ impl<'js> Driver<'_, 'js> {
         for arg in args {
             list.push_arg(self.argument(arg)?)?;
         }
-        // A parameter without an argument is the name of a global: promptfoo gives `process` to inline code.
+        // A parameter without an argument gets the global with its name: promptfoo passes `process` to inline code.
         for name in params.iter().skip(args.len()) {
             let global: Value<'js> = self.shared.hook(ctx, "global")?.call((name.as_str(),))?;
             list.push_arg(global)?;
@@ -121,7 +121,7 @@ impl<'js> Driver<'_, 'js> {
 
     fn argument(&self, json: &[u8]) -> Result<Value<'js>, Trouble> {
         let value = self.ctx.json_parse(json)?;
-        // A context starts with this text, or contains a function.
+        // A value that starts with this text is a context. A value with the marker contains a function.
         let marker = b"\"$returns\"";
         let is_context = json.starts_with(b"{\"prompt\":")
             || json.first() == Some(&b'{') && json.windows(marker.len()).any(|it| it == marker);
@@ -131,7 +131,7 @@ impl<'js> Driver<'_, 'js> {
         Ok(value)
     }
 
-    /// Returns the function that a file exports.
+    /// Returns the function that a file exports, or a function for the use of its export.
     fn exported(
         &self,
         path: &str,
@@ -150,7 +150,8 @@ impl<'js> Driver<'_, 'js> {
         Ok(Function::from_value(picked)?)
     }
 
-    /// Waits for a promise, and serves timers and requests in the meantime.
+    /// Waits for the result of a promise, and serves timers and requests in the meantime. Returns any other value
+    /// unchanged.
     fn settle(&self, value: Value<'js>) -> Result<Value<'js>, Trouble> {
         let Some(promise) = self.promise(&value)? else { return Ok(value) };
         loop {
@@ -166,7 +167,7 @@ impl<'js> Driver<'_, 'js> {
         }
     }
 
-    /// Returns a promise, or converts an object with a `then` method to one.
+    /// Returns a promise; converts an object with a `then` method to a promise. Returns `None` for any other value.
     fn promise(&self, value: &Value<'js>) -> Result<Option<Promise<'js>>, Error> {
         if let Some(promise) = value.as_promise() {
             return Ok(Some(promise.clone()));
@@ -179,7 +180,8 @@ impl<'js> Driver<'_, 'js> {
         Ok(Some(promise))
     }
 
-    /// Waits for the next timer or answer, because no code can run before it.
+    /// Waits for the next timer or reply, and handles it. Fails if no timer or request is pending, because the promise
+    /// can then never be resolved.
     fn wait(&self) -> Result<(), Trouble> {
         let due: f64 = self.shared.hook(self.ctx, "wait")?.call(())?;
         if due == 0.0 {
@@ -215,7 +217,7 @@ impl<'js> Driver<'_, 'js> {
         if Some(reply.id) == sleep {
             return Ok(());
         }
-        // The reply belongs to the sleep of an earlier wait, or to an HTTP request.
+        // The reply belongs to an HTTP request, or to an earlier sleep, which needs no handling.
         let (error, facts, body) = match reply.result {
             Ok((facts, body)) => (None, facts, body),
             Err(refusal) => (Some(refusal.message), serde_json::Value::Null, Vec::new()),
@@ -233,9 +235,10 @@ impl<'js> Driver<'_, 'js> {
         Ok(())
     }
 
-    /// Returns the reason why the call was stopped, even if the script caught the exception.
+    /// Returns the reason why the call must stop, even if the script caught the exception. Returns `None` if the call
+    /// may continue.
     fn stopped(&self) -> Option<Halt> {
-        // This also checks the clock, because a loop of short jobs never reaches the engine's own check.
+        // The clock is checked here, too, because a loop of short jobs never reaches the engine's own check.
         self.shared.state.must_stop();
         let call = self.shared.state.call.borrow();
         if let Some(code) = call.exited {
@@ -246,7 +249,7 @@ impl<'js> Driver<'_, 'js> {
         call.interrupted.then(|| Halt { why: Stop::Timeout, message: String::new() })
     }
 
-    /// Encodes the return value of a script for the protocol.
+    /// Encodes the return value of a script for the protocol. Fails if the result is too large or a limit is reached.
     fn encode(&self, value: Value<'js>) -> Result<(Ending, Vec<u8>), Trouble> {
         let is_object = value.is_object();
         let json = match value.type_of() {
@@ -291,7 +294,8 @@ impl<'js> Driver<'_, 'js> {
     fn stringify(&self, value: Value<'js>) -> Result<Option<String>, Trouble> {
         let Some(text) = self.ctx.json_stringify(value.clone())? else { return Ok(None) };
         let text = text.to_string()?;
-        // NaN and infinities are serialized as `null`, so the search for them is only needed then.
+        // NaN and infinities are serialized as `null`. The slower serialization that finds them is only needed if the
+        // text has `null`.
         if value.is_object() && text.contains("null") {
             let numbers = self.shared.hook(self.ctx, "numbers")?;
             let text = self.ctx.json_stringify_replacer(value, numbers)?;
@@ -300,20 +304,20 @@ impl<'js> Driver<'_, 'js> {
         Ok(Some(text))
     }
 
-    /// Returns the ending for an uncaught exception.
+    /// Returns the outcome of a call with an uncaught error: an exception of the script, or a limit that caused it.
     fn thrown(&self, err: &Error, loading: bool) -> (Ending, Vec<u8>) {
         if let Some(halt) = self.stopped() {
             return stop(halt);
         }
         let thrown = self.pending(err);
-        // Without memory for an error object, the engine throws `null`. Scripts may throw `null` too.
+        // If no memory is left for an error object, the engine throws `null`. But scripts may throw `null`, too.
         if thrown.is_null() && self.shared.arena.used() > limits::MEMORY / 4 {
             return stop(memory());
         }
         let describe = self.shared.hook(self.ctx, "describe");
         let parts: Result<Vec<String>, Error> =
             describe.and_then(|describe| describe.call((thrown.clone(),)));
-        // A getter of the error may have run into a limit.
+        // A getter of the error may have exceeded a limit.
         if let Some(halt) = self.stopped() {
             return stop(halt);
         }
@@ -327,7 +331,7 @@ impl<'js> Driver<'_, 'js> {
                 Vec::new(),
             );
         };
-        // In a regular expression, the engine appends the location.
+        // For a regular expression, the engine appends the location to this message.
         if name == "InternalError" && message.starts_with("out of memory") {
             return stop(memory());
         }
@@ -380,7 +384,7 @@ fn memory() -> Halt {
     }
 }
 
-/// Returns the reason for code that does not compile.
+/// Returns the reason for stopping a call whose code does not compile.
 #[expect(clippy::needless_pass_by_value, reason = "what a call of `map_err` gives")]
 pub(crate) fn not_compiled(problem: Problem) -> Halt {
     if problem.is_memory() {
@@ -389,7 +393,7 @@ pub(crate) fn not_compiled(problem: Problem) -> Halt {
     Halt { why: Stop::Load, message: problem.to_string() }
 }
 
-/// Returns the message of an error of the engine.
+/// Returns the error message of an engine error, with its location if it is known.
 pub(crate) fn explain(ctx: &Ctx<'_>, err: &Error) -> String {
     if !matches!(err, Error::Exception) {
         return err.to_string();

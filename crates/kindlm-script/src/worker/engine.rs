@@ -17,9 +17,9 @@ use super::{builtins, modules, native};
 use crate::frame::{Call, Ending, Stop, What};
 use crate::limits;
 
-/// The address space of the engine's memory: twice the limit, because free blocks are not merged.
+/// The address space of the engine: twice the memory limit, because free blocks are not merged.
 const ARENA: usize = 2 * limits::MEMORY;
-/// The maximum size of cached bytecode of inline code, in bytes.
+/// The size of cached bytecode above which the cache is cleared, in bytes.
 const KEPT: usize = 32 << 20;
 /// The memory use, in bytes, above which a worker is replaced after the call, to release its memory.
 const BLOATED: usize = 48 << 20;
@@ -43,10 +43,10 @@ const HOOKS: [&str; 12] = [
 pub(crate) struct Engine {
     shared: Rc<Shared>,
     arena: Arena,
-    /// Never dropped, because freeing memory that a rollback has restored would free it twice. The process ends with
-    /// it.
+    /// The context is never dropped: a rollback has restored memory that dropping would free again. The end of the
+    /// process releases it.
     context: ManuallyDrop<Context>,
-    /// The initial state of every call. No script has run in it.
+    /// The initial state of every call, taken before any script has run.
     base: Snapshot,
 }
 
@@ -85,7 +85,7 @@ impl Engine {
         self.arena.used() > BLOATED
     }
 
-    /// Runs one call. [`Engine::reset`] must follow before the next.
+    /// Runs one call, and returns its outcome. [`Engine::reset`] must run before the next call.
     pub(crate) fn call(&mut self, call: &Call, parts: &[Vec<u8>]) -> (Ending, Vec<u8>) {
         self.shared.state.begin(call);
         let shared = &self.shared;
@@ -103,19 +103,19 @@ impl Engine {
         self.context.with(|ctx| drive::run(&ctx, shared, call, code.as_deref(), args))
     }
 
-    /// Resets everything that the last call changed.
+    /// Restores the engine's memory to its initial state, which undoes all changes of the last call.
     pub(crate) fn reset(&mut self) {
         self.arena.roll_back(&self.base);
     }
 }
 
-/// Returns the reason for an error of the host.
+/// Returns the reason for stopping a call because of an invalid request of the host.
 fn internal(message: impl Into<String>) -> Halt {
     Halt { why: Stop::Internal, message: message.into() }
 }
 
 impl Shared {
-    /// Returns the bytecode of inline code.
+    /// Returns the bytecode of inline code, from the cache or newly compiled.
     fn body(&self, params: &[String], code: &[u8]) -> Result<Bytecode, Halt> {
         let Ok(code) = str::from_utf8(code) else {
             return Err(internal("the code is not UTF-8"));
@@ -129,8 +129,8 @@ impl Shared {
             .map_err(drive::not_compiled)
     }
 
-    /// Returns the bytecode of a built-in module: a function of `module`, `exports`, `require` and the Rust
-    /// functions.
+    /// Returns the bytecode of a built-in module, from the cache or newly compiled. The bytecode is a function of
+    /// `module`, `exports`, `require` and the Rust functions.
     pub(crate) fn builtin(&self, name: &'static str) -> Result<Bytecode, Problem> {
         let head = Head {
             prefix: "",
@@ -166,7 +166,7 @@ fn is_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$')
 }
 
-/// Evaluates the text of an internal function.
+/// Evaluates the source of an internal function, and returns the function.
 fn function<'js>(ctx: &Ctx<'js>, text: &str, name: &str) -> rquickjs::Result<Function<'js>> {
     let mut options = EvalOptions::default();
     options.strict = false;
@@ -174,7 +174,7 @@ fn function<'js>(ctx: &Ctx<'js>, text: &str, name: &str) -> rquickjs::Result<Fun
     Function::from_value(ctx.eval_with_options::<Value<'js>, _>(text, options)?)
 }
 
-/// Creates the globals.
+/// Creates the globals, and returns the functions that Rust calls.
 fn prelude(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> rquickjs::Result<Hooks> {
     let make = function(ctx, include_str!("../js/prelude.js"), "kindlm:prelude")?;
     let native = native::object(ctx, shared)?;

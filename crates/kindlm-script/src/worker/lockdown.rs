@@ -2,8 +2,8 @@
 
 /// Sets process limits, and restricts the system calls to a list.
 ///
-/// On Linux, every other system call fails. On other systems only the limits apply, and isolation depends on the
-/// engine, which has no function that opens a file or a connection.
+/// On Linux, every other system call fails. On other Unix systems only the process limits apply. There, isolation
+/// depends on the engine, which has no function that opens a file or a connection.
 pub(crate) fn lock_down() -> Result<(), String> {
     limits()?;
     system_calls()
@@ -23,7 +23,7 @@ fn limits() -> Result<(), String> {
     #[cfg(target_os = "linux")]
     {
         limit(Resource::Nproc, 0)?;
-        // Already mapped memory counts, including the reserved memory of the engine and of the allocator.
+        // Memory that is already mapped counts, including the reserved memory of the engine and of the allocator.
         for (resource, field) in [(Resource::As, "VmSize:"), (Resource::Data, "VmData:")] {
             if let Some(mapped) = mapped(field) {
                 limit(resource, mapped + crate::limits::PROCESS as u64)?;
@@ -33,7 +33,7 @@ fn limits() -> Result<(), String> {
     Ok(())
 }
 
-/// Returns this process's memory of one kind, in bytes; `None` if the system does not report it.
+/// Returns the size of one kind of this process's memory, in bytes. Returns `None` if the system does not report it.
 #[cfg(target_os = "linux")]
 fn mapped(field: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -59,15 +59,15 @@ fn system_calls() -> Result<(), String> {
         let program: BpfProgram = SeccompFilter::new(rules, others, matched, arch)?.try_into()?;
         seccompiler::apply_filter_all_threads(&program)
     };
-    // The strictest filter applies. The allow list comes last, because it forbids adding filters.
+    // If several filters match, the strictest applies. The allow list comes last, because it forbids adding filters.
     let refuse = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     apply(FATAL, SeccompAction::KillProcess, SeccompAction::Allow)
         .and_then(|()| apply(ALLOWED, SeccompAction::Allow, refuse))
         .map_err(|err| format!("seccomp: {err}"))
 }
 
-/// The system calls with which a process signals itself: `abort`, or a fault handler. They must kill the process,
-/// because an error could make it retry forever.
+/// The system calls with which a process signals itself, in `abort` or in a fault handler. They must kill the process,
+/// because the process could retry a failed call forever.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 const FATAL: &[i64] = &[
     libc::SYS_kill,
@@ -110,7 +110,7 @@ fn system_calls() -> Result<(), String> {
 
 /// Closes the files that the parent process left open, except stdin, stdout and stderr.
 ///
-/// Must be called before this program opens any file.
+/// The function must be called before this program opens any file.
 pub(crate) fn close_inherited() {
     #[cfg(target_os = "linux")]
     {
@@ -120,8 +120,8 @@ pub(crate) fn close_inherited() {
         )]
         // SAFETY: guaranteed by the caller; the system call only takes numbers.
         let closed = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
-        // Kernels before 5.9 do not support this. There the files stay open, and the allow list prevents opening
-        // others.
+        // Kernels before 5.9 do not support this call. Inherited files then stay open, and the allow list prevents
+        // opening other files.
         let _ = closed;
     }
 }

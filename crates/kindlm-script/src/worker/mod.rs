@@ -1,4 +1,4 @@
-//! The worker: a process that runs scripts, without other privileges.
+//! The worker: a process that runs scripts, without any other privileges.
 
 mod arena;
 mod builtins;
@@ -19,16 +19,16 @@ use crate::frame::FromWorker;
 use engine::Engine;
 use state::State;
 
-/// The stack of the script thread, in bytes. The engine's limit is much smaller.
+/// The stack size of the script thread, in bytes. The engine's own limit is much smaller.
 const STACK: usize = 16 << 20;
 
-/// The argument that makes the worker program convert TypeScript from stdin. The next argument is its path.
+/// The argument that makes the worker program convert TypeScript from stdin. The next argument is the path of the file.
 pub(crate) const TYPESCRIPT: &str = "typescript";
 
-/// Runs a worker until its stdin ends. The host starts the program with arguments that lead here.
+/// Runs a worker until its stdin ends, and returns the exit code for the process.
 ///
-/// The program must not have printed to stdout before, and must need no open files later. Returns the exit code for
-/// the process.
+/// The program must call this function for the arguments that [`HostOptions::args`](crate::HostOptions::args) defines.
+/// It must not have printed to stdout or opened files before.
 pub fn main() -> u8 {
     lockdown::close_inherited();
     let mut args = std::env::args().skip_while(|it| it != TYPESCRIPT).skip(1);
@@ -47,7 +47,7 @@ pub fn main() -> u8 {
     }
 }
 
-/// Converts TypeScript from stdin, and writes the JavaScript to stdout.
+/// Converts TypeScript from stdin, writes the JavaScript to stdout, and returns the exit code.
 fn to_javascript(path: &str) -> u8 {
     use std::io::{Read as _, Write as _};
 
@@ -62,17 +62,17 @@ fn to_javascript(path: &str) -> u8 {
     match written {
         Ok(()) => 0,
         Err(message) => {
-            // A failure to report the error is ignored.
+            // If stderr is closed, nothing can be reported; the exit code still shows the failure.
             let _ = writeln!(std::io::stderr(), "{message}");
             70
         }
     }
 }
 
-/// Writes the reason for the worker's end to stderr, which the host reads.
+/// Writes the reason for the worker's end to stderr, which the host reads, and returns the exit code.
 fn complain(message: &str) -> u8 {
     use std::io::Write as _;
-    // A failure to report the error is ignored.
+    // If stderr is closed, nothing can be reported; the exit code still shows the failure.
     let _ = writeln!(std::io::stderr(), "script worker: {message}");
     70
 }

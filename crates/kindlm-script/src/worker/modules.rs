@@ -1,4 +1,4 @@
-//! Resolves and loads modules: files that the host reads, and built-in ones.
+//! Resolves and loads modules: files that the host reads, and built-in modules.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use super::state::{State, Unit};
 use super::{builtins, compile};
 use crate::frame::Refusal;
 
-/// Returns the absolute path of a file, or `node:` and the name of a built-in module.
+/// Returns the absolute path of a file, or `node:` and the name of a built-in module. Fails for any other module.
 pub(crate) fn resolve(state: &State, from: &str, specifier: &str) -> Result<String, Refusal> {
     let refuse = |message| Refusal { code: "MODULE_NOT_FOUND".to_owned(), message };
     if let Some(name) = builtins::public(specifier) {
@@ -66,13 +66,13 @@ const NODE: [&str; 20] = [
     "zlib",
 ];
 
-/// Compiles a file; throws if it does not compile.
+/// Compiles a loaded file. Throws an exception if the file does not compile.
 pub(crate) fn unit(ctx: &Ctx<'_>, shared: &Shared, path: &str) -> rquickjs::Result<Unit> {
     let source = shared.state.source(path)?;
     source.unit(&shared.compiler).map_err(|problem| problem.throw(ctx))
 }
 
-/// Returns the namespace of an ES module for `require`. Fails if the module has to wait for a promise.
+/// Returns the namespace of an ES module for `require`. Fails if the module has to wait for a timer or a request.
 pub(crate) fn import_now<'js>(ctx: &Ctx<'js>, path: &str) -> rquickjs::Result<Value<'js>> {
     let promise = Module::import(ctx, path)?;
     loop {
@@ -134,8 +134,8 @@ impl Loader for Files {
     }
 }
 
-/// Returns an ES module for a module of another kind. The whole value is its default export; each property is an
-/// export.
+/// Returns an ES module for a built-in, CommonJS or JSON module. The whole value is the default export, and each listed
+/// property is an export.
 fn foreign<'js>(
     ctx: &Ctx<'js>,
     shared: &Shared,

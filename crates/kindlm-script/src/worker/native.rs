@@ -9,7 +9,7 @@ use super::state::Unit;
 use super::{builtins, compile, modules, pure};
 use crate::frame::{Ask, Look, Refusal};
 
-/// Creates the object `native`.
+/// Creates the object `native`, which holds the Rust functions.
 pub(crate) fn object<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> rquickjs::Result<Object<'js>> {
     let native = Object::new(ctx.clone())?;
     basics(ctx, shared, &native)?;
@@ -51,7 +51,7 @@ fn basics<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, native: &Object<'js>) -> rqu
         #[expect(clippy::cast_possible_truncation, reason = "exit codes are small")]
         let code = code as i32;
         it.call.borrow_mut().exited.get_or_insert(code);
-        // If the script catches this exception, the engine stops it at its next check or at the end of the call.
+        // If the script catches this exception, the engine stops the call at its next check or at the end of the call.
         Err(Exception::throw_message(&ctx, "process.exit"))
     };
     native.set("exit", Function::new(ctx.clone(), exit)?)?;
@@ -98,7 +98,7 @@ fn files<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, native: &Object<'js>) -> rqui
     Ok(())
 }
 
-/// Adds the functions that need the host.
+/// Adds the functions that send questions to the host.
 fn powers<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, native: &Object<'js>) -> rquickjs::Result<()> {
     let it = Rc::clone(&shared.state);
     let look = move |ctx: Ctx<'js>, op: String, path: String| -> rquickjs::Result<Array<'js>> {

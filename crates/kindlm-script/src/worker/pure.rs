@@ -7,7 +7,7 @@ use url::{Url, form_urlencoded, quirks};
 
 use crate::limits;
 
-/// Returns the contents of a buffer.
+/// Returns a copy of a buffer's content; empty if the buffer is detached.
 pub(crate) fn bytes_of(buffer: &ArrayBuffer<'_>) -> Vec<u8> {
     #[expect(
         unsafe_code,
@@ -18,7 +18,7 @@ pub(crate) fn bytes_of(buffer: &ArrayBuffer<'_>) -> Vec<u8> {
     bytes.unwrap_or_default().to_vec()
 }
 
-/// Adds the functions to `native`.
+/// Adds the functions of this module to `native`.
 pub(crate) fn add<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> rquickjs::Result<()> {
     let encode = |ctx: Ctx<'js>, text: String| ArrayBuffer::new_copy(ctx, text.as_bytes());
     native.set("utf8Encode", Function::new(ctx.clone(), encode)?)?;
@@ -119,7 +119,7 @@ fn parts<'js>(ctx: &Ctx<'js>, url: &Url) -> rquickjs::Result<Object<'js>> {
     Ok(parts)
 }
 
-/// Returns a URL with a changed part; `None` if the URL standard ignores the change.
+/// Returns a URL with a changed part. Returns `None` if the change is invalid or the part is unknown.
 fn change(mut url: Url, part: &str, value: &str) -> Option<Url> {
     let changed = match part {
         "href" => quirks::set_href(&mut url, value).is_ok(),
@@ -146,7 +146,7 @@ fn change(mut url: Url, part: &str, value: &str) -> Option<Url> {
     changed.then_some(url)
 }
 
-/// Returns a digest, or an HMAC if there is a key. `None` for unknown algorithms.
+/// Returns a digest, or an HMAC if a key is given. Returns `None` for unknown algorithms.
 fn digest(name: &str, key: Option<&[u8]>, data: &[u8]) -> Option<Vec<u8>> {
     macro_rules! either {
         ($hash:ty) => {

@@ -11,7 +11,7 @@ use super::compile::{Bytecode, Compiler};
 use super::state::State;
 use crate::frame::Refusal;
 
-/// The functions of the prelude.
+/// The functions of the prelude that Rust calls, by name.
 #[derive(Debug)]
 pub(crate) struct Hooks(pub(super) HashMap<&'static str, Persistent<Function<'static>>>);
 
@@ -38,7 +38,7 @@ pub(crate) struct Shared {
     pub(super) compiled: RefCell<HashMap<Kept, Bytecode>>,
 }
 
-/// The key of cached code that is not a file.
+/// The key of a cache entry for code that is not a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kept {
     /// A built-in module.
@@ -58,7 +58,7 @@ impl Shared {
     }
 }
 
-/// Throws an error with a code, like Node's errors.
+/// Throws an error with a `code` property, as Node's errors have.
 pub(crate) fn throw(ctx: &Ctx<'_>, refusal: &Refusal) -> Error {
     let thrown = Exception::from_message(ctx.clone(), &refusal.message).and_then(|exception| {
         exception.set("code", refusal.code.as_str())?;

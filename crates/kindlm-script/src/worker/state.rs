@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::compile::{Bytecode, Compiler, Head, Problem};
 use crate::frame::{self, Ask, Call, Format, Frame, FromWorker, Loaded, Refusal, ToWorker};
 
-/// The maximum number of lines, and of bytes, that a call may write to the console. Further lines are only counted.
+/// The maximum number of console lines of a call. Further lines are only counted, also after `CONSOLE_BYTES` bytes.
 const CONSOLE_LINES: usize = 200;
 const CONSOLE_BYTES: usize = 64 << 10;
 
@@ -28,18 +28,18 @@ pub(crate) struct State {
 struct Link {
     input: BufReader<Stdin>,
     output: Stdout,
-    /// The answers that are not read yet.
+    /// The replies that were received but not yet processed.
     replies: VecDeque<Reply>,
 }
 
-/// A reply of the host.
+/// A reply of the host to a question.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) id: u64,
     pub(crate) result: Result<(serde_json::Value, Vec<u8>), Refusal>,
 }
 
-/// The current call.
+/// The state of the current call.
 #[derive(Debug, Default)]
 pub(crate) struct Current {
     scope: u64,
@@ -51,9 +51,9 @@ pub(crate) struct Current {
     pub(crate) deadline: Option<Instant>,
     /// True if the call was interrupted at its deadline.
     pub(crate) interrupted: bool,
-    /// The code of `process.exit`, if the script called it.
+    /// The code of `process.exit`; `None` if the script has not called it.
     pub(crate) exited: Option<i32>,
-    /// The number of pending requests.
+    /// The number of pending HTTP requests.
     pub(crate) pending: usize,
     console: Vec<String>,
     console_bytes: usize,
@@ -65,7 +65,7 @@ pub(crate) struct Current {
 pub(crate) struct Modules {
     /// The absolute path of the root folder.
     pub(crate) root: String,
-    /// The modules by permission set, because the permissions of one call do not apply to another.
+    /// The modules by permission set. Calls with different permissions must not share modules.
     scopes: HashMap<u64, Scope>,
 }
 
@@ -78,7 +78,7 @@ struct Scope {
     known: HashMap<String, Rc<Source>>,
 }
 
-/// The source of a file.
+/// The source of a file, with its compiled form.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) path: String,
@@ -99,8 +99,8 @@ pub(crate) enum Unit {
 }
 
 impl Source {
-    /// Compiles the file once. If its name does not determine its format, its code does, as in Node. A file is an ES
-    /// module if it fails to parse as CommonJS but looks like a module.
+    /// Compiles the file on first use. If the name does not determine the format, the code does, as in Node. A file is
+    /// an ES module if it does not compile as CommonJS but looks like a module.
     pub(crate) fn unit(&self, compiler: &Compiler) -> Result<Unit, Problem> {
         let compile = || match self.format {
             Format::Json => Ok(Unit::Json),
@@ -186,7 +186,8 @@ impl State {
 
     /// Returns true if the engine must stop now, and records an interruption.
     pub(crate) fn must_stop(&self) -> bool {
-        // The engine may call this at any time. A taken borrow means that Rust code is running.
+        // The engine may call this function at any time. If the state is borrowed, Rust code is using it and the check
+        // is skipped.
         let Ok(mut call) = self.call.try_borrow_mut() else { return false };
         if call.exited.is_some() {
             return true;
@@ -197,7 +198,7 @@ impl State {
         call.interrupted
     }
 
-    /// Writes a line to the console, within the limits.
+    /// Adds a line to the console. Lines above the limits are cut or only counted.
     pub(crate) fn log(&self, line: &str) {
         let mut call = self.call.borrow_mut();
         let room = CONSOLE_BYTES.saturating_sub(call.console_bytes);
@@ -215,7 +216,7 @@ impl State {
         }
     }
 
-    /// Returns the lines on the console.
+    /// Takes the lines on the console, with a note about dropped lines.
     pub(crate) fn take_console(&self) -> Vec<String> {
         let mut call = self.call.borrow_mut();
         let mut console = std::mem::take(&mut call.console);
@@ -234,7 +235,7 @@ impl State {
             match frame.header {
                 ToWorker::Call(call) => return Ok(Some((call, frame.parts))),
                 ToWorker::Hello { root, .. } => self.modules.borrow_mut().root = root,
-                // A late reply to a question of an earlier call.
+                // This is a late reply to a question of an earlier call.
                 ToWorker::Reply { .. } => {}
             }
         }
@@ -246,14 +247,14 @@ impl State {
         frame::write(&mut self.link.borrow_mut().output, &bytes)
     }
 
-    /// Sends a question to the host, without waiting.
+    /// Sends a question to the host without waiting, and returns the id of the question.
     pub(crate) fn ask(&self, ask: Ask, part: &[u8]) -> io::Result<u64> {
         let id = self.next_ask.replace(self.next_ask.get() + 1);
         self.send(&FromWorker::Ask { id, ask }, part)?;
         Ok(id)
     }
 
-    /// Returns the next reply to any question. Fails if the host has ended.
+    /// Waits for the next reply to any question of this call. Fails if the host has ended.
     pub(crate) fn next_reply(&self) -> io::Result<Reply> {
         let mut link = self.link.borrow_mut();
         if let Some(reply) = link.replies.pop_front() {
@@ -262,7 +263,7 @@ impl State {
         link.read_reply(self.call.borrow().first_ask)
     }
 
-    /// Sends a question to the host, and waits for the reply.
+    /// Sends a question to the host, and waits for its reply. Replies to other questions are kept for later.
     pub(crate) fn ask_and_wait(&self, ask: Ask) -> Result<(serde_json::Value, Vec<u8>), Refusal> {
         let gone = |err: io::Error| Refusal {
             code: "EPIPE".to_owned(),
@@ -280,7 +281,7 @@ impl State {
         }
     }
 
-    /// Returns the path of the file for a `specifier` in the file `from`.
+    /// Loads the file for a `specifier` in the file `from`, unless it is cached, and returns its path.
     pub(crate) fn load(&self, from: &str, specifier: &str) -> Result<String, Refusal> {
         let scope = self.call.borrow().scope;
         let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -311,7 +312,7 @@ impl State {
         Ok(path)
     }
 
-    /// Returns a file that this call, or one with the same permissions, has loaded.
+    /// Returns a file that a call with the same permissions has loaded. Fails if the file is not loaded.
     pub(crate) fn source(&self, path: &str) -> rquickjs::Result<Rc<Source>> {
         let scope = self.call.borrow().scope;
         let modules = self.modules.borrow();
@@ -321,7 +322,7 @@ impl State {
 }
 
 impl Link {
-    /// Returns the next reply to a question with an id from `first` on.
+    /// Waits for the next reply to a question whose id is `first` or higher. Fails if the host has ended.
     fn read_reply(&mut self, first: u64) -> io::Result<Reply> {
         loop {
             let Some(bytes) = frame::read(&mut self.input)? else {

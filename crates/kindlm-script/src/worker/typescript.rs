@@ -1,6 +1,6 @@
 //! Converts TypeScript to JavaScript.
 
-/// Returns the JavaScript of a TypeScript file; other files are returned unchanged.
+/// Returns the JavaScript of a TypeScript file. Other files are returned unchanged. Fails if the file is invalid.
 pub(crate) fn strip(path: &str, text: String) -> Result<String, String> {
     if [".ts", ".mts", ".cts"].iter().any(|ending| path.ends_with(ending)) {
         return javascript(path, &text);
@@ -66,6 +66,6 @@ fn javascript(path: &str, text: &str) -> Result<String, String> {
         return failed(&errors);
     }
     let code = Codegen::new().build(&program).code;
-    // The code generator adds this line if only types were imported. It would turn CommonJS into an ES module.
+    // The code generator adds this line if the file only imports types. The line would turn CommonJS into an ES module.
     Ok(code.strip_suffix("export {};\n").map(ToOwned::to_owned).unwrap_or(code))
 }

@@ -171,7 +171,7 @@ async fn only_permitted_variables_are_seen() {
     assert_eq!(shown(&host.run(&body(code)).await), "[null,null,0]");
 }
 
-/// Reading a device would never end, and the host's reads have no timeout.
+/// Checks that a device is refused. Reading a device would never end, and the host's reads have no timeout.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_device_is_no_file() {

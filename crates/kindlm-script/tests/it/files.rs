@@ -5,7 +5,7 @@ use kindlm_types::script::{ExportUse, ScriptQuestion, ScriptRuntime, ScriptSourc
 
 use crate::support::{body, file, folder, host, shown};
 
-/// A file and its function, the files of the folder, and the expected result.
+/// A file and its function, the content of the folder, and the expected result.
 type Case =
     (&'static str, Option<&'static str>, &'static [(&'static str, &'static str)], &'static str);
 

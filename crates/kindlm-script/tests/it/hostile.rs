@@ -150,8 +150,8 @@ pub(crate) fn hostile(code: &str) -> ScriptQuestion {
     ScriptQuestion { timeout: Some(Duration::from_millis(400)), ..body(code) }
 }
 
-/// Measures the memory of the workers that this thread has started. Other tests in this process have their own
-/// workers. On systems other than Linux it measures nothing.
+/// A measurement of the memory of the workers that this thread has started. Other tests in this process have their own
+/// workers. On systems other than Linux the result is 0.
 struct Memory {
     stop: mpsc::Sender<()>,
     watcher: std::thread::JoinHandle<u64>,
@@ -160,7 +160,8 @@ struct Memory {
 impl Memory {
     fn watch() -> Self {
         let (stop, stopped) = mpsc::channel();
-        // The link contains `PID/task/TID` of the reading thread, so it must be read here and not in the watcher.
+        // The link contains `PID/task/TID` of the reading thread, so it must be read in this thread and not in the
+        // watcher.
         let thread = std::fs::read_link("/proc/thread-self").unwrap_or_default();
         let children = std::path::Path::new("/proc").join(thread).join("children");
         let watcher = std::thread::spawn(move || {
@@ -210,7 +211,7 @@ async fn hostile_scripts_are_stopped_and_the_pool_survives() {
             begun.elapsed().as_secs_f64() * 1e3,
             shown.chars().take(100).collect::<String>()
         );
-        // The sum of the engine's limit, its snapshot, messages to the host, and the program itself.
+        // The limit covers the engine's limit, its snapshot, messages to the host, and the program.
         assert!(most <= 400, "{what}: a worker took {most} MiB");
         if !shown.starts_with(expected) {
             wrong.push(format!("{what}: {}", shown.chars().take(200).collect::<String>()));
@@ -226,7 +227,7 @@ async fn hostile_scripts_are_stopped_and_the_pool_survives() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The table in the documentation lists these scripts and results.
+/// Checks that the table in the documentation lists these scripts and results.
 #[test]
 fn the_page_is_true() {
     let page = include_str!("../../../../docs/scripts.md");
@@ -246,7 +247,7 @@ fn shown_all(
     results.iter().map(shown).collect()
 }
 
-/// If a worker is killed, the next one serves the calls that waited behind it.
+/// Checks that a new worker serves the calls that waited for a killed worker.
 #[tokio::test]
 async fn a_killed_worker_takes_no_other_call_with_it() {
     let folder = folder(&[]);
@@ -266,7 +267,7 @@ async fn a_killed_worker_takes_no_other_call_with_it() {
     assert_eq!(numbers, (0..20).map(|number| number.to_string()).collect::<Vec<_>>());
 }
 
-/// A cancelled call does not block the next one.
+/// Checks that a cancelled call does not block the next call.
 #[tokio::test]
 async fn a_call_that_is_given_up_does_not_block_the_next() {
     let folder = folder(&[]);

@@ -41,7 +41,7 @@ const ESCAPES: [&str; 14] = [
     "/*", // closes nothing, and ends nothing
 ];
 
-/// The kinds of files in a suite: the file, the file that loads it, and its text.
+/// The kinds of files in a suite: the file, the file that loads it, and the text of the first file.
 const FILES: [(&str, &str, &str); 9] = [
     ("a.js", "a.js", "module.exports = () => true"),
     ("a.cjs", "a.cjs", "module.exports = () => true"),
@@ -114,7 +114,7 @@ async fn no_form_of_file_changes_another_check() {
     }
 }
 
-/// A script's changes to globals do not affect later calls.
+/// Checks that a script's changes to globals do not affect later calls.
 #[tokio::test]
 async fn changes_of_a_script_end_with_its_call() {
     for (path, entry, rest) in FILES {
@@ -152,7 +152,7 @@ async fn a_file_outside_is_loaded_only_with_leave() {
     }
 }
 
-/// Every hostile script ends, keeps the worker usable, and does not affect the next call.
+/// Checks that every hostile script ends, keeps the worker usable, and does not affect the next call.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_scripts_reach_no_other_call() {
@@ -240,7 +240,7 @@ fn traps(folder: &std::path::Path) {
     }
 }
 
-/// Answers every request with the same body.
+/// A client that answers every request with a body of this size.
 struct Body(usize);
 
 impl Fetch for Body {
@@ -271,8 +271,8 @@ async fn a_worker_that_does_not_read_is_late() {
     assert_honest(&host, code).await;
 }
 
-/// The worker sends questions without reading, while the host sends replies that are not read. This must not
-/// deadlock.
+/// Checks that many concurrent requests cause no deadlock. The worker sends questions without reading, while the host
+/// sends replies that are not yet read.
 #[tokio::test]
 async fn many_requests_at_once_are_all_answered() {
     let suite = suite(&[]);
@@ -382,7 +382,7 @@ async fn random_bytes_are_as_many_as_asked_or_refused() {
     }
 }
 
-/// A worker does not inherit open files of the host's parent process.
+/// Checks that a worker does not inherit open files of the host's parent process.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_worker_keeps_no_inherited_files() {
@@ -411,7 +411,7 @@ async fn a_worker_keeps_no_inherited_files() {
     drop(inherited);
 }
 
-/// The compilation reports syntax errors without running anything. It does not detect runtime errors.
+/// Checks that the compilation reports syntax errors without running the script. It does not detect runtime errors.
 #[tokio::test]
 async fn scripts_are_compiled_without_running() {
     let suite = suite(&[

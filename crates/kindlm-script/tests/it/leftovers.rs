@@ -1,4 +1,4 @@
-//! Programs that a script of an interpreter has started end with its worker.
+//! Tests that programs that a script of an interpreter has started end with the script's worker.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -13,10 +13,11 @@ use kindlm_types::script::{ScriptQuestion, ScriptRuntime};
 use crate::interpreters::with;
 use crate::support::{body, folder, options, shown};
 
-/// How long to wait before something counts as never happening.
+/// The limit after which an expected event counts as missing.
 const NEVER: Duration = Duration::from_mins(1);
 
-/// Starts one program in the group of the worker and one in a session of its own, and writes their ids to a file.
+/// Scripts that start one program in the worker's group and one in a separate session. They write the ids of the
+/// programs to a file.
 const SCRIPTS: [(ScriptRuntime, &str, &str, &str); 3] = [
     (
         ScriptRuntime::Node,
@@ -48,13 +49,13 @@ fn host(root: &Path) -> ScriptHost {
     ScriptHost::new(HostOptions { workers: 1, env, ..options(root) })
 }
 
-/// True if a process runs. One that has ended may still wait for its parent to notice.
+/// Returns true if a process runs. A process that has ended but is not yet collected by its parent does not count.
 fn runs(id: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-/// The ids of the programs that a script has started.
+/// Returns the ids of the programs that a script has started.
 fn started(folder: &Path) -> Vec<String> {
     let ids = std::fs::read_to_string(folder.join("ids")).unwrap();
     ids.split(' ').map(str::to_owned).collect()
@@ -101,7 +102,7 @@ async fn the_end_of_a_host_ends_what_scripts_started() {
     }
 }
 
-/// The runtime may be gone before the tasks of the host have ended their workers.
+/// Checks that the programs end if the runtime shuts down before the host's tasks have ended their workers.
 #[test]
 fn the_end_of_the_runtime_ends_what_scripts_started() {
     let (runtime, program, start, _) = SCRIPTS[0];
