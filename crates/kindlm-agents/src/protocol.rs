@@ -20,12 +20,12 @@ pub struct ProtocolOutput {
     pub tool_calls: Vec<ToolCall>,
     /// The last declared `output_json`; `None` without such a line.
     pub output_json: Option<Value>,
-    /// The events in order, including those of `tool_call` lines; empty if no event was declared.
+    /// The events in order, including the events of `tool_call` lines. Empty if no event was declared.
     pub events: Vec<Event>,
-    /// The complete kinds of evidence: the declared kinds, or else the kinds with any evidence. Messages are always
-    /// complete, unless an unreadable line resembles the protocol.
+    /// The complete kinds of evidence: the declared ones, or else those with evidence. Messages are always complete,
+    /// unless an unreadable line resembles the protocol.
     pub coverage: Coverage,
-    /// The unreadable events and evidence declarations, each with its line number and the reason.
+    /// The unreadable declarations of events and evidence. Each has its line number and the reason.
     pub unreadable: Vec<String>,
 }
 
@@ -112,7 +112,8 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
     output
 }
 
-/// Returns the declared calls and the calls that only occur in events, in the order of the events.
+/// Returns the declared calls and the calls of events, in the order of the events. A call in both sources is returned
+/// once, as declared.
 pub(crate) fn calls(declared: Vec<ToolCall>, events: &[Event]) -> Vec<ToolCall> {
     let mut calls = declared;
     let known: HashSet<String> = calls.iter().map(|it| it.id.clone()).collect();
@@ -209,8 +210,7 @@ impl Declaration {
     }
 }
 
-/// Returns a key that other formats use for a failed call, and that would be ignored here. `None` if the event has no
-/// such key.
+/// Returns a key that other formats use for a failed call; `None` without one. KindLM would ignore this key.
 fn not_a_key(event: &Map<String, Value>) -> Option<&'static str> {
     ["isError", "is_error"].into_iter().find(|it| event.contains_key(*it))
 }
@@ -218,7 +218,7 @@ fn not_a_key(event: &Map<String, Value>) -> Option<&'static str> {
 /// The declarations that carry evidence.
 const EVIDENCE: [&str; 2] = ["event", "evidence"];
 
-/// Returns true if a line contains the protocol key followed by a colon, or ends with the key.
+/// Returns true if a line contains the protocol key. A colon must follow the key, unless the line ends with the key.
 fn has_key(line: &str) -> bool {
     line.match_indices(KEY).any(|(at, _)| {
         let rest = line[at + KEY.len()..].trim_start();

@@ -40,7 +40,7 @@ pub async fn run_guarded(
     })
 }
 
-/// Converts a failure to run a command to a provider error; `raise` names the option that extends the timeout.
+/// Converts a failure to run a command to a provider error. `raise` names the option that extends the timeout.
 pub fn error_of(failure: Failure, provider: &str, raise: &str) -> ProviderError {
     match failure {
         Failure::NotStarted(message) => {

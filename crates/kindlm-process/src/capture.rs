@@ -52,7 +52,7 @@ pub fn last_line(stderr: &str) -> Option<String> {
     Some(line.trim().chars().take(200).collect())
 }
 
-/// Runs a command line, captures its output, and ends every process that it started.
+/// Runs a command line, captures its output, and ends all processes it started.
 pub async fn capture(
     line: &str,
     folder: &Path,
@@ -89,7 +89,7 @@ pub async fn capture_with(
     ran
 }
 
-/// Captures the output of a command until it ends, exceeds its timeout, or writes too much.
+/// Captures the output of a command until it ends. Fails if the command exceeds its timeout or writes too much.
 async fn run_to_end(
     child: &mut Child,
     group: &Group,
@@ -200,7 +200,7 @@ fn command(
     command
 }
 
-/// Returns a command for a command line in a folder, [prepared](prepare) to be started.
+/// Returns a command for a command line in a folder, [prepared](prepare) to start.
 pub fn prepared(line: &str, folder: &Path) -> Command {
     let mut command = shell(line);
     command.current_dir(folder);
@@ -208,7 +208,7 @@ pub fn prepared(line: &str, folder: &Path) -> Command {
     command
 }
 
-/// Prepares a program for [`Group::spawn`]: pipes for all streams, and a kill when its [`Child`] is dropped.
+/// Prepares a program for [`Group::spawn`]. All streams are pipes, and dropping the [`Child`] kills the program.
 ///
 /// The program gets its own process group, so that Ctrl-C in a terminal does not end it.
 pub fn prepare(command: &mut Command) {

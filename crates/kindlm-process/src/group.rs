@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 use crate::guard::Guard;
 use crate::leftovers::end_marked;
 
-/// The time between `SIGTERM` and `SIGKILL`, and the time for reading the pipes of an ended command.
+/// The time between `SIGTERM` and `SIGKILL`. Reading the pipes of an ended command is limited to the same time.
 pub const GRACE: Duration = Duration::from_secs(1);
 
 /// The environment variable that identifies processes outside of the group. Each started program has its own value.
@@ -26,7 +26,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Starts a program that was [prepared](crate::prepare), and registers it with the guard.
+    /// Starts a [prepared](crate::prepare) program, and registers it with the guard.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl Group {
         Ok((child, group))
     }
 
-    /// Kills the remaining processes: the group and, on Linux, the processes that have left the group.
+    /// Kills the remaining processes of the group. On Linux, also kills the processes that have left the group.
     pub async fn end(&mut self) {
         self.signal(Signal::Kill);
         let mark = self.mark.clone();

@@ -1,4 +1,4 @@
-//! Runs a program with limits, communicates with it, and ends every process that it started.
+//! Runs programs with limits, and ends every process that they started.
 //!
 //! [`capture`] runs a command line to its end. A [`Pipe`] is a program with line-based input and output. Both run in
 //! their own [process group](Group). A [`Guard`] ends the groups if KindLM is killed. On Linux, [`end_marked`] finds

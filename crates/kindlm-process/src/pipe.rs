@@ -1,4 +1,4 @@
-//! A process with line-based input and output, ended together with every process that it started.
+//! A process with line-based input and output. It ends together with every process that it started.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -50,7 +50,7 @@ pub enum Fault {
 /// The way in which a process ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The process ended without being stopped, with this exit code; `None` after a signal.
+    /// The process ended unstopped, with this exit code; `None` after a signal.
     Itself(Option<i32>),
     /// The process had to be stopped.
     Stopped,
@@ -214,7 +214,7 @@ impl Pipe {
         }
     }
 
-    /// Reads the rest of stderr, for a limited time: another process may still hold the pipe open.
+    /// Reads the rest of stderr, for a limited time. Another process may still hold the pipe open.
     async fn drain(&mut self, tail: &mut Tail) {
         let deadline = Instant::now() + GRACE;
         while self.stderr.is_some() {
@@ -265,7 +265,7 @@ impl Tail {
         self.extend(format!("[kindlm] {text}\n").as_bytes());
     }
 
-    /// Returns the last part of stderr as text, with a note if the beginning is missing.
+    /// Returns the last part of stderr, with a note if the beginning is missing.
     pub fn text(&self) -> String {
         let bytes: Vec<u8> = self.bytes.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);

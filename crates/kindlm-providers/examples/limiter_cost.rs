@@ -1,4 +1,6 @@
-//! The cost of the rate limiter without other requests: `cargo run --release --example limiter_cost`.
+//! Measures the cost of the rate limiter without concurrent requests.
+//!
+//! `cargo run --release --example limiter_cost`
 #![expect(clippy::print_stdout, reason = "it says what it measured")]
 
 use std::hint::black_box;
@@ -35,7 +37,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     whole_calls().await
 }
 
-/// Measures whole calls of `echo`, which answers immediately: the look-up, the rate limiter and the boxed future.
+/// Measures whole calls of `echo`, which answers immediately. This includes the look-up, the rate limiter and the boxed
+/// future.
 async fn whole_calls() -> Result<(), Box<dyn std::error::Error>> {
     let options = ClientOptions::new(Arc::new(|_| None), ".");
     let client = Client::new(&Map::new(), &NoFiles, options).map_err(|it| format!("{it:?}"))?;

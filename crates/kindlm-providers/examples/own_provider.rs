@@ -1,4 +1,4 @@
-//! A custom provider: a codec for one vendor's API, configured in `providers` like the built-in ones.
+//! A custom provider: a codec for one vendor's API. It is configured in `providers` like a built-in provider.
 //!
 //! `cargo run -p kindlm-providers --example own_provider`
 #![allow(clippy::print_stdout, reason = "an example shows its result")]

@@ -1,4 +1,4 @@
-//! The [`Codec`] trait: encodes a prompt as an HTTP request, and decodes an HTTP response into a reply.
+//! The [`Codec`] trait: encodes prompts as HTTP requests, and decodes responses.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub trait Codec: fmt::Debug + Send + Sync {
     /// and `cached`.
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError>;
 
-    /// Returns the script that reads responses instead of [`decode`](Self::decode); `None` by default.
+    /// Returns the script that reads responses; `None` by default. The script replaces [`decode`](Self::decode).
     fn reading(&self) -> Option<&ScriptSource> {
         None
     }
@@ -49,7 +49,7 @@ pub trait Codec: fmt::Debug + Send + Sync {
         ))
     }
 
-    /// Returns the selection of the structured-output form; by default, always a JSON Schema.
+    /// Returns the selection of the structured-output form. By default, this is always a JSON Schema.
     fn form(&self) -> FormChoice {
         FormChoice::Fixed(StructuredOutput::Schema)
     }

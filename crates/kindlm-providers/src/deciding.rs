@@ -1,4 +1,4 @@
-//! The part of a provider's configuration that determines its answers; response stores use it as a key.
+//! The part of a provider's configuration that determines its answers. Response stores use it as a key.
 
 use serde_json::{Map, Value};
 
@@ -6,20 +6,20 @@ use crate::{built_in, configured};
 
 /// The keys for credentials and rate limits, which do not change answers.
 const FREE: [&str; 3] = ["apiKeyEnv", "rpm", "tpm"];
-/// The key of the declared evidence, which affects the evaluation of answers but not the answers.
+/// The key of the declared evidence. The evidence changes the evaluation of answers, but not the answers.
 const EVIDENCE: &str = "evidence";
 /// The keys of a vendor's address, and of a script's file. The address does not change the model, and a script is
 /// identified by its content.
 const PLACE: [&str; 3] = ["baseUrl", "organization", "file"];
 
-/// The configuration that determines the answers of a provider, apart from the content of its files.
+/// The configuration that determines the answers of a provider. The content of its files is not included.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deciding {
     /// The configuration of prepared answers, which identifies them.
     Prepared(Map<String, Value>),
     /// The configuration of a program or of the user's own server, which identifies it.
     Setup(Map<String, Value>),
-    /// The settings that apply to every request to a vendor's API, or that a script receives.
+    /// The settings for every request to a vendor's API, or for a script.
     Settings(Map<String, Value>),
 }
 
@@ -63,21 +63,21 @@ impl Deciding {
     }
 }
 
-/// Returns a configuration without credentials and rate limits, which do not change answers.
+/// Returns a configuration without the keys that do not change answers. These keys hold credentials and rate limits.
 pub fn without_free(config: &Value) -> Map<String, Value> {
     let mut config = config.as_object().cloned().unwrap_or_default();
     config.retain(|key, _| !FREE.contains(&key.as_str()));
     config
 }
 
-/// Returns true if a script of the suite produces or reads the answers of a provider. `config` is the provider's entry
-/// in `providers`.
+/// Returns true if a script of the suite produces or reads a provider's answers. `config` is the provider's entry in
+/// `providers`.
 pub fn runs_scripts(name: &str, config: &Value) -> bool {
     let Some((registration, own)) = configured(&built_in(), name, config) else { return false };
     registration.meta.id == "script" || own.get("transformResponse").is_some()
 }
 
-/// Returns false for `null`, `false`, and empty objects and lists, which mean the same as an absent key.
+/// Returns false for `null`, `false`, and empty objects and lists. These values mean the same as an absent key.
 fn says(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,

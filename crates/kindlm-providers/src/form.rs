@@ -1,4 +1,4 @@
-//! The forms of structured output: a JSON Schema, a tool that the model must call, or instructions alone.
+//! The forms of structured output. They are a JSON Schema, a tool that the model must call, and instructions alone.
 //!
 //! Some servers with OpenAI's API do not support `response_format: json_schema`. If a server refuses it, the client
 //! asks with a tool; if the server refuses that too, with instructions alone. The judge's instructions always

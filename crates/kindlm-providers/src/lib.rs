@@ -137,8 +137,8 @@ pub fn wants_vars(known: &Providers, name: &str, config: &Value) -> bool {
     }
 }
 
-/// Returns the functions that a provider offers with every request, in addition to the tools of tests: `functions` in
-/// the `body` of `openai`.
+/// Returns the functions that a provider offers with every request. They are `functions` in the `body` of `openai`, in
+/// addition to the tools of tests.
 pub fn offered(known: &Providers, name: &str, config: &Value) -> Vec<kindlm_types::ToolSpec> {
     let functions = match configured(known, name, config) {
         Some((registration, config)) if registration.meta.id == "openai" => {
@@ -150,7 +150,7 @@ pub fn offered(known: &Providers, name: &str, config: &Value) -> Vec<kindlm_type
     functions.into_iter().flatten().filter_map(read).collect()
 }
 
-/// Returns the evidence that the suite declares complete for a provider; empty for a model's API.
+/// Returns the evidence that the suite declares complete for a provider. The set is empty for a model's API.
 pub fn declared(known: &Providers, name: &str, config: &Value) -> BTreeSet<Channel> {
     let Some((registration, config)) = configured(known, name, config) else {
         return BTreeSet::new();
@@ -160,7 +160,7 @@ pub fn declared(known: &Providers, name: &str, config: &Value) -> BTreeSet<Chann
     evidence.and_then(read).unwrap_or_default().complete
 }
 
-/// Returns true if an agent may run behind a provider of the suite; see [`Meta::wraps_agent`].
+/// Returns true if an agent may run behind a provider; see [`Meta::wraps_agent`].
 pub fn wraps_agent(known: &Providers, name: &str, config: &Value) -> bool {
     configured(known, name, config).is_some_and(|(registration, _)| registration.meta.wraps_agent)
 }

@@ -9,24 +9,24 @@ use crate::{Codec, Providers};
 /// The description of a provider.
 #[derive(Debug)]
 pub struct Meta {
-    /// The id: the provider's key under `providers`, and the part before the colon in `provider:model`.
+    /// The id: the key under `providers`, and the part before the colon in shorthands. A shorthand is `provider:model`.
     pub id: &'static str,
     /// The summary of the provider, in one sentence.
     pub summary: &'static str,
     /// The version of KindLM that introduced the provider.
     pub since: &'static str,
-    /// The default environment variable of the API key, for `provider:model` without a `providers` entry.
+    /// The default environment variable of the API key. It applies to `provider:model` without a `providers` entry.
     pub key_variable: Option<&'static str>,
     /// True if `provider:model` works without any configuration.
     pub shorthand: bool,
-    /// True if a program may run behind the provider, for example an agent with its own tools. Answers then count as
-    /// incomplete evidence, unless the program or the suite declares them complete.
+    /// True if a program may run behind the provider, such as an agent with tools. Answers then count as incomplete
+    /// evidence, unless the program or the suite declares them complete.
     pub wraps_agent: bool,
     /// The documentation page. Its examples are tests.
     pub docs: &'static str,
 }
 
-/// Creates a codec from a configuration that has passed its schema, or returns all its problems.
+/// Creates a codec from a configuration that has passed its schema. Fails with all problems of the configuration.
 pub type MakeCodec = fn(&Value) -> Result<Box<dyn Codec>, Vec<Problem>>;
 
 /// The way to reach a provider.
@@ -45,12 +45,13 @@ pub struct Registration {
     pub meta: Meta,
     /// The JSON Schema of the provider's configuration.
     pub schema: fn(&mut Definitions) -> Value,
-    /// The way to reach the provider, created from a configuration that has passed `schema`.
+    /// The way to reach the provider. Its configuration has passed `schema` before.
     pub kind: Kind,
 }
 
 impl Registration {
-    /// Returns the configuration of `provider:model` without a `providers` entry: the default key variable.
+    /// Returns the configuration of a shorthand `provider:model`. It holds only the default key variable, if the
+    /// provider has one.
     ///
     /// Returns `None` if the provider requires a configuration.
     pub fn default_config(&self) -> Option<Value> {

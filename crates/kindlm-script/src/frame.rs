@@ -21,8 +21,8 @@ pub(crate) enum ToWorker {
     Hello {
         /// The absolute path of the root folder.
         root: String,
-        /// The command that converts TypeScript to JavaScript, for interpreters without TypeScript support. The worker
-        /// adds the path as the last argument, and writes the source to stdin.
+        /// The command that converts TypeScript to JavaScript, if the interpreter cannot. The worker adds the path as
+        /// the last argument, and writes the source to stdin.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         typescript: Vec<String>,
     },
@@ -92,7 +92,7 @@ pub(crate) enum Usage {
     Call,
     /// A function is called; any other export is the result.
     Value,
-    /// A class is constructed with the first argument; its `callApi` is called with the other arguments.
+    /// A class is constructed with the first argument. Its `callApi` is called with the other arguments.
     Provider,
 }
 
@@ -139,7 +139,7 @@ pub(crate) enum FromWorker {
 pub(crate) enum Ending {
     /// The script returned `undefined`.
     Undefined,
-    /// The script returned a number, in Rust's notation because `NaN` and `inf` are not JSON.
+    /// The script returned a number. The text is in Rust's notation, because `NaN` and `inf` are not JSON.
     Number { text: String },
     /// The script returned the value in the byte string.
     Json,

@@ -34,7 +34,7 @@ fn said(host: &str, err: &ProviderError, status: u16) -> String {
     }
 }
 
-/// Returns advice for errors whose message from the provider usually has none; `None` for any other error.
+/// Returns advice for errors whose message from the provider usually has none. Returns `None` for any other error.
 fn advice(key: &str, err: &ProviderError, response: &HttpResponse) -> Option<String> {
     let kind = err.kind;
     let advice = match kind {
@@ -74,7 +74,7 @@ fn advice(key: &str, err: &ProviderError, response: &HttpResponse) -> Option<Str
     Some(advice.to_owned())
 }
 
-/// Returns true if the error message shows that a model's API sent the unreadable answer.
+/// Returns true if a model's API sent the unreadable answer. The error message shows this.
 fn is_of_a_model(message: &str) -> bool {
     [
         "the content of the message",

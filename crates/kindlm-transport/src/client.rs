@@ -1,4 +1,4 @@
-//! The HTTP client: sends requests, reads the responses, and waits for limits and retries.
+//! The HTTP client: sends requests, with limits and retries, and reads responses.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ pub struct HttpTransport {
 pub struct Called<T> {
     /// The value that `decode` returned.
     pub value: T,
-    /// The latency of the successful attempt, in milliseconds: from sending to the last byte of the response.
+    /// The latency of the successful attempt, in milliseconds. It ends with the last byte of the response.
     pub latency_ms: f64,
     /// The number of attempts, including the successful attempt.
     pub attempts: u32,
@@ -178,7 +178,7 @@ impl HttpTransport {
         })
     }
 
-    /// Waits for a slot of the concurrency limit; returns `None` if concurrency is unlimited.
+    /// Waits for a slot of the concurrency limit. Returns `None` if concurrency is unlimited.
     pub async fn slot(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
         match &self.slots {
             Some(slots) => slots.acquire().await.ok(),

@@ -80,7 +80,7 @@ impl<'a> Fault<'a> {
         ProviderError { message, ..err }
     }
 
-    /// Returns the error for a request that could not be sent or got no response, with advice.
+    /// Returns the error for a request that could not be sent or got no response. The message has advice.
     pub fn connection(&self, err: &reqwest::Error) -> ProviderError {
         let (host, key) = (self.host(), self.key);
         let message = match Cause::of(err, key) {
@@ -185,7 +185,7 @@ impl Cause {
     }
 }
 
-/// Returns the causes of an error, without the error itself, whose text contains the full address.
+/// Returns the causes of an error, without the error. Its own text contains the full address.
 fn chain<'a>(err: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     causes(err.source())
 }
@@ -210,8 +210,8 @@ fn tls_error(io: &io::Error) -> Option<&rustls::Error> {
     inner.downcast_ref().or_else(|| tls_error(inner.downcast_ref()?))
 }
 
-/// Returns the text of the innermost cause, or a fixed text if the error has no cause. Error numbers are removed,
-/// because they differ between systems.
+/// Returns the text of the innermost cause, or a fixed text without a cause. Error numbers are removed, because they
+/// differ between systems.
 fn root(err: &reqwest::Error) -> String {
     match chain(err).last() {
         Some(it) => {

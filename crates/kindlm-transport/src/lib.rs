@@ -1,4 +1,4 @@
-//! The HTTP transport of model APIs: one HTTP client, timeouts, rate limits and retries.
+//! The HTTP transport of model APIs: an HTTP client, timeouts, rate limits, retries.
 //!
 //! Codecs define requests and interpret responses. Only the transport resolves the names of environment variables,
 //! and only the transport waits. The HTTP client is built on the first request. Without the feature `http`, the crate

@@ -61,14 +61,14 @@ pub struct HttpRequest {
     pub body: Value,
     /// True if a text body is sent unchanged, not as JSON.
     pub is_text: bool,
-    /// The placeholders of environment variables in the URL, in literal headers and in the body.
+    /// The placeholders of environment variables in URL, literal headers and body.
     pub marks: Vec<EnvMark>,
     /// The key of the provider's settings that holds the address, for error messages. `None` means `baseUrl`.
     pub address_key: Option<&'static str>,
 }
 
 impl HttpRequest {
-    /// Returns the key of the provider's settings that holds the address, for error messages.
+    /// Returns the key of the setting that holds the address, for error messages.
     pub fn address_key(&self) -> &'static str {
         self.address_key.unwrap_or("baseUrl")
     }
@@ -102,7 +102,7 @@ pub struct HttpResponse {
 }
 
 impl HttpResponse {
-    /// Returns the value of the first header with this lower-case name; `None` without such a header.
+    /// Returns the value of the first header with this lower-case name. Returns `None` without such a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }

@@ -38,7 +38,7 @@ pub struct TransportOptions {
     pub system_proxy: bool,
     /// The handle that ends waits for rate limiters and retries, and reports long waits.
     pub waits: Waits,
-    /// The maximum number of concurrent requests to all providers together; unlimited if absent.
+    /// The maximum number of concurrent requests to all providers; `None` for no limit.
     pub concurrency: Option<usize>,
 }
 

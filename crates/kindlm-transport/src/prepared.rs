@@ -41,7 +41,7 @@ impl Prepared {
         self.written == request.url && self.named == request.headers
     }
 
-    /// Builds the HTTP request to `url`, which is the prepared address or the target of a redirect.
+    /// Builds the HTTP request to `url`. This is the prepared address, or the target of a redirect.
     pub(super) fn request(&self, url: &Url, asked: &HttpRequest) -> Request {
         let method = match asked.method {
             Method::Get => reqwest::Method::GET,

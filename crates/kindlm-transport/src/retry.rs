@@ -30,7 +30,8 @@ pub struct RetryPolicy {
     pub max_delay: Duration,
     /// The longest requested wait that is accepted.
     pub max_retry_after: Duration,
-    /// The longest time in which a model may refuse every request (429, 503, 529) before calls fail.
+    /// The longest time in which a model may refuse every request before calls fail. Refusals have the status 429, 503
+    /// or 529.
     pub max_silence: Duration,
 }
 
@@ -82,8 +83,8 @@ impl RetryPolicy {
         self.max_retry_after.max(self.max_delay).saturating_mul(2)
     }
 
-    /// Returns the wait before a retry: the requested wait with a little jitter, or else the exponential back-off.
-    /// `chance` is a random number from 0 to 1.
+    /// Returns the wait before a retry. A requested wait takes precedence, with a little jitter; otherwise the back-off
+    /// is exponential. `chance` is a random number from 0 to 1.
     fn delay(&self, retry: u32, retry_after: Option<Duration>, chance: f64) -> Duration {
         if let Some(asked) = retry_after {
             // The jitter spreads requests that were refused together.
@@ -103,12 +104,12 @@ pub struct Way<'a> {
     pub retry: &'a RetryPolicy,
     /// The handle that ends waits, and reports long ones.
     pub waits: &'a Waits,
-    /// The concurrency limit over all rate limiters; `None` if concurrency is unlimited.
+    /// The concurrency limit over all rate limiters; `None` for no limit.
     pub slots: Option<&'a Semaphore>,
 }
 
 impl Way<'_> {
-    /// Waits until the rate limiter and the concurrency limit admit an attempt, and returns their permits.
+    /// Waits until the rate limiter and the concurrency limit admit an attempt. Returns their permits.
     ///
     /// `attempts` is the number of earlier, failed attempts. A stop ends the wait for the rate limiter, which may be
     /// long. An attempt that is past the rate limiter is still made, so that calls that have begun can finish.
@@ -255,7 +256,8 @@ fn chance() -> f64 {
     (RandomState::new().hash_one(0_u8) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Returns the wait that a provider requests, from `retry-after-ms` or `Retry-After`; `None` without a valid header.
+/// Returns the wait that a provider requests; `None` without a valid header. The headers are `retry-after-ms` and
+/// `Retry-After`.
 pub(crate) fn retry_after(response: &HttpResponse) -> Option<Duration> {
     let ms = response.header("retry-after-ms").and_then(|it| wait(it.trim().parse().ok()?, 1000.0));
     ms.or_else(|| wait_of(response.header("retry-after")?, response.header("date")))

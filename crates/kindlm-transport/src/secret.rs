@@ -1,4 +1,4 @@
-//! Resolves the names of secrets to header values, and redacts these values in responses and error messages.
+//! Resolution of secrets in requests, and their redaction in responses and errors.
 
 use std::borrow::Cow;
 
@@ -14,14 +14,14 @@ use crate::{EnvMark, HeaderValue, HttpRequest, HttpResponse};
 pub struct Secrets(kindlm_redact::Secrets);
 
 impl Secrets {
-    /// Redacts the secrets in an error message: some providers repeat the key that they refuse.
+    /// Redacts the secrets in an error message. Some providers repeat the key that they refuse.
     pub fn redact(&self, mut err: ProviderError) -> ProviderError {
         self.0.redact_text(&mut err.message);
         err
     }
 
-    /// Returns the response with the secrets in its body redacted; `None` if the body contains no secret. Call it
-    /// before excerpts are cut, because redaction would not find a part of a secret.
+    /// Returns the response with a redacted body; `None` if it contains no secret. Call it before excerpts are cut,
+    /// because redaction would not find a part of a secret.
     pub fn without(&self, response: &HttpResponse) -> Option<HttpResponse> {
         let clean = self.0.redact(&String::from_utf8_lossy(&response.body))?;
         Some(HttpResponse { body: clean.into_bytes(), ..response.clone() })
@@ -72,7 +72,7 @@ pub fn resolve(
     Ok((resolved, secrets))
 }
 
-/// Replaces the marks in a request by the values of environment variables, and collects the secret values.
+/// Replaces the marks in a request by the values of environment variables. Collects the secret values.
 ///
 /// Fails, before anything is sent, if a variable is not set or empty. A variable at the beginning of the address is the
 /// destination, and may be shown. All other variables are secret.

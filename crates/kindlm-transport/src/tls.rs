@@ -5,7 +5,7 @@ use reqwest::{Certificate, Client, ClientBuilder, redirect};
 use super::TransportOptions;
 use super::fault::causes;
 
-/// Installs ring as the process-wide crypto provider, unless a provider is already installed.
+/// Installs ring as the process-wide crypto provider, unless one is installed.
 ///
 /// Call it first in `main`. The transport calls it before its first request, so you only need it if another library
 /// uses TLS earlier. Repeated calls are harmless.

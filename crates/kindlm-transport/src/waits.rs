@@ -1,4 +1,4 @@
-//! A handle that ends waits before requests, and reports the waits that providers request.
+//! A handle that ends waits before requests, and reports long waits.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ pub struct Waits(Arc<Inner>);
 pub enum Notice {
     /// Requests wait, or fail immediately.
     Wait(Asked),
-    /// The model refuses a form of structured output, so judges use another form from now on.
+    /// The model refuses a form of structured output. Judges use another form from now on.
     Form {
         /// The provider and the model.
         whom: String,
@@ -115,7 +115,7 @@ impl Waits {
         }
     }
 
-    /// Removes and returns the next notice, without waiting; `None` if the queue is empty.
+    /// Removes and returns the next notice, without waiting. Returns `None` if the queue is empty.
     pub fn unheard(&self) -> Option<Notice> {
         self.0.notices.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }

@@ -1,4 +1,4 @@
-//! The adapter for Claude Code: the lines of `claude -p --output-format stream-json --verbose`.
+//! The adapter for Claude Code, for output in the format `stream-json`.
 //!
 //! The adapter follows the documentation of versions 2.0 to 2.1, and recordings of 2.1.197. Each line holds one part of
 //! an answer. The lines of one answer repeat its tokens, so tokens and cost are read from the `result` line. A `result`
@@ -85,7 +85,7 @@ pub(crate) struct Claude {
     calls: HashMap<String, Called>,
     /// The ids of all reported calls.
     told: HashSet<String>,
-    /// The calls of commands and subagents that run in the background and have no result yet.
+    /// The calls of background commands and subagents without a result so far.
     background: HashSet<String>,
     /// The tasks that the agent stops itself.
     stopped: HashSet<String>,
@@ -93,7 +93,7 @@ pub(crate) struct Claude {
     in_background: HashSet<String>,
     /// The calls of background subagents whose own calls were not all reported.
     unreported: HashSet<String>,
-    /// The number of reported calls of each subagent, by the id of the call that started the subagent.
+    /// The number of reported calls of each subagent. The key is the id of the call that started the subagent.
     calls_of: HashMap<String, u64>,
     /// The tasks whose end the model does not know yet, by their ids.
     tasks: HashMap<String, Task>,
@@ -264,7 +264,7 @@ impl Claude {
         }
     }
 
-    /// Handles the notification that a command or a subagent in the background has ended.
+    /// Handles the notification that a background task has ended.
     fn notify(&mut self, line: &Value, told: &mut Told) {
         let (id, call_id) = (text(line, "task_id"), text(line, "tool_use_id"));
         self.tasks.remove(id);
@@ -427,7 +427,7 @@ impl Claude {
         Ok(())
     }
 
-    /// Returns true if the result only reports that its call continues in the background.
+    /// Returns true if the result only reports a call that continues in the background.
     fn goes_on(&self, line: &Value, call_id: &str) -> bool {
         match line.get("tool_use_result").filter(|it| it.is_object()) {
             Some(result) => {

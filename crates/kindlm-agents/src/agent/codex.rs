@@ -42,7 +42,7 @@ pub(crate) struct Codex {
     ignored: HashSet<String>,
     /// The ids of the calls whose start was reported.
     begun: HashSet<String>,
-    /// The items that have begun and will be reported when they are completed, sorted by id.
+    /// The items that are reported when they are completed, sorted by id.
     open: BTreeMap<String, Value>,
     /// The id of the call that started each subagent's thread, by the id of the thread.
     threads: HashMap<String, String>,
@@ -54,7 +54,7 @@ pub(crate) struct Codex {
     errors: Vec<String>,
     /// The reader of the thread's file.
     rollout: rollout::Reader,
-    /// True if the thread's file was reliable in all turns so far; `None` before the first turn has ended.
+    /// True if the thread's file was reliable in all turns so far. `None` before the first turn has ended.
     is_recorded: Option<bool>,
     /// True if the agent has started a subagent.
     has_spawned: bool,
@@ -387,7 +387,7 @@ fn messages(events: &[Event]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the kinds of the thread's own successful calls, without calls that Codex may omit from its lines.
+/// Returns the kinds of the thread's own successful calls. Calls that Codex may omit from its lines are left out.
 fn completed(recorded: &Recorded) -> impl Iterator<Item = &str> {
     let done = recorded.events.iter().filter_map(|it| match it {
         Event::ActionResult { call_id, status: ActionStatus::Completed, .. } => Some(call_id),

@@ -1,4 +1,4 @@
-//! Agents as programs: the adapters for their output, and the sessions that run them.
+//! Agents as programs: adapters for their output, and the sessions that run them.
 //!
 //! A dialect reads lines without a process. So it reads stored output in the same way as the output of a running agent.
 
@@ -32,8 +32,8 @@ pub(crate) trait Dialect: Send {
     /// Reads one line and records its content. Fails with the reason if the line is unreadable.
     fn read(&mut self, line: &str, told: &mut Told) -> Result<Step, String>;
 
-    /// Returns the last error message of the agent, for an agent that ends without further output. `None` if there is
-    /// no error message.
+    /// Returns the last error message of the agent; `None` without one. It explains the error of an agent that ends
+    /// without further output.
     fn last_error(&self) -> Option<&str> {
         None
     }

@@ -1,4 +1,4 @@
-//! The adapter for KindLM's protocol: first `hello`, then for each turn any number of lines and a `result`.
+//! The adapter for KindLM's protocol. The first line is `hello`; each turn is any number of lines and a `result`.
 
 use kindlm_types::{Channel, Event, Usage};
 use serde::Deserialize;

@@ -1,4 +1,5 @@
-//! Tests with recorded output of real agents: Claude Code 2.1.197 and Codex 0.169.0 with scripted models.
+//! Tests with recorded output of real agents. The agents are Claude Code 2.1.197 and Codex 0.169.0 with scripted
+//! models.
 
 use std::fmt::Write;
 use std::fs;
@@ -18,7 +19,7 @@ fn recordings(kind: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// Returns the files of the thread and of its subagents, with their content after this many turns.
+/// Returns the files of the thread and of its subagents after this many turns.
 fn files(folder: &Path, turns: usize) -> Result<rollout::Files, String> {
     let mut files = Vec::new();
     for number in 0.. {
@@ -177,7 +178,7 @@ fn what_other_agents_did_unseen_is_lost() {
     }
 }
 
-/// Checks that a file that contradicts the lines is not trusted, because the agent can write to the file.
+/// Checks that a file that contradicts the lines is not trusted. The agent can write to the file.
 #[test]
 fn a_changed_file_is_not_believed() {
     let folder = recordings("codex").into_iter().find(|it| it.ends_with("spawn")).unwrap();

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{object, shell, text};
 
-/// The files of one turn: first the file of the thread, then the files of its subagents.
+/// The files of one turn: the file of the thread, then the files of its subagents.
 pub(crate) type Files = Vec<ThreadFile>;
 
 /// One thread file.
@@ -33,7 +33,7 @@ pub(super) struct Recorded {
     pub(super) own_calls: HashMap<String, usize>,
     /// The ids of the thread's own calls.
     pub(super) own_ids: HashSet<String>,
-    /// The reason why the actions of subagents are incomplete; `None` if they are complete.
+    /// The reason why the actions of subagents are incomplete; otherwise `None`.
     pub(super) gap: Option<String>,
 }
 
@@ -228,7 +228,8 @@ fn read(line: &str, thread: &str, is_own: bool) -> Result<Line, String> {
     })
 }
 
-/// Returns the records that Codex adds for executed calls, by call id: commands, patches, MCP calls and subagents.
+/// Returns the records that Codex adds for executed calls, by call id. The calls are commands, patches, MCP calls and
+/// subagents.
 fn details(lines: &[Line]) -> HashMap<&str, &Value> {
     let noted = lines.iter().filter(|it| text(&it.payload, "type") == "item_completed");
     let items = noted.filter_map(|it| it.payload.get("item"));
@@ -317,7 +318,7 @@ impl Call {
     }
 }
 
-/// Returns the key by which calls of two sources are compared: the kind of the call, or its name if the kind is
+/// Returns the key by which calls of two sources are compared. It is the kind of the call, or its name if the kind is
 /// unknown.
 pub(super) fn count_key(name: &str, tool: Option<ToolKind>) -> &str {
     match tool {
@@ -357,7 +358,7 @@ fn patched(patch: &str) -> Vec<Value> {
     patch.lines().filter_map(named).collect()
 }
 
-/// Records the result of a call, unless its status is unknown or Codex stopped the call at the end.
+/// Records the result of a call. Does nothing if the status is unknown, or if Codex stopped the call at the end.
 fn result(id: &str, output: Option<&Value>, detail: Option<&Value>, recorded: &mut Recorded) {
     let said = match output {
         Some(Value::String(text)) => text.clone(),

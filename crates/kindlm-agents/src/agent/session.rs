@@ -208,7 +208,8 @@ impl Session<'_> {
         }
     }
 
-    /// Returns the error for an agent that was too slow, wrote too much, or wrote a line that is not UTF-8.
+    /// Returns the error for an agent that gave no readable line. The agent was too slow, wrote too much, or wrote a
+    /// line that is not UTF-8.
     fn fault(&self, fault: &Fault, limit: Duration, what: &str) -> ProviderError {
         let (kind, message) = match fault {
             Fault::Late => (
@@ -234,7 +235,7 @@ impl Session<'_> {
         self.error(kind, message)
     }
 
-    /// Adds the agent's last error message to a message, if the agent has reported an error.
+    /// Adds the agent's last error message to a message, if there is one.
     fn with_last_error(&self, message: String) -> String {
         match self.dialect.last_error() {
             Some(error) => format!("{message}; it said last: {error}"),

@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
-/// Returns the input of a shell call: `command` without wrappers, and `argv` if it is a single plain command. The
-/// reported form is in `raw` if it differs.
+/// Returns the input of a shell call: `command` without its wrappers. `argv` holds the words if it is a single plain
+/// command, and `raw` the reported form if it differs.
 pub(super) fn input(command: &Value) -> Value {
     let mut input = Map::new();
     describe(command, &mut input);
@@ -67,8 +67,7 @@ fn unwrapped(line: &str) -> Option<String> {
     found
 }
 
-/// Returns the script that a shell runs with `-c`, alone or after other letters (`-lc`). Returns `None` for any other
-/// command.
+/// Returns the script that a shell runs with `-c` or with options such as `-lc`. Returns `None` for any other command.
 fn script<'w>(words: &[&'w str]) -> Option<&'w str> {
     let (program, rest) = words.split_first()?;
     let name = program.rsplit(['/', '\\']).next()?;

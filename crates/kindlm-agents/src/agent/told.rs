@@ -20,7 +20,7 @@ pub(crate) struct Told {
     unread: Option<String>,
     /// The last structured output of the turn.
     pub(crate) output_json: Option<Value>,
-    /// The kinds of evidence that are complete, as the agent declares them or as its output format guarantees them.
+    /// The complete kinds of evidence. The agent declares them, or its output format guarantees them.
     pub(crate) complete: BTreeSet<Channel>,
     /// True if the agent has declared its complete kinds of evidence.
     pub(crate) says_itself: bool,

@@ -58,7 +58,8 @@ pub(super) fn finish_reason(value: &Value, at: &str) -> Result<Option<FinishReas
     Ok(own.map(FinishReason::of_vendor))
 }
 
-/// Records a gap if the request continues an earlier conversation, which the Responses API stores but the log does not.
+/// Records a gap if the request continues an earlier conversation. The Responses API stores that conversation, but the
+/// log does not.
 fn earlier(value: &Value, transcript: &mut Transcript) {
     if value.get("messages").is_some() {
         return;
@@ -69,7 +70,7 @@ fn earlier(value: &Value, transcript: &mut Transcript) {
     }
 }
 
-/// Records the final state of a response of the Responses API, and an error that the log reports.
+/// Records the final state of a response, and an error that the log reports. Only the Responses API has a state.
 fn state(value: &Value, transcript: &mut Transcript) -> Result<(), Problem> {
     let said = |at: &str| value.pointer(at).and_then(Value::as_str);
     let error = value.get("error").filter(|it| !it.is_null() && **it != Value::Bool(false));
@@ -159,7 +160,7 @@ fn usage(value: &Value) -> Result<Option<Usage>, Problem> {
     }
 }
 
-/// Returns the tools of the request, in either vendor's format, without the vendor's built-in tools.
+/// Returns the tools of the request, in either vendor's format. The vendor's built-in tools are left out.
 fn tools(value: &Value) -> Result<Vec<ToolSpec>, Problem> {
     let list = match value.get("tools") {
         None | Some(Value::Null) => return Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! Conversations that were recorded elsewhere, as lists of messages in vendors' formats.
+//! Conversations from other programs, as lists of messages in vendors' formats.
 //!
 //! Three formats are supported: the `messages` of OpenAI's chat completions, the items of its Responses API, and the
 //! `messages` of Anthropic's API. A transcript is the list of messages, or an object with the list as `messages` and
@@ -156,7 +156,7 @@ fn only_one<'k>(value: &Value, keys: &[&'k str], what: &str) -> Result<Option<&'
     Err(Problem::key(format!("/{other}"), message).with_help(help))
 }
 
-/// Detects the format of a list of messages by keys and types that only one format has.
+/// Detects the format of a list of messages by keys and types of one format.
 fn format_of(value: &Value, messages: &[(&Value, String)]) -> Format {
     let is_item = |it: &Value| {
         let kind = it.get("type").and_then(Value::as_str);

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::about;
 
-/// The maximum number of locations that are recorded for unsupported parts of one type.
+/// The maximum number of recorded locations for each type of unsupported part.
 const PLACES: usize = 5;
 
 /// The last entry of the conversation, if the agent still has to react to it.
@@ -47,7 +47,7 @@ pub(super) struct Reading {
     open: Option<Open>,
     /// True if the last answer has called a tool.
     calls: bool,
-    /// The pointer of the last answer, if its finish reason is a tool call; otherwise `None`.
+    /// The pointer of the last answer if it stopped for a tool call; otherwise `None`.
     stopped_to_call: Option<String>,
     /// The indices of the calls that have no result yet.
     unanswered: BTreeSet<usize>,

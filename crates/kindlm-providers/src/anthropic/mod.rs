@@ -54,7 +54,7 @@ const VERSION: &str = "2023-06-01";
 /// The output limit if the prompt sets no `maxTokens`. The API requires a limit.
 const MAX_TOKENS: u32 = 1024;
 
-/// The length of the shortest prompt that Anthropic caches for every model, in tokens.
+/// The length of the shortest prompt that every model caches, in tokens.
 const CACHED: usize = 1024;
 /// The estimated number of characters in a token.
 const CHARACTERS: usize = 4;
@@ -174,8 +174,8 @@ fn messages(prompt: &Prompt) -> Vec<Value> {
     out
 }
 
-/// Marks the shared beginning of the prompt for the prompt cache, if the beginning is long enough. Anthropic caches
-/// everything before the mark.
+/// Marks the shared beginning of the prompt for the prompt cache, if it is long. Anthropic caches everything before the
+/// mark.
 fn mark_shared(prompt: &Prompt, messages: &mut [Value]) {
     let system = system(prompt).map_or(0, |it| it.chars().count());
     let last = prompt.messages.last().filter(|it| it.role == Role::User);
@@ -202,7 +202,7 @@ fn turn(message: &Message) -> Value {
     json!({"role": "assistant", "content": text.into_iter().chain(calls).collect::<Vec<_>>()})
 }
 
-/// Returns the name of the tool whose input is the structured answer; `None` if the prompt requests free text.
+/// Returns the name of the tool whose input is the structured answer. Returns `None` if the prompt requests free text.
 fn answer_tool(prompt: &Prompt) -> Option<String> {
     prompt.response_format.as_ref().map(|format| chat::schema_name(&format.name))
 }
@@ -240,8 +240,8 @@ fn tool_choice(prompt: &Prompt) -> Option<Value> {
     }
 }
 
-/// Returns the text and the tool calls of the content blocks of an answer, without thinking blocks. Fails at the first
-/// malformed block.
+/// Returns the text and the tool calls of content blocks. Thinking blocks are skipped. Fails at the first malformed
+/// block.
 fn blocks(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Malformed> {
     let mut text = String::new();
     let mut calls = Vec::new();

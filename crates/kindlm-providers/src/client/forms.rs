@@ -1,4 +1,4 @@
-//! Selection of the structured-output form (schema, tool or instructions) that a model accepts.
+//! Selection of the structured-output form that a model accepts. The forms are schema, tool and instructions.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,12 +10,12 @@ use crate::StructuredOutput;
 use crate::dialect::chat;
 use crate::form::FormChoice;
 
-/// The forms that the models of one provider accept, as learned from their refusals.
+/// The forms that a provider's models accept, as learned from their refusals.
 #[derive(Debug, Default)]
 pub(crate) struct Forms(Mutex<HashMap<String, StructuredOutput>>);
 
 impl Forms {
-    /// Returns the form to use for a model: the fixed form, the learned form, or a JSON Schema.
+    /// Returns the form for a model: the fixed form, the learned form, or a schema.
     pub(crate) fn of(&self, choice: FormChoice, model: &str) -> StructuredOutput {
         match choice {
             FormChoice::Fixed(form) => form,
@@ -26,8 +26,8 @@ impl Forms {
         }
     }
 
-    /// Records that a model needs this form, unless the recorded form is the same or a later one. Returns true if the
-    /// form was recorded.
+    /// Records that a model needs this form, unless this or a later form is recorded. Returns true if the form was
+    /// recorded.
     pub(crate) fn learn(&self, model: &str, form: StructuredOutput) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_news = known.get(model).is_none_or(|it| *it < form);
@@ -46,7 +46,7 @@ pub(crate) trait InForm: Sized {
     /// Returns the reply in the shape of a schema answer. The arguments of the answer tool become its text.
     fn read(self, prompt: &Prompt, reply: Reply) -> Reply;
 
-    /// Returns the form to try next; `None` unless the error shows that the server does not support this form.
+    /// Returns the form to try next. Returns `None` unless the error shows that the server does not support this form.
     fn after(self, err: &ProviderError) -> Option<Self>;
 }
 

@@ -48,7 +48,7 @@ pub struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// Creates options with default behaviour, the given environment, and the given folder for commands.
+    /// Creates default options with this environment and this folder for commands.
     pub fn new(env: Env, working_dir: impl Into<PathBuf>) -> Self {
         Self {
             transport: TransportOptions::new(env),
@@ -88,7 +88,7 @@ impl ClientOptions {
         self
     }
 
-    /// Sets the handle that ends waits for rate limiters and retries, and reports long waits.
+    /// Sets the handle that ends waits before requests, and reports long waits.
     #[must_use]
     pub fn with_waits(mut self, waits: Waits) -> Self {
         self.transport.waits = waits;
@@ -148,7 +148,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Sets up the providers of a suite; `providers` is the map `providers` of its config.
+    /// Sets up the providers of a suite. `providers` is the map of the same name in its config.
     ///
     /// Providers that need no configuration (for example `openai`, with its default key variable) are available even if
     /// the map does not name them. `files` loads the replies of `scripted`. The client fails with all problems; their
@@ -206,7 +206,7 @@ impl Client {
         })
     }
 
-    /// Returns the ports of this client: its models, and commands and agents with the feature `process`.
+    /// Returns the ports of this client: its models. With the feature `process`, the ports include commands and agents.
     pub fn ports(&self) -> Ports<'_> {
         let ports = Ports::new(self);
         #[cfg(feature = "process")]

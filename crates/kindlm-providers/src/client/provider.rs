@@ -1,4 +1,4 @@
-//! The state of one provider of a suite: its connection, rate limiters and accepted forms.
+//! The state of one provider: its connection, rate limiters and accepted forms.
 
 use kindlm_types::{Files, Problem, ProviderError, Reply, suggest};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! The address of a request: a base address from the configuration, and an endpoint below it.
+//! The address of a request: a configured base address, and an endpoint below it.
 
 /// A normalized base address, to which endpoints are appended.
 #[derive(Clone, Debug, PartialEq, Eq)]

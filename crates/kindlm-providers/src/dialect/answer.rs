@@ -1,4 +1,4 @@
-//! The reader of responses: it returns the expected JSON, or a typed error that shows the response.
+//! The reader of responses. It returns the expected JSON, or a typed error that shows the response.
 
 use kindlm_types::{FinishReason, Prompt, ProviderError, ProviderErrorKind, ToolCall, twice_of};
 use serde_json::Value;
@@ -43,7 +43,7 @@ impl Reader<'_> {
         value.map_err(|what| self.malformed(&what, response))
     }
 
-    /// Returns the error for an unreadable answer: the reason, and the beginning of the body.
+    /// Returns the error for an unreadable answer, with the beginning of the body.
     pub(crate) fn malformed(&self, what: &str, response: &HttpResponse) -> ProviderError {
         let text = String::from_utf8_lossy(&response.body);
         let message =

@@ -1,4 +1,4 @@
-//! Parts of the chat dialect that OpenAI introduced and most vendors speak, with variations.
+//! Parts of the chat dialect. OpenAI introduced the dialect, and most vendors use it with variations.
 
 use std::borrow::Cow;
 
@@ -102,7 +102,7 @@ pub(crate) fn offered(prompt: &Prompt) -> Option<Vec<Offered<'_>>> {
     (!prompt.tools.is_empty()).then(|| tools.collect())
 }
 
-/// Returns the tool choice; `None` without tools, because vendors would reject a choice.
+/// Returns the tool choice; `None` without tools. Vendors would reject a choice then.
 pub(crate) fn tool_choice(prompt: &Prompt) -> Option<&'static str> {
     let choice = prompt.tool_choice.as_ref().filter(|_| !prompt.tools.is_empty())?;
     Some(match choice {
@@ -164,13 +164,13 @@ pub(crate) fn usage(usage: &Value) -> Usage {
     Usage::counted(input, output, total, cached)
 }
 
-/// Returns the name of the model that answered, or else the name of the requested model.
+/// Returns the name of the model that answered, or else of the requested model.
 pub(crate) fn model(answer: &Value, prompt: &Prompt) -> String {
     non_empty(answer).unwrap_or(&prompt.model).to_owned()
 }
 
-/// Returns a schema name that vendors accept: letters, digits, `_` and `-`, at most 64 characters. Other characters
-/// become `_`, and an empty name becomes `answer`.
+/// Returns a schema name that vendors accept, with at most 64 characters. Characters except letters, digits, `_` and
+/// `-` become `_`. An empty name becomes `answer`.
 pub(crate) fn schema_name(name: &str) -> String {
     let cleaned: String = name
         .chars()

@@ -1,4 +1,4 @@
-//! The interpretation of error responses: their kind, whether to retry, and the vendor's message.
+//! The interpretation of error responses. It finds the kind, the vendor's message, and whether a retry may help.
 
 use kindlm_types::{ProviderError, ProviderErrorKind as Kind, ecma};
 use serde_json::Value;
@@ -78,7 +78,7 @@ fn error(reader: &Reader<'_>, facts: &Facts, message: String) -> ProviderError {
     if is_retryable(facts.status, kind) { err.retryable() } else { err }
 }
 
-/// Returns true if the same request may succeed later, by the status and the kind of the error.
+/// Returns true if the same request may succeed later. The status and the kind of the error decide.
 fn is_retryable(status: u16, kind: Kind) -> bool {
     let hopeless = matches!(
         kind,
@@ -111,7 +111,7 @@ fn kind(facts: &Facts) -> Kind {
     }
 }
 
-/// Returns the kind of a client error that no retry can fix, by its code or message. Returns `None` for any other
+/// Returns the kind of a client error that no retry can fix. Its code or message decides. Returns `None` for any other
 /// error.
 fn refused(facts: &Facts) -> Option<Kind> {
     if !facts.is_client_error() {
@@ -185,8 +185,8 @@ fn message(body: &Value) -> Option<String> {
     found.into_iter().flatten().find_map(words).map(|text| text.chars().take(KEPT).collect())
 }
 
-/// Returns a message as text: a text, or a list of errors about fields (`[{loc, msg}]`). Returns `None` for any other
-/// value.
+/// Returns a message as text; `None` if it is empty or of another type. A message is a text, or a list of errors about
+/// fields (`[{loc, msg}]`).
 fn words(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.trim().is_empty() => Some(text.clone()),

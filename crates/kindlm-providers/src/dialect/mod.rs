@@ -1,4 +1,4 @@
-//! Code that the codecs of several vendors share, so that no provider depends on another.
+//! Code that the codecs share, so that no provider depends on another provider.
 
 pub(crate) mod address;
 pub(crate) mod answer;

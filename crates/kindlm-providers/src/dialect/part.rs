@@ -1,4 +1,4 @@
-//! The parts of an answer: its texts and tool calls, or the reason why a part cannot be read.
+//! The parts of an answer: its texts and tool calls. An unreadable part is an error with the reason.
 //!
 //! A skipped part is lost evidence: checks such as `not-contains` would pass wrongly. Each provider locates its
 //! parts; this module validates texts and calls.

@@ -1,4 +1,4 @@
-//! JSON Schemas for Gemini: in its `OpenAPI` subset if that suffices, else as the whole schema.
+//! JSON Schemas for Gemini. They are sent in its `OpenAPI` subset if possible, or else unchanged.
 
 use kindlm_types::ToolSpec;
 use serde_json::{Map, Value, json};
@@ -54,7 +54,8 @@ fn is_empty_object(schema: &Value) -> bool {
     is_object && properties.is_none_or(Map::is_empty) && schema.get("$ref").is_none()
 }
 
-/// Returns the key and the schema to send: `own` with the reduced schema, or else `whole` with the unchanged schema.
+/// Returns the key and the schema to send. The key is `own` for the reduced schema, or else `whole` for the unchanged
+/// schema.
 pub(super) fn place(
     schema: &Value,
     own: &'static str,

@@ -1,4 +1,4 @@
-//! The tool calls of an answer: open calls, and calls that the agent has executed itself.
+//! The tool calls of an answer: open calls, and calls that the agent executed.
 
 use kindlm_types::{ActionStatus, Event, Speaker, ToolCall};
 use serde_json::Value;

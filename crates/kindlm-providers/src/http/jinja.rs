@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::template;
 use crate::EnvMark;
 
-/// The environment variables that the templates of a request use, and the problems of these templates.
+/// The environment variables and the problems of a request's templates.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     pub(super) variables: BTreeSet<String>,
@@ -45,7 +45,7 @@ impl Reading {
     }
 }
 
-/// Adds the test variables that the templates of a value require to `found`, each with its pointer.
+/// Adds the test variables that templates require, each with its pointer.
 pub(super) fn named_vars(pointer: &str, value: &Value, found: &mut Vec<(String, String)>) {
     each_template(value, pointer, &mut |at, text| {
         let Ok(read) = read(text) else { return };
@@ -75,8 +75,8 @@ pub(super) struct Filler {
 }
 
 impl Filler {
-    /// Creates a renderer with the built-in placeholders, the test variables, and marks for the environment variables
-    /// in `names`.
+    /// Creates a renderer for a prompt. It knows the built-in placeholders, the test variables, and marks for the
+    /// environment variables in `names`.
     pub(super) fn new(prompt: &Prompt, names: &BTreeSet<String>) -> Self {
         let mut vars: Map<String, Value> =
             template::OWN.iter().map(|&it| (it.to_owned(), template::value(it, prompt))).collect();

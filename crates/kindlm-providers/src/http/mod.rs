@@ -447,7 +447,7 @@ fn is_text(response: &HttpResponse) -> bool {
     (200..300).contains(&response.status) && !response.body.is_empty()
 }
 
-/// Returns true if a request may use test variables: its address, headers, query or body has a template.
+/// Returns true if a request may use test variables. Its address, headers, query or body then has a template.
 pub(crate) fn wants_vars(config: &Value) -> bool {
     let is_in = |value: &Value| value.as_str().is_some_and(is_template);
     let body = &config["body"];
@@ -459,7 +459,7 @@ pub(crate) fn wants_vars(config: &Value) -> bool {
         || !body.is_null() && template::wants_vars(&text)
 }
 
-/// Returns the test variables in a request, each with the problem to report if no test defines it.
+/// Returns the test variables in a request. Each has the problem to report if no test defines it.
 pub(crate) fn named_vars(config: &Value) -> Vec<(String, Problem)> {
     let mut found = Vec::new();
     let is_jinja = config["template"] == "jinja";
@@ -488,7 +488,7 @@ fn unknown(at: &str, name: &str) -> Problem {
     Problem::new(at, message).with_kind(kind).with_help(help)
 }
 
-/// Returns a value as text: texts unchanged, `null` as an empty text, other values as JSON.
+/// Returns a value as text. Texts stay unchanged, `null` is an empty text, and other values become JSON.
 fn printed(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -1,4 +1,5 @@
-//! Paths into an answer: `choices.0.message.content`, `data[0].text`, or a JSONPath that begins with `$`.
+//! Paths into an answer. Examples are `choices.0.message.content` and `data[0].text`; a path that begins with `$` is a
+//! JSONPath.
 
 use serde_json::Value;
 use serde_json_path::JsonPath;
@@ -48,7 +49,7 @@ impl Path {
         Ok(Self::Steps(steps))
     }
 
-    /// Returns the first value that the path selects; `None` if the path selects nothing.
+    /// Returns the first value that the path selects; `None` without a match.
     pub(super) fn first<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         match self {
             Self::Steps(steps) => steps.iter().try_fold(value, |value, step| match value {

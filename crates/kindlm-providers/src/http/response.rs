@@ -16,8 +16,8 @@ const PARAMS: [&str; 4] = ["json", "text", "context", "process"];
 /// The file extensions of scripts.
 const ENDINGS: [&str; 6] = [".js", ".mjs", ".cjs", ".ts", ".mts", ".cts"];
 
-/// Parses `transformResponse`: an expression of `json`, `text` and `context`, a function of them, or `file://` and a
-/// file.
+/// Parses `transformResponse`, which is code or a file. Code is an expression of `json`, `text` and `context`, or a
+/// function of them. A file begins with `file://`.
 pub(super) fn source(text: &str) -> Result<ScriptSource, Problem> {
     let text = text.trim();
     if let Some(named) = text.strip_prefix("file://") {

@@ -54,7 +54,7 @@ impl Template {
     }
 }
 
-/// Splits a text at its `{{name}}` placeholders, and determines which of them are within quotes.
+/// Splits a text at its `{{name}}` placeholders. The pieces record which placeholders are within quotes.
 fn pieces(text: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let (mut literal, mut quoted, mut rest) = (String::new(), false, text);
@@ -135,7 +135,7 @@ pub(super) fn named_vars(text: &str) -> Vec<String> {
     names.filter(|it| !OWN.contains(&it.as_str())).collect()
 }
 
-/// Returns the content of the last message of a role, as JSON; an empty text without such a message.
+/// Returns the content of a role's last message, as JSON. It is an empty text without such a message.
 fn said(prompt: &Prompt, role: Role) -> Value {
     json!(prompt.messages.iter().rfind(|it| it.role == role).map_or("", |it| &it.content))
 }

@@ -42,7 +42,7 @@ impl McpClient {
         Self { config, session: Mutex::default() }
     }
 
-    /// Makes one attempt: opens or reuses the session, calls the tool, and reads its result.
+    /// Makes one attempt: opens or reuses the session, and calls the tool.
     pub(crate) async fn ask(
         &self,
         transport: &HttpTransport,
@@ -133,8 +133,8 @@ impl McpClient {
     }
 }
 
-/// Returns the texts of a result, including embedded resources, and the number of images, sounds and files. Media
-/// cannot be judged as text. The text of a link is its address. Fails for an unsupported type of content.
+/// Returns the texts of a result, and the number of its images, sounds and files. Texts include embedded resources; the
+/// text of a link is its address. Media cannot be judged as text. Fails for an unsupported type of content.
 fn parts_of(content: &[ContentBlock]) -> Result<(Vec<&str>, usize), &'static str> {
     let (mut texts, mut media) = (Vec::new(), 0);
     for block in content {
@@ -194,7 +194,7 @@ fn broken(fault: &Fault<'_>, how: &str) -> ProviderError {
     fault.error(Kind::Connection, format!("the MCP connection broke: {how}")).retryable()
 }
 
-/// Returns the error for a request that could not be sent, or whose response could not be read.
+/// Returns the error for a failed request. The request could not be sent, or its response could not be read.
 fn of_transport(fault: &Fault<'_>, err: &(dyn Error + 'static)) -> ProviderError {
     let known =
         causes(Some(err)).find_map(|it| it.downcast_ref::<StreamableHttpError<reqwest::Error>>());
@@ -226,8 +226,8 @@ fn of_transport(fault: &Fault<'_>, err: &(dyn Error + 'static)) -> ProviderError
     }
 }
 
-/// Returns the status and the body from a message of the MCP crate, such as `HTTP 404 Not Found: no such page`. Returns
-/// `None` for any other message.
+/// Returns the status and the body from an error message of the MCP crate. An example is `HTTP 404 Not Found: no such
+/// page`. Returns `None` for any other message.
 fn status_in(text: &str) -> Option<(u16, &str)> {
     let rest = text.strip_prefix("HTTP ")?;
     let status = rest.get(..3)?.parse().ok()?;

@@ -62,7 +62,7 @@ struct Config {
     structured_output: Option<StructuredOutput>,
 }
 
-/// The keys of a request body that KindLM sets itself, so `body` cannot contain them.
+/// The keys of a request body that KindLM sets, so `body` cannot contain them.
 const TAKEN: [&str; 7] =
     ["model", "messages", "tools", "stream", "max_tokens", "max_completion_tokens", "n"];
 
@@ -240,8 +240,8 @@ fn log_probs(logprobs: &Value) -> Option<Vec<f64>> {
     tokens.iter().map(|it| it["logprob"].as_f64()).collect()
 }
 
-/// Returns Azure's filter results for the prompt and the answer, in the form that `guardrails` expects. The map is
-/// empty if the answer has no filter results.
+/// Returns Azure's filter results, in the form that `guardrails` expects. They concern the prompt and the answer. The
+/// map is empty if the answer has no filter results.
 fn guardrails(answer: &Value, choice: &Value) -> Map<String, Value> {
     let prompts = answer["prompt_filter_results"].as_array().into_iter().flatten();
     let inputs: Vec<&Value> = prompts.map(|it| &it["content_filter_results"]).collect();
@@ -323,7 +323,7 @@ fn response_format(format: &ResponseFormat) -> Value {
     })
 }
 
-/// Returns true if OpenAI can enforce a schema: every object is closed and requires all its properties.
+/// Returns true if OpenAI can enforce a schema. Every object must be closed and require all its properties.
 fn is_strict(schema: &Value) -> bool {
     let Some(object) = schema.as_object() else { return schema.is_boolean() };
     let properties = object.get("properties").and_then(Value::as_object);

@@ -1,4 +1,4 @@
-//! A fast reader for the usual answer (a text and its token counts), without a JSON tree.
+//! A fast reader for the usual answer, without a JSON tree. The usual answer is a text and its token counts.
 //!
 //! Nearly all answers have this form, and building the tree costs several times as much as parsing. The tree reader
 //! handles all other answers.

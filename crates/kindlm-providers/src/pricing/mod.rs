@@ -81,8 +81,8 @@ pub fn models(provider: &str) -> impl Iterator<Item = &'static str> {
     PRICES.get(provider).into_iter().flatten().map(|(name, _)| name.as_str())
 }
 
-/// Returns true if `model` is `name` with a version: `-2024-07-18`, `-001`, `@20250929`, `-latest`, `:20250929-v1`,
-/// or an effort with the same price (`-high`).
+/// Returns true if `model` is `name` with a version, or with an effort that has the same price. Versions are
+/// `-2024-07-18`, `-001`, `@20250929`, `-latest` or `:20250929-v1`; an effort is `-high`.
 fn is_version_of(model: &str, name: &str) -> bool {
     model
         .strip_prefix(name)

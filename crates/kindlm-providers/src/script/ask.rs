@@ -1,4 +1,4 @@
-//! The call of a program as a model: the question, and the conversion of its answer.
+//! The call of a program as a model: the question, and the reading of its answer.
 
 use std::fmt;
 use std::sync::Arc;

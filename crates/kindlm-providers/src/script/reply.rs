@@ -17,8 +17,8 @@ const KNOWN: [&str; 9] = [
     "guardrails",
 ];
 
-/// Converts the answer of a program to a reply, or returns the reason why the conversion fails. `file` names the
-/// program in error messages.
+/// Converts the answer of a program to a reply. Fails with the reason if this is impossible. `file` names the program
+/// in error messages.
 pub(crate) fn of(file: &str, prompt: &Prompt, answer: &ScriptAnswer) -> Result<Reply, String> {
     let value = match &answer.outcome {
         ScriptOutcome::Returned(ScriptValue::Json(value)) => value.clone(),
@@ -82,7 +82,7 @@ fn of_object(file: &str, prompt: &Prompt, answer: &Map<String, Value>) -> Result
     })
 }
 
-/// Returns a reply for a value: a text unchanged, any other value as JSON text and as structured output.
+/// Returns a reply for a value. A text stays unchanged. Any other value becomes JSON text and structured output.
 fn output(value: &Value) -> Reply {
     match value {
         Value::String(text) => Reply::text(text.as_str()),

@@ -82,8 +82,8 @@ impl<'a> Request<'a> {
         Self { model, messages: &[], last_user: text, results: Vec::new() }
     }
 
-    /// Returns a hash that identifies the conversation by its model and its messages before the model's first answer.
-    /// An embedding request is identified by its model and text.
+    /// Returns a hash that identifies the conversation. It depends on the model and the messages before the model's
+    /// first answer. For an embedding request, it depends on the model and the text.
     pub(super) fn conversation(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.model.hash(&mut hasher);
@@ -201,7 +201,7 @@ impl<'de> Deserialize<'de> for ToolResult {
     }
 }
 
-/// Deserializes a text, a list of texts and, if allowed, a boolean, with a clear error for other types.
+/// A deserializer for a text, a list of texts and, if allowed, a boolean. Other types give a clear error.
 struct TextsVisitor {
     allow_bool: bool,
 }

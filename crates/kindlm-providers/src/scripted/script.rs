@@ -73,7 +73,7 @@ impl Script {
             .collect())
     }
 
-    /// Creates a script of these replies; `source` describes their origin in error messages.
+    /// Creates a script of these replies. `source` describes their origin in error messages.
     pub fn new(source: impl Into<String>, replies: Vec<ScriptedReply>) -> Self {
         Self { source: source.into(), replies, given: Mutex::default() }
     }

@@ -1,4 +1,4 @@
-//! File access of workers: modules of the suite, and other files that a script may read.
+//! File access of workers: modules of the suite, and other permitted files.
 
 use std::collections::HashMap;
 use std::io::Read as _;

@@ -42,8 +42,8 @@ pub struct HostOptions {
     pub workers: usize,
     /// The default timeout of a script.
     pub timeout: Duration,
-    /// The function that reads environment variables: the permitted variables of scripts, and `PATH` and similar
-    /// variables for interpreters. Without `PATH`, interpreters are only searched in the system's default folders.
+    /// The function that reads environment variables. Scripts get their permitted variables, and interpreters get
+    /// `PATH` and similar ones. Without `PATH`, interpreters are only searched in the system's default folders.
     pub env: Arc<ReadEnv>,
     /// The client for HTTP requests of scripts with network permissions. `None` disables `fetch`.
     pub fetch: Option<Arc<dyn Fetch>>,
@@ -132,7 +132,7 @@ impl ScriptHost {
         pool.run(question.clone(), false).await
     }
 
-    /// Compiles a script of the sandbox or of Python, without running it or loading its imports.
+    /// Compiles a script of the sandbox or of Python, without running it. Imports are not loaded.
     ///
     /// Scripts of Node.js and Ruby are not checked, and always succeed.
     pub async fn compile(&self, question: &ScriptQuestion) -> Result<(), ScriptError> {

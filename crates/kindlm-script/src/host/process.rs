@@ -21,7 +21,7 @@ use crate::limits;
 
 /// The maximum time for the start of a worker. A busy machine starts interpreters slowly.
 const START: Duration = Duration::from_secs(30);
-/// The number of unwritten bytes for the worker at which further questions wait for their answers.
+/// The number of unwritten bytes above which further answers are delayed.
 const UNREAD: usize = 2 * limits::CONTENT;
 /// The time for reading stderr after the process has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -108,7 +108,7 @@ impl Worker {
         self.done
     }
 
-    /// Kills the process and all processes that it started, and waits until they have ended.
+    /// Kills all processes of the worker, and waits until they have ended.
     pub(crate) async fn end(mut self) {
         self.kill();
         let _ = self.child.wait().await;
@@ -173,7 +173,7 @@ impl Worker {
         }
     }
 
-    /// Waits for the answer to a call, and answers the worker's questions in the meantime.
+    /// Waits for the answer to a call, and answers the worker's questions meanwhile.
     ///
     /// One deadline covers reading, writing and answering, so that a worker that reads nothing or writes endlessly
     /// times out.
@@ -228,7 +228,8 @@ impl Worker {
         }
     }
 
-    /// Answers a worker's question immediately and returns `None`, or returns a future for the answer.
+    /// Answers a worker's question immediately, or returns a future for the answer. Returns `None` after an immediate
+    /// answer.
     fn answer(
         &mut self,
         id: u64,
@@ -286,7 +287,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns the reason why the process ended during a call: out of memory, or its exit status and stderr.
+    /// Returns the reason why the process ended during a call. It is a lack of memory, or the exit status with stderr.
     async fn ended(&mut self) -> Lost {
         let why = self.last_words().await;
         // Error messages of Rust's allocator begin with this text.

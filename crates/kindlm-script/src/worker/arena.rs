@@ -24,7 +24,7 @@ use rquickjs::allocator::Allocator;
 const HEADER: usize = 8;
 /// The number of free lists for small sizes, one for each multiple of 16.
 const SMALL: usize = 33;
-/// The number of all free lists: the lists for small sizes, and four for each larger power of two.
+/// The number of all free lists. Each power of two above the small sizes has four lists.
 const CLASSES: usize = SMALL + 4 * 24;
 
 /// The block, shared by the engine (for rollback) and QuickJS (for allocation).
@@ -43,7 +43,7 @@ struct Block {
 struct Books {
     /// The offset at which unused memory begins.
     top: usize,
-    /// The offset of the first free allocation of each class; 0 if the class has no free allocation.
+    /// The offset of the first free allocation of each class; 0 without one.
     free: [usize; CLASSES],
 }
 
@@ -93,7 +93,7 @@ impl Arena {
     }
 }
 
-/// Returns the class of an allocation and the size of that class; both sizes include the header. Returns `None` for
+/// Returns the class of an allocation and the size of that class. Both sizes include the header. Returns `None` for
 /// sizes that are too large.
 fn class(size: usize) -> Option<(usize, usize)> {
     if size <= 512 {

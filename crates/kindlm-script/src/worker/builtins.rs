@@ -37,7 +37,7 @@ pub(crate) fn source(name: &str) -> &'static str {
     BUILTINS.iter().find(|(known, _)| *known == name).map_or("", |(_, source)| source)
 }
 
-/// Returns the names of the built-in modules that scripts may import, for error messages.
+/// Returns the names of the modules that scripts may import, for error messages.
 pub(crate) fn names() -> String {
     let names = BUILTINS.iter().map(|(name, _)| *name);
     names.filter(|name| !HIDDEN.contains(name)).collect::<Vec<_>>().join(", ")

@@ -56,7 +56,7 @@ impl Problem {
         }
     }
 
-    /// Returns the error as a pending exception of the engine that runs the importing script.
+    /// Returns the error as a pending exception of the importing script's engine.
     pub(crate) fn throw(&self, ctx: &Ctx<'_>) -> Error {
         let err = match self.name.as_str() {
             "SyntaxError" => Exception::throw_syntax(ctx, &self.message),
@@ -247,7 +247,7 @@ fn write(ctx: &Ctx<'_>, compiled: &Value<'_>) -> rquickjs::Result<Bytecode> {
     }
 }
 
-/// Runs the bytecode of [`Compiler::function`] to create the function, and returns it.
+/// Runs the bytecode of [`Compiler::function`], and returns the created function.
 pub(crate) fn function<'js>(ctx: &Ctx<'js>, bytecode: &[u8]) -> rquickjs::Result<Function<'js>> {
     #[expect(clippy::cast_possible_wrap, reason = "flags are small")]
     let flags = qjs::JS_READ_OBJ_BYTECODE as i32;
@@ -265,7 +265,7 @@ pub(crate) fn function<'js>(ctx: &Ctx<'js>, bytecode: &[u8]) -> rquickjs::Result
     Function::from_value(value)
 }
 
-/// Declares the module of [`Compiler::module`], under the path that was given at compilation.
+/// Declares the module of [`Compiler::module`], under its path at compilation.
 pub(crate) fn module<'js>(
     ctx: &Ctx<'js>,
     bytecode: &[u8],

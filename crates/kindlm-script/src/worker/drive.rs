@@ -1,4 +1,4 @@
-//! Runs one call to its end, including promises, timers and requests, and returns its outcome.
+//! Runs one call to its end, with promises, timers and requests.
 
 use std::rc::Rc;
 
@@ -131,7 +131,7 @@ impl<'js> Driver<'_, 'js> {
         Ok(value)
     }
 
-    /// Returns the function that a file exports, or a function for the use of its export.
+    /// Returns the function that the call runs, for the export of a file and its use.
     fn exported(
         &self,
         path: &str,
@@ -150,8 +150,7 @@ impl<'js> Driver<'_, 'js> {
         Ok(Function::from_value(picked)?)
     }
 
-    /// Waits for the result of a promise, and serves timers and requests in the meantime. Returns any other value
-    /// unchanged.
+    /// Waits for the result of a promise, and serves timers and requests meanwhile. Returns any other value unchanged.
     fn settle(&self, value: Value<'js>) -> Result<Value<'js>, Trouble> {
         let Some(promise) = self.promise(&value)? else { return Ok(value) };
         loop {
@@ -235,8 +234,8 @@ impl<'js> Driver<'_, 'js> {
         Ok(())
     }
 
-    /// Returns the reason why the call must stop, even if the script caught the exception. Returns `None` if the call
-    /// may continue.
+    /// Returns the reason why the call must stop; `None` if it may continue. A script cannot hide the reason by
+    /// catching the exception.
     fn stopped(&self) -> Option<Halt> {
         // The clock is checked here, too, because a loop of short jobs never reaches the engine's own check.
         self.shared.state.must_stop();
@@ -304,7 +303,8 @@ impl<'js> Driver<'_, 'js> {
         Ok(Some(text))
     }
 
-    /// Returns the outcome of a call with an uncaught error: an exception of the script, or a limit that caused it.
+    /// Returns the outcome of a call with an uncaught error. The error is an exception of the script, or a limit that
+    /// caused it.
     fn thrown(&self, err: &Error, loading: bool) -> (Ending, Vec<u8>) {
         if let Some(halt) = self.stopped() {
             return stop(halt);

@@ -1,4 +1,5 @@
-//! The engine: QuickJS, with memory that is rolled back after each call to the state before any script.
+//! The engine: QuickJS with memory that is rolled back after each call. The rollback restores the state before any
+//! script has run.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,11 +18,11 @@ use super::{builtins, modules, native};
 use crate::frame::{Call, Ending, Stop, What};
 use crate::limits;
 
-/// The address space of the engine: twice the memory limit, because free blocks are not merged.
+/// The address space of the engine, in bytes. It is twice the memory limit, because free blocks are not merged.
 const ARENA: usize = 2 * limits::MEMORY;
 /// The size of cached bytecode above which the cache is cleared, in bytes.
 const KEPT: usize = 32 << 20;
-/// The memory use, in bytes, above which a worker is replaced after the call, to release its memory.
+/// The memory use, in bytes, above which a worker is replaced after the call. The replacement releases the memory.
 const BLOATED: usize = 48 << 20;
 
 const HOOKS: [&str; 12] = [
@@ -43,7 +44,7 @@ const HOOKS: [&str; 12] = [
 pub(crate) struct Engine {
     shared: Rc<Shared>,
     arena: Arena,
-    /// The context is never dropped: a rollback has restored memory that dropping would free again. The end of the
+    /// The context is never dropped. A rollback has restored memory that dropping would free again. The end of the
     /// process releases it.
     context: ManuallyDrop<Context>,
     /// The initial state of every call, taken before any script has run.
@@ -103,13 +104,13 @@ impl Engine {
         self.context.with(|ctx| drive::run(&ctx, shared, call, code.as_deref(), args))
     }
 
-    /// Restores the engine's memory to its initial state, which undoes all changes of the last call.
+    /// Restores the engine's memory to its initial state. This undoes all changes of the last call.
     pub(crate) fn reset(&mut self) {
         self.arena.roll_back(&self.base);
     }
 }
 
-/// Returns the reason for stopping a call because of an invalid request of the host.
+/// Returns the reason for stopping a call after an invalid request of the host.
 fn internal(message: impl Into<String>) -> Halt {
     Halt { why: Stop::Internal, message: message.into() }
 }

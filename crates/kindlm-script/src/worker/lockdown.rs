@@ -66,8 +66,8 @@ fn system_calls() -> Result<(), String> {
         .map_err(|err| format!("seccomp: {err}"))
 }
 
-/// The system calls with which a process signals itself, in `abort` or in a fault handler. They must kill the process,
-/// because the process could retry a failed call forever.
+/// The system calls with which a process signals itself. They occur in `abort` and in fault handlers. They must kill
+/// the process, because the process could retry a failed call forever.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 const FATAL: &[i64] = &[
     libc::SYS_kill,
@@ -78,8 +78,8 @@ const FATAL: &[i64] = &[
     libc::SYS_rt_tgsigqueueinfo,
 ];
 
-/// The system calls of a worker: it uses its two pipes, allocates memory, reads the clock, waits for its own threads,
-/// and exits.
+/// The system calls that a worker needs. It uses its two pipes, allocates memory, reads the clock, waits for its own
+/// threads, and exits.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 const ALLOWED: &[i64] = &[
     libc::SYS_read,
@@ -108,7 +108,7 @@ fn system_calls() -> Result<(), String> {
     Ok(())
 }
 
-/// Closes the files that the parent process left open, except stdin, stdout and stderr.
+/// Closes the inherited open files, except stdin, stdout and stderr.
 ///
 /// The function must be called before this program opens any file.
 pub(crate) fn close_inherited() {

@@ -47,7 +47,7 @@ pub fn main() -> u8 {
     }
 }
 
-/// Converts TypeScript from stdin, writes the JavaScript to stdout, and returns the exit code.
+/// Converts TypeScript from stdin, and writes the JavaScript to stdout. Returns the exit code.
 fn to_javascript(path: &str) -> u8 {
     use std::io::{Read as _, Write as _};
 
@@ -69,7 +69,7 @@ fn to_javascript(path: &str) -> u8 {
     }
 }
 
-/// Writes the reason for the worker's end to stderr, which the host reads, and returns the exit code.
+/// Writes the reason for the worker's end to stderr. The host reads it. Returns the exit code.
 fn complain(message: &str) -> u8 {
     use std::io::Write as _;
     // If stderr is closed, nothing can be reported; the exit code still shows the failure.

@@ -11,7 +11,8 @@ use super::state::{State, Unit};
 use super::{builtins, compile};
 use crate::frame::Refusal;
 
-/// Returns the absolute path of a file, or `node:` and the name of a built-in module. Fails for any other module.
+/// Returns the absolute path of a file, or the name of a built-in module. The name has the prefix `node:`. Fails for
+/// any other module.
 pub(crate) fn resolve(state: &State, from: &str, specifier: &str) -> Result<String, Refusal> {
     let refuse = |message| Refusal { code: "MODULE_NOT_FOUND".to_owned(), message };
     if let Some(name) = builtins::public(specifier) {

@@ -1,4 +1,4 @@
-//! The state of a worker outside the engine's memory: its pipes, loaded modules and current call.
+//! The state of a worker outside of the engine's memory. It holds the pipes, the loaded modules and the current call.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -158,7 +158,7 @@ impl State {
         self.start.elapsed().as_secs_f64() * 1000.0
     }
 
-    /// Returns a random number in `[0, 1)`, from a state outside of the rollback (xorshift64*, Vigna 2016).
+    /// Returns a random number in `[0, 1)` (xorshift64*, Vigna 2016). Its state is not rolled back.
     pub(crate) fn random(&self) -> f64 {
         let mut state = self.random.get();
         state ^= state >> 12;
@@ -247,7 +247,7 @@ impl State {
         frame::write(&mut self.link.borrow_mut().output, &bytes)
     }
 
-    /// Sends a question to the host without waiting, and returns the id of the question.
+    /// Sends a question to the host without waiting, and returns the question's id.
     pub(crate) fn ask(&self, ask: Ask, part: &[u8]) -> io::Result<u64> {
         let id = self.next_ask.replace(self.next_ask.get() + 1);
         self.send(&FromWorker::Ask { id, ask }, part)?;
@@ -281,7 +281,7 @@ impl State {
         }
     }
 
-    /// Loads the file for a `specifier` in the file `from`, unless it is cached, and returns its path.
+    /// Loads the file for a `specifier` in the file `from`, and returns its path. Cached files are not loaded again.
     pub(crate) fn load(&self, from: &str, specifier: &str) -> Result<String, Refusal> {
         let scope = self.call.borrow().scope;
         let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);

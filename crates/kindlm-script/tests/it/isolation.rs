@@ -41,7 +41,7 @@ const ESCAPES: [&str; 14] = [
     "/*", // closes nothing, and ends nothing
 ];
 
-/// The kinds of files in a suite: the file, the file that loads it, and the text of the first file.
+/// The kinds of files in a suite. Each entry has the file, the file that loads it, and the text of the first file.
 const FILES: [(&str, &str, &str); 9] = [
     ("a.js", "a.js", "module.exports = () => true"),
     ("a.cjs", "a.cjs", "module.exports = () => true"),
@@ -152,7 +152,7 @@ async fn a_file_outside_is_loaded_only_with_leave() {
     }
 }
 
-/// Checks that every hostile script ends, keeps the worker usable, and does not affect the next call.
+/// Checks that every hostile script ends and does not affect the next call. The worker stays usable.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_scripts_reach_no_other_call() {

@@ -1,4 +1,4 @@
-//! Tests that programs that a script of an interpreter has started end with the script's worker.
+//! Tests that the programs that a script has started end with the script's worker.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -16,8 +16,8 @@ use crate::support::{body, folder, options, shown};
 /// The limit after which an expected event counts as missing.
 const NEVER: Duration = Duration::from_mins(1);
 
-/// Scripts that start one program in the worker's group and one in a separate session. They write the ids of the
-/// programs to a file.
+/// Scripts that start one program in the worker's group and one outside of it. They write the ids of the programs to a
+/// file.
 const SCRIPTS: [(ScriptRuntime, &str, &str, &str); 3] = [
     (
         ScriptRuntime::Node,
@@ -102,7 +102,8 @@ async fn the_end_of_a_host_ends_what_scripts_started() {
     }
 }
 
-/// Checks that the programs end if the runtime shuts down before the host's tasks have ended their workers.
+/// Checks that the programs end if the runtime shuts down first. The tasks of the host may not have ended their workers
+/// then.
 #[test]
 fn the_end_of_the_runtime_ends_what_scripts_started() {
     let (runtime, program, start, _) = SCRIPTS[0];

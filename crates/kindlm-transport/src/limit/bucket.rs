@@ -27,7 +27,7 @@ impl Bucket {
         Self { per_second, capacity, level: capacity, at: now }
     }
 
-    /// Returns the time at which this amount is available; `None` if it is available now.
+    /// Returns the time at which this amount is available; `None` for immediately.
     pub(super) fn ready(&mut self, amount: f64, now: Instant) -> Option<Instant> {
         self.refill(now);
         let missing = amount.min(self.capacity) - self.level;
@@ -44,7 +44,7 @@ impl Bucket {
         self.level -= amount;
     }
 
-    /// Returns an unused amount to the bucket, up to its capacity; a negative amount takes more.
+    /// Returns an unused amount to the bucket, up to its capacity. A negative amount takes more.
     pub(super) fn settle(&mut self, unused: f64) {
         self.level = (self.level + unused).min(self.capacity);
     }
@@ -60,7 +60,7 @@ impl Bucket {
 mod tests {
     use super::*;
 
-    /// Takes each amount as early as possible, and returns the times in milliseconds since the start.
+    /// Takes each amount as early as possible, and returns the times. Times are milliseconds since the start.
     fn times(per_minute: f64, amounts: &[f64]) -> Vec<u128> {
         let start = Instant::now();
         let (mut bucket, mut now) = (Bucket::new(per_minute, start), start);

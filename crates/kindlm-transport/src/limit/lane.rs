@@ -36,13 +36,13 @@ struct State {
     closed: Option<Instant>,
     /// True if the provider requested the back-off and no request was answered since.
     is_asked: bool,
-    /// A time before which requests fail immediately with this error, because the wait would be too long.
+    /// The time before which requests fail immediately, and their error. The requested wait is too long to wait for.
     put_off: Option<(Instant, Arc<ProviderError>)>,
     /// The number of consecutive refusals of a request that was alone in flight.
     strikes: u32,
-    /// The times of the first and the last refusal of the current series without an answer.
+    /// The times of the first and the last refusal of the current series. `None` after an answer.
     refused: Option<(Instant, Instant)>,
-    /// The number of failed calls before the first answer; `None` after the first answer.
+    /// The number of failed calls before the first answer; `None` after it.
     failed: Option<u32>,
     /// The error of every further request; `None` while the circuit is closed.
     shut: Option<Arc<ProviderError>>,
@@ -88,7 +88,7 @@ pub struct Permit<'a> {
 /// The outcome of a request.
 #[derive(Clone, Copy)]
 enum Ended {
-    /// The caller dropped the request before an answer, or the request failed without a status.
+    /// The request was dropped before an answer, or failed without a status.
     Dropped,
     Answered,
     /// The provider reported an error; no tokens were used.
@@ -202,12 +202,12 @@ impl Ticket<'_> {
         self.budget.reserve()
     }
 
-    /// Releases the reservation of [`reserve`](Self::reserve), because the attempt is not made.
+    /// Releases the reservation of [`reserve`](Self::reserve) for an unmade attempt.
     pub fn release(&self) {
         self.budget.release();
     }
 
-    /// Returns the provider and the model as one text; empty if the limiter has no name.
+    /// Returns the provider and the model as one text; empty without a name.
     pub fn whom(&self) -> String {
         self.lane.name.clone()
     }
@@ -445,7 +445,8 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// Returns true if the provider refuses the request because of its load, or requests a wait before a retry.
+/// Returns true if the provider refuses the request because of its load. A retryable error with a requested wait
+/// counts, too.
 fn is_refusal(err: &ProviderError) -> bool {
     use kindlm_types::ProviderErrorKind::{Overloaded, RateLimited};
     matches!(err.kind, RateLimited | Overloaded) || (err.retryable && err.retry_after.is_some())

@@ -1,4 +1,4 @@
-//! The rate limiters of one provider, and their shared circuit: all models share a key and an account.
+//! The rate limiters of one provider, and their shared circuit. All models share a key and an account.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,19 +24,19 @@ struct Open {
     lanes: HashMap<String, Arc<Lane>>,
     shut: Option<Arc<ProviderError>>,
     has_answered: bool,
-    /// The number of consecutive calls that could not reach the provider, and the time of the first such call.
+    /// The consecutive calls that could not reach the provider. Their number comes first, then the time of the first
+    /// call.
     unreached: Option<(u32, Instant)>,
 }
 
 /// The number of consecutive refused or unreachable calls that opens the circuit.
 const REFUSED: u32 = 3;
 
-/// The duration of an outage that opens the circuit of a provider that has answered before. A server restart is
-/// shorter.
+/// The duration of an outage that opens the circuit of a once reachable provider. A server restart is shorter.
 const OUTAGE: Duration = Duration::from_mins(3);
 
-/// The number of server errors, timeouts and unreadable answers that opens the circuit to a model that has never
-/// answered.
+/// The number of failed calls that opens the circuit to a model without an answer. Server errors, timeouts and
+/// unreadable answers count.
 const FAILED: u32 = 10;
 
 impl Lanes {
@@ -68,8 +68,8 @@ impl Lanes {
         open.unreached = None;
     }
 
-    /// Records a call that failed after its retries, and opens the circuit if further calls are hopeless. Calls that
-    /// were not sent are ignored.
+    /// Records a call that failed after its retries, and may open the circuit. The circuit opens if further calls are
+    /// hopeless. Calls that were not sent are ignored.
     ///
     /// - A refused key, an exhausted account and an unreachable server affect all models.
     /// - A server that has answered before may be unreachable for a while.
@@ -121,7 +121,7 @@ impl Open {
     }
 }
 
-/// Returns the error of calls that are not sent because all calls before them failed.
+/// Returns the error of calls that are not sent, because all calls before failed.
 fn given_up(err: &ProviderError, failed: u32, whom: &str) -> ProviderError {
     let message = format!(
         "{}; {failed} calls in a row have failed, so nothing more is sent to `{whom}` in this run",

@@ -1,4 +1,4 @@
-//! Tests of rate limiters, with a paused clock that advances only while all tasks wait.
+//! Tests of rate limiters, with a paused clock. The clock advances only while all tasks wait.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::cell::{Cell, RefCell};
@@ -37,7 +37,7 @@ fn hopeless(kind: Kind, status: u16) -> ProviderError {
     ProviderError::new(kind, "p", "go away").with_status(status)
 }
 
-/// Returns the conditions of attempts, without a concurrency limit over all rate limiters.
+/// Returns the conditions of attempts, without a global concurrency limit.
 fn way<'a>(retry: &'a RetryPolicy, waits: &'a Waits) -> Way<'a> {
     Way { retry, waits, slots: None }
 }
@@ -46,7 +46,7 @@ fn policy() -> RetryPolicy {
     RetryPolicy { min_delay: ms(100), base_delay: ms(100), ..RetryPolicy::default() }
 }
 
-/// Starts calls in order, and returns the time at which each was sent, in milliseconds.
+/// Starts calls in order, and returns the times of sending, in milliseconds.
 async fn times(lane: &Lane, calls: u64, estimate: u64, takes: Duration, used: u64) -> Vec<u128> {
     let start = Instant::now();
     let sent = RefCell::new(vec![0; usize::try_from(calls).unwrap()]);
@@ -465,8 +465,8 @@ async fn a_stop_ends_waits_but_no_request_and_nothing_that_need_not_wait() {
     assert_eq!(done.unwrap(), ((), 1), "there was nothing to wait for");
 }
 
-/// Simulates a provider that refuses requests until a given time, with the remaining wait. Later requests are answered
-/// after 10 ms.
+/// Simulates a provider that refuses requests until a given time. A refusal requests the remaining wait. Later requests
+/// are answered after 10 ms.
 async fn closed_until(until: Instant, sent: &Cell<u32>) -> Result<(), ProviderError> {
     sent.set(sent.get() + 1);
     sleep(ms(1)).await;

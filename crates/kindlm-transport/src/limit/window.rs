@@ -1,4 +1,4 @@
-//! The number of concurrent requests that a provider accepts, learned from its answers and refusals.
+//! The number of concurrent requests that a provider accepts. It is learned from answers and refusals.
 //!
 //! The window uses additive increase and multiplicative decrease, as TCP does (RFC 5681). A refusal halves the window,
 //! or shrinks it further. While the window is below that half, a full window of answers doubles it. Later, a full
@@ -33,7 +33,7 @@ pub(super) struct Sent {
 }
 
 impl Window {
-    /// Creates a window with the configured maximum as its size; unlimited without a maximum.
+    /// Creates a window of the configured maximum size; unlimited without a maximum.
     pub(super) fn new(most: Option<NonZeroU32>) -> Self {
         let most = f64::from(most.map_or(u32::MAX, NonZeroU32::get));
         Self { size: most, most, threshold: most, ceiling: u32::MAX, epoch: 0 }
@@ -55,7 +55,7 @@ impl Window {
         in_flight < size
     }
 
-    /// Returns the state to keep with a request that is sent now; `load` is the number in flight, including this
+    /// Returns the state to keep with a request that is sent now. `load` is the number in flight, including this
     /// request.
     pub(super) fn send(&self, load: u32) -> Sent {
         Sent { load, epoch: self.epoch }
@@ -117,7 +117,7 @@ mod tests {
         Window::new(NonZeroU32::new(most))
     }
 
-    /// Fills the window with requests to a provider with this capacity, and returns the number of refusals.
+    /// Fills the window with requests, and returns the number of refusals. The provider has this capacity.
     fn round(window: &mut Window, capacity: u32) -> u32 {
         let load = window.size();
         let sent: Vec<Sent> = (1..=load).map(|it| window.send(it)).collect();

@@ -1,4 +1,4 @@
-//! Comparison of the codecs with the original's results on the same input, with the intended differences.
+//! Comparison of the codecs with the original's results on the same input. Intended differences are listed.
 
 use std::collections::BTreeMap;
 

@@ -37,7 +37,7 @@ pub(super) fn of(provider: &str) -> Vec<(PathBuf, Value)> {
         .collect()
 }
 
-/// Runs the codec on an exchange, and returns the exchange with the codec's results.
+/// Runs the codec on an exchange, and returns it with the codec's results.
 pub(super) fn play(provider: &str, exchange: &Value) -> Value {
     let codec = codec(provider, &exchange["config"]);
     let mut played = exchange.as_object().unwrap().clone();
@@ -77,7 +77,7 @@ fn answer(written: &Value) -> HttpResponse {
     }
 }
 
-/// Converts a request to the format of exchanges, with environment variables as `$NAME`.
+/// Converts a request to the format of exchanges. Environment variables become `$NAME`.
 pub(super) fn written(request: &HttpRequest) -> Value {
     let headers: Map<String, Value> = request
         .headers

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::{codec, hi, prompt, raw, response, usual};
 
-/// Weak point 13: the original looked for the retry wait in the body, but vendors send it in a header. The codec only
-/// marks the error as retryable, because the transport reads headers.
+/// Weak point 13: the original looked for the retry wait in the body. Vendors send it in a header. The codec only marks
+/// the error as retryable, because the transport reads headers.
 #[test]
 fn a_rate_limit_is_retried_by_its_header() {
     let body = json!({"error": {"message": "slow down", "retry_after": 3}});
@@ -15,7 +15,7 @@ fn a_rate_limit_is_retried_by_its_header() {
     assert_eq!((err.kind, err.retryable, err.retry_after), (Kind::RateLimited, true, None));
 }
 
-/// Weak point 28: a dated name with two known prefixes had no price, and an unknown price was 0.
+/// Weak point 28: a dated name with two known prefixes had no price. An unknown price was 0.
 #[test]
 fn a_dated_model_has_the_price_of_the_longest_name() {
     for (provider, dated, name) in [
@@ -293,7 +293,7 @@ fn odd_arguments_of_a_command_are_kept() {
     assert_eq!(output.tool_calls[0].malformed_arguments.as_deref(), Some("{\"a\":1}"));
 }
 
-/// Checks the advice for a base address without `/v1`, which is a common mistake with compatible servers.
+/// Checks the advice for a base address without `/v1`. This is a common mistake with compatible servers.
 #[test]
 fn a_missing_v1_is_pointed_out() {
     let codec = codec("openai", &json!({"apiKeyEnv": "K", "baseUrl": "http://localhost:8000"}));
@@ -352,8 +352,8 @@ fn content_of_a_wrong_type_is_an_error() {
     assert!(usual("openai").decode(&hi(), &raw(200, &twice)).is_ok(), "an id decides nothing");
 }
 
-/// Each line holds a provider, an unreadable part of an answer, and the expected error. The original skipped such
-/// parts, so that negative checks passed wrongly.
+/// Lines with a provider, an unreadable part of an answer, and the expected error. The original skipped such parts, so
+/// that negative checks passed wrongly.
 const LOST_PARTS: &str = r#"
 openai    {"tool_calls":{"id":"c","function":{"name":"pay"}}}        | `tool_calls` is an object, not a list
 openai    {"tool_calls":"pay()"}                                     | `tool_calls` is a text, not a list
@@ -482,7 +482,7 @@ fn an_answer_that_is_not_json_says_why() {
     }
 }
 
-/// A negative count was read as 0 tokens, and an implausibly large one as real, with an enormous cost.
+/// A negative count was read as 0 tokens. An implausibly large count was read as real, with an enormous cost.
 #[test]
 fn a_count_of_tokens_that_cannot_be_is_none() {
     for (prompt, completion, total, expected) in [

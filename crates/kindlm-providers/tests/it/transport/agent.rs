@@ -37,7 +37,7 @@ fn client() -> Client {
     Client::new(&Map::new(), &NoFiles, ClientOptions::new(env(), std::env::temp_dir())).unwrap()
 }
 
-/// Runs a conversation, and returns the agent's replies, the error that ended it, and the agent's end.
+/// Runs a conversation. Returns the agent's replies, the error that ended the conversation, and the agent's end.
 async fn talk(
     start: &AgentStart,
     texts: &[&str],
@@ -329,7 +329,7 @@ async fn known_agents_are_driven_in_their_own_protocol() {
     }
 }
 
-/// Returns an agent of a known kind that reads a message, writes these lines, and then runs `then`.
+/// Returns an agent of a known kind. It reads a message, writes these lines, and then runs `then`.
 fn recorded(kind: AgentKind, lines: &[&str], then: &str) -> AgentStart {
     let lines: Vec<String> = lines.iter().map(|it| format!("'{it}'")).collect();
     let script = format!("f() {{ read -r turn; printf '%s\\n' {}; {then}; }}; f", lines.join(" "));

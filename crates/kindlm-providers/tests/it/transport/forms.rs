@@ -1,4 +1,4 @@
-//! Tests of structured-output forms: after a refusal, the client uses the next form, and remembers it.
+//! Tests of structured-output forms. After a refusal, the client uses the next form, and remembers it.
 
 use kindlm_providers::transport::Waits;
 use kindlm_testing::mock::{MockReply, MockRequest};
