@@ -50,7 +50,7 @@ impl Group {
     pub async fn end(&mut self) {
         self.signal(Signal::Kill);
         let mark = self.mark.clone();
-        // The call blocks until the processes are gone, for at most a second. If the runtime shuts down first, `drop`
+        // The call blocks until the processes end, for at most a second. If the runtime shuts down first, `drop`
         // ends them.
         let ended = tokio::task::spawn_blocking(move || end_marked(MARK, &mark)).await;
         self.is_ended = ended.is_ok();

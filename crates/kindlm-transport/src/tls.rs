@@ -7,8 +7,8 @@ use super::fault::causes;
 
 /// Installs ring as the process-wide crypto provider, unless one is installed.
 ///
-/// Call it first in `main`. The transport calls it before its first request, so you only need it if another library
-/// uses TLS earlier. Repeated calls are harmless.
+/// Call this function first in `main`. The transport calls it before its first request, so you only need the call if
+/// another library uses TLS earlier. Repeated calls have no effect.
 pub fn install_tls() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         // This fails only if another thread has just installed a provider, which then serves the same purpose.

@@ -103,7 +103,7 @@ pub(crate) struct Claude {
     leaves_running: bool,
     /// True if the agent uses an API key, not a login that may be renewed.
     has_key: bool,
-    /// The error message of the last failed request that the agent retries.
+    /// The error message of the last failed request, which the agent retries.
     retry: Option<String>,
     /// The id of the agent's last message.
     message: Option<String>,
@@ -232,7 +232,7 @@ impl Claude {
         Step::More
     }
 
-    /// Handles a failed request to the model. The turn goes on, unless a retry of the request is hopeless.
+    /// Handles a failed request to the model. The turn continues, unless a retry is hopeless.
     fn retry(&mut self, line: &Value) -> Step {
         let status = line.get("error_status").and_then(Value::as_u64);
         let attempt = line.get("attempt").and_then(Value::as_u64).unwrap_or(1);

@@ -54,7 +54,7 @@ pub(crate) struct Codex {
     errors: Vec<String>,
     /// The reader of the thread's file.
     rollout: rollout::Reader,
-    /// True if the thread's file was reliable in all turns so far. `None` before the first turn has ended.
+    /// True if the thread's file was reliable in all turns so far. The field is `None` before the first turn has ended.
     is_recorded: Option<bool>,
     /// True if the agent has started a subagent.
     has_spawned: bool,

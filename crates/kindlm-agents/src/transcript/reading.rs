@@ -129,7 +129,7 @@ impl Reading {
         }
     }
 
-    /// Reads the finish reason of an answer. Returns `None` replaces an earlier reason if the message has no reason.
+    /// Reads the finish reason of an answer. A message without a reason clears the earlier reason.
     pub(super) fn stopped(&mut self, message: &Value, at: &str) -> Result<(), Problem> {
         self.transcript.finish_reason = about::finish_reason(message, at)?;
         let calls = self.transcript.finish_reason == Some(FinishReason::ToolCalls);

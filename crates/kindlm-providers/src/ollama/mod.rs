@@ -32,7 +32,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "OllamaConfig")]
 struct Config {
-    /// The name of the environment variable that holds a key. Only a proxy in front of the server needs one.
+    /// The name of the environment variable that holds a key. Only a proxy in front of the server needs a key.
     #[serde(default)]
     #[schemars(length(min = 1))]
     api_key_env: Option<String>,

@@ -49,7 +49,7 @@ struct Config {
     #[serde(default)]
     organization: Option<String>,
     /// True to request the log probabilities of the answer's tokens, which `perplexity` needs. Some models do not
-    /// have them.
+    /// support this.
     #[serde(default)]
     logprobs: bool,
     /// Additional keys for the body of chat requests, as in the API: `response_format`, `reasoning_effort`, …
@@ -57,7 +57,7 @@ struct Config {
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     body: Map<String, Value>,
     /// The form in which judges request JSON: `schema` (`response_format`), `tool` (a tool that the model must call)
-    /// or `none` (instructions alone). By default `schema`, then the next form for models that refuse it.
+    /// or `none` (instructions alone). The default is `schema`, and the next form after each refusal by the model.
     #[serde(default)]
     structured_output: Option<StructuredOutput>,
 }

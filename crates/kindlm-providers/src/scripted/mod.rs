@@ -89,7 +89,7 @@ pub struct ScriptedReply {
     /// The text of the model's refusal.
     #[serde(default)]
     pub refusal: Option<String>,
-    /// The token counts; none by default.
+    /// The token counts; not reported by default.
     #[serde(default)]
     pub usage: ScriptedUsage,
     /// The finish reason; by default `tool_calls`, `refusal` or `stop`, depending on the reply.
@@ -99,7 +99,7 @@ pub struct ScriptedReply {
     #[serde(default)]
     #[schemars(range(min = 0, max = 86_400_000))]
     pub latency_ms: u32,
-    /// The error, instead of an answer.
+    /// The error that is returned instead of an answer.
     #[serde(default)]
     pub error: Option<ScriptedError>,
 }
@@ -143,7 +143,7 @@ pub struct ScriptedUsage {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScriptedError {
-    /// The kind of error; by default that of the status, or `server`.
+    /// The kind of error; by default the kind that the status implies, or `server`.
     #[serde(default)]
     pub kind: Option<ProviderErrorKind>,
     /// The HTTP status.

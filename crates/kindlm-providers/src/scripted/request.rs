@@ -16,25 +16,26 @@ pub struct When {
     /// The model of the request, or a list of models.
     #[serde(default)]
     pub model: OneOrMany,
-    /// A text in the last user message or the text to embed. Of a list, all texts must be there.
+    /// A text in the last user message or in the text to embed. If this is a list, all its texts must occur.
     #[serde(default)]
     pub contains: OneOrMany,
     /// The whole last user message or text to embed, without surrounding white space.
     #[serde(default)]
     pub equals: Option<String>,
-    /// A text in the system message. Of a list, all texts must be there.
+    /// A text in the system message. If this is a list, all its texts must occur.
     #[serde(default)]
     pub system_contains: OneOrMany,
-    /// A text in any message of the conversation. Of a list, each text must be in some message.
+    /// A text in any message of the conversation. If this is a list, each of its texts must occur in some message.
     #[serde(default)]
     pub conversation_contains: OneOrMany,
-    /// True for requests with tool results since the last user message, false for those without; or the names of
-    /// tools.
+    /// A condition on the tool results since the last user message: true for at least one result, false for none, or
+    /// the names of tools that must have results.
     ///
     /// By default any request matches, but a reply with `toolCalls` only matches requests without results.
     #[serde(default)]
     pub tool_result: Option<ToolResult>,
-    /// A text in a tool result since the last user message. Of a list, each text must be in some result.
+    /// A text in a tool result since the last user message. If this is a list, each of its texts must occur in some
+    /// result.
     #[serde(default)]
     pub tool_result_contains: OneOrMany,
 }

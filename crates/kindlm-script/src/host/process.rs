@@ -31,7 +31,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 pub(crate) struct Worker {
     shared: Arc<Shared>,
     child: Child,
-    /// The process and everything that it has started.
+    /// The worker's process and all processes that it started.
     group: Group,
     input: ChildStdin,
     output: FrameReader,

@@ -58,7 +58,7 @@ pub(crate) fn permit(question: ScriptQuestion, permissions: ScriptPermissions) -
     ScriptQuestion { permissions: Arc::new(permissions), ..question }
 }
 
-/// Scripts that return objects with `toJSON` or wrapped values, with the results. Such values must not become verdicts.
+/// Scripts that return objects with `toJSON` or wrapped values, and the results. Such values must not become verdicts.
 pub(crate) const MADE_JSON: [(&str, &str); 8] = [
     ("return new Boolean(true)", "object true"),
     ("return { toJSON: () => true }", "object true"),

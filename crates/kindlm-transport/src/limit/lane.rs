@@ -32,7 +32,7 @@ struct State {
     in_flight: u32,
     requests: Option<Bucket>,
     tokens: Option<Bucket>,
-    /// The end of the current back-off; no request is sent before it. `None` without a back-off.
+    /// The end of the current back-off; no request is sent before it. The field is `None` without a back-off.
     closed: Option<Instant>,
     /// True if the provider requested the back-off and no request was answered since.
     is_asked: bool,
@@ -40,7 +40,7 @@ struct State {
     put_off: Option<(Instant, Arc<ProviderError>)>,
     /// The number of consecutive refusals of a request that was alone in flight.
     strikes: u32,
-    /// The times of the first and the last refusal of the current series. `None` after an answer.
+    /// The times of the first and the last refusal of the current series. The field is `None` after an answer.
     refused: Option<(Instant, Instant)>,
     /// The number of failed calls before the first answer; `None` after it.
     failed: Option<u32>,

@@ -423,7 +423,7 @@ async fn the_file_of_a_codex_thread_is_found_in_its_home() {
     }
 }
 
-/// `sh` exits with 128 plus the signal number.
+/// Checks that a killed program is reported, although `sh` exits normally with 128 plus the signal number.
 #[tokio::test]
 async fn an_agent_whose_program_was_killed_has_not_ended_by_itself() {
     let start = agent(&format!(
