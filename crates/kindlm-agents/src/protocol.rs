@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 /// The parsed stdout of a program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProtocolOutput {
-    /// The text outside of the protocol, without surrounding white space. Without such text, the last message of the
-    /// events.
+    /// The text outside of the protocol, without surrounding white space. If there is no such text, this is the last
+    /// message of the events.
     pub text: String,
     /// The declared tool calls.
     pub tool_calls: Vec<ToolCall>,
@@ -22,8 +22,8 @@ pub struct ProtocolOutput {
     pub output_json: Option<Value>,
     /// The events in order, including the events of `tool_call` lines. Empty if no event was declared.
     pub events: Vec<Event>,
-    /// The complete kinds of evidence: the declared ones, or else those with evidence. Messages are always complete,
-    /// unless an unreadable line resembles the protocol.
+    /// The complete kinds of evidence. Without a declaration, these are the kinds with any evidence. Messages are
+    /// always complete, unless an unreadable line resembles the protocol.
     pub coverage: Coverage,
     /// The unreadable declarations of events and evidence. Each has its line number and the reason.
     pub unreadable: Vec<String>,
@@ -210,7 +210,8 @@ impl Declaration {
     }
 }
 
-/// Returns a key that other formats use for a failed call; `None` without one. KindLM would ignore this key.
+/// Returns a key that other formats use for a failed call. KindLM would ignore this key. Returns `None` if the event
+/// has no such key.
 fn not_a_key(event: &Map<String, Value>) -> Option<&'static str> {
     ["isError", "is_error"].into_iter().find(|it| event.contains_key(*it))
 }

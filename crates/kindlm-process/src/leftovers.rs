@@ -11,8 +11,8 @@ use std::{ffi::OsStr, fs::File, io::Read as _, path::Path};
 #[cfg(target_os = "linux")]
 const SPACE: usize = 2 * 1024 * 1024;
 
-/// Kills every process of this user that was started with this variable. Blocks until these processes have ended, for at
-/// most a second. A process that has cleared its environment is not found.
+/// Kills every process of this user that was started with this variable. Blocks until these processes have ended, for
+/// at most a second. A process that has cleared its environment is not found.
 #[cfg(target_os = "linux")]
 pub fn end_marked(variable: &str, value: &OsStr) {
     use std::os::unix::ffi::OsStrExt as _;

@@ -204,7 +204,8 @@ fn io_error<'a>(err: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     err.downcast_ref::<io::Error>()
 }
 
-/// Finds the TLS error inside nested I/O errors; `None` without a TLS error. `source` would skip these wrappers.
+/// Returns the TLS error inside nested I/O errors; `None` without a TLS error. `Error::source` would skip the nested
+/// errors.
 fn tls_error(io: &io::Error) -> Option<&rustls::Error> {
     let inner = io.get_ref()?;
     inner.downcast_ref().or_else(|| tls_error(inner.downcast_ref()?))

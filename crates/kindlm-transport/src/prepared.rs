@@ -78,7 +78,7 @@ const JSON: RawValue = RawValue::from_static("application/json");
 pub(super) struct Preparations(Mutex<HashMap<String, Arc<Prepared>>>);
 
 impl Preparations {
-    /// Returns the cached request if its address and headers match. Otherwise prepares a new one, and caches it.
+    /// Returns the cached request if its address and headers match. Otherwise prepares the request, and caches it.
     pub(super) fn of(
         &self,
         provider: &str,

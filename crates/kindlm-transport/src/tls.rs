@@ -34,8 +34,8 @@ pub(super) fn check(ca_pem: Option<&[u8]>) -> Result<Vec<Certificate>, CaError> 
     if certificates.is_empty() { Err(CaError::Empty) } else { Ok(certificates) }
 }
 
-/// Builds the client with the system's root certificates and the custom ones. If that fails, uses Mozilla's
-/// certificates instead of the system's.
+/// Builds the client with the system's root certificates and the custom certificates. If that fails, uses Mozilla's
+/// root certificates instead of the system's.
 pub(super) fn build(options: &TransportOptions) -> Result<Client, String> {
     install_tls();
     let custom = check(options.ca_pem.as_deref()).map_err(|err| err.to_string())?;

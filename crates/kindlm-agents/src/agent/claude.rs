@@ -87,7 +87,7 @@ pub(crate) struct Claude {
     told: HashSet<String>,
     /// The calls of background commands and subagents without a result so far.
     background: HashSet<String>,
-    /// The tasks that the agent stops itself.
+    /// The ids of the tasks that the agent has stopped with a tool.
     stopped: HashSet<String>,
     /// The calls that request to run in the background.
     in_background: HashSet<String>,

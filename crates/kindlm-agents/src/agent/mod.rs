@@ -32,8 +32,8 @@ pub(crate) trait Dialect: Send {
     /// Reads one line and records its content. Fails with the reason if the line is unreadable.
     fn read(&mut self, line: &str, told: &mut Told) -> Result<Step, String>;
 
-    /// Returns the last error message of the agent; `None` without one. It explains the error of an agent that ends
-    /// without further output.
+    /// Returns the last error message of the agent; `None` if it reported no error. The message explains the error of
+    /// an agent that ends without further output.
     fn last_error(&self) -> Option<&str> {
         None
     }

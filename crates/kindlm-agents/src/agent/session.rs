@@ -235,7 +235,7 @@ impl Session<'_> {
         self.error(kind, message)
     }
 
-    /// Adds the agent's last error message to a message, if there is one.
+    /// Appends the agent's last error message, if the agent has reported an error.
     fn with_last_error(&self, message: String) -> String {
         match self.dialect.last_error() {
             Some(error) => format!("{message}; it said last: {error}"),

@@ -16,7 +16,8 @@ pub(crate) struct Told {
     pub(crate) declared: Vec<ToolCall>,
     /// The answer, if it is reported separately from the messages.
     text: Option<String>,
-    /// The reason why the current message is incomplete: an unsupported part. The field is `None` if the message is complete.
+    /// The reason why the current message is incomplete: an unsupported part. The field is `None` if the message is
+    /// complete.
     unread: Option<String>,
     /// The last structured output of the turn.
     pub(crate) output_json: Option<Value>,

@@ -11,8 +11,8 @@ pub(crate) fn read<T: DeserializeOwned>(config: &Value) -> Result<T, Vec<Problem
     serde_json::from_value(config.clone()).map_err(|err| vec![Problem::new("", err.to_string())])
 }
 
-/// Returns the problem with the name of a key variable; `None` without one. The message omits the name, which may be a
-/// key.
+/// Returns the problem with the name of a key variable. Returns `None` if the name is valid. The message omits the
+/// name, which may be a key.
 pub(crate) fn check_variable(pointer: &str, name: &str) -> Option<Problem> {
     let mut chars = name.chars();
     let named = chars.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')

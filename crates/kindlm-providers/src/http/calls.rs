@@ -91,7 +91,7 @@ fn failure(call: &Value) -> Result<Option<&Value>, Malformed> {
     })
 }
 
-/// Returns the events of an answer with calls that the agent executed itself. The list is empty if all calls are open,
+/// Returns the events of an answer with calls that the agent has executed. The list is empty if all calls are open,
 /// because the calls and the text then suffice.
 pub(super) fn events(calls: &[ToolCall], ended: &[Option<ActionStatus>], text: &str) -> Vec<Event> {
     if ended.iter().all(Option::is_none) {

@@ -25,7 +25,7 @@ use kindlm_transport::{Fault, HttpTransport, address, causes, is_worth_it, resol
 
 type Session = RunningService<RoleClient, ClientConfig>;
 
-/// The client of one MCP server, which calls one tool.
+/// The client of an MCP server, which calls the configured tool of that server.
 pub(crate) struct McpClient {
     config: Config,
     session: Mutex<Option<Arc<Session>>>,

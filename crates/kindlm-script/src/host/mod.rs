@@ -42,8 +42,8 @@ pub struct HostOptions {
     pub workers: usize,
     /// The default timeout of a script.
     pub timeout: Duration,
-    /// The function that reads environment variables. Scripts get their permitted variables, and interpreters get
-    /// `PATH` and similar ones. Without `PATH`, interpreters are only searched in the system's default folders.
+    /// The function that reads environment variables. Scripts get their permitted variables. Interpreters get `PATH`
+    /// and similar variables. Without `PATH`, interpreters are only searched in the system's default folders.
     pub env: Arc<ReadEnv>,
     /// The client for HTTP requests of scripts with network permissions. `None` disables `fetch`.
     pub fetch: Option<Arc<dyn Fetch>>,

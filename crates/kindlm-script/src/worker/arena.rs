@@ -43,7 +43,7 @@ struct Block {
 struct Books {
     /// The offset at which unused memory begins.
     top: usize,
-    /// The offset of the first free allocation of each class; 0 without one.
+    /// The offset of the first free allocation of each class; 0 for an empty list.
     free: [usize; CLASSES],
 }
 

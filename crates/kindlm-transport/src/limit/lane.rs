@@ -102,7 +102,7 @@ enum Entry {
     Now(Sent),
     /// The request may be sent at this time.
     At(Instant),
-    /// The request waits until another one ends.
+    /// The request waits until another request ends.
     Later,
     Never(Arc<ProviderError>),
 }
