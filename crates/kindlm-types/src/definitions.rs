@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 /// The schemas of the types of one document, which share their definitions: draft 2020-12, for deserialization.
 pub struct Definitions(SchemaGenerator);
 
-/// Returns the schema of a type; see [`Definitions::of`]. For tables of functions.
+/// Returns the schema of a type; see [`Definitions::of`]. A free function can be stored in tables.
 pub fn schema_of<T: JsonSchema>(definitions: &mut Definitions) -> Value {
     definitions.of::<T>()
 }
@@ -28,7 +28,7 @@ impl fmt::Debug for Definitions {
 }
 
 impl Definitions {
-    /// Returns the schema of a type that serde deserializes. The types in it become definitions.
+    /// Returns the schema of a type for deserialization. The types inside it become definitions.
     pub fn of<T: JsonSchema>(&mut self) -> Value {
         T::json_schema(&mut self.0).to_value()
     }
@@ -43,7 +43,7 @@ impl Definitions {
         self.0.definitions_mut().insert(name.to_owned(), schema);
     }
 
-    /// Returns all definitions by name.
+    /// Consumes the generator and returns all definitions by name.
     pub fn take(mut self) -> Map<String, Value> {
         self.0.take_definitions(true)
     }

@@ -12,14 +12,16 @@ pub fn number(value: f64) -> String {
     ryu_js::Buffer::new().format(value).to_owned()
 }
 
-/// Formats a number like `number.toFixed(digits)` of ECMAScript. Ties are rounded up; from 1e21 on, see [`number`].
+/// Formats a number like `number.toFixed(digits)` of ECMAScript.
+///
+/// Exact ties are rounded away from zero. Numbers from 1e21 on are formatted by [`number`].
 pub fn to_fixed(value: f64, digits: u8) -> String {
     ryu_js::Buffer::new().format_to_fixed(value, digits).to_owned()
 }
 
 /// Formats a number like `number.toPrecision(digits)` of ECMAScript.
 ///
-/// `digits` is 1 to 100. Ties are rounded away from zero.
+/// `digits` is clamped to 1..=100. Ties are rounded away from zero.
 pub fn to_precision(value: f64, digits: usize) -> String {
     if !value.is_finite() {
         return number(value);
@@ -69,7 +71,7 @@ pub fn stringify(value: &Value) -> String {
     let mut serializer = serde_json::Serializer::with_formatter(&mut out, EcmaFormatter);
     match value.serialize(&mut serializer) {
         Ok(()) => String::from_utf8_lossy(&out).into_owned(),
-        // Writing to memory cannot fail, and a `Value` has only string keys.
+        // Writing to memory cannot fail, and a `Value` has only string keys. The error text is never returned.
         Err(err) => err.to_string(),
     }
 }
@@ -100,7 +102,7 @@ pub fn stringify_indented(value: &Value, indent: usize) -> String {
     let mut serializer = serde_json::Serializer::with_formatter(&mut out, formatter);
     match value.serialize(&mut serializer) {
         Ok(()) => String::from_utf8_lossy(&out).into_owned(),
-        // Writing to memory cannot fail, and a `Value` has only string keys.
+        // Writing to memory cannot fail, and a `Value` has only string keys. The error text is never returned.
         Err(err) => err.to_string(),
     }
 }
@@ -114,7 +116,7 @@ pub fn encode_uri_component(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-_.!~*'()".contains(&byte) {
             encoded.push(char::from(byte));
         } else {
-            // Writing to a `String` cannot fail.
+            // Writing to a `String` cannot fail, so the result is ignored.
             let _ = write!(encoded, "%{byte:02X}");
         }
     }
@@ -123,7 +125,7 @@ pub fn encode_uri_component(text: &str) -> String {
 
 struct EcmaFormatter;
 
-/// Formatter for indented JSON: layout of serde, which equals that of JavaScript, and numbers of JavaScript.
+/// JSON formatter with serde's indented layout, which equals that of JavaScript, and numbers of JavaScript.
 struct Indented<'a>(serde_json::ser::PrettyFormatter<'a>);
 
 impl serde_json::ser::Formatter for Indented<'_> {

@@ -10,7 +10,7 @@ pub enum Place {
     Key,
 }
 
-/// The kind of a problem, for code that treats kinds differently.
+/// The kind of a problem, for code that handles some kinds specially.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ProblemKind {
     /// A value of the wrong type, out of range, or not one of the allowed values.
@@ -18,7 +18,7 @@ pub enum ProblemKind {
     InvalidValue,
     /// An unknown key.
     UnknownKey {
-        /// The known key that was probably meant.
+        /// The known key that the user probably meant.
         meant: Option<String>,
     },
     /// A required key that is missing.
@@ -45,7 +45,9 @@ pub enum ProblemKind {
 }
 
 impl ProblemKind {
-    /// Returns true for a warning-level problem: the value remains usable, and other tools accept it silently.
+    /// Returns true for a warning-level problem: a missing variable, or a setting without effect.
+    ///
+    /// The value remains usable, and other tools accept it silently.
     pub fn is_mild(&self) -> bool {
         matches!(self, Self::MissingVariable { .. } | Self::NoEffect)
     }
@@ -63,7 +65,7 @@ pub struct Problem {
     pub place: Place,
     /// The kind of problem.
     pub kind: ProblemKind,
-    /// The message: a lower-case fragment without a full stop.
+    /// The error message: a lower-case fragment without a full stop.
     pub message: String,
     /// The advice.
     pub help: Option<String>,
@@ -120,12 +122,10 @@ impl Problem {
     }
 }
 
-/// Returns the candidate that is most similar to an unknown word.
+/// Returns the candidate that is most similar to an unknown word; else `None`.
 ///
-/// `None` if none is similar enough.
-///
-/// The Damerau–Levenshtein distance, ignoring case, must be at most a third of the longer word. Of equally similar
-/// candidates the first wins.
+/// The Damerau–Levenshtein distance, ignoring case, must be at most a third of the longer word, or 1. Of equally
+/// similar candidates the first wins.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     candidates
@@ -141,10 +141,8 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 
 /// Returns up to `most` candidates that are similar to an unknown word.
 ///
-/// The most similar ones come first.
-///
-/// Candidates that [`nearest`] accepts come first. Then come those that share a part with the word, between `-` and
-/// `:`.
+/// Candidates that [`nearest`] accepts come first. Candidates that share a part with the word come next; parts are
+/// separated by `-`, `:`, `_` or a space. Within each group, the most similar candidates come first.
 pub fn nearest_few<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -172,7 +170,7 @@ pub fn nearest_few<'a>(
     ranked.into_iter().map(|(_, it)| it).take(most).collect()
 }
 
-/// Returns the advice for an unknown word: "did you mean `x`?", or the list of known words.
+/// Returns the advice for an unknown word: a similar known word, or the list of all known words.
 pub fn suggest<'a>(
     word: &str,
     known_as: &str,

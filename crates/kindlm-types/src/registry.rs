@@ -8,7 +8,7 @@ pub trait Registered: 'static {
     fn id(&self) -> &'static str;
 }
 
-/// An ordered list of entries with unique ids: those of a crate, and your own.
+/// An ordered list of entries with unique ids: the built-in ones, and those of the caller.
 pub struct Registry<T: 'static>(Vec<&'static T>);
 
 /// The error for an entry whose id is already taken.
@@ -17,7 +17,7 @@ pub struct Registry<T: 'static>(Vec<&'static T>);
 pub struct DuplicateId(pub &'static str);
 
 impl<T: Registered> Registry<T> {
-    /// Creates a registry from entries, whose ids must be unique.
+    /// Creates a registry from entries, whose ids must be unique. This is not checked.
     pub fn new(entries: &[&'static T]) -> Self {
         Self(entries.to_vec())
     }
@@ -40,7 +40,7 @@ impl<T: Registered> Registry<T> {
         Ok(self)
     }
 
-    /// Returns the entry with this id.
+    /// Returns the entry with this id; `None` if there is no such entry.
     pub fn find(&self, id: &str) -> Option<&'static T> {
         self.iter().find(|it| it.id() == id)
     }

@@ -2,12 +2,12 @@
 
 /// An exact sum of numbers, which is rounded once at the end.
 ///
-/// The cases of a run finish in any order, on any machine, and their total cost must be the same to the last digit. The
-/// sum of doubles depends on the order: 0.1 + 0.2 + 0.3 differs from 0.3 + 0.2 + 0.1.
+/// The cases of a run finish in any order, on any machine, and their total cost must be the same to the last digit.
+/// The sum of doubles depends on the order: 0.1 + 0.2 + 0.3 differs from 0.3 + 0.2 + 0.1.
 ///
-/// The rounding error of each addition is stored as a further, non-overlapping number, rarely more than three or four.
-/// This is "grow expansion" from J. R. Shewchuk, *Adaptive Precision Floating-Point Arithmetic and Fast Robust
-/// Geometric Predicates*, 1997.
+/// The sum is stored as several non-overlapping numbers, rarely more than four. Each holds the rounding error of an
+/// addition. This is "grow expansion" from J. R. Shewchuk, *Adaptive Precision Floating-Point Arithmetic and Fast
+/// Robust Geometric Predicates*, 1997.
 ///
 /// ```
 /// use kindlm_types::ExactSum;
@@ -20,7 +20,7 @@
 pub struct ExactSum {
     /// The non-overlapping parts of the sum, from small to large.
     parts: Vec<f64>,
-    /// The sum of the terms that are infinite or NaN, or became so.
+    /// The sum of infinite and NaN terms, and of finite sums that overflowed; 0 without such terms.
     special: f64,
 }
 

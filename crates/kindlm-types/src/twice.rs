@@ -1,4 +1,4 @@
-//! Duplicate keys in JSON. Parsers keep the last one, but the user may have meant the first.
+//! Duplicate keys in JSON. Parsers keep the last value, but the user may have meant the first.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 
 use crate::pointer;
 
-/// Returns the first duplicate key in an object at any depth of a JSON text.
+/// Returns the first duplicate key in an object at any depth of a JSON text; else `None`.
 ///
 /// ```
 /// use kindlm_types::twice;
@@ -21,9 +21,9 @@ pub fn twice(json: &str) -> Option<String> {
     Some(find(json, &|_| true)?.key)
 }
 
-/// Returns the first duplicate key at any depth of a JSON text, among some keys.
+/// Returns the first duplicate key for which `is_meant` is true; else `None`.
 ///
-/// Only keys for which `is_meant` is true are considered.
+/// All depths of the JSON text are searched.
 ///
 /// ```
 /// use kindlm_types::twice_of;
@@ -35,7 +35,7 @@ pub fn twice_of(json: &str, is_meant: impl Fn(&str) -> bool) -> Option<String> {
     Some(find(json, &is_meant)?.key)
 }
 
-/// Returns the JSON pointer to the first duplicate key.
+/// Returns the JSON pointer to the first duplicate key; `None` without a duplicate key.
 ///
 /// ```
 /// use kindlm_types::place_of_twice;
@@ -49,7 +49,7 @@ pub fn place_of_twice(json: &str) -> Option<String> {
     Some(format!("/{}", parts.join("/")))
 }
 
-/// A duplicate key, with the keys and indices of the containers around it, innermost first.
+/// A duplicate key, with the keys and indices of the enclosing objects and lists, innermost first.
 struct Found {
     key: String,
     above: Vec<String>,
@@ -57,19 +57,19 @@ struct Found {
 
 fn find(json: &str, is_meant: &dyn Fn(&str) -> bool) -> Option<Found> {
     let mut found = None;
-    // Ignore syntax errors: this module does not report them.
+    // Syntax errors are ignored, because this module does not report them.
     let once = Once { found: &mut found, is_meant };
     let _ = once.deserialize(&mut serde_json::Deserializer::from_str(json));
     found
 }
 
-/// Deserializes any JSON value; fails at the first relevant duplicate key and records its location.
+/// Visitor of any JSON value, which fails at the first relevant duplicate key and records its location.
 struct Once<'f> {
     found: &'f mut Option<Found>,
     is_meant: &'f dyn Fn(&str) -> bool,
 }
 
-/// A key that is copied only if it contains escapes.
+/// A key that is copied only if it contains escape sequences.
 #[derive(Deserialize, PartialEq, Eq, Hash)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -82,12 +82,12 @@ impl<'de> DeserializeSeed<'de> for Once<'_> {
 }
 
 impl Once<'_> {
-    /// Returns the same search for a nested value.
+    /// Borrows this search for a nested value.
     fn inner(&mut self) -> Once<'_> {
         Once { found: self.found, is_meant: self.is_meant }
     }
 
-    /// Adds the parent's key to the path if a duplicate was found inside it.
+    /// Adds the key or index of the enclosing value to the path if a duplicate was found inside it.
     fn within<E>(&mut self, result: Result<(), E>, at: impl FnOnce() -> String) -> Result<(), E> {
         if let (Err(_), Some(found)) = (&result, self.found.as_mut()) {
             found.above.push(at());

@@ -16,7 +16,7 @@ use crate::{
 pub struct Turn {
     /// The turn's label in the suite.
     pub label: String,
-    /// The user's message; `None` if the turn continues the one before.
+    /// The user's message; `None` if the turn continues the previous turn.
     pub user: Option<String>,
     /// The last text of the agent in this turn.
     pub text: String,
@@ -87,7 +87,7 @@ pub struct Execution {
     pub provider_response: Option<Value>,
     /// The events in order, if the source records more than texts and tool calls.
     ///
-    /// Use [`events`](Self::events) to get the events in either case.
+    /// [`events`](Self::events) returns these events, or events derived from the texts and tool calls.
     pub recorded_events: Vec<Event>,
     /// The spans of an instrumented agent.
     pub trace: Option<Box<Trace>>,
@@ -170,7 +170,7 @@ pub struct Written {
 }
 
 impl Execution {
-    /// Returns the exit code of a command; `None` without one.
+    /// Returns the exit code of a command; `None` if there is no command or no exit code.
     pub fn exit_code(&self) -> Option<i32> {
         self.command.as_ref()?.exit_code
     }
@@ -210,16 +210,16 @@ impl Execution {
         events
     }
 
-    /// Returns true if all events of a kind were recorded, and none is known to be missing.
+    /// Returns true if the source recorded all events of a kind.
     ///
-    /// The source reports this, or the suite declares it.
+    /// The source reports this, or the suite declares it. No evidence of this kind may be known to be missing.
     pub fn tells_all(&self, channel: Channel) -> bool {
         self.known_missing(channel).is_none()
             && (self.completeness.coverage.includes(channel)
                 || self.completeness.declared.contains(&channel))
     }
 
-    /// Returns the reason why evidence of a kind is known to be missing; `None` if none is.
+    /// Returns the reason why evidence of a kind is known to be missing; else `None`.
     ///
     /// A declaration of the suite does not change this.
     pub fn known_missing(&self, channel: Channel) -> Option<Cow<'_, str>> {
@@ -247,7 +247,7 @@ impl Execution {
         unread.or_else(|| self.finish_reason.as_ref()?.cut().map(Cow::Owned))
     }
 
-    /// Returns the reason why an answer of any turn is incomplete; `None` if all are complete.
+    /// Returns the reason why an answer of any turn is incomplete; `None` if all answers are complete.
     pub fn incomplete_answer(&self) -> Option<Cow<'_, str>> {
         let earlier = || self.turns.iter().find_map(|it| it.unread.as_deref()).map(Cow::Borrowed);
         self.incomplete_output().or_else(earlier)
@@ -262,7 +262,7 @@ impl Execution {
         self.completeness.declared.iter().copied().filter(|it| !is_known(it)).collect()
     }
 
-    /// Returns a note for reports with the kinds of [`only_declared`](Self::only_declared).
+    /// Returns a note for reports with the kinds of [`only_declared`](Self::only_declared); `None` without such kinds.
     pub fn declared_note(&self) -> Option<String> {
         let kinds: Vec<&str> = self.only_declared().into_iter().map(Channel::as_str).collect();
         (!kinds.is_empty())
@@ -277,14 +277,14 @@ impl Execution {
         self.spent_now().map(|it| it + self.spend.earlier_usd)
     }
 
-    /// Returns the money spent without earlier attempts.
+    /// Returns the money spent on this attempt, without earlier attempts; `None` if it is not known.
     fn spent_now(&self) -> Option<f64> {
         if self.spend.cached { self.spend.paid_usd } else { self.spend.cost_usd }
     }
 
     /// Returns the minimum of the money spent on the execution in US dollars; `None` if nothing is known.
     ///
-    /// If only a part of the cost was reported, this is that part.
+    /// If only some events report a cost, this is the sum of these costs and of the earlier attempts.
     pub fn spent_at_least(&self) -> Option<f64> {
         let told = || Event::told_usd(&self.recorded_events).filter(|_| !self.spend.cached);
         let known = self.spent_now().or_else(told);
@@ -297,9 +297,9 @@ impl Execution {
         self.requests > 0 && !self.usage.has_parts()
     }
 
-    /// Returns the reason why the cost of [uncounted](Self::is_uncounted) requests is unknown.
+    /// Returns the reason why the cost of [uncounted](Self::is_uncounted) requests is unknown; else `None`.
     ///
-    /// The reason is the end of a sentence.
+    /// The text is a clause that ends a sentence.
     pub fn why_uncounted(&self) -> Option<&'static str> {
         if !self.is_uncounted() {
             return None;
@@ -371,7 +371,7 @@ pub struct ExecutionResult {
 }
 
 impl ExecutionResult {
-    /// Returns true if the run stopped before the execution started: nothing was sent.
+    /// Returns true if the run stopped before the execution started, so no request was sent.
     ///
     /// An execution that was stopped midway has a cost and may have results. It is stored like a complete one.
     pub fn was_never_begun(&self) -> bool {
@@ -380,8 +380,9 @@ impl ExecutionResult {
             && self.results.is_empty()
     }
 
-    /// Returns true if all evidence is present, but a judge is missing: it was not asked for lack of budget, or it
-    /// failed.
+    /// Returns true if all evidence is present, but a judge's answer is missing.
+    ///
+    /// The judge failed, or the budget did not allow the question.
     pub fn is_unjudged(&self) -> bool {
         match &self.error {
             None => {
@@ -394,7 +395,7 @@ impl ExecutionResult {
         }
     }
 
-    /// Returns true if a provider failed after retries: the tested one, or that of a judge.
+    /// Returns true if a provider failed after all retries: that of the tested model, or that of a judge.
     pub fn failed_by_provider(&self) -> bool {
         matches!(self.error, Some(ExecutionError::Provider(_)))
             || self.results.iter().any(AssertionResult::failed_by_provider)

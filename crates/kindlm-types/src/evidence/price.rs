@@ -39,9 +39,10 @@ impl Price {
             / 1_000_000.0
     }
 
-    /// Returns the cost of a usage; `None` if the provider did not count all tokens and the price is not zero.
+    /// Returns the cost of a usage in US dollars; `None` if it is unknown.
     ///
-    /// Some compatible servers omit the usage. Treating their answers as free would defeat every budget.
+    /// The cost is unknown if the provider did not count all tokens and the price is not zero. Some compatible servers
+    /// omit the usage. Treating their answers as free would defeat every budget.
     pub fn cost_if_counted(&self, usage: &Usage) -> Option<f64> {
         let counted = usage.has_parts();
         let free = self.input <= 0.0 && self.output <= 0.0;

@@ -13,7 +13,7 @@ pub struct ToolCall {
     pub id: String,
     /// The tool's name.
     pub name: String,
-    /// The arguments, normally an object. `Null` if the model sent none.
+    /// The arguments, normally an object; `Null` if the model sent no arguments.
     #[serde(default)]
     pub arguments: Value,
     /// The arguments as sent, if they are not valid JSON.

@@ -43,10 +43,10 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// Returns the reason why the model stopped last.
+    /// Returns the reason why the model stopped last; `None` if it is not recorded.
     ///
-    /// A reason that is recorded beside the conversation (`said`) takes precedence over one in the messages. But an
-    /// answer that is marked as a refusal stays a refusal.
+    /// A reason that is recorded beside the conversation (`said`) takes precedence over the reason in the messages.
+    /// But an answer that is marked as a refusal stays a refusal.
     pub fn finished(&self, said: Option<FinishReason>) -> Option<FinishReason> {
         match &self.finish_reason {
             Some(FinishReason::Refusal) => self.finish_reason.clone(),
@@ -56,7 +56,8 @@ impl Transcript {
 
     /// Converts the transcript into an execution; the other fields come from `begun`.
     ///
-    /// `labels` are the labels of the turns in order. Turns without a label belong to the whole conversation only.
+    /// `labels` are the labels of the turns in order. Turns without a label are not added to the execution's turns.
+    /// The metadata of both are merged.
     #[must_use]
     pub fn into_execution(self, labels: &[&str], begun: Execution) -> Execution {
         let label = |(turn, label): (Turn, &&str)| Turn { label: (*label).to_owned(), ..turn };

@@ -46,7 +46,7 @@ impl Usage {
         cached_input: impl Into<Option<u64>>,
     ) -> Self {
         let (input, output) = match (input, output, total) {
-            // The missing part is the total minus the known part.
+            // The missing part is the total minus the known part, if the total is greater.
             (Some(part), None, Some(sum)) if sum > part => (Some(part), Some(sum - part)),
             (None, Some(part), Some(sum)) if sum > part => (Some(sum - part), Some(part)),
             (input, output, _) => (input, output),
@@ -90,7 +90,9 @@ impl Usage {
         .without_lone_zero()
     }
 
-    /// Removes a cache count of 0 if the source reports no other tokens: it did not count.
+    /// Removes both cache counts if no input, output, total or cached token was counted.
+    ///
+    /// A lone 0 means that the source did not count.
     fn without_lone_zero(self) -> Self {
         let counts = self.input_tokens > 0
             || self.output_tokens > 0
@@ -108,7 +110,7 @@ impl Usage {
         *self == Self::default()
     }
 
-    /// Returns a description of contradictory counts: the parts have more tokens than the total.
+    /// Returns an error message if the parts have more tokens than the total; else `None`.
     pub fn contradiction(&self) -> Option<String> {
         let parts = self.input_tokens.saturating_add(self.output_tokens);
         (self.total_tokens < parts).then(|| {
@@ -116,12 +118,12 @@ impl Usage {
         })
     }
 
-    /// Returns true if the total is complete.
+    /// Returns true if tokens were reported, and no tokens are known to be missing.
     pub fn is_whole(&self) -> bool {
         *self != Self::default() && !self.partial
     }
 
-    /// Returns true if the tokens of the prompt and those of the answer are known.
+    /// Returns true if the tokens of the prompt and those of the answer are known, and not both are 0.
     pub fn has_parts(&self) -> bool {
         let any = self.input_tokens > 0 || self.output_tokens > 0;
         any && !self.partial && !self.total_only
@@ -190,13 +192,13 @@ impl UsageSum {
         self.lacks_some && self.counted != Usage::default()
     }
 
-    /// Returns the sum.
+    /// Returns the sum. It is marked as partial if an answer was not counted.
     pub fn total(&self) -> Usage {
         Usage { partial: self.counted.partial || self.lacks_some(), ..self.counted }
     }
 }
 
-/// Starts from an earlier sum. A usage without tokens means no answers.
+/// Starts from an earlier sum. A usage without tokens counts as no answer.
 impl From<Usage> for UsageSum {
     fn from(counted: Usage) -> Self {
         Self { counted, lacks_some: false, any: counted != Usage::default() }

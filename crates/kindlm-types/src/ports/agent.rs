@@ -123,8 +123,9 @@ pub struct AgentStart {
 pub struct AgentFolder {
     /// The path.
     pub path: PathBuf,
-    /// The command that isolates the agent. The agent's command line is appended as one quoted word; `None` without
-    /// isolation.
+    /// The command that isolates the agent; `None` without isolation.
+    ///
+    /// The agent's command line is appended as one quoted word.
     pub before: Option<String>,
     /// Environment variables to set, in addition to those of the agent.
     pub env: Vec<(String, String)>,
@@ -188,7 +189,7 @@ pub trait Agents: Send + Sync {
 /// The data that is collected when an agent ends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentEnd {
-    /// The events after the last reply. If a turn was not finished, all events of that turn.
+    /// The events after the last reply. If the last turn did not finish, these are all events of that turn.
     pub events: Vec<Event>,
     /// The kinds of evidence that are complete; `None` if the agent wrote no output.
     pub coverage: Option<Coverage>,
@@ -202,9 +203,11 @@ pub struct AgentEnd {
     pub error: Option<ProviderError>,
 }
 
-/// A running agent. Dropping it kills the remaining processes of its process group.
+/// A running agent. Dropping the session kills the remaining processes of the agent's process group.
 pub trait AgentSession: Send {
-    /// Sends a message to the agent and waits for its reply. After an error, only [`end`](Self::end) may be called.
+    /// Sends a message to the agent and waits for its reply.
+    ///
+    /// After an error, only [`end`](Self::end) may be called.
     fn turn(&mut self, turn: AgentTurn) -> BoxFuture<'_, Result<AgentReply, ProviderError>>;
 
     /// Ends the agent, gracefully if possible.

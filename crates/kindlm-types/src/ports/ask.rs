@@ -17,10 +17,10 @@ pub const FENCE: &str = "BEGIN ";
 /// The key under which a judge's reply must repeat the mark. It shows that the judge wrote the reply.
 pub const MARK: &str = "mark";
 
-/// The length of a mark, in hexadecimal digits: 96 bits.
+/// The length of a mark in hexadecimal digits. 24 digits hold 96 bits.
 pub const MARK_LENGTH: usize = 24;
 
-/// Returns the mark of the first data block in a question to a judge, if it has one.
+/// Returns the mark of the first data block in a question to a judge; `None` without a mark.
 pub fn mark_in(question: &str) -> Option<&str> {
     let marks = question.lines().filter_map(|it| it.strip_prefix(FENCE)?.rsplit(' ').next());
     marks
@@ -30,9 +30,8 @@ pub fn mark_in(question: &str) -> Option<&str> {
 
 /// Adds the mark of the question to a judge's reply.
 ///
-/// Only JSON objects without a mark are changed.
-///
-/// For fixed replies that stand in for a judge in tests: they are written before the question is known.
+/// Only a JSON object without a mark is changed. This is for fixed replies of judges in tests, which are written
+/// before the question is known.
 pub fn with_mark(reply: &str, question: &str) -> String {
     match (serde_json::from_str::<Value>(reply), mark_in(question)) {
         (Ok(Value::Object(mut object)), Some(mark)) if !object.contains_key(MARK) => {
@@ -73,7 +72,7 @@ pub struct JudgeQuestion {
     pub temperature: Option<f64>,
     /// True if an earlier reply to this question was cut off at the token limit. The limit is then doubled.
     pub after_cut: bool,
-    /// The length of the common prefix, in bytes: the start of `user` is the same in questions about other outputs.
+    /// The length in bytes of the start of `user` that is equal in questions about other outputs.
     pub shared: usize,
 }
 
@@ -108,12 +107,12 @@ impl Question {
     }
 }
 
-/// A place on a judge panel: one juror, and one of its independent answers.
+/// A seat on a judge panel: one juror, and the index of one of the juror's answers.
 ///
 /// A check asks its question as if there were one judge. The seat redirects the question to one juror.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seat {
-    /// The juror's model id in the suite; `None` for the judge of the question.
+    /// The juror's model id in the suite; `None` for the judge that the question names.
     pub model: Option<String>,
     /// The index of the juror's answer, from 0.
     pub sample: u32,
@@ -145,7 +144,7 @@ impl Seat {
 /// The answer to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// A judge's reply.
+    /// The reply of a judge.
     Text {
         /// The full text of the reply.
         text: String,
@@ -192,13 +191,13 @@ pub enum AskError {
     /// The question was not asked, because the run's budget does not allow it.
     #[error("{message}")]
     Budget {
-        /// The message with the budget, the money spent, and the maximum cost of the question.
+        /// The error message with the budget, the money spent, and the maximum cost of the question.
         message: String,
     },
     /// No judge or script host is configured.
     #[error("{message}")]
     NobodyToAsk {
-        /// The message with the reason and the advice.
+        /// The error message with the reason and the advice.
         message: String,
     },
 }
@@ -242,19 +241,21 @@ impl Answers {
         Arc::make_mut(&mut self.by_question).insert(question.key(), Arc::new(answer));
     }
 
-    /// Returns the answers of one juror. A lookup of a question finds the answer to [`Seat::put`] of it.
+    /// Returns the answers of one juror. A lookup redirects the question with [`Seat::put`] first.
     #[must_use]
     pub fn seen_from(&self, seat: &Seat) -> Self {
         Self { seat: Some(seat.clone()), ..self.clone() }
     }
 
-    /// Returns the same answers for another execution, with an empty cache of shared texts.
+    /// Returns a copy of the answers for another execution, with an empty cache of shared texts.
     #[must_use]
     pub fn about_another(&self) -> Self {
         Self { shared: Arc::default(), ..self.clone() }
     }
 
-    /// Returns the answer to a question, or the reason why there is none; `None` if it was not asked.
+    /// Returns the answer to a question, or the reason why it has no answer.
+    ///
+    /// `None` if the question was not asked.
     pub fn get(&self, question: &Question) -> Option<&Result<Answer, AskError>> {
         let key = match &self.seat {
             Some(seat) => seat.put(question.clone()).key(),
@@ -265,9 +266,8 @@ impl Answers {
 
     /// Returns a text that several questions about this execution share.
     ///
-    /// It is made at most once.
-    ///
-    /// `name` and `of` are the cache key: the name of the text, and the data it depends on besides the execution.
+    /// The text is made once and then cached, unless the cache is full. `name` and `of` are the cache key: the name of
+    /// the text, and the data it depends on besides the execution.
     pub fn shared(
         &self,
         name: &'static str,
@@ -285,12 +285,12 @@ impl Answers {
         text
     }
 
-    /// Returns the number of questions asked.
+    /// Returns the number of questions with an answer or an error.
     pub fn len(&self) -> usize {
         self.by_question.len()
     }
 
-    /// Returns true if no question was asked.
+    /// Returns true if there are no answers and no errors.
     pub fn is_empty(&self) -> bool {
         self.by_question.is_empty()
     }

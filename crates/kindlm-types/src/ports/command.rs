@@ -1,4 +1,4 @@
-//! Commands: how they are described, and what they report.
+//! Commands: their parameters and results.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -64,7 +64,8 @@ pub struct CommandOutput {
 impl CommandOutput {
     /// Returns the reason why a command with this exit code did not do its work.
     ///
-    /// The shell could not start it, or a signal ended it. Any other exit code was chosen by the command: `None`.
+    /// The shell could not start the command, or a signal ended it. `None` for any other exit code, which the command
+    /// itself chose.
     pub fn broken_off(exit_code: Option<i32>) -> Option<String> {
         let Some(code) = exit_code else {
             return Some("a signal ended the command before it was done".to_owned());
@@ -79,7 +80,9 @@ impl CommandOutput {
         }
     }
 
-    /// Returns the signal that an exit code represents. A shell exits with 128 plus the signal that ended its command.
+    /// Returns the signal that an exit code represents; `None` if it represents no signal.
+    ///
+    /// A shell exits with 128 plus the signal that ended its command.
     pub fn signal(exit_code: i32) -> Option<i32> {
         /// The highest number of the standard signals. Higher numbers are real-time signals for applications.
         const LAST: i32 = 31;
@@ -87,7 +90,7 @@ impl CommandOutput {
         (cfg!(unix) && (1..=LAST).contains(&signal)).then_some(signal)
     }
 
-    /// Returns the reason why [`unreadable`](Self::unreadable) lines make evidence unusable.
+    /// Returns the reason why [`unreadable`](Self::unreadable) lines make evidence unusable; `None` without lines.
     ///
     /// The data of these lines is lost, so negative checks would pass without cause.
     pub fn lost(unreadable: &[String]) -> Option<String> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 /// The files of a suite, by the path written in the suite.
 ///
-/// An implementation decides which files may be read. That of the binary reads only below the folder of the config
-/// file.
+/// An implementation decides which files may be read. The `kindlm` program reads only files below the folder of the
+/// config file.
 pub trait Files: Send + Sync {
     /// Reads a text file. `path` is relative to the suite, with `/` as separator.
     fn read(&self, path: &str) -> Result<Arc<str>, FileError>;
@@ -14,9 +14,10 @@ pub trait Files: Send + Sync {
     /// Lists the files that match a glob pattern, as sorted paths for [`read`](Files::read).
     fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError>;
 
-    /// Returns the file or folder at a path, with a digest of its contents.
+    /// Returns the kind of the file or folder at a path, and a digest of its contents.
     ///
-    /// `.git` and `.kindlm` are omitted. If a limit is exceeded, it fails without reading the contents.
+    /// `.git` and `.kindlm` are omitted. If a limit is exceeded, this fails without reading the contents. The default
+    /// implementation always fails.
     fn tree(&self, path: &str, _limits: TreeLimits) -> Result<FileTree, FileError> {
         let message = "folders are not read here".to_owned();
         Err(FileError::Other { path: path.to_owned(), message })
@@ -108,7 +109,7 @@ pub enum FileError {
     Other {
         /// The path as written.
         path: String,
-        /// The message of the operating system.
+        /// The error message of the operating system.
         message: String,
     },
 }

@@ -24,7 +24,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Returns the lower one of each limit.
+    /// Returns the lower value of each limit. An absent value does not limit.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let lower = |a: Option<NonZeroU32>, b: Option<NonZeroU32>| a.into_iter().chain(b).min();

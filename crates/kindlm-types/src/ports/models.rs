@@ -12,7 +12,7 @@ pub trait AttemptBudget: Send + Sync {
     /// A lost answer may still have to be paid for. The error says why the budget does not allow another attempt.
     fn reserve(&self) -> Result<(), String>;
 
-    /// Releases the last reservation, for an attempt that was not made.
+    /// Releases the last reservation, because its attempt was not made.
     fn release(&self);
 }
 
@@ -28,15 +28,15 @@ impl AttemptBudget for Unlimited {
     fn release(&self) {}
 }
 
-/// Models: they answer prompts and embed texts.
+/// Models that answer prompts and embed texts.
 ///
-/// `provider` is a key of the suite's `providers`. Implementations retry if a retry may help. They give up after
-/// `timeout`, which covers one attempt from sending to the last byte of the answer.
+/// `provider` is a key of the suite's `providers`. Implementations retry if a retry may help. `timeout` limits one
+/// attempt, from sending to the last byte of the answer.
 pub trait Models: Send + Sync {
     /// Sends one request to a model.
     ///
     /// The first attempt is already reserved in the budget. Before a retry after a lost answer, the implementation
-    /// reserves money in `budget`. One that never retries can ignore it.
+    /// reserves money in `budget`. An implementation that never retries can ignore `budget`.
     fn complete<'a>(
         &'a self,
         provider: &'a str,
@@ -54,17 +54,17 @@ pub trait Models: Send + Sync {
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>>;
 
-    /// Returns true if the answer to this request is stored. Nothing is then sent, and nothing paid.
+    /// Returns true if the answer to this request is stored. Then no request is sent, and nothing is paid.
     fn has_answer(&self, provider: &str, prompt: &Prompt) -> bool;
 
-    /// Returns true if calls are limited in number here, those to commands and agents included.
+    /// Returns true if this port limits concurrent calls, including those of commands and agents.
     ///
-    /// The engine may then start more calls than can run. Calls that wait for one model do not block those to other
+    /// The engine may then start more calls than can run. Calls that wait for one model do not block calls of other
     /// models.
     fn limits_calls(&self) -> bool;
 }
 
-/// References to models work like the models.
+/// A reference to an implementation is itself an implementation.
 impl<M: Models + ?Sized> Models for &M {
     fn complete<'a>(
         &'a self,

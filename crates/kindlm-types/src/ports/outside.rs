@@ -8,7 +8,7 @@ use crate::{
 
 /// The ports of a run, one for each capability.
 ///
-/// The engine does no I/O itself. Everything that uses the network or starts a process goes through one of these.
+/// The engine does no I/O. It uses the network and starts processes only through these ports.
 #[derive(Clone, Copy)]
 pub struct Ports<'a> {
     /// The models under test, judges and embeddings.

@@ -40,7 +40,7 @@ pub struct Message {
     pub role: Role,
     /// The text. For [`Role::Tool`], the result as JSON text.
     pub content: String,
-    /// The tool calls that an assistant message requests.
+    /// The tool calls that a message of the assistant requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
     /// The id of the call that a message of [`Role::Tool`] answers.
@@ -152,13 +152,13 @@ pub struct Prompt {
     pub response_format: Option<ResponseFormat>,
     /// The index of this answer among several independent answers to the same request, from 0.
     ///
-    /// It is the repeat, or a judge's sample. It is not sent to providers, but separates their stored replies.
+    /// This is the repeat, or a judge's sample. It is not sent to providers, but separates their stored replies.
     #[serde(default, skip_serializing_if = "is_first")]
     pub sample: u32,
     /// The variables of the test, for providers that accept them: programs, and some APIs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub vars: Map<String, Value>,
-    /// Other data of the test for such providers: `description`, `metadata`, `threshold`, `prompt` (its name).
+    /// Other test data for providers that accept `vars`: `description`, `metadata`, `threshold`, `prompt` (its name).
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub test: Map<String, Value>,
     /// True if the prompt is written as messages.
@@ -166,9 +166,9 @@ pub struct Prompt {
     /// Providers that take one text then get the messages as JSON, even a single one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_chat: bool,
-    /// The length of the common prefix, in bytes: the start of the last message is the same in other requests.
+    /// The length in bytes of the start of the last message that is equal in other requests.
     ///
-    /// For providers whose prompt cache needs a marker. It does not change the request otherwise.
+    /// Providers whose prompt cache needs a marker use this length. It does not change the request otherwise.
     #[serde(skip)]
     pub shared: usize,
 }
@@ -178,7 +178,9 @@ fn is_first(sample: &u32) -> bool {
     *sample == 0
 }
 
-/// Returns true for reasoning models of OpenAI, by name; prefixes such as `openai/o3` or `ft:o4-mini:…` are accepted.
+/// Returns true if a model's name is that of a reasoning model of OpenAI.
+///
+/// Prefixes such as `openai/` or `ft:` are accepted.
 pub fn reasons(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let name = name.strip_prefix("ft:").unwrap_or(name);
@@ -255,7 +257,9 @@ impl FinishReason {
         }
     }
 
-    /// Returns the reason why an answer is incomplete, with advice; `None` if it is complete. A refusal is complete.
+    /// Returns the reason why an answer is incomplete, with advice; else `None`.
+    ///
+    /// A refusal counts as a complete answer.
     pub fn cut(&self) -> Option<String> {
         let advice = match self.meant() {
             Self::Refusal => return None,
@@ -273,9 +277,9 @@ impl FinishReason {
         }
     }
 
-    /// Returns true if the name is unknown, so that the answer may or may not be complete.
+    /// Returns true if the name is unknown, so the answer may be incomplete.
     pub fn is_unclear(&self) -> bool {
-        // Common names that need no warning: a normal end, or no reason at all.
+        // These common names need no warning: they mean a normal end, or that no reason is known.
         const GOOD: [&str; 8] =
             ["unknown", "completed", "done", "finished", "success", "eos", "eos_token", "end"];
         let Self::Other(word) = self else { return false };
@@ -284,7 +288,9 @@ impl FinishReason {
             && !GOOD.iter().any(|it| it.eq_ignore_ascii_case(word))
     }
 
-    /// Returns true if the name denotes a failure other than a limit, a refusal or a pause.
+    /// Returns true if the name denotes a failure, except a pause or a full context window.
+    ///
+    /// False for the known reasons, such as the token limit or a refusal.
     pub fn is_failure(&self) -> bool {
         const NONE: [&str; 2] = ["pause_turn", "model_context_window_exceeded"];
         let Self::Other(word) = self else { return false };
@@ -293,7 +299,7 @@ impl FinishReason {
             && !NONE.iter().any(|it| it.eq_ignore_ascii_case(word))
     }
 
-    /// Converts a vendor's or framework's own name.
+    /// Converts a vendor's or framework's name; an unknown name becomes `Other`.
     pub fn of_vendor(word: &str) -> Self {
         match word.to_ascii_lowercase().as_str() {
             "stop" | "end_turn" | "stop_sequence" | "complete" => Self::Stop,
@@ -328,9 +334,11 @@ impl From<String> for FinishReason {
 pub struct Reply {
     /// The text; empty if there is none.
     pub text: String,
-    /// The answer as a value, if the source reports one; then the text is the same as JSON.
+    /// The answer as a value, if the source reports one. `text` then holds this value as JSON text.
     pub output_json: Option<Value>,
-    /// The requested tool calls, in order. A call that already has a response was made by the provider: it is evidence.
+    /// The requested tool calls, in order.
+    ///
+    /// A call that already has a response was carried out by the provider. It is evidence.
     pub tool_calls: Vec<ToolCall>,
     /// The events before the answer, in order.
     ///
@@ -338,7 +346,7 @@ pub struct Reply {
     pub events: Vec<Event>,
     /// The kinds of evidence that the source records completely.
     ///
-    /// All kinds for a model's own API; only the declared ones for a program that wraps an agent.
+    /// These are all kinds for a model's own API, and only the declared kinds for a program that wraps an agent.
     pub coverage: Coverage,
     /// The tokens, as the provider counted them.
     pub usage: Usage,
@@ -389,7 +397,8 @@ impl Reply {
 
     /// Limits the coverage of a reply from a provider that wraps an agent.
     ///
-    /// If the reply declares no complete kinds of evidence, only its token counts are complete, if they are reported.
+    /// If the reply has the default coverage (all kinds complete), only its token counts remain complete, and only if
+    /// they are reported.
     #[must_use]
     pub fn of_wrapped_agent(mut self) -> Self {
         if self.coverage == Coverage::Complete {

@@ -39,7 +39,7 @@ pub enum ProviderErrorKind {
     Command,
     /// The provider does not support the request, such as embeddings.
     Unsupported,
-    /// The response store has no such answer, or cannot store it. Nothing was sent.
+    /// The response store does not have the answer, or cannot store it. No request was sent.
     NotRecorded,
 }
 
@@ -62,17 +62,17 @@ pub struct ProviderError {
     pub kind: ProviderErrorKind,
     /// The provider's key in the suite, such as `openai`.
     pub provider: String,
-    /// The message with the advice, including the provider's own message if there is one.
+    /// The error message with the advice, including the provider's own message if there is one.
     pub message: String,
     /// The HTTP status, if there was an answer.
     pub status: Option<u16>,
     /// True if the same request may succeed later.
     pub retryable: bool,
-    /// The wait that the provider demands.
+    /// The time to wait before a retry, if the provider reports it.
     pub retry_after: Option<Duration>,
     /// The number of attempts, 1 without retries; 0 if nothing was sent.
     pub attempts: u32,
-    /// True if the answer to the last request was lost. The provider may have done the work and charge for it.
+    /// True if the answer to the last request was lost. The provider may still charge for the request.
     pub lost: bool,
 }
 

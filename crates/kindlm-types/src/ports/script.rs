@@ -80,10 +80,10 @@ pub enum ExportUse {
     Provider,
 }
 
-/// Runs one script to its end, and blocks until then.
+/// Function that runs one script to its end and blocks until then.
 pub type RunScript = dyn Fn(&ScriptQuestion) -> Result<ScriptAnswer, ScriptError> + Send + Sync;
 
-/// Compiles a script, without running it and without its imports.
+/// Function that compiles a script without its imports, and does not run it.
 pub type CompileScript = dyn Fn(&ScriptQuestion) -> Result<(), ScriptError> + Send + Sync;
 
 /// A host that runs scripts.
@@ -106,7 +106,7 @@ pub struct ScriptPermissions {
     pub env: Vec<String>,
 }
 
-/// The result of a script that ended by itself.
+/// The result of a script that ran to its end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScriptAnswer {
     /// The returned value or the thrown error.
@@ -122,7 +122,7 @@ pub enum ScriptOutcome {
     Returned(ScriptValue),
     /// The script threw an error, or its promise was rejected.
     Threw {
-        /// The error's message; `None` if the thrown value has none (a string, `null`).
+        /// The error message; `None` if the thrown value has no message (a string, `null`).
         message: Option<String>,
         /// The stack trace, one line for each frame; empty if the engine reports none.
         stack: String,
@@ -140,8 +140,8 @@ pub enum ScriptValue {
     Number(f64),
     /// A JSON value other than a number.
     ///
-    /// Nested NaN and infinities are written as `{"$num": "NaN"}` and the like. As in `JSON.stringify`, nested
-    /// `undefined` is omitted from objects and becomes `null` in lists.
+    /// Nested NaN and infinities become objects such as `{"$num": "NaN"}`. As in `JSON.stringify`, nested `undefined`
+    /// is omitted from objects and becomes `null` in lists.
     Json(Value),
     /// A value that is not data: `function`, `symbol`, `bigint`.
     Opaque {
@@ -152,7 +152,7 @@ pub enum ScriptValue {
     },
 }
 
-/// A number becomes a [`ScriptValue::Number`].
+/// A number becomes a [`ScriptValue::Number`], any other value a [`ScriptValue::Json`].
 impl From<Value> for ScriptValue {
     fn from(value: Value) -> Self {
         match value.as_f64() {
@@ -168,7 +168,7 @@ impl From<Value> for ScriptValue {
 pub struct ScriptError {
     /// The kind of error.
     pub kind: ScriptErrorKind,
-    /// The message with the advice.
+    /// The error message with the advice.
     pub message: String,
     /// The console output up to the error.
     pub console: Vec<String>,

@@ -31,13 +31,13 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Adds the cost of one execution, if it is known.
+    /// Adds the known cost of one execution. If a part of its cost is unknown, it is counted in `unknown`.
     pub fn add(&mut self, execution: &Execution) {
         self.known_usd += execution.spent_at_least().unwrap_or_default();
         self.unknown += u32::from(execution.spent().is_none());
     }
 
-    /// Returns the total cost in US dollars, unless a part of it is unknown.
+    /// Returns the total cost in US dollars; `None` if a part of it is unknown.
     pub fn usd(self) -> Option<f64> {
         (self.unknown == 0).then_some(self.known_usd)
     }
@@ -69,7 +69,7 @@ pub struct CaseResult {
     pub digest: Option<String>,
     /// The position in the plan of the whole run, from 0, if the report covers a shard.
     pub plan_index: Option<u64>,
-    /// The outcome of the case: `errored` if any repeat is errored, else determined by its pass rate.
+    /// The outcome of the case: `errored` if any repeat is errored, otherwise determined by its pass rate.
     pub outcome: Outcome,
     /// Passed repeats / judged repeats, from 0 to 1; 0 if no repeat could be judged.
     pub pass_rate: f64,
@@ -83,7 +83,7 @@ pub struct CaseResult {
     ///
     /// They come from failed checks of gate severity, errored checks, and executions that were not completed.
     pub failure_codes: Vec<FailureCode>,
-    /// The numbers of passed checks.
+    /// The numbers of checks that passed, and of checks that were judged.
     pub checks: CheckCounts,
     /// The mean latency in milliseconds over the repeats that measured one, without cached replies.
     pub latency_avg_ms: Option<f64>,

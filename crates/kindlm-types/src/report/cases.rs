@@ -8,7 +8,7 @@ use crate::{CaseResult, Outcome, Tally};
 /// The case results of a run, in the order of the plan.
 ///
 /// A `Vec` holds them in memory. A large run stores its executions in a journal, and its source loads each case from
-/// there on request. Reporters can iterate several times without holding all cases in memory.
+/// this journal on request. Reporters can iterate several times without holding all cases in memory.
 pub trait CaseSource: fmt::Debug {
     /// Returns the number of cases.
     fn len(&self) -> usize;
@@ -21,15 +21,13 @@ pub trait CaseSource: fmt::Debug {
     /// Returns the data of a case that is available without loading it; `None` after the last case.
     fn mark(&self, position: usize) -> Option<CaseMark<'_>>;
 
-    /// Loads the case at `position`, from 0.
+    /// Loads the case at `position`, from 0. Fails if there is no such case, or it cannot be loaded.
     fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError>;
 
-    /// Returns the case as compact JSON, if that is cheaper than loading it; else `None`.
+    /// Returns the case as compact JSON; `None` if loading the case is as cheap.
     ///
-    /// The format is `Case` of `kindlm-wire`.
-    ///
-    /// The text is copied into reports without a check. A source that reads it from a file must verify that it is
-    /// unchanged.
+    /// The format is `Case` of `kindlm-wire`. The text is copied into reports without a check. A source that reads the
+    /// text from a file must verify that it is unchanged.
     fn written(&self, position: usize) -> Result<Option<String>, CaseError> {
         let _ = position;
         Ok(None)

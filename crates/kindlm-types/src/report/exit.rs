@@ -9,7 +9,7 @@ pub enum ExitStatus {
     GatesFailed,
     /// The configuration or the arguments are invalid; nothing was sent.
     InvalidInput,
-    /// At least one execution is errored by a provider, after all retries.
+    /// At least one execution is errored because of a provider, after all retries.
     ProviderError,
     /// An internal error of KindLM.
     Internal,
@@ -30,7 +30,7 @@ impl ExitStatus {
         }
     }
 
-    /// Returns the status that takes precedence: 130 (interrupted), then 2, 4, 3, 1, 0.
+    /// Returns the status that takes precedence, in this order: 130 (interrupted), 2, 4, 3, 1, 0.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         if self.rank() >= other.rank() { self } else { other }

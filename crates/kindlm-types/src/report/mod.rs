@@ -82,7 +82,7 @@ pub struct AssertionSetInfo {
     pub file: Option<String>,
 }
 
-/// A model of the run.
+/// A model that the run used.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelInfo {
     /// The model's id in the suite.
@@ -237,7 +237,9 @@ impl<Cases: CaseSource + ?Sized> Report<Cases> {
         self.each_where(|_| true)
     }
 
-    /// Returns the cases whose mark satisfies `wanted`, in the order of the plan. The others are not loaded.
+    /// Returns the cases whose [`CaseMark`] satisfies `wanted`, in the order of the plan.
+    ///
+    /// Other cases are not loaded.
     pub fn each_where(
         &self,
         wanted: impl Fn(CaseMark<'_>) -> bool,

@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 /// The facts about a judgement by a model.
 ///
-/// As JSON they stand in the `metadata` of a result, under the names of these fields in camel case, but for `model`
-/// (`judgeModel`), `answered` (`answeredModel`) and `settings` (`judging`).
+/// In JSON, these facts are in the `metadata` of a result. The keys are the field names in camel case, except for
+/// `model` (`judgeModel`), `answered` (`answeredModel`) and `settings` (`judging`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
@@ -35,7 +35,7 @@ pub struct Judging {
     /// The votes, if the judge was asked several times or there are several judges.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub panel: Option<JudgePanel>,
-    /// The judges and their options as in the suite, if they are more than one model that is asked once.
+    /// The judges and their options as in the suite; absent for a single judge that is asked once.
     #[serde(rename = "judging", skip_serializing_if = "Option::is_none")]
     pub settings: Option<Map<String, Value>>,
 }
@@ -47,7 +47,7 @@ pub struct Judging {
 pub struct JudgePanel {
     /// Every vote, juror by juror.
     pub votes: Vec<JudgeVote>,
-    /// The share of readable verdicts that equal the combined one, from 0 to 1; `None` if there is none.
+    /// The share of valid votes that equal the combined verdict, from 0 to 1; `None` if there is no combined verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreement: Option<f64>,
     /// The highest score minus the lowest one; `None` without scores.
@@ -77,7 +77,7 @@ pub struct JudgeVote {
     /// The score, if the vote has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
-    /// The judge's reason, or the message of an errored vote.
+    /// The judge's reason, or the error message of an errored vote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
 }

@@ -171,12 +171,12 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Returns true if the check does not fail the execution: it passed or was skipped.
+    /// Returns true if the check passed or was skipped.
     pub fn held(&self) -> bool {
         matches!(self, Self::Pass | Self::Skipped { .. })
     }
 
-    /// Returns the code of a failed or errored check.
+    /// Returns the code of a failed or errored check; otherwise `None`.
     pub fn code(&self) -> Option<&FailureCode> {
         match self {
             Self::Fail { code, .. } | Self::Errored { code, .. } => Some(code),
@@ -184,7 +184,7 @@ impl Verdict {
         }
     }
 
-    /// Returns the message of a failed or errored check, or the reason of a skipped one.
+    /// Returns the message of a failed or errored check, or the reason of a skipped one; `None` for a pass.
     pub fn message(&self) -> Option<&str> {
         match self {
             Self::Fail { message, .. } | Self::Errored { message, .. } => Some(message),
@@ -247,7 +247,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Returns the outcome of an execution with these results.
+    /// Returns the outcome of an execution with these check results.
     ///
     /// An execution without checks has passed. If all checks were skipped, it is skipped, because nothing was checked.
     pub fn of<'a>(results: impl IntoIterator<Item = &'a AssertionResult>) -> Self {
@@ -264,11 +264,11 @@ impl Outcome {
 
     /// Returns the outcome of an execution that has a threshold for its mean score.
     ///
-    /// It passes if the weighted mean score reaches the threshold.
+    /// The execution passes if the weighted mean score reaches the threshold, with a tolerance of 1e-9. The verdicts
+    /// of individual checks do not matter, but an errored check keeps the outcome errored.
     ///
-    /// The tolerance is 1e-9. The verdicts of single checks do not matter, but an errored check keeps the outcome
-    /// errored. Without any score the checks decide, unless one was skipped: it might have given a score, so the
-    /// outcome is skipped.
+    /// Without any score, the checks decide. If they hold but one was skipped, the outcome is skipped, because that
+    /// check might have given a score.
     pub fn against(threshold: f64, results: &[AssertionResult]) -> Self {
         let outcome = Self::of(results);
         let is_skipped = |it: &AssertionResult| matches!(it.verdict, Verdict::Skipped { .. });
@@ -289,7 +289,8 @@ impl Outcome {
 
     /// Returns the outcome of an execution with or without a threshold.
     ///
-    /// `fails_required` is true if a required check failed. The outcome is then at least failed, whatever the score.
+    /// `fails_required` is true if a required check failed. The outcome is then failed, errored or skipped, whatever
+    /// the score.
     pub fn concluded(
         threshold: Option<f64>,
         results: &[AssertionResult],
@@ -312,7 +313,7 @@ impl Outcome {
         }
     }
 
-    /// Returns true if no check fails the execution (`scored` counts, unless the run is strict).
+    /// Returns true if the outcome is passed or scored.
     pub fn held(self) -> bool {
         matches!(self, Self::Passed | Self::Scored)
     }

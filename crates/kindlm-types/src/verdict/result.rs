@@ -35,7 +35,7 @@ pub struct AssertionResult {
     pub turn: Option<String>,
     /// The reason for the verdict, such as a judge's reasoning.
     pub reasoning: Option<String>,
-    /// The underlying error code, if an errored check uses a code of its own: that of a provider, for example.
+    /// The underlying failure code, if an errored check has its own code. Example: the code of a provider error.
     pub cause: Option<FailureCode>,
     /// The facts about the judgement, if a model judged. Boxed, because most checks have none.
     pub judging: Option<Box<Judging>>,
@@ -149,8 +149,8 @@ impl AssertionResult {
 
     /// Returns the findings to report.
     ///
-    /// A result that did not hold is itself the finding. In a set that holds, only soft checks below their thresholds
-    /// are findings.
+    /// A result that failed or is errored is itself the finding. In a set that holds, only soft checks that failed or
+    /// are errored are findings.
     pub fn findings(&self) -> Vec<&Self> {
         if !self.verdict.held() {
             return vec![self];
@@ -165,11 +165,9 @@ impl AssertionResult {
         self.assertion != AGGREGATE_SCORE
     }
 
-    /// Returns true if the check could not be decided because a provider failed.
+    /// Returns true if the check could not be decided because a provider failed after all retries.
     ///
-    /// All retries had failed, too.
-    ///
-    /// The code shows it, or the `cause` if the check uses a code of its own, or a check of the set.
+    /// The code or the `cause` of an errored result shows this, or a check of an errored set.
     pub fn failed_by_provider(&self) -> bool {
         const CODES: [FailureCode; 3] = [
             FailureCode::PROVIDER_TIMEOUT,
@@ -181,14 +179,14 @@ impl AssertionResult {
             || self.parts().iter().any(Self::failed_by_provider)
     }
 
-    /// Sets the underlying error code.
+    /// Sets the underlying failure code.
     #[must_use]
     pub fn with_cause(mut self, cause: FailureCode) -> Self {
         self.cause = Some(cause);
         self
     }
 
-    /// Returns the facts about the judgement, to be filled in.
+    /// Returns the facts about the judgement for changes; creates empty facts if there are none.
     pub fn judging_mut(&mut self) -> &mut Judging {
         self.judging.get_or_insert_default()
     }

@@ -15,10 +15,10 @@ pub fn weighted_score(results: &[AssertionResult]) -> Option<f64> {
     mean.get()
 }
 
-/// Returns the weighted mean of each named score, in order of first appearance. `weight` is the sum of the weights.
+/// Returns the weighted mean of each named score, in order of first appearance.
 ///
-/// A check contributes its score to its `metric`. It also contributes its named scores, with the weight of the name
-/// times its own weight. If both have the same name, the metric counts.
+/// `weight` is the sum of the weights. A check contributes its score to its `metric`. It also contributes its named
+/// scores, with the weight of the name times its own weight. If both have the same name, the metric counts.
 pub fn named_scores(results: &[AssertionResult]) -> Vec<NamedScore> {
     let mut names: Vec<(&str, Mean)> = Vec::new();
     let mut add = |name, score: Score, weight: f64| {
@@ -61,7 +61,7 @@ impl Mean {
 
     fn get(self) -> Option<f64> {
         let mean = (self.weights > 0.0).then(|| self.sum / self.weights);
-        // Numbers whose sum overflows have no mean, so no check passes because of it.
+        // A sum that overflows has no finite mean. `None` ensures that no check passes because of it.
         mean.filter(|it| it.is_finite())
     }
 }

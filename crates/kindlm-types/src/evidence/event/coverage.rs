@@ -13,11 +13,11 @@ use super::Event;
 )]
 #[serde(rename_all = "camelCase")]
 pub enum Channel {
-    /// Messages.
+    /// Messages of the agent and the user.
     Messages,
-    /// Calls of tools, and their results.
+    /// Tool calls and their results.
     Actions,
-    /// Calls of other agents (subagents).
+    /// Calls of subagents (other agents) and their results.
     Subagents,
     /// Skills that were loaded.
     Skills,
@@ -83,9 +83,10 @@ pub enum Coverage {
 }
 
 impl Coverage {
-    /// Builds a coverage from its parts.
+    /// Builds a coverage from the complete kinds and the lost kinds.
     ///
-    /// They are those that [`complete_for`](Self::complete_for) and [`lost`](Self::lost) return.
+    /// [`complete_for`](Self::complete_for) and [`lost`](Self::lost) return these parts. A lost kind is never
+    /// complete.
     pub fn new(complete_for: Option<BTreeSet<Channel>>, lost: BTreeSet<Channel>) -> Self {
         complete_for.map_or(Self::Complete, Self::Only).losing(lost)
     }
@@ -95,7 +96,7 @@ impl Coverage {
         self.complete_for().is_none_or(|it| it.contains(&channel))
     }
 
-    /// Returns the kinds that are recorded in full; `None` if all are.
+    /// Returns the kinds that are recorded in full; `None` if all kinds are.
     pub fn complete_for(&self) -> Option<&BTreeSet<Channel>> {
         match self {
             Self::Complete => None,
@@ -112,10 +113,10 @@ impl Coverage {
         }
     }
 
-    /// Returns the default for a source that declares nothing: a kind is complete if at least one event of it was
-    /// recorded.
+    /// Returns the default coverage for a source that declares nothing.
     ///
-    /// A log without tool calls may come from a source that never records them.
+    /// A kind is complete if at least one event of this kind was recorded. A log without tool calls may come from a
+    /// source that never records them.
     pub fn of_events(events: &[Event]) -> Self {
         events.iter().map(Event::channel).collect()
     }
@@ -142,7 +143,7 @@ impl Coverage {
         Self::new(Some(complete.collect()), self.lost().clone())
     }
 
-    /// Marks kinds as lost: some of their evidence is known to be missing.
+    /// Marks kinds as lost, and removes them from the complete kinds.
     #[must_use]
     pub fn losing(self, channels: impl IntoIterator<Item = Channel>) -> Self {
         let mut lost = self.lost().clone();
@@ -155,7 +156,9 @@ impl Coverage {
         Self::Lossy { complete, lost }
     }
 
-    /// Returns the kinds that both sources record completely. A kind that one of them has lost is lost.
+    /// Returns the coverage of two sources together.
+    ///
+    /// A kind is complete if both sources record it completely. A kind that either source has lost is lost.
     #[must_use]
     pub fn and(self, other: &Self) -> Self {
         let complete = match (self.complete_for(), other.complete_for()) {
@@ -168,9 +171,8 @@ impl Coverage {
 
 /// The kinds of evidence that the suite declares complete.
 ///
-/// For sources that do not report it themselves.
-///
-/// Reports list declared completeness separately from what the source itself reports.
+/// This is for sources that do not report the completeness of their evidence. Reports list declared completeness
+/// separately from what the source itself reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "DeclaredEvidence")]

@@ -25,8 +25,8 @@ pub struct Facts<'e> {
     pub errors: Vec<&'e str>,
     /// The minimum number of model answers.
     ///
-    /// Each message of the agent counts as one answer. So does a group of calls that follows another event and has no
-    /// message.
+    /// Each message of the agent counts as one answer. Calls without such a message count as one answer, up to the
+    /// next result or user message.
     pub answers: usize,
     /// The number of times that the agent compacted its conversation history.
     pub compactions: usize,
@@ -92,7 +92,7 @@ impl ActionState {
 }
 
 impl ActionState {
-    /// Returns true if a result replaces this state.
+    /// Returns true if a result with this status replaces the state.
     ///
     /// The worst of several results of one call counts; of equal results, the last one. A call that failed once has
     /// failed.
@@ -109,9 +109,10 @@ impl ActionState {
     }
 }
 
-/// Returns the exit code in the output of a tool that runs commands; for several commands, the first that is not 0.
+/// Returns the exit code in the output of a shell tool; `None` if the output has no exit code.
 ///
-/// Agents and APIs use different keys for it, and some nest it one level down.
+/// For several commands, this is the first code other than 0, or else the first code. Agents and APIs use different
+/// keys for the exit code, and some nest the key one level down.
 pub fn exit_code(output: &Value) -> Option<i64> {
     const KEYS: [&str; 6] =
         ["exit_code", "exitCode", "exitcode", "return_code", "returnCode", "returncode"];
@@ -140,7 +141,7 @@ impl Action<'_> {
         }
     }
 
-    /// Returns true if `name` denotes the called tool: its own name, or the name of its kind.
+    /// Returns true if `name` is the name of the called tool, or of its kind (except `unknown`).
     pub fn is_called(&self, name: &str) -> bool {
         self.name == Some(name) || (self.kind != ToolKind::Unknown && self.kind.as_str() == name)
     }

@@ -218,7 +218,7 @@ impl Event {
         }
     }
 
-    /// Returns the reason why the recorded event is invalid, if it is.
+    /// Returns the reason why the recorded event is invalid; `None` if it is valid.
     ///
     /// A negative cost is invalid, because it would cancel out the cost of other events.
     pub fn problem(&self) -> Option<String> {
@@ -245,7 +245,9 @@ impl Event {
         }
     }
 
-    /// Returns the recorded tool calls in order, each with its result if it has one.
+    /// Returns the recorded tool calls in order, each with its result if one was recorded.
+    ///
+    /// Results without a recorded call are omitted.
     pub fn tool_calls(events: &[Self]) -> Vec<crate::ToolCall> {
         let named = Facts::of(events).actions.into_iter().filter_map(|action| {
             Some(crate::ToolCall {
@@ -259,7 +261,10 @@ impl Event {
         named.collect()
     }
 
-    /// Returns the sums of tokens and costs of all usage events; `None` for a sum that is unknown or incomplete.
+    /// Returns the sums of tokens and costs of all usage events; both `None` without usage events.
+    ///
+    /// The cost is also `None` if an event reports no cost. The tokens are marked as partial if an event reports no
+    /// tokens.
     pub fn usage(events: &[Self]) -> (Option<Usage>, Option<f64>) {
         let (mut sum, mut cost) = (UsageSum::default(), Some(0.0));
         for event in events {
@@ -274,9 +279,9 @@ impl Event {
         if sum.is_empty() { (None, None) } else { (Some(sum.total()), cost) }
     }
 
-    /// Returns the sum of the reported costs in US dollars; `None` if none is reported.
+    /// Returns the sum of the reported costs in US dollars; `None` if no event reports a cost.
     ///
-    /// It may be only a part of the whole cost.
+    /// The sum may be only a part of the whole cost.
     pub fn told_usd(events: &[Self]) -> Option<f64> {
         let told = events.iter().filter_map(|it| match it {
             Self::Usage { cost_usd, .. } => *cost_usd,
@@ -285,12 +290,12 @@ impl Event {
         told.reduce(|sum, cost| sum + cost)
     }
 
-    /// Returns a usage event; `None` if no token was reported, because that means unknown, not 0.
+    /// Returns a usage event; `None` if no token was reported, because the usage is then unknown, not 0.
     pub fn of_usage(usage: Usage) -> Option<Self> {
         (usage != Usage::default()).then_some(Self::Usage { usage, cost_usd: None })
     }
 
-    /// Returns the text of the last message of the agent.
+    /// Returns the text of the last message of the agent; `None` without such a message.
     pub fn last_words(events: &[Self]) -> Option<&str> {
         events.iter().rev().find_map(|it| match it {
             Self::Message { role: Speaker::Assistant, text } => Some(text.as_str()),
@@ -299,6 +304,8 @@ impl Event {
     }
 
     /// Returns the events of the calls in one answer: first all calls, then all results.
+    ///
+    /// If two calls have the same id, each result directly follows its call.
     pub fn of_calls(calls: &[crate::ToolCall]) -> Vec<Self> {
         let events = calls.iter().flat_map(Self::of_call);
         let mut ids = std::collections::HashSet::new();
@@ -312,6 +319,8 @@ impl Event {
     }
 
     /// Returns the events of one call: the call, and its result if there is one.
+    ///
+    /// Malformed arguments become a string.
     pub fn of_call(call: &crate::ToolCall) -> impl Iterator<Item = Self> {
         let input = call
             .malformed_arguments

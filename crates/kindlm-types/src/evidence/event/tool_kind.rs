@@ -50,7 +50,9 @@ impl ToolKind {
         }
     }
 
-    /// Returns the kind of a tool by its name in the supported agents: Claude Code, Codex, Gemini CLI and `OpenCode`.
+    /// Returns the kind of a tool by its name; `Unknown` for other names.
+    ///
+    /// The names are those of Claude Code, Codex, Gemini CLI, `OpenCode` and common APIs.
     pub fn of_name(name: &str) -> Self {
         match name {
             "Read" | "NotebookRead" | "read_file" | "read_many_files" | "read" | "view"

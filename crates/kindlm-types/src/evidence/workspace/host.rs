@@ -21,7 +21,7 @@ pub struct WorkFor<'a> {
 
 /// Creates workspaces: folders for agents to work in.
 pub trait Workspaces: Send + Sync {
-    /// Creates a fresh workspace as specified. The backend runs the commands of its set-up.
+    /// Creates a fresh workspace as specified. `commands` runs the set-up command.
     fn open<'a>(
         &'a self,
         spec: &'a WorkspaceSpec,
@@ -37,7 +37,7 @@ pub trait OpenWorkspace: Send + Sync {
     /// A program that works in it must be isolated: see [`command`](Self::command) and [`for_agent`](Self::for_agent).
     fn folder(&self) -> &Path;
 
-    /// Builds a command of the agent, which runs in this folder, isolated.
+    /// Builds an isolated command of the agent that runs in this folder.
     fn command(&self, line: &str, timeout: Duration) -> CommandSpec;
 
     /// Returns the isolated folder for an agent that receives messages while it runs.
@@ -45,7 +45,7 @@ pub trait OpenWorkspace: Send + Sync {
     /// `env` lists the agent's environment variables, because some isolations pass on only named variables.
     fn for_agent(&self, env: &[String]) -> AgentFolder;
 
-    /// Returns the reason why the isolation never started the agent's command; `None` if it did.
+    /// Returns the reason why the isolation did not start the agent's command; `None` if it did.
     ///
     /// Without this check, a sandbox that does not start looks like an agent that did nothing. It would pass every
     /// negative check.
@@ -53,8 +53,9 @@ pub trait OpenWorkspace: Send + Sync {
         None
     }
 
-    /// Records the agent's changes and the data that checks need, after the agent has finished. Then removes the
-    /// folder.
+    /// Records the result of the finished agent, then removes the folder.
+    ///
+    /// The result holds the agent's changes and the results of the workspace queries in `wanted`.
     fn close<'a>(
         self: Box<Self>,
         execution: &'a Execution,
@@ -64,13 +65,13 @@ pub trait OpenWorkspace: Send + Sync {
     where
         Self: 'a;
 
-    /// Removes the folder of an agent that failed, and stops the processes that still run there.
+    /// Removes the folder of an agent that failed, and stops processes that still run in the folder.
     fn discard<'a>(self: Box<Self>, commands: &'a dyn Commands) -> BoxFuture<'a, ()>
     where
         Self: 'a;
 }
 
-/// The reason why a workspace is missing or its result unknown, with advice for the user.
+/// The reason why a workspace could not be created or recorded, with advice for the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct WorkspaceError(pub String);

@@ -64,7 +64,7 @@ impl Workspace {
                     }
                 }
                 (None, Some(text), _) => {
-                    // Before, the file was binary, or did not exist.
+                    // Before the change, the file was binary, a link, or did not exist.
                     let before = if *change == ChangeKind::Added { "/dev/null" } else { path };
                     all.extend(["--- ", before, "\n+++ b/", path, "\n"]);
                     all.extend(text.lines().flat_map(|line| ["+", line, "\n"]));
@@ -119,7 +119,7 @@ pub struct FileChange {
 impl FileChange {
     /// Returns true if the file has content that is in neither its text nor its patch.
     ///
-    /// A deleted file has none. Nor has a file of which only the permission to execute it changed.
+    /// False for a deleted file, and if only the permission to execute the file changed.
     fn has_unread_content(&self) -> bool {
         self.change != ChangeKind::Deleted && (self.binary || self.executable.is_none())
     }
@@ -165,10 +165,10 @@ impl ChangeKind {
 pub struct FileSeen {
     /// The path in the workspace.
     pub path: String,
-    /// The text; absent if the file does not exist or cannot be read.
+    /// The text; absent if the file does not exist or could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The reason why the file cannot be read; absent for a missing file.
+    /// The reason why the file could not be read; absent for a missing file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -220,13 +220,13 @@ impl TestsRan {
     }
 }
 
-/// Converts a duration to whole milliseconds, as evidence stores it.
+/// Converts a duration to whole milliseconds, as evidence stores it; at most `u64::MAX`.
 pub fn in_ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Workspace {
-    /// Returns the change of a file; `None` if it is unchanged.
+    /// Returns the change of a file; `None` if the file is unchanged.
     pub fn change(&self, path: &str) -> Option<&FileChange> {
         self.changes.iter().find(|it| it.path == path)
     }
@@ -253,7 +253,7 @@ mod tests {
         let text = || Some("SECRET\n".to_owned());
         for (change, binary) in [
             (ChangeKind::Added, false),
-            // The text file replaces a link, or a binary file.
+            // The text file replaces a link or a binary file.
             (ChangeKind::Changed, false),
             (ChangeKind::Changed, true),
         ] {

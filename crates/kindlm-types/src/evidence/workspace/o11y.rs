@@ -13,8 +13,9 @@ use crate::{Action, ActionState, ActionStatus, Execution, Facts, ToolKind, Usage
 pub struct O11y {
     /// The number of the agent's messages.
     pub total_turns: usize,
-    /// The number of calls by tool. The key is the name of the tool's kind, or the tool's own name if its kind is
-    /// unknown.
+    /// The number of calls by tool.
+    ///
+    /// The key is the name of the tool's kind, or the tool's own name if its kind is unknown.
     pub tool_calls: BTreeMap<String, usize>,
     /// The number of tool calls.
     pub total_tool_calls: usize,
@@ -119,7 +120,7 @@ impl O11y {
 }
 
 impl ShellRun {
-    /// Returns the command of a shell tool call, with its result.
+    /// Summarizes a shell tool call and its result.
     pub fn of(action: &Action<'_>) -> Self {
         Self {
             command: command(action.input),
@@ -143,13 +144,13 @@ fn note(list: &mut Vec<String>, path: Option<String>) {
     }
 }
 
-/// Returns the path from a tool's arguments. Agents use different names for it.
+/// Returns the path in a tool's arguments, under any key that agents use; `None` without a path.
 fn path(input: &Value) -> Option<String> {
     let names = ["file_path", "filePath", "path", "absolute_path", "notebook_path", "filename"];
     text_at(input, &names)
 }
 
-/// Returns the command line from a tool's arguments; a list of words is joined.
+/// Returns the command line in a tool's arguments; empty without one. A list of words is joined by spaces.
 fn command(input: &Value) -> String {
     let Some(value) = ["command", "cmd", "script"].iter().find_map(|key| input.get(key)) else {
         return input.as_str().unwrap_or_default().to_owned();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The definition of a workspace. Each execution gets a folder of its own.
+/// The definition of a workspace. Each execution gets a separate folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct WorkspaceSpec {
     /// The folder that the workspace is copied from, relative to the suite.
@@ -39,7 +39,7 @@ pub enum Isolation {
     /// A copy of the folder, in which the agent starts. The agent can still access other folders.
     #[default]
     Copy,
-    /// A checkout in a git repository of its own, so that git commands work. The agent can still access other folders.
+    /// A checkout in a separate git repository, so that git commands work. The agent can still access other folders.
     Worktree,
     /// A copy, with the agent in a `bwrap` sandbox: all other folders are read-only.
     Bubblewrap,
@@ -73,7 +73,7 @@ pub struct HiddenFiles {
 pub struct Container {
     /// The image.
     pub image: String,
-    /// The container engine; the installed one if absent.
+    /// The container engine; the installed engine if absent.
     pub engine: Option<ContainerEngine>,
     /// The names of environment variables that are passed to the agent.
     pub env: Vec<String>,
@@ -99,7 +99,7 @@ impl ContainerEngine {
     }
 }
 
-/// A workspace query, which runs when the agent has finished. Its result is stored as evidence.
+/// A workspace query, which runs after the agent has finished. Its result is stored as evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Gather {
     /// The text of a file, before hidden files are added.
@@ -107,14 +107,14 @@ pub enum Gather {
         /// The path in the workspace.
         path: String,
     },
-    /// A command in a fresh copy: the initial state, the agent's changes and the hidden files.
+    /// A command in a fresh copy that has the initial state, the agent's changes and the hidden files.
     Command {
         /// The command line, for `sh -c`.
         run: String,
-        /// The time limit; that of the agent if absent.
+        /// The time limit; the agent's time limit if absent.
         timeout: Option<Duration>,
     },
-    /// Tests in a fresh copy of their own.
+    /// Tests in a separate fresh copy.
     Tests {
         /// The command line, for `sh -c`.
         run: String,
@@ -122,7 +122,7 @@ pub enum Gather {
         format: TestFormat,
         /// The report file that the tests write; stdout if absent.
         report: Option<String>,
-        /// The time limit; that of the agent if absent.
+        /// The time limit; the agent's time limit if absent.
         timeout: Option<Duration>,
         /// Globs of paths that are restored to the initial state before the tests run.
         protect: Vec<String>,

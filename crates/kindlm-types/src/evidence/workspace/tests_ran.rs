@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CommandRan, TestFormat};
 
-/// One test run.
+/// One run of tests that score an agent's work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TestsRan {
@@ -14,10 +14,10 @@ pub struct TestsRan {
     /// The format of the report.
     #[serde(default)]
     pub format: TestFormat,
-    /// The report file; absent if the report was on stdout.
+    /// The report file; absent if the tests wrote the report to stdout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<String>,
-    /// The single tests, in the order of the report.
+    /// The individual tests, in the order of the report.
     #[serde(default)]
     pub tests: Vec<TestRan>,
     /// The reason why the report is not reliable.

@@ -9,7 +9,9 @@ use crate::{AssertionResult, RateCount, Verdict};
 /// The id of the assertion that judges the rules of a prompt. Each rule has its own result.
 pub const PROMPT_ASSERTION: &str = "prompt-assertion";
 
-/// The maximum number of failing cases that are named for each prompt assertion. The others are only counted.
+/// The maximum number of failing cases that are named for each prompt assertion.
+///
+/// Further failing cases are only counted.
 pub const NAMED_FAILURES: usize = 20;
 
 /// The maximum length of a stored example, in characters.
@@ -86,7 +88,7 @@ struct Entry {
 }
 
 impl Breakdown {
-    /// Limits the number of counted ids to the first `most`, because judges can invent ids.
+    /// Creates a breakdown that counts at most `most` ids, because judges can invent ids.
     pub fn with_limit(most: usize) -> Self {
         Self { most: Some(most), ..Self::default() }
     }

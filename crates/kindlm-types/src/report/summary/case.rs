@@ -32,9 +32,7 @@ impl RepeatCounts {
     }
 }
 
-/// A check that failed or is errored.
-///
-/// It covers all repeats in which the check did so in the same way.
+/// A check that failed or is errored, with all repeats that have the same failure code.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Finding<'a> {
@@ -78,7 +76,9 @@ impl ExecutionResult {
         RateCount { count, total }.rate()
     }
 
-    /// Returns the weighted mean of each named score, in order of first appearance. `weight` is the sum of the weights.
+    /// Returns the weighted mean of each named score, in order of first appearance.
+    ///
+    /// `weight` is the sum of the weights.
     pub fn named_scores(&self) -> Vec<NamedScore> {
         named_scores(&self.results)
     }
@@ -118,7 +118,7 @@ impl CaseResult {
 
     /// Returns the checks that failed or could not be judged, in order of first appearance.
     ///
-    /// Repeats in which the same check of the same turn gave the same code form one finding.
+    /// Repeats in which the same check of the same turn has the same failure code form one finding.
     pub fn findings(&self) -> Vec<Finding<'_>> {
         let mut findings: Vec<Finding<'_>> = Vec::new();
         for execution in &self.executions {
@@ -134,9 +134,7 @@ impl CaseResult {
         findings
     }
 
-    /// Returns the checks that were skipped in a repeat, without duplicates.
-    ///
-    /// They are in order of first appearance.
+    /// Returns the checks that were skipped in a repeat, without duplicates, in order of first appearance.
     pub fn not_applied(&self) -> Vec<&AssertionResult> {
         let mut found: Vec<&AssertionResult> = Vec::new();
         let results = self.executions.iter().flat_map(|it| &it.results);
@@ -170,7 +168,7 @@ impl CaseResult {
         because("not run", self.errors().first().map(|it| it.error.message()))
     }
 
-    /// Returns the first repeat whose answer was refused, filtered or cut off.
+    /// Returns the first repeat that was refused, filtered or cut off; else `None`.
     ///
     /// Its checks may have passed only because the answer is short.
     pub fn curtailed(&self) -> Option<&ExecutionResult> {
@@ -185,9 +183,7 @@ impl CaseResult {
         })
     }
 
-    /// Returns the reasons why executions could not be carried out.
-    ///
-    /// They are in order of first appearance.
+    /// Returns the reasons why executions could not be carried out, in order of first appearance.
     pub fn errors(&self) -> Vec<ErrorFinding<'_>> {
         let mut findings: Vec<ErrorFinding<'_>> = Vec::new();
         for execution in &self.executions {
@@ -201,7 +197,9 @@ impl CaseResult {
         findings
     }
 
-    /// Returns the repeat that best explains the outcome: the first that did not pass.
+    /// Returns the repeat that best explains the outcome; `None` if all repeats passed.
+    ///
+    /// This is the first repeat that did not pass, preferably one without an execution error.
     pub fn telling_execution(&self) -> Option<&ExecutionResult> {
         let mut candidates = self.executions.iter().filter(|it| it.outcome != Outcome::Passed);
         let first = candidates.next();

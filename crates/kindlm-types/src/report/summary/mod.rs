@@ -18,7 +18,7 @@ use crate::{
 /// The totals over all cases of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SuiteTotals {
-    /// The number of cases of which something was checked.
+    /// The number of cases in which something was checked.
     pub cases: u64,
     /// The number of cases in which everything held.
     pub passed: u64,
@@ -49,12 +49,12 @@ pub struct SuiteTotals {
 }
 
 impl SuiteTotals {
-    /// Returns the number of cases that held, out of those of which something was checked.
+    /// Returns the number of cases that held, out of those in which something was checked.
     pub fn held(&self) -> RateCount {
         RateCount { count: self.passed + self.scored, total: self.cases }
     }
 
-    /// Returns true if executions were carried out, but no check applied to any of them.
+    /// Returns true if executions were counted, but no case has a checked result.
     pub fn unchecked(&self) -> bool {
         self.cases == 0 && self.executions > 0
     }
@@ -106,7 +106,7 @@ impl NamedTotal {
 pub struct TagTotals {
     /// The tag.
     pub tag: String,
-    /// The totals of the cases that have it.
+    /// The totals of the cases that have the tag.
     pub totals: SuiteTotals,
 }
 
@@ -128,19 +128,15 @@ pub struct Summary {
     pub untagged: Option<SuiteTotals>,
     /// The totals of each prompt assertion, in order of first appearance.
     pub assertions: Vec<AssertionSummary>,
-    /// The distinct failure codes of all cases, including provider errors.
-    ///
-    /// They are in order of first appearance.
+    /// The distinct failure codes of all cases, including provider errors, in order of first appearance.
     pub failure_codes: Vec<FailureCode>,
-    /// The first failure code of a case.
+    /// The first failure code of a case, without codes of aborted executions.
     pub first_code: Option<FailureCode>,
-    /// The distinct kinds of provider errors that aborted executions.
-    ///
-    /// They are in order of first appearance.
+    /// The distinct kinds of provider errors that aborted executions, in order of first appearance.
     pub provider_error_kinds: Vec<ProviderErrorKind>,
     /// The number of executions that were answered from the response store.
     pub cached_executions: u64,
-    /// The number of executions of unknown cost, because an answer did not report its tokens.
+    /// The number of executions of unknown cost because an answer did not report its tokens.
     pub uncounted_executions: u64,
     /// The number of executions that were aborted, or were not run.
     pub broken_off: u64,
@@ -148,7 +144,7 @@ pub struct Summary {
     pub not_run: u64,
     /// The number of executions that are unanswered or unjudged because of provider errors.
     pub failed_by_provider: u64,
-    /// The exit status of the run. In a shard it does not depend on the gates, because they apply to the whole run.
+    /// The exit status of the run. In a shard, gates do not affect it, because they apply to the whole run.
     pub exit_status: ExitStatus,
 }
 
@@ -187,8 +183,9 @@ impl<C: CaseSource + ?Sized> Report<C> {
         self.summary().totals
     }
 
-    /// Returns the exit status of the run. In a shard it does not depend on the gates, because they apply to the whole
-    /// run.
+    /// Returns the exit status of the run.
+    ///
+    /// In a shard, gates do not affect the status, because they apply to the whole run.
     pub fn exit_status(&self) -> ExitStatus {
         self.summary().exit_status
     }

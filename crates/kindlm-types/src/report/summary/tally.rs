@@ -167,7 +167,7 @@ impl Tally {
         }
     }
 
-    /// Returns the totals by model, in the order of the suite; then other models, such as `command`.
+    /// Returns the totals by model: first in the order of the suite, then other models such as `command`.
     fn by_model(&self, models: &[ModelInfo]) -> Vec<ModelTotals> {
         let mut seen = HashSet::new();
         let known = models.iter().filter_map(|it| self.models.get(it.id.as_str()));
@@ -270,7 +270,8 @@ impl<K, V> Default for FirstSeen<K, V> {
 }
 
 impl<K: Eq, V: Default> FirstSeen<K, V> {
-    /// Returns the entry of `key`, and records that `key` also appears at `place`.
+    /// Returns the entry of `key`, which is created if missing. Moves its first appearance to `place` if that is
+    /// earlier.
     fn entry<Q>(&mut self, place: Place, key: &Q) -> &mut V
     where
         Q: Eq + ToOwned<Owned = K> + ?Sized,
