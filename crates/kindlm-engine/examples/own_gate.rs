@@ -46,7 +46,7 @@ impl Measurement for CasesMax {
     }
 }
 
-/// Parses a block with the custom gate.
+/// Parses a `gates` block that may also name the custom gate.
 pub(crate) fn gates(block: &serde_json::Value) -> Result<Vec<Box<dyn Gate>>, Vec<Problem>> {
     let registry =
         built_in().with([&CASES_MAX]).map_err(|err| vec![Problem::new("", err.to_string())])?;

@@ -29,7 +29,8 @@ pub enum AggregateError {
 ///
 /// The numbers exclude:
 ///
-/// - everywhere: repeats that were not run;
+/// - everywhere: repeats with the outcome `skipped` that were not carried out;
+/// - from the number of repeats: executions with a not-run error;
 /// - from the pass rate: repeats in which no check applied;
 /// - from scores and counts of checks: skipped and errored checks;
 /// - from the mean latency: cached replies and aborted executions.
@@ -37,7 +38,7 @@ pub enum AggregateError {
 /// The failure codes are those of gate-severity failures, errored checks, and errors of executions.
 ///
 /// The checks in a set have codes, counts and scores like other checks, whether the set holds or not. The set itself
-/// has a code and a score, but is not counted. Nor is the aggregate score.
+/// has a code and a score, but is not counted as a check. The aggregate score is not counted either.
 pub fn aggregate(
     mut executions: Vec<ExecutionResult>,
     pass_rate_min: f64,
@@ -116,7 +117,7 @@ fn count(counts: &mut CheckCounts, result: &AssertionResult) {
     }
 }
 
-/// Sums from which rates and means are computed at the end.
+/// Running totals from which rates and means are computed at the end.
 #[derive(Default)]
 struct Tally<'a> {
     passed: u32,

@@ -15,7 +15,9 @@ struct Entry {
 }
 
 impl Baseline {
-    /// Extracts the outputs of a finished run: for each case and model, those of the first repeat without an error.
+    /// Extracts the outputs of a finished run.
+    ///
+    /// For each case and model, these are the outputs of the first repeat without an error.
     pub fn of(cases: &[CaseResult]) -> Self {
         let mut baseline = Self::default();
         for case in cases {
@@ -31,27 +33,27 @@ impl Baseline {
         baseline
     }
 
-    /// Sets the output of a case on a model.
+    /// Sets the output of a case on a model. An earlier output is replaced.
     pub fn insert(&mut self, case: &str, model: &str, output: impl Into<String>) {
         self.entry(case, model).output = Some(output.into());
     }
 
-    /// Sets the text of one labelled turn.
+    /// Sets the text of one labelled turn. An earlier text is replaced.
     pub fn insert_turn(&mut self, case: &str, model: &str, turn: &str, text: impl Into<String>) {
         self.entry(case, model).turns.insert(turn.to_owned(), text.into());
     }
 
-    /// Returns the output of a case on a model.
+    /// Returns the output of a case on a model; `None` if it is not recorded.
     pub fn output(&self, case: &str, model: &str) -> Option<&str> {
         self.0.get(case)?.get(model)?.output.as_deref()
     }
 
-    /// Returns the text of one labelled turn.
+    /// Returns the text of one labelled turn; `None` if it is not recorded.
     pub fn turn(&self, case: &str, model: &str, turn: &str) -> Option<&str> {
         self.0.get(case)?.get(model)?.turns.get(turn).map(String::as_str)
     }
 
-    /// Returns true if there are no outputs.
+    /// Returns true if the baseline has no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,4 +1,4 @@
-//! The budget of a run: money is reserved before a request is sent, and settled when it is answered.
+//! The budget of a run: money is reserved before a request is sent, and settled after the answer.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -13,9 +13,10 @@ pub(crate) const LONGEST_ANSWER: u32 = 16_384;
 
 /// The budget of a run, with the money spent and reserved.
 ///
-/// A request reserves its maximum cost. If the budget does not allow this, it waits for the requests in flight, which
-/// mostly cost less than they reserved. If none are in flight, the budget is exhausted and nothing more is sent. So a
-/// run exceeds its budget only if an answer costs more than was reserved for it.
+/// Each request reserves its maximum cost. If the budget does not allow this, the request waits until in-flight
+/// requests are settled, which mostly cost less than they reserved. Without in-flight requests, the budget is
+/// exhausted, and no further request is sent. So a run exceeds its budget only if an answer costs more than was
+/// reserved for it.
 #[derive(Debug)]
 pub(crate) struct Budget {
     usd: f64,
@@ -26,7 +27,7 @@ pub(crate) struct Budget {
     ///
     /// It prevents small requests from overtaking a large one forever.
     turn: tokio::sync::Mutex<()>,
-    /// The reason why nothing more is sent.
+    /// The reason why no further request is sent; unset while the budget is not exhausted.
     exhausted: OnceLock<String>,
 }
 
@@ -34,13 +35,15 @@ pub(crate) struct Budget {
 struct State {
     spent: f64,
     reserved: f64,
-    /// The number of requests in flight that have a reservation above 0.
+    /// The number of in-flight requests that have a reservation above 0.
     paying: usize,
-    /// The number of lost answers that may be charged, and the part of `spent` for them.
+    /// The number of lost answers that the provider may charge for, and the part of `spent` for them.
     lost: (u64, f64),
 }
 
-/// The reservations for the attempts of one call: for the last attempt, and for each one whose answer was lost.
+/// The reservations of one call: one for the last attempt, and one for each earlier attempt.
+///
+/// The answers of the earlier attempts were lost.
 #[derive(Debug)]
 #[must_use = "dropped, it counts as spent"]
 pub(crate) struct Paid<'a> {
@@ -71,7 +74,7 @@ impl Budget {
         }
     }
 
-    /// Counts a cost for which nothing was reserved, because it is known only now.
+    /// Counts a cost that was not reserved, and stops further requests if the budget is exceeded.
     pub(crate) fn spend(&self, usd: f64) {
         let mut state = self.state();
         state.spent += usd;
@@ -88,12 +91,16 @@ impl Budget {
         }
     }
 
-    /// Returns the reason why nothing more is sent, if the budget is exhausted.
+    /// Returns the reason why no further request is sent.
+    ///
+    /// Returns `None` while the budget is not exhausted.
     pub(crate) fn exhausted(&self) -> Option<&str> {
         self.exhausted.get().map(String::as_str)
     }
 
-    /// Reserves money, and waits until the budget allows it. The error says why it never will.
+    /// Waits until the budget allows an amount, and reserves the amount.
+    ///
+    /// Fails with the reason if the budget is exhausted.
     pub(crate) async fn reserve(&self, usd: f64) -> Result<Reservation<'_>, String> {
         let _turn = if usd > 0.0 { Some(self.turn.lock().await) } else { None };
         loop {
@@ -107,15 +114,15 @@ impl Budget {
         }
     }
 
-    /// Reserves money for the first attempt of a call.
+    /// Reserves money for the first attempt of a call; see [`Self::reserve`].
     pub(crate) async fn pay(&self, usd: f64) -> Result<Paid<'_>, String> {
         let last = self.reserve(usd).await?;
         Ok(Paid { budget: self, last, lost: Mutex::default() })
     }
 
-    /// Reserves money for another attempt of a call in flight, if the budget allows it at once.
+    /// Reserves money for another attempt of an in-flight call, or fails at once.
     ///
-    /// It must not wait, because the call would wait for its own reservation.
+    /// This must not wait, because the call would wait for its own reservation.
     fn reserve_more(&self, usd: f64) -> Result<Reservation<'_>, String> {
         let mut state = self.state();
         if state.spent + state.reserved + usd <= self.usd + TOLERANCE {
@@ -136,12 +143,16 @@ impl Budget {
         Reservation { budget: self, usd, spent: usd }
     }
 
-    /// Returns the number of attempts whose answers were lost, and the cost counted for them.
+    /// Returns the number of lost answers and the cost counted for them.
+    ///
+    /// Returns `None` without lost answers.
     pub(crate) fn lost(&self) -> Option<(u64, f64)> {
         Some(self.state().lost).filter(|it| it.0 > 0)
     }
 
-    /// Reserves money if the budget allows it. `None` means that the caller must wait for the requests in flight.
+    /// Reserves money if the budget allows it; `None` if the caller must wait for in-flight requests.
+    ///
+    /// If no in-flight request can free money, this marks the budget as exhausted and returns an error.
     fn try_reserve(&self, usd: f64) -> Option<Result<Reservation<'_>, String>> {
         if let Some(reason) = self.exhausted() {
             return Some(Err(reason.to_owned()));
@@ -179,12 +190,14 @@ impl Budget {
 }
 
 impl Reservation<'_> {
-    /// Settles the reservation with the actual cost; if it is unknown, with the reserved amount.
+    /// Settles the reservation with the actual cost, or with the reserved amount if `usd` is `None`.
     pub(crate) fn settle(mut self, usd: Option<f64>) {
         self.spent = usd.unwrap_or(self.usd);
     }
 
-    /// Settles the reservation of a lost answer, which may be charged. The reserved money counts as spent.
+    /// Settles the reservation of a lost answer that the provider may charge for.
+    ///
+    /// The reserved money counts as spent.
     fn lose(self) {
         let usd = self.usd;
         if usd > 0.0 {
@@ -196,12 +209,14 @@ impl Reservation<'_> {
 }
 
 impl Paid<'_> {
-    /// Settles the last attempt with its actual cost; if it is unknown, with the reserved amount.
+    /// Settles the last attempt with its actual cost, and all earlier ones with the reserved amount.
+    ///
+    /// The last attempt costs the reserved amount if `usd` is `None`.
     pub(crate) fn settle(self, usd: Option<f64>) {
         self.end(|last| last.settle(usd));
     }
 
-    /// Settles a call without an answer. Attempts that may be charged count as spent.
+    /// Settles a call without an answer. Attempts that the provider may charge for count as spent.
     pub(crate) fn failed(self, err: &ProviderError) {
         self.end(|last| if err.may_be_charged() { last.lose() } else { last.settle(Some(0.0)) });
     }
@@ -221,7 +236,7 @@ impl AttemptBudget for Paid<'_> {
     }
 
     fn release(&self) {
-        // The attempt whose answer was lost is the last one again.
+        // All reservations of a call are equal, so the newest reservation is released.
         let more = self.lost.lock().unwrap_or_else(PoisonError::into_inner).pop();
         if let Some(more) = more {
             more.settle(Some(0.0));
@@ -234,7 +249,7 @@ impl Drop for Reservation<'_> {
         let mut state = self.budget.state();
         state.spent += self.spent;
         state.paying = state.paying.saturating_sub(usize::from(self.usd > 0.0));
-        // Reset accumulated rounding errors: without requests in flight, nothing is reserved.
+        // Reset accumulated rounding errors: without in-flight requests, nothing is reserved.
         state.reserved = if state.paying == 0 { 0.0 } else { state.reserved - self.usd };
         self.budget.stop_if_exceeded(&state);
         drop(state);
@@ -244,8 +259,8 @@ impl Drop for Reservation<'_> {
 
 /// Returns the maximum cost of a request, in US dollars.
 ///
-/// A token has at least one byte, so the prompt has at most as many tokens as bytes (in English about a quarter). The
-/// answer has at most as many tokens as the request allows, or [`LONGEST_ANSWER`].
+/// A token has at least one byte, so the prompt has at most as many tokens as bytes. (English text has about a
+/// quarter.) The answer has at most as many tokens as the request allows, or [`LONGEST_ANSWER`].
 pub(crate) fn worst_case(prompt: &Prompt, price: &Price) -> f64 {
     let bytes = serde_json::to_vec(prompt).map_or(0, |it| it.len());
     let usage = Usage {

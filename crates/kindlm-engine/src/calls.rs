@@ -21,12 +21,12 @@ pub(crate) struct Calls<'a> {
     budget: Option<Budget>,
 }
 
-/// The reason why there is no reply.
+/// The reason why a request has no reply.
 #[derive(Debug)]
 pub(crate) enum Unanswered {
     /// The provider failed.
     Provider(ProviderError),
-    /// The request was not sent, because the budget does not allow it; with the message.
+    /// The request was not sent because of the budget. Holds the error message.
     Budget(String),
 }
 
@@ -54,19 +54,23 @@ impl<'a> Calls<'a> {
         Self { limit: slots(concurrency), ..self }
     }
 
-    /// Sets the budget in US dollars. Calls of models without a price count with the cost that their answers report.
+    /// Sets the budget in US dollars.
+    ///
+    /// For models without a price, the costs that their answers report are counted.
     pub(crate) fn with_budget(self, usd: f64) -> Self {
         Self { budget: Some(Budget::new(usd)), ..self }
     }
 
-    /// Counts money that was spent earlier or outside of these calls.
+    /// Counts money that was spent earlier or outside of these calls. Ignored without a budget or an amount.
     pub(crate) fn spend(&self, usd: Option<f64>) {
         if let (Some(budget), Some(usd)) = (&self.budget, usd) {
             budget.spend(usd);
         }
     }
 
-    /// Returns the reason why nothing more is sent, if the budget is exhausted.
+    /// Returns the reason why no further request is sent.
+    ///
+    /// Returns `None` while the budget is not exhausted.
     pub(crate) fn exhausted(&self) -> Option<&str> {
         self.budget.as_ref()?.exhausted()
     }
@@ -84,7 +88,7 @@ impl<'a> Calls<'a> {
             let call = self.ports.models.complete(provider, prompt, timeout, &Unlimited);
             return Ok(self.guarded(provider, patience(timeout), call).await?);
         };
-        // Without a price there is no amount to reserve; the answer may still report its cost.
+        // Without a price, the amount to reserve is unknown. The answer may still report its cost.
         let most = model.price.map_or(0.0, |price| worst_case(prompt, &price));
         // Reserve before taking a permit, so that waiting for the budget does not block other calls.
         let paid = budget.pay(most).await.map_err(Unanswered::Budget)?;
@@ -92,7 +96,7 @@ impl<'a> Calls<'a> {
         let result = self.guarded(provider, patience(timeout), call).await;
         match &result {
             Ok(reply) if reply.cached => paid.settle(Some(0.0)),
-            // An answer may report its cost.
+            // The reported cost takes precedence over the price.
             Ok(reply) => paid.settle(model.cost_of(reply.cost_usd, &reply.usage)),
             Err(err) => paid.failed(err),
         }
@@ -101,9 +105,8 @@ impl<'a> Calls<'a> {
 
     /// Returns the number of attempts whose answers were lost, and their cost.
     ///
-    /// The cost is in US dollars, and counts as spent.
-    ///
-    /// `None` if there are none, or the run has no budget.
+    /// The cost is in US dollars, and counts as spent. Returns `None` without lost answers, or if the run has no
+    /// budget.
     pub(crate) fn lost(&self) -> Option<(u64, f64)> {
         self.budget.as_ref()?.lost()
     }
@@ -136,7 +139,9 @@ impl<'a> Calls<'a> {
         self.guarded(&start.id, patience, self.ports.agents.start_agent(start)).await
     }
 
-    /// Sends a message to an agent and waits for its reply. The agent was counted when it was started.
+    /// Sends a message to an agent and waits for its reply.
+    ///
+    /// This takes no permit, because the start of the agent was counted.
     pub(crate) async fn say(
         &self,
         agent: &str,
@@ -148,7 +153,7 @@ impl<'a> Calls<'a> {
         give_up_after(agent, patience, session.turn(turn)).await
     }
 
-    /// Runs a script. The host limits the number and the time of scripts, and no provider is involved.
+    /// Runs a script. The script host limits the number of scripts and their time.
     pub(crate) async fn script(
         &self,
         question: &ScriptQuestion,
@@ -171,7 +176,7 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// Runs a call, and aborts it after the time `patience`, because it probably hangs.
+/// Waits for a call, and fails if it takes longer than `patience`, because it probably hangs.
 async fn give_up_after<T>(
     provider: &str,
     patience: Duration,
@@ -187,7 +192,7 @@ async fn give_up_after<T>(
     }
 }
 
-/// The maximum time for calls that wait for rate limits. It exceeds every real wait.
+/// The maximum time for calls that wait for rate limits. It exceeds every real waiting time.
 const DAY: Duration = Duration::from_hours(24);
 
 fn slots(concurrency: usize) -> Semaphore {
@@ -196,7 +201,7 @@ fn slots(concurrency: usize) -> Semaphore {
 
 /// Returns the maximum time for a call with this `timeout` for each attempt.
 ///
-/// It includes retries and the waits that the provider demands. Only a backend that hangs exceeds it.
+/// The time includes retries and the waits that the provider demands. Only a backend that hangs exceeds it.
 fn patience(timeout: Duration) -> Duration {
     timeout.saturating_mul(10).saturating_add(Duration::from_mins(15))
 }

@@ -21,7 +21,7 @@ pub const TRANSCRIPT: &str = "transcript";
 /// A named behaviour with its expectations.
 ///
 /// A suite holds all cases during the whole run, so a case is small. Its input and checks are in its
-/// [`body`](Self::body), which may be created only for the execution. Lists that many cases have in common are shared.
+/// [`body`](Self::body), which may be created only for the execution. Lists that are equal in many cases are shared.
 ///
 /// ```
 /// use kindlm_engine::{CaseBody, TestCase};
@@ -85,7 +85,9 @@ pub enum CaseKind {
 }
 
 impl CaseKind {
-    /// Returns the model id for reports, if cases of this kind run on no model.
+    /// Returns the model id in reports for a kind that runs on no model.
+    ///
+    /// Returns `None` for prompts.
     pub const fn alone(self) -> Option<&'static str> {
         match self {
             Self::Prompt => None,
@@ -132,14 +134,18 @@ impl TestCase {
     }
 }
 
-/// The source of a case's body: the body itself, or a smaller value that creates it.
+/// The source of a case's body: the body itself, or a smaller value that creates the body.
 ///
-/// It is called before each execution, and must return the same body each time.
+/// The engine calls the source before each execution, and expects an equal body each time.
 pub trait BodySource: fmt::Debug + Send + Sync {
-    /// Returns the input and the checks of the case.
+    /// Returns the input and the checks of the case; fails if the body cannot be created again.
     fn body(&self) -> Result<Cow<'_, CaseBody>, BodyError>;
 
-    /// Returns the [workspace](CaseBody::workspace) of the body. A source may know it without creating the body.
+    /// Returns the [workspace](CaseBody::workspace) of the body.
+    ///
+    /// Returns `None` without a workspace or a body.
+    ///
+    /// A source may know the workspace without creating the body.
     fn workspace(&self) -> Option<Arc<WorkspaceSpec>> {
         self.body().ok()?.workspace.clone()
     }
@@ -175,7 +181,9 @@ pub struct CaseBody {
     pub options: Map<String, Value>,
     /// The name of the prompt in the suite.
     pub prompt_name: Option<Arc<str>>,
-    /// True if the prompt is written as messages. Providers that take one text then get the messages as JSON.
+    /// True if the prompt is written as messages.
+    ///
+    /// Providers that take one text then get the messages as JSON.
     pub is_chat: bool,
     /// The `expect` block as written, as JSON, for scripts.
     pub expect: Option<Arc<str>>,
@@ -312,24 +320,24 @@ impl SimulatedResponse {
 
 /// One labelled turn of a conversation, with checks that see only this turn.
 ///
-/// * A turn with a message sends it. In the first turn, it replaces the prompt's user message. In a later turn, it is
-///   sent when the turn before has ended. The turn lasts until the model calls no more tools.
-/// * A turn without a message continues the one before; as the first turn, it is the reply to the prompt. Of the turns
-///   that share a message, each one is one request, and the last one has all remaining requests.
+/// * A turn with a message sends this message. In the first turn, the message replaces the prompt's user message. In a
+///   later turn, it is sent when the previous turn has ended. The turn lasts until the model calls no more tools.
+/// * A turn without a message continues the previous turn. As the first turn, it is the reply to the prompt. Of the
+///   turns that share a message, each is one request, and the last has all remaining requests.
 ///
 /// `maxTurns` limits the requests of the whole conversation. The checks of a turn that was not reached are errored.
 #[derive(Clone, Debug)]
 pub struct ConversationTurn {
     /// The label, which is unique in the case.
     pub label: String,
-    /// The user's message; `None` continues the turn before.
+    /// The user's message; `None` if the turn continues the previous turn.
     pub user: Option<String>,
     /// The checks of this turn.
     pub checks: Arc<[Check]>,
 }
 
 impl ConversationTurn {
-    /// Returns true if later turns depend on a check of this turn.
+    /// Returns true if the turn has a required check, on which later turns depend.
     pub(crate) fn requires(&self) -> bool {
         self.checks.iter().any(|it| it.options.require)
     }

@@ -10,7 +10,7 @@ use kindlm_types::{AssertionResult, Severity};
 pub(crate) struct Check<'a> {
     /// The result of the check.
     pub result: &'a AssertionResult,
-    /// The turn of a conversation that was checked.
+    /// The turn of a conversation that was checked; `None` for the whole execution.
     pub turn: Option<&'a str>,
     /// The severity: soft if the check, or a set that contains it, is soft.
     pub severity: Severity,
@@ -18,12 +18,12 @@ pub(crate) struct Check<'a> {
     pub label: Cow<'a, str>,
 }
 
-/// Returns all results; each set is followed by its checks, at any depth.
+/// Returns an iterator over all results. Each set is followed by its checks, at any depth.
 pub(crate) fn checks(results: &[AssertionResult]) -> Checks<'_> {
     Checks { results: results.iter(), sets: Vec::new() }
 }
 
-/// See [`checks`].
+/// The iterator that [`checks`] returns.
 #[derive(Debug)]
 pub(crate) struct Checks<'a> {
     results: Iter<'a, AssertionResult>,

@@ -4,9 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use kindlm_types::{CaseResult, ExecutionResult};
 
-/// A switch that stops a run. Requests in flight are finished, but nothing more is sent.
+/// A switch that stops a run.
 ///
-/// Clones share one switch, so that a signal handler can hold one.
+/// In-flight requests are finished, but no further request is sent. Clones share one switch, so that a signal handler
+/// can hold a clone.
 ///
 /// ```
 /// let control = kindlm_engine::Control::default();
@@ -19,13 +20,13 @@ use kindlm_types::{CaseResult, ExecutionResult};
 pub struct Control(Arc<OnceLock<String>>);
 
 impl Control {
-    /// Stops the run. Executions that have not begun are reported with this reason.
+    /// Stops the run. Executions that have not started are reported with this reason.
     pub fn stop(&self, reason: impl Into<String>) {
         // If the run is already being stopped, the first reason stays.
         let _ = self.0.set(reason.into());
     }
 
-    /// Returns the reason why the run is being stopped, if it is.
+    /// Returns the reason why the run is being stopped; `None` if it is not.
     pub fn reason(&self) -> Option<&str> {
         self.0.get().map(String::as_str)
     }

@@ -82,7 +82,7 @@ impl Digest {
 
     /// Adds a JSON value: a letter for the type, and then the content.
     ///
-    /// So different values never have the same bytes.
+    /// The letter ensures that different values never have the same bytes.
     fn add_value(&mut self, value: &Value) {
         match value {
             Value::Null => self.0.update("n"),

@@ -51,7 +51,7 @@
 //!     }
 //! }
 //!
-//! // The models: here one that always gives the same answer. `kindlm-providers` has one for HTTP.
+//! The models: here a backend that always gives the same answer. `kindlm-providers` has a backend for HTTP.
 //! struct Canned;
 //!
 //! impl Models for Canned {
@@ -143,9 +143,9 @@ pub use shard::{Durations, Shard, ShardError, shard};
 pub use streamed::{Recorded, Streamed};
 pub use suite::{Compliance, Defaults, JudgedAt, Model, Suite, judge_of};
 
-/// Returns the output of a program: its text; if it is empty, the structured output as JSON.
+/// Returns the output of a program: its text, or its structured output as JSON if the text is empty.
 ///
-/// Otherwise checks of texts would see nothing.
+/// Without the JSON, checks of texts would see an empty output.
 fn said(text: String, value: Option<&serde_json::Value>) -> String {
     match value {
         Some(value) if text.is_empty() => kindlm_types::ecma::text(value),

@@ -16,7 +16,7 @@ pub enum MergeError {
     /// A report covers a whole run.
     #[error("{name} is the report of a whole run: parts come from `kindlm test --shard K/N`")]
     Whole {
-        /// The name of the report in messages.
+        /// The name of the report, for error messages.
         name: String,
     },
     /// Two reports differ in data that all shards of a run share.
@@ -64,7 +64,7 @@ pub enum MergeError {
     Case(#[from] CaseError),
 }
 
-/// Merges the reports of all shards of a run, in any order. Each report has a name for messages.
+/// Merges the reports of all shards of a run, in any order. Each report has a name for error messages.
 ///
 /// The result equals the report of the undivided run, except for [`Report::run`]. That is taken from the first shard,
 /// with the earliest start and the longest duration of all shards. `gates` are evaluated over all cases.
@@ -154,7 +154,7 @@ impl<Cases: CaseSource> CaseSource for Merged<Cases> {
     }
 }
 
-/// Replaces the cases of a report. Also returns the former ones.
+/// Replaces the cases of a report; returns the new report and the former cases.
 fn with_cases<Before, Cases>(report: Report<Before>, cases: Cases) -> (Report<Cases>, Before) {
     let Report {
         run,
@@ -203,7 +203,7 @@ fn check_same_run<Cases>(parts: &[(String, Report<Cases>)]) -> Result<(), MergeE
     Ok(())
 }
 
-/// Checks that each shard is present exactly once. The reports are sorted by shard.
+/// Fails unless each shard is present exactly once. The reports must be sorted by shard.
 fn check_complete<Cases>(parts: &[(String, Report<Cases>)]) -> Result<(), MergeError> {
     let shards = parts.iter().filter_map(|(name, it)| Some((name, it.shard.as_ref()?)));
     let mut missing = Vec::new();
@@ -255,7 +255,7 @@ fn add(whole: &mut Report<()>, part: Report<()>) {
     }
 }
 
-/// Sorts the skipped test cases by the plan. Each must be present exactly once.
+/// Sorts the skipped test cases by the plan. Fails unless each is present exactly once.
 fn put_in_order(whole: &mut Report<()>, shard: &ShardInfo) -> Result<(), MergeError> {
     whole.skipped.sort_by_key(|it| it.plan_index);
     let skipped = whole.skipped.iter().map(|it| it.plan_index);
@@ -266,7 +266,9 @@ fn put_in_order(whole: &mut Report<()>, shard: &ShardInfo) -> Result<(), MergeEr
     Ok(())
 }
 
-/// Returns the positions of the cases in the order of the plan. Each must be present exactly once.
+/// Returns the shard and position of each case, in the order of the plan.
+///
+/// Fails unless each case is present exactly once.
 fn order<Cases: CaseSource>(
     parts: &[Cases],
     shard: &ShardInfo,

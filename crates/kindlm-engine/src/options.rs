@@ -10,19 +10,19 @@ use regex::{Regex, RegexBuilder};
 /// The options of one run, which take precedence over the suite.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
-    /// The number of repeats of each case on each model, at least 1; that of the suite if absent.
+    /// The number of repeats of each case on each model, at least 1; the suite's number if absent.
     pub repeat: Option<u32>,
-    /// The maximum number of concurrent requests and commands, at least 1; that of the suite if absent.
+    /// The maximum number of concurrent requests and commands, at least 1; the suite's number if absent.
     pub concurrency: Option<usize>,
-    /// The time limit of one request or command; those of the suite and its cases if absent.
+    /// The time limit of one request or command; the limits of the suite and its cases if absent.
     pub timeout: Option<Duration>,
     /// True if the run stops after the first case that failed or could not be judged.
     ///
-    /// It is the same as [`max_failures`](Self::max_failures) = 1.
+    /// This equals [`max_failures`](Self::max_failures) = 1, and takes precedence over it.
     pub fail_fast: bool,
     /// The number of failed or errored cases after which the run stops, at least 1. A case counts once for each model.
     pub max_failures: Option<u32>,
-    /// The budget in US dollars. The lower one of this and that of the gates applies.
+    /// The budget in US dollars. The lowest of this budget and those of the gates applies.
     pub budget_usd: Option<f64>,
     /// True if a soft check below its threshold fails the execution.
     pub strict: bool,
@@ -184,7 +184,7 @@ fn as_regex(text: &str) -> Option<(&str, bool)> {
     (!source.is_empty()).then_some((source, ignore_case))
 }
 
-/// Returns the reason, which is the last line. The lines before it mark the position.
+/// Returns the reason in an error message: its last line. The lines before mark the position.
 fn last_line(text: &str) -> String {
     text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }

@@ -20,7 +20,7 @@ pub struct Part {
     pub models: Vec<usize>,
 }
 
-/// One planned execution. It is small and has no texts, so that a plan may have a million.
+/// One planned execution. It is small and has no texts, so that a plan may have a million of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Unit {
     /// The index into [`Suite::cases`].
@@ -104,8 +104,8 @@ pub enum PlanError {
 
 /// Plans a run of the suite.
 ///
-/// Skipped cases are listed if they are selected. A criterion of the filter that selects nothing is an error, so that a
-/// typo does not give an empty run that passes.
+/// Skipped cases are listed if they are selected. An unknown tag, model or test name in the filter is an error, so
+/// that a typo does not give an empty run that passes. An unknown tag in `without_tags` is accepted.
 pub fn plan(suite: &Suite, options: &RunOptions) -> Result<Plan, PlanError> {
     check(suite, &options.filter)?;
     let ids: HashMap<&str, usize> =
@@ -140,10 +140,12 @@ pub fn plan(suite: &Suite, options: &RunOptions) -> Result<Plan, PlanError> {
     Ok(plan)
 }
 
-/// A model of a case, and how often the case lists it. A model that is listed twice runs twice as many repeats.
+/// The index of a model of a case, and the number of times that the case lists it.
+///
+/// A model that is listed twice runs twice as many repeats.
 type Target = (Option<usize>, u32);
 
-/// Returns the selected models of a case; `None` if the case has no models.
+/// Returns the selected models of a case; `None` if a prompt case names no models.
 fn targets(
     suite: &Suite,
     case: &TestCase,
@@ -187,7 +189,7 @@ fn skip_reason(case: &TestCase, without_models: bool) -> Option<String> {
 }
 
 fn check(suite: &Suite, filter: &Filter) -> Result<(), PlanError> {
-    // `without_tags` is not checked, because an unknown tag there does not exclude anything.
+    // `without_tags` is not checked, because an unknown tag in it does not exclude any case.
     for tag in &filter.tags {
         if !suite.cases.iter().any(|case| case.tags.contains(tag)) {
             let mut tags: Vec<&str> =
@@ -223,7 +225,7 @@ fn suggest_model(suite: &Suite, id: &str) -> String {
     suggest(id, "configured models", suite.models.iter().map(|it| it.id.as_str()))
 }
 
-/// The comparison groups with a case that `only` selects. All members of these groups are run.
+/// The comparison groups with a case that `Filter::only` selects. All members of these groups are run.
 struct Rivals<'s>(HashSet<&'s Comparison>);
 
 impl<'s> Rivals<'s> {

@@ -6,17 +6,18 @@ use kindlm_types::{CaseResult, ExecutionResult};
 
 /// A store for finished executions, outside the memory of the run.
 ///
-/// It has those of this run and of earlier processes. An execution is counted, reported and aggregated only after it
-/// was stored. `()` stores nothing.
-///
-/// An execution is counted, reported and aggregated only after it was stored. `()` stores nothing.
+/// It holds the executions of this run and of earlier processes. An execution is counted, reported and aggregated only
+/// after it was stored. `()` stores nothing.
 pub trait Record: Sync {
-    /// Returns a stored execution of a case on a model, if it need not be repeated. `repeat` starts at 0.
+    /// Returns a stored execution of a case on a model.
     ///
-    /// If the execution [is unjudged](ExecutionResult::is_unjudged), only the judgement is repeated.
+    /// Returns `None` if it must be carried out.
     ///
-    /// The run calls this once for each execution in the order of the plan, before anything is sent. It calls it again
-    /// for unjudged executions when they start. `at` is the position in the plan, from 0.
+    /// `at` is the position in the plan, and `repeat` the index of the repeat, both from 0. If the execution [is
+    /// unjudged](ExecutionResult::is_unjudged), only the judgement is repeated.
+    ///
+    /// The run calls this once for each execution in the order of the plan, before any request is sent. It calls this
+    /// again for unjudged executions when they start.
     fn recall(
         &self,
         at: usize,
@@ -25,9 +26,9 @@ pub trait Record: Sync {
         repeat: u32,
     ) -> Result<Option<ExecutionResult>, RecordError>;
 
-    /// Returns the known cost of stored attempts that must be repeated, in US dollars; 0 if there are none.
+    /// Returns the known cost of stored attempts that must be repeated, in US dollars; 0 without such attempts.
     ///
-    /// [`recall`](Self::recall) returns none of these attempts.
+    /// [`recall`](Self::recall) does not return these attempts.
     fn spent_before(&self, case: &str, model: &str, repeat: u32) -> Result<f64, RecordError> {
         let _ = (case, model, repeat);
         Ok(0.0)
@@ -38,19 +39,23 @@ pub trait Record: Sync {
     /// There are several if they finished at the same time; either all or none are stored. Data that must not be
     /// stored, such as secrets, is removed from them.
     ///
-    /// After success, the executions may be counted; after an error they must not. The run then passes each of several
-    /// executions again by itself. If this fails, too, the execution is lost. The run finishes the requests in flight,
-    /// and sends nothing more.
+    /// After success, the executions may be counted; after an error they must not be. The run then passes each of
+    /// several executions again, one by one. An execution that still cannot be stored is lost. The run then finishes
+    /// the in-flight requests, and sends no further request.
     fn keep(&self, finished: &mut [(usize, ExecutionResult)]) -> Result<(), RecordError>;
 
-    /// Returns the reason to stop the run, although everything was stored: the stored data may not persist.
+    /// Returns the reason to stop the run, if the stored data may not persist.
     ///
-    /// The run finishes the requests in flight, and counts them.
+    /// Otherwise returns `None`.
+    ///
+    /// The run finishes the in-flight requests, and counts them.
     fn failure(&self) -> Option<RecordError> {
         None
     }
 
-    /// Called when all executions of a case have finished. `position` is the position of the case in the plan, from 0.
+    /// Receives a case whose executions have all finished.
+    ///
+    /// `position` is the position of the case in the plan, from 0.
     fn case_finished(&self, position: usize, case: &CaseResult) {
         let _ = (position, case);
     }
@@ -63,9 +68,11 @@ pub trait ReadRecord: Record {
     /// Loads the execution at a position of the plan. It was stored or recalled in this run.
     fn read(&self, at: usize) -> Result<ExecutionResult, RecordError>;
 
-    /// Returns the serialized case at a position, if it is available; see [`CaseSource::written`].
+    /// Returns the serialized case at a position.
     ///
-    /// `units` are the positions of the executions of the case in the plan.
+    /// Returns `None` if only its executions are available.
+    ///
+    /// See [`CaseSource::written`]. `units` are the positions of the executions of the case in the plan.
     ///
     /// [`CaseSource::written`]: kindlm_types::CaseSource::written
     fn written(&self, position: usize, units: Range<usize>) -> Result<Option<String>, RecordError> {
@@ -73,11 +80,13 @@ pub trait ReadRecord: Record {
         Ok(None)
     }
 
-    /// Removes secrets from an execution that could not be stored, or was not run.
+    /// Removes secrets from an execution that is about to be reported.
     fn clean(&self, result: &mut ExecutionResult);
 }
 
-/// The reason why an execution could not be stored or loaded: a sentence without a full stop that says where.
+/// The reason why an execution could not be stored or loaded.
+///
+/// The text is a sentence without a full stop that names the location.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RecordError(pub String);

@@ -36,7 +36,7 @@ pub fn report(suite: &Suite, plan: &Plan, mut cases: Vec<CaseResult>, run: RunIn
     with_cases(suite, plan, cases, gates, run)
 }
 
-/// Creates the report of a run that left its executions to `record`.
+/// Creates the report of a run whose executions are in `record`.
 ///
 /// The executions are loaded during rendering.
 pub fn report_streamed<'a>(
@@ -96,8 +96,8 @@ fn with_cases<C: CaseSource>(
 
 /// Plans and executes a suite, and creates the report: for tests in Rust code.
 ///
-/// There is no baseline and no progress listener. [`Report::run`] is empty, because this crate reads no clock. It needs
-/// a tokio runtime with time enabled, such as that of `#[tokio::test]`.
+/// The run has no baseline and no progress listener. [`Report::run`] is empty, because this crate reads no clock. This
+/// function needs a tokio runtime with time enabled, such as that of `#[tokio::test]`.
 pub async fn run<'a>(
     suite: &Suite,
     options: &RunOptions,

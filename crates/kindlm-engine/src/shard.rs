@@ -54,7 +54,7 @@ pub struct Durations {
 }
 
 impl Durations {
-    /// Extracts the durations from a report. Cached answers and unsent requests are ignored.
+    /// Extracts the durations from a report. Cases without a measured latency are ignored.
     pub fn of<Cases: CaseSource + ?Sized>(report: &Report<Cases>) -> Result<Self, CaseError> {
         let mut known = HashMap::new();
         let (mut sum, mut count) = (0.0, 0.0);
@@ -69,7 +69,9 @@ impl Durations {
         Ok(Self { known, mean: (count > 0.0).then(|| sum / count) })
     }
 
-    /// Returns the estimated time of executions in microseconds: as measured before, else the mean of all cases.
+    /// Returns the estimated time of executions in microseconds.
+    ///
+    /// The estimate for each execution is the measured mean, or else the mean of all cases, or else 1.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -84,10 +86,10 @@ impl Durations {
 
 /// Returns the part of a plan that one of several machines runs.
 ///
-/// Each test case is in exactly one shard, with all its models and repeats and all cases that it is compared with. So
-/// is each skipped case. Cases are assigned from the longest to the shortest, each to the shard with the least work: by
-/// `durations`, else by the number of executions. Machines with the same suite, options and durations compute the same
-/// shards.
+/// Each test case is in exactly one shard, with all its models and repeats, and with all cases of its comparison
+/// group. Each skipped case is in exactly one shard, too. Cases are assigned from the longest to the shortest, each to
+/// the shard with the least work. The work is measured by `durations`, or else by the number of executions. Machines
+/// with the same suite, options and durations compute the same shards.
 pub fn shard(
     suite: &Suite,
     plan: &Plan,
@@ -133,7 +135,7 @@ pub fn shard(
     part
 }
 
-/// Returns the first case of the comparison group of each case that has one.
+/// Returns, for each case in a comparison group, the first case of this group.
 fn leaders(suite: &Suite) -> HashMap<usize, usize> {
     let mut first: HashMap<&Comparison, usize> = HashMap::new();
     let compared = suite.cases.iter().enumerate();
@@ -141,7 +143,9 @@ fn leaders(suite: &Suite) -> HashMap<usize, usize> {
     compared.map(|(index, group)| (index, *first.entry(group).or_insert(index))).collect()
 }
 
-/// Returns the shard of each case, from 0. The cases of a comparison group share one shard.
+/// Returns the shard of each case, from 0, by the first case of its comparison group.
+///
+/// The cases of a comparison group share one shard.
 fn deal(
     suite: &Suite,
     groups: &[&[Unit]],
@@ -179,7 +183,7 @@ fn deal(
     owners
 }
 
-/// Returns a digest of the plan, options and models. All shards of one run share it.
+/// Returns a digest of the plan, its options, and the shard of each case. All shards of one run share it.
 fn digest(
     suite: &Suite,
     plan: &Plan,

@@ -40,9 +40,7 @@ pub struct Suite {
     pub judging: JudgeBlock,
     /// The judges of each kind of check, with their locations in the file.
     ///
-    /// Without duplicates, in the order of the file.
-    ///
-    /// Empty for a suite that is built in code.
+    /// The entries are in the order of the file, without duplicates. Empty for a suite that is built in code.
     pub judged: Vec<JudgedAt>,
     /// The checks that list entries may reference by name, as written.
     pub assertion_templates: Map<String, Value>,
@@ -61,7 +59,7 @@ pub struct Suite {
 pub struct JudgedAt {
     /// The assertion's id.
     pub check: &'static str,
-    /// The judges and their options, [settled](JudgeBlock::settled); a model that is not named is that of the suite.
+    /// The judges and their options, [settled](JudgeBlock::settled). The suite's judge replaces absent model names.
     pub judging: JudgeBlock,
     /// The digests of the judges' prompts.
     pub prompts: Vec<String>,
@@ -131,13 +129,17 @@ impl Model {
         }
     }
 
-    /// Returns the cost of an answer in US dollars: as reported, else by the price; `None` if both are unknown.
+    /// Returns the cost of an answer in US dollars: the reported cost, or else the cost by the price.
+    ///
+    /// Returns `None` if both are unknown.
     pub(crate) fn cost_of(&self, told: Option<f64>, usage: &Usage) -> Option<f64> {
         told.or_else(|| self.price?.cost_if_counted(usage))
     }
 }
 
 /// Returns the judge with this id; without an id, the first model that is not an agent.
+///
+/// Returns `None` if there is no such model.
 pub fn judge_of<'m>(models: &'m [Model], id: Option<&str>) -> Option<&'m Model> {
     models.iter().filter(|it| it.agent.is_none()).find(|it| id.is_none_or(|id| it.id == id))
 }
@@ -153,8 +155,8 @@ pub struct Defaults {
     pub judge_model: Option<String>,
     /// The minimum weighted mean score of a passing execution; if absent, every check must hold.
     ///
-    /// Test cases have a threshold of their own, which includes this default. It applies to evaluations without a test
-    /// case.
+    /// Each test case has its own threshold, which already includes this default. This field applies only to
+    /// evaluations without a test case.
     pub threshold: Option<f64>,
 }
 

@@ -9,7 +9,9 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 
 use crate::pointer;
 
-/// Returns the first duplicate key in an object at any depth of a JSON text; else `None`.
+/// Returns the first duplicate key in an object at any depth of a JSON text.
+///
+/// Otherwise returns `None`.
 ///
 /// ```
 /// use kindlm_types::twice;
@@ -35,7 +37,9 @@ pub fn twice_of(json: &str, is_meant: impl Fn(&str) -> bool) -> Option<String> {
     Some(find(json, &is_meant)?.key)
 }
 
-/// Returns the JSON pointer to the first duplicate key; `None` without a duplicate key.
+/// Returns the JSON pointer to the first duplicate key.
+///
+/// Returns `None` without a duplicate key.
 ///
 /// ```
 /// use kindlm_types::place_of_twice;

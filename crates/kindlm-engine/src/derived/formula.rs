@@ -1,16 +1,17 @@
 //! Formulas: arithmetic over names, with the operator precedence of mathjs, which promptfoo uses.
 //!
 //! From low to high precedence: `a ? b : c`, comparisons, `+ -`, `* / %`, unary sign, `^` (right-associative), calls
-//! and parentheses. So `-x^2` is `-(x^2)`. The existing formula crates evaluate `(-x)^2`, so this one is our own.
+//! and parentheses. So `-x^2` is `-(x^2)`. The existing formula crates evaluate `(-x)^2`, so KindLM has its own
+//! parser.
 
 use std::fmt;
 
 /// The maximum length of a formula, in bytes.
 const LONGEST: usize = 4096;
-/// The maximum nesting of parentheses, signs and powers.
+/// The maximum nesting of choices, parentheses, signs and powers.
 const DEEPEST: usize = 64;
 
-/// A formula over names.
+/// A parsed formula over names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Formula(Term);
 
@@ -21,7 +22,7 @@ pub struct Formula(Term);
 pub struct FormulaError {
     /// The byte offset of the problem; `None` for the end of the text.
     pub at: Option<usize>,
-    /// The problem.
+    /// The error message.
     pub message: String,
 }
 
@@ -113,7 +114,7 @@ fn rounded(value: f64, digits: Option<f64>) -> f64 {
     (value * scale).round() / scale
 }
 
-/// Combines values; the result is NaN if any value is NaN.
+/// Combines values with a function. The result is NaN without values, or if any value is NaN.
 fn fold(values: &[f64], with: fn(f64, f64) -> f64) -> f64 {
     let keep = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { with(a, b) };
     values.iter().copied().reduce(keep).unwrap_or(f64::NAN)
@@ -135,7 +136,7 @@ impl Formula {
         }
     }
 
-    /// Returns the value of the formula; fails at the first unknown name.
+    /// Returns the value of the formula. Fails with the first unknown name.
     ///
     /// `pi` and `e` are constants, unless `named` defines them.
     pub fn evaluate(&self, named: &dyn Fn(&str) -> Option<f64>) -> Result<f64, String> {
@@ -214,7 +215,7 @@ impl<'a> Parser<'a> {
         self.at += self.rest().len() - self.rest().trim_start().len();
     }
 
-    /// Consumes a token if it comes next.
+    /// Skips white space and consumes the token `mark`; returns false if another token comes next.
     fn takes(&mut self, mark: &str) -> bool {
         self.skip();
         let found = self.rest().starts_with(mark);

@@ -6,7 +6,7 @@ use kindlm_types::{DerivedMetric, DerivedValue, ModelTotals};
 
 pub use formula::{Formula, FormulaError};
 
-/// The name of the number of a model's executions in formulas.
+/// The name in formulas for the number of a model's executions.
 const COUNT: &str = "__count";
 
 /// The definition of a derived metric.
@@ -18,7 +18,7 @@ pub struct Derivation {
     pub formula: String,
 }
 
-/// Computes derived metrics in order. Each one may use those before it.
+/// Computes derived metrics in order. Each metric may use earlier metrics.
 ///
 /// As in promptfoo, the name of a score denotes its weighted sum over the executions of the model, and `__count` the
 /// number of executions. A metric that cannot be computed has the reason instead of a value.
@@ -39,7 +39,9 @@ pub fn derive(derivations: &[Derivation], models: &[ModelTotals]) -> Vec<Derived
     metrics
 }
 
-/// Returns the metrics that were computed before, for one model. The last one of a name comes first.
+/// Returns the earlier metrics for one model, latest first.
+///
+/// So of metrics with an equal name, the latest is used.
 fn before(metrics: &[DerivedMetric], model: usize) -> Vec<(&str, Result<f64, ()>)> {
     let of = |it: &DerivedMetric| {
         it.values.get(model).map_or(Err(()), |it| it.value.clone().map_err(drop))

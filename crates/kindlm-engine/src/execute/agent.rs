@@ -14,7 +14,7 @@ use super::conversation::{GoesOn, exchanges, first_prompt};
 use crate::calls::{Calls, Unanswered};
 use crate::{CaseBody, Model};
 
-/// The key of an execution's metadata with the data that the agent reports about itself.
+/// The key in an execution's metadata of the data that the agent reports about itself.
 const METADATA: &str = "agent";
 
 /// A conversation with an agent.
@@ -32,9 +32,9 @@ pub(super) struct AgentRun<'a> {
 }
 
 impl AgentRun<'_> {
-    /// Runs the conversation to its end. The evidence is kept if the agent fails.
+    /// Runs the conversation to its end; returns the evidence, and the error if the agent failed.
     ///
-    /// `goes_on` decides after each turn that has required checks, if other turns follow.
+    /// After each turn with required checks, except the last turn, `goes_on` decides if the conversation continues.
     pub(super) async fn hold(
         mut self,
         goes_on: &dyn GoesOn,
@@ -95,7 +95,7 @@ impl AgentRun<'_> {
             if let Some(reason) = self.calls.exhausted() {
                 return Err(Unanswered::Budget(reason.to_owned()));
             }
-            // One message is one turn of an agent, so further labels for it are never reached.
+            // One message is one turn of an agent, so the message's further labels are never reached.
             let label = exchange.turns.first().map(|it| it.label.clone());
             let number = self.execution.requests + 1;
             let begin = self.execution.recorded_events.len();
@@ -176,7 +176,9 @@ impl AgentRun<'_> {
     }
 }
 
-/// Splits a prompt into the instructions and the user's messages, for an agent.
+/// Splits a prompt into the system instructions and the user's messages, for an agent.
+///
+/// Fails if the prompt has messages of other roles, or no text of the user.
 fn spoken(messages: &[Message]) -> Result<(Option<String>, String), String> {
     let of = |role: Role| {
         messages.iter().filter(move |it| it.role == role).map(|it| it.content.as_str())

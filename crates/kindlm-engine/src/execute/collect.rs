@@ -81,7 +81,7 @@ impl Collector {
         Self { groups: Groups::of(units), open: HashMap::new() }
     }
 
-    /// Adds a result. If it completes its case, returns the case's position and all its executions.
+    /// Adds a result. If this completes its case, returns the case's position and executions.
     pub(super) fn add(
         &mut self,
         at: usize,
@@ -101,7 +101,7 @@ impl Collector {
     }
 }
 
-/// Aggregates the executions of the case that a unit belongs to.
+/// Aggregates the executions of the case that a unit belongs to; `None` without executions.
 pub(crate) fn case_of(
     suite: &Suite,
     unit: Unit,

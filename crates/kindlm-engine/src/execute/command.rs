@@ -43,10 +43,11 @@ impl Running<'_> {
     }
 }
 
-/// Returns the error of a command that could not be started, or that a signal ended.
+/// Returns the error of a command that did not run to its end; `None` if it did.
 ///
-/// As in the original, any other exit code is no failure. But every negative check would pass for a program that is
-/// missing or crashed, or whose sandbox did not start. Only the sandbox can detect the last case.
+/// The command could not be started, a signal ended it, or its sandbox did not start. Without an error, every negative
+/// check would pass. As in the original, any other exit code is no error. Only the sandbox can detect that it did not
+/// start.
 fn crash(execution: &Execution, around: Option<&dyn OpenWorkspace>) -> Option<ProviderError> {
     let (exit_code, stderr) = (execution.exit_code(), execution.stderr());
     if let Some(why) = around.and_then(|it| it.not_started(exit_code, stderr)) {

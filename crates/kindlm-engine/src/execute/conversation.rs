@@ -16,7 +16,7 @@ use crate::{CaseBody, ConversationTurn, Model};
 /// The reason for missing evidence if a reply announces tool calls but contains none.
 const LOST_CALL: &str = "an answer stopped to call tools, and has no call";
 
-/// The labelled turns that follow one message of the user. Each turn except the last one is one request.
+/// The labelled turns that follow one message of the user. Each turn except the last is one request.
 pub(super) struct Exchange<'a> {
     pub(super) user: Option<&'a str>,
     pub(super) turns: &'a [ConversationTurn],
@@ -42,7 +42,7 @@ pub(super) struct Conversation<'a> {
     execution: Box<Execution>,
     /// True if events are recorded.
     ///
-    /// They are, if the last text and the tool calls do not determine their order.
+    /// Events are recorded if the last text and the tool calls do not determine their order.
     records_events: bool,
     /// The index of the first event of the current exchange.
     exchange_start: usize,
@@ -58,7 +58,7 @@ pub(super) struct Conversation<'a> {
     simulation: Simulation,
 }
 
-/// The cost of replies: as reported, and computed from tokens for replies that report no cost.
+/// The cost of replies: reported costs, and the tokens of replies that report no cost.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
     told_usd: f64,
@@ -73,7 +73,7 @@ impl Cost {
         }
     }
 
-    /// Returns the cost in US dollars. It is 0 without replies.
+    /// Returns the cost in US dollars; 0 without replies, `None` if a price or token count is unknown.
     fn of(&self, model: &Model) -> Option<f64> {
         if self.priced.is_empty() {
             return Some(self.told_usd);
@@ -113,9 +113,9 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Runs the conversation to its end. The evidence is kept if the provider fails.
+    /// Runs the conversation to its end; returns the evidence, and the error if the provider failed.
     ///
-    /// `goes_on` decides after each turn that has required checks, if other turns follow.
+    /// After each turn with required checks, except the last turn, `goes_on` decides if the conversation continues.
     pub(super) async fn hold(
         mut self,
         goes_on: &dyn GoesOn,
@@ -168,7 +168,7 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// Returns the execution so far, in the form that it has at the end of the conversation.
+    /// Returns the execution so far, in the form of a finished execution.
     fn so_far(&self) -> Execution {
         Execution {
             input: self.prompt.messages.iter().take(self.opening).cloned().collect(),
@@ -205,9 +205,10 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// Returns the indices of the open calls in a reply that the test answers: those of its simulated tools.
+    /// Returns the indices of the open calls in a reply that the test answers.
     ///
-    /// A model's own API requires a result for each call, so calls of unknown tools are answered with an error.
+    /// These are calls of simulated tools. A model's own API requires a result for each call, so calls of unknown
+    /// tools are also answered, with an error.
     fn asked_of_test(&self, reply: &Reply) -> Vec<usize> {
         if !self.body.answers_tools {
             return Vec::new();
@@ -220,7 +221,9 @@ impl<'a> Conversation<'a> {
         asked.map(|(at, _)| at).collect()
     }
 
-    /// Appends the reply and the tool results to the prompt of the next request. Returns the results as events.
+    /// Appends the reply and the tool results to the next prompt, and returns the results as events.
+    ///
+    /// Also adds the answers to the calls in `reply`.
     fn answer_tools(&mut self, reply: &mut Reply, asked: &[usize]) -> Vec<Event> {
         let messages = &mut self.prompt.messages;
         let calls = asked.iter().filter_map(|at| reply.tool_calls.get(*at));
@@ -269,7 +272,7 @@ impl<'a> Conversation<'a> {
         turn.latency_ms += reply.latency_ms;
     }
 
-    /// Records a message.
+    /// Records a message as an event, if events are recorded and the text is not empty.
     fn tell(&mut self, role: Speaker, text: String) {
         if self.records_events && !text.is_empty() {
             self.execution.recorded_events.push(Event::Message { role, text });
@@ -389,7 +392,7 @@ pub(super) fn first_prompt(
     }
 }
 
-/// Returns the data about the test that programs get in addition to its variables.
+/// Returns the data about the test that programs get in addition to the test's variables.
 fn told_of_test(body: &CaseBody, execution: &Execution) -> Map<String, Value> {
     let threshold = execution.written.as_ref().and_then(|it| it.threshold);
     let object = |map: &Map<String, Value>| (!map.is_empty()).then(|| Value::Object(map.clone()));
@@ -403,7 +406,7 @@ fn told_of_test(body: &CaseBody, execution: &Execution) -> Map<String, Value> {
     told.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }
 
-/// Splits turns into exchanges. Each message of the user begins one; turns without a message continue it.
+/// Splits turns into exchanges. Each message of the user begins an exchange, and turns without a message continue it.
 pub(super) fn exchanges(turns: &[ConversationTurn]) -> Vec<Exchange<'_>> {
     if turns.is_empty() {
         return vec![Exchange { user: None, turns }];

@@ -65,13 +65,13 @@ pub struct Run<'a> {
 pub trait Observed: Sync {
     /// Returns the evidence of an execution of the plan.
     ///
-    /// `begun` has the data from the suite: the test case, the model's id, the repeat and the variables. An error means
-    /// that the evidence is missing or incomplete.
+    /// `begun` has the data from the suite: the test case, the model's id, the repeat and the variables. An error
+    /// means that the evidence is missing or incomplete.
     fn observe(&self, begun: Execution) -> (Execution, Option<ExecutionError>);
 }
 
 impl<'a> Run<'a> {
-    /// Creates a run without a baseline, a journal, a progress listener or a switch.
+    /// Creates a run without a baseline, a record, a progress listener or a stop switch.
     pub fn new(
         suite: &'a Suite,
         plan: &'a Plan,
@@ -99,9 +99,9 @@ impl<'a> Run<'a> {
 pub struct Executed {
     /// Each case on each model, in the order of the plan.
     pub cases: Vec<CaseResult>,
-    /// The first error in storing or loading an execution, if the run was aborted because of it.
+    /// The first error in storing or loading an execution; `None` if there was no such error.
     ///
-    /// The execution itself is in `cases` as an internal error.
+    /// Such an error aborts the run. The execution itself is in `cases` as an internal error.
     pub failure: Option<RecordError>,
 }
 
@@ -118,24 +118,24 @@ pub struct Executed {
 /// - the maximum cost of a request exceeds the rest of the budget: the lowest of
 ///   [`Gate::budget_usd`](crate::gates::Gate::budget_usd) and [`RunOptions::budget_usd`].
 ///
-/// Then requests in flight are finished, and the rest is reported as not run.
+/// When the run stops, in-flight requests are finished, and all other executions are reported as not run.
 ///
 /// Each request reserves its maximum cost before it is sent. This is one token for each byte of the prompt, and the
 /// longest allowed answer (16,384 tokens by default). For models without a price, the costs that their answers report
 /// are counted.
 ///
-/// It runs on any tokio runtime with time enabled. It is a single task, so the checks run on one thread. All results
-/// are held in memory; see also [`execute_streamed`].
+/// This function runs on any tokio runtime with time enabled. It is a single task, so the checks run on one thread.
+/// All results are held in memory; see also [`execute_streamed`].
 pub async fn execute(run: Run<'_>) -> Executed {
     let mut cases = Held::of(&run.plan.units);
     let failure = execute_into(run, &mut cases).await;
     Executed { cases: cases.0.into_iter().flatten().collect(), failure }
 }
 
-/// Executes the plan like [`execute`], but leaves the executions to the run's record.
+/// Executes the plan like [`execute`], but does not hold the executions in memory.
 ///
-/// Only a few dozen bytes of each finished case are held in memory. [`report_streamed`](crate::report_streamed) creates
-/// the report.
+/// The run's record stores the executions. Only a few dozen bytes of each finished case are held in memory.
+/// [`report_streamed`](crate::report_streamed) creates the report.
 pub async fn execute_streamed(run: Run<'_>) -> Streamed {
     let mut streamed = Streamed::new(run.suite, run.plan);
     streamed.failure = execute_into(run, &mut streamed).await;
@@ -152,7 +152,9 @@ async fn execute_into(run: Run<'_>, sink: &mut dyn Sink) -> Option<RecordError> 
     Running { run, judges, own_control: Control::default() }.all(concurrency, sink).await
 }
 
-/// Returns the budget of the run in US dollars: the lowest of the gates' and the user's.
+/// Returns the budget of the run in US dollars: the lowest of all gates' and the user's budgets.
+///
+/// Returns `None` without a budget.
 pub fn budget_usd(suite: &Suite, options: &RunOptions) -> Option<f64> {
     let gates = suite.gates.iter().filter_map(|gate| gate.budget_usd());
     gates.chain(options.budget_usd).reduce(f64::min)
@@ -160,7 +162,7 @@ pub fn budget_usd(suite: &Suite, options: &RunOptions) -> Option<f64> {
 
 /// Returns the amount in US dollars that the first request of a case reserves.
 ///
-/// `None` if the case sends no request, or the price is unknown.
+/// Returns `None` for commands, transcripts and agents, or if the price is unknown.
 pub fn reserve_usd(body: &CaseBody, model: &Model) -> Option<f64> {
     let Subject::Prompt { messages } = &body.subject else { return None };
     if model.agent.is_some() {
@@ -188,7 +190,7 @@ impl Running<'_> {
         let units = &self.run.plan.units;
         (self.run.watch)(RunProgress::RunStarted { total: units.len() });
         let mut ledger = Ledger::new(self, sink);
-        // Only positions are stored, because there may be a million.
+        // Only positions are stored, because a plan may have a million executions.
         let mut open = Vec::with_capacity(units.len());
         let mut unjudged = HashSet::new();
         let mut rounds = rounds::rounds(self.run.suite, units);
@@ -198,7 +200,7 @@ impl Running<'_> {
             let recalled = self.recall(index, unit);
             self.count_spent(unit, recalled.as_ref().ok().and_then(Option::as_ref));
             match recalled {
-                // The round loads its members itself.
+                // The comparison round loads its executions itself.
                 Ok(None) | Err(_) if compared.contains(&index) => {}
                 Ok(None) => open.push(index),
                 Ok(Some(result)) => {
@@ -274,15 +276,17 @@ impl Running<'_> {
         }
     }
 
-    /// Returns true if the run itself pays for the execution. Observed executions and transcripts cost nothing.
+    /// Returns true if the run itself pays for the execution.
+    ///
+    /// Observed executions and transcripts cost nothing.
     fn sends(&self, unit: Unit) -> bool {
         let case = self.run.suite.cases.get(unit.case);
         self.run.observed.is_none() && case.is_some_and(|it| it.kind != CaseKind::Transcript)
     }
 
-    /// Counts the money that earlier processes spent on an execution.
+    /// Counts the money that earlier processes spent on an execution, including its judges.
     ///
-    /// It counts even if no result is left of the execution.
+    /// The cost of earlier attempts counts even if the execution has no stored result (`left`).
     fn count_spent(&self, unit: Unit, left: Option<&ExecutionResult>) {
         let calls = &self.judges.calls;
         calls.spend(self.spent_before(unit).ok());
@@ -293,7 +297,7 @@ impl Running<'_> {
         calls.spend(left.judge_cost_usd);
     }
 
-    /// Returns the cost of attempts without a result.
+    /// Returns the cost of earlier attempts without a result; 0 if the run does not pay for the execution.
     fn spent_before(&self, unit: Unit) -> Result<f64, RecordError> {
         let found = unit::subject(self.run.suite, unit).filter(|_| self.sends(unit));
         let Some((case, model)) = found else { return Ok(0.0) };
@@ -317,7 +321,8 @@ struct Gathering {
 impl Gathering {
     /// Returns the next finished executions, together with those that finished at the same time.
     ///
-    /// They are stored with one write. No execution starts before that, because a crash would lose the finished ones.
+    /// They are stored with one write. No execution starts before this write, because a crash would lose the finished
+    /// ones.
     async fn next<T>(&self, finished: &mut (impl Stream<Item = Vec<T>> + Unpin)) -> Option<Vec<T>> {
         let mut all = finished.next().await?;
         self.is_under_way.store(true, Ordering::Relaxed);
@@ -340,7 +345,7 @@ impl Gathering {
     }
 }
 
-/// Groups positions by model, in order. A model that must be called slowly then does not delay others.
+/// Groups positions by model, in order. So a model with a low rate limit does not delay other models.
 fn by_model(units: &[Unit], open: Vec<usize>) -> Vec<Vec<usize>> {
     let mut queues: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
     for index in open {
@@ -355,7 +360,7 @@ fn broken_at(suite: &Suite, at: usize) -> ExecutionResult {
     broken(Execution::default(), ExecutionError::Internal { message })
 }
 
-/// Returns an errored execution whose result could not be stored or loaded.
+/// Returns the errored result for an execution that could not be stored or loaded.
 fn lost(execution: Execution, err: &RecordError) -> ExecutionResult {
     unit::broken(execution, ExecutionError::Internal { message: err.to_string() })
 }
@@ -399,8 +404,9 @@ impl<'r, 'a> Ledger<'r, 'a> {
         }
     }
 
-    /// Stores new executions and counts them. Those that never started are not stored, so that a resumed run executes
-    /// them.
+    /// Stores new executions and counts them.
+    ///
+    /// Executions that never started are not stored, so that a resumed run executes them.
     fn take(&mut self, mut new: Vec<(usize, ExecutionResult)>) {
         let record = self.running.run.record;
         let not_begun: Vec<_> = new.extract_if(.., |(_, it)| it.was_never_begun()).collect();
@@ -439,7 +445,7 @@ impl<'r, 'a> Ledger<'r, 'a> {
         self.count(index, result);
     }
 
-    /// Counts an execution that an earlier process finished.
+    /// Counts an execution that an earlier process finished. Loads it from the record.
     fn recount(&mut self, index: usize) {
         let Some(unit) = self.running.run.plan.units.get(index).copied() else { return };
         match self.running.recall(index, unit) {

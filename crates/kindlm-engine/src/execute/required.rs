@@ -10,7 +10,7 @@ use super::turns;
 use crate::judge::{Judged, Seen, judge_seen as judge, up_to_the_last_required};
 use crate::{ConversationTurn, Model};
 
-/// Continues a conversation as long as the required checks of its turns hold.
+/// The rule that a conversation continues only while the required checks of its turns hold.
 pub(super) struct Required<'a> {
     pub(super) running: &'a Running<'a>,
     pub(super) model: &'a Model,
@@ -27,7 +27,9 @@ impl GoesOn for Required<'_> {
     }
 }
 
-/// The cost of judging before the end of an execution: known sum, true if a cost is unknown, tokens.
+/// The cost of judging before the end of an execution.
+///
+/// The fields are the known sum in US dollars, true if a cost is unknown, and the tokens.
 #[derive(Default)]
 pub(super) struct Early(Mutex<(f64, bool, UsageSum)>);
 
@@ -51,7 +53,9 @@ impl Early {
 }
 
 impl Running<'_> {
-    /// Returns true if all required checks of a turn hold, so that the next turn is sent.
+    /// Returns true if no required check of a turn failed or is errored, so that the next turn is sent.
+    ///
+    /// Also returns true if the turn was not reached.
     async fn goes_on(
         &self,
         so_far: &Execution,

@@ -1,8 +1,7 @@
 //! Compares executions with each other, after all executions of a round are complete.
 //!
-//! A round is a group of executions to compare. It is one repeat of a test and of the tests that are compared with it,
-//! over all their models. Its members are carried out together, so that only a few rounds are in memory in a run of any
-//! size.
+//! A round is a group of executions to compare. It is one repeat of a test and of all tests in its comparison group,
+//! over all their models. The executions of a round are carried out together, so that only a few rounds are in memory.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,10 +16,12 @@ use super::Running;
 use super::unit::{Finished, internal, subject, words_of_panic};
 use crate::{Comparison, RecordError, Suite, Unit};
 
-/// The reason why a member of an incomplete round has no verdict. Its evidence is stored until the round is complete.
+/// The reason why an execution in an incomplete round has no verdict.
+///
+/// Its evidence is stored until the round is complete.
 const WAITING: &str = "not judged: it waits for the outputs that it is compared with";
 
-/// The members of one round, by position in the plan.
+/// The positions in the plan of the executions of one round.
 pub(super) type Round = Vec<usize>;
 
 /// Returns the rounds of a plan, in the order in which they begin.
@@ -50,7 +51,7 @@ pub(super) enum Ended {
     Lost(RecordError),
 }
 
-/// One execution of a round, judged by itself.
+/// One execution of a round, judged without the comparison.
 struct Member {
     finished: Finished,
     /// The final result that an earlier process stored.
@@ -60,7 +61,7 @@ struct Member {
 impl Running<'_> {
     /// Carries out a round, and compares its executions.
     ///
-    /// Only missing executions are carried out. Each is first judged by itself.
+    /// Only missing executions are carried out. Each execution is first judged without the comparison.
     pub(super) async fn round(&self, round: &[usize]) -> Vec<(usize, Ended)> {
         let members = join_all(round.iter().map(|at| self.member(*at))).await;
         let is_there = |it: &Result<Member, RecordError>| {
@@ -76,9 +77,9 @@ impl Running<'_> {
         round.iter().copied().zip(ended).collect()
     }
 
-    /// Returns one execution of a round, judged by itself.
+    /// Returns one execution of a round, judged without the comparison.
     ///
-    /// It is stored at once, because the other members may take long.
+    /// A new execution is stored at once, because the other executions of the round may take long.
     async fn member(&self, at: usize) -> Result<Member, RecordError> {
         let Some(unit) = self.run.plan.units.get(at).copied() else {
             let finished = super::broken_at(self.run.suite, at).into();
@@ -91,7 +92,7 @@ impl Running<'_> {
         }
         let finished = self.unit(unit, None).await;
         if finished.awaits_comparison && finished.result.error.is_none() {
-            // Ignore errors: if storing fails now, it also fails for the final result, which aborts the run.
+            // Ignore errors: if storing fails now, storing the final result also fails and aborts the run.
             let _ = self.run.record.keep(&mut [(at, waiting((*finished.result).clone()))]);
         }
         Ok(Member { finished, settled: None })
@@ -140,7 +141,9 @@ impl Running<'_> {
     }
 }
 
-/// Returns the state of a member of an incomplete round. A final result of an earlier process is kept.
+/// Returns the state of an execution in an incomplete round.
+///
+/// A final result of an earlier process is not replaced.
 fn uncompared(member: Result<Member, RecordError>) -> Ended {
     let Member { finished, settled } = match member {
         Ok(member) => member,
@@ -151,7 +154,7 @@ fn uncompared(member: Result<Member, RecordError>) -> Ended {
         Some(settled) if settled.judge_cost_usd == result.judge_cost_usd => {
             Ended::Kept(settled.into())
         }
-        // Judging cost money again, although the round is incomplete.
+        // The execution was judged again and this cost money, although the round is incomplete.
         Some(mut settled) => {
             settled.judge_cost_usd = result.judge_cost_usd;
             settled.judge_usage = result.judge_usage;
@@ -162,7 +165,9 @@ fn uncompared(member: Result<Member, RecordError>) -> Ended {
     }
 }
 
-/// Returns the result of a member of an incomplete round: complete evidence without a final verdict.
+/// Returns the result for an execution in an incomplete round: evidence without a final verdict.
+///
+/// A result with an error stays unchanged.
 fn waiting(mut result: ExecutionResult) -> ExecutionResult {
     if result.error.is_none() {
         let reason = WAITING.to_owned();
@@ -180,7 +185,9 @@ fn waiting(mut result: ExecutionResult) -> ExecutionResult {
     result
 }
 
-/// Returns the names of a round's members: their models, with their tests where models are ambiguous.
+/// Returns the names of a round's executions, which distinguish them.
+///
+/// In one test, these are the models. On one model, these are the tests. Otherwise, each name has both.
 fn names(results: &[ExecutionResult]) -> Vec<String> {
     let of = |it: &ExecutionResult| (it.execution.case.clone(), it.execution.model.clone());
     let all: Vec<(String, String)> = results.iter().map(of).collect();

@@ -25,8 +25,8 @@ pub(super) struct Simulated {
 impl Simulation {
     /// Returns the answer to a tool call.
     ///
-    /// The first tool with that name answers: with the first `when` that matches, else with its default. A call that
-    /// cannot be answered fails with an error object that tells the model the reason.
+    /// The first tool with the called name answers, with its first matching `when`, or else with its default. A call
+    /// that cannot be answered fails with an error object that tells the model the reason.
     pub(super) fn answer(&mut self, tools: &[SimulatedTool], call: &ToolCall) -> Simulated {
         let mut tools = tools.iter().enumerate();
         let Some((place, tool)) = tools.find(|(_, it)| it.spec.name == call.name) else {
@@ -45,7 +45,7 @@ impl Simulation {
         }
     }
 
-    /// Returns the next of several answers; the last one repeats.
+    /// Returns the next of several answers and counts the use; the last answer repeats.
     fn next(&mut self, place: (usize, usize), answers: &[SimulatedAnswer]) -> Simulated {
         let given = self.given.entry(place).or_default();
         let answer = answers.get(*given).or(answers.last());
@@ -70,7 +70,9 @@ fn matches(response: &SimulatedResponse, arguments: &Value) -> bool {
         .all(|(key, expected)| arguments.get(key).is_some_and(|actual| equal(expected, actual)))
 }
 
-/// Returns true if values are deeply equal. The order of keys and the notation of numbers (`1`, `1.0`) do not matter.
+/// Returns true if two values are deeply equal.
+///
+/// The order of keys and the notation of numbers (`1`, `1.0`) do not matter.
 fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(x), Value::Number(y)) => x == y || x.as_f64() == y.as_f64(),

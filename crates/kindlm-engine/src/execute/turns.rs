@@ -11,8 +11,8 @@ use crate::judge::{Halt, not_run};
 
 /// Returns the part of an execution that belongs to one turn, as an execution.
 ///
-/// Text, tool calls, tokens, time and cost are those of the turn. `input` is the system messages of the conversation
-/// with the user's last message.
+/// Text, tool calls, tokens, time and cost are those of the turn. `input` has the system messages of the conversation
+/// and the user's last message. Returns `None` if the turn was not reached.
 pub(super) fn evidence(
     execution: &Execution,
     index: usize,
@@ -45,7 +45,7 @@ pub(super) fn evidence(
             },
             declared: execution.completeness.declared.clone(),
         },
-        // Older records have no structured output in turns, but only for the whole, which is that of the last turn.
+        // Older records store no structured output for turns. That of the whole execution belongs to the last turn.
         output_json: turn
             .output_json
             .clone()
@@ -56,7 +56,7 @@ pub(super) fn evidence(
             .map(<[_]>::to_vec)
             .unwrap_or_default(),
         turns: Vec::new(),
-        // At least one: older records do not count requests by turn.
+        // Older records do not count requests by turn, so 0 becomes 1.
         requests: turn.requests.max(1),
         usage: turn.usage,
         // For a recorded conversation, only the total time may be known.
@@ -89,9 +89,9 @@ pub(super) fn evidence(
     })
 }
 
-/// Returns the reasons for missing evidence: the calls of a turn without a result in the transcript.
+/// Returns the reasons for missing evidence: the calls of a turn that have no result.
 ///
-/// A model under test is different: its calls may be left open on purpose.
+/// This is only for transcripts. Calls of a model under test may remain without a result on purpose.
 fn without_result(execution: &Execution, of_turn: &[Event]) -> Vec<String> {
     let is_of_turn = |id: &str| {
         of_turn.iter().any(|it| matches!(it, Event::ActionCalled { call_id, .. } if call_id == id))
@@ -114,7 +114,7 @@ fn input(execution: &Execution, index: usize) -> Vec<Message> {
     input
 }
 
-/// Returns the result of a check whose turn was not reached.
+/// Returns the errored result of a check whose turn was not reached.
 pub(super) fn not_reached(check: &Check, label: &str, reached: usize) -> AssertionResult {
     let message = format!(
         "turn `{label}` was not reached: the conversation ended after {reached} labelled turns"
@@ -125,9 +125,9 @@ pub(super) fn not_reached(check: &Check, label: &str, reached: usize) -> Asserti
     )
 }
 
-/// Returns the result of a check whose turn was not sent.
+/// Returns the skipped result of a check whose turn was not sent.
 ///
-/// The reason is a required check of an earlier turn that did not hold.
+/// A required check of an earlier turn did not hold.
 pub(super) fn not_sent(check: &Check, label: &str, halt: &Halt) -> AssertionResult {
     of_turn(not_run(check, halt), label)
 }

@@ -21,7 +21,7 @@ use crate::{CaseBody, CaseKind, Model, RunProgress, Subject, Suite, TestCase, Un
 /// A finished execution.
 pub(super) struct Finished {
     pub(super) result: Box<ExecutionResult>,
-    /// True if the execution is only judged by itself, and must still be compared with others.
+    /// True if the checks that compare outputs must still be evaluated.
     pub(super) awaits_comparison: bool,
 }
 
@@ -40,14 +40,15 @@ impl From<ExecutionResult> for Finished {
 }
 
 impl Running<'_> {
-    /// Carries out one unit of the plan; if it was carried out `earlier`, only judges it. Errors are part of the
-    /// result.
+    /// Carries out one execution of the plan and judges it. Errors are part of the result.
+    ///
+    /// An execution that an earlier process carried out (`earlier`) is only judged.
     pub(super) async fn unit(&self, unit: Unit, earlier: Option<ExecutionResult>) -> Finished {
         let Some((case, model)) = subject(self.run.suite, unit) else {
             let message = "the plan was made for another suite";
             return broken(Execution::default(), internal(message)).into();
         };
-        // An unreadable record also ends the run, but elsewhere.
+        // Errors are ignored here: loading the executions from an unreadable record already ends the run.
         let earlier_usd = match earlier {
             None => self.spent_before(unit).unwrap_or_default(),
             Some(_) => 0.0,
@@ -166,7 +167,7 @@ impl Running<'_> {
         Finished { result: early.added_to(finished.result), ..finished }
     }
 
-    /// Closes the workspace and judges the execution. An execution that was not completed is not judged.
+    /// Closes the workspace and judges the execution. An execution with an error is not judged.
     async fn conclude(
         &self,
         (case, body): (&TestCase, &CaseBody),
@@ -232,7 +233,7 @@ fn recorded(body: &CaseBody, output: &Value, execution: Execution) -> Execution 
     }
 }
 
-/// Returns an execution of the plan that has not started.
+/// Returns an execution of the plan that has not started; the default if the suite lacks its case.
 pub(crate) fn begun(suite: &Suite, unit: Unit) -> Execution {
     let Some((case, model)) = subject(suite, unit) else { return Execution::default() };
     let vars = case.body.body().map(|it| it.into_owned().vars).unwrap_or_default();
@@ -240,6 +241,8 @@ pub(crate) fn begun(suite: &Suite, unit: Unit) -> Execution {
 }
 
 /// Returns the case of a unit, and its model if the case runs on a model.
+///
+/// Returns `None` if the unit does not belong to the suite.
 pub(super) fn subject(suite: &Suite, unit: Unit) -> Option<(&TestCase, Option<&Model>)> {
     let case = suite.cases.get(unit.case)?;
     let model = match unit.model {
@@ -249,12 +252,12 @@ pub(super) fn subject(suite: &Suite, unit: Unit) -> Option<(&TestCase, Option<&M
     (model.is_some() == (case.kind == CaseKind::Prompt)).then_some((case, model))
 }
 
-/// Returns the model id for reports.
+/// Returns the model id for reports, such as `command` for a command test.
 pub(super) fn model_id<'a>(case: &TestCase, model: Option<&'a Model>) -> &'a str {
     model.map_or(case.kind.alone().unwrap_or_default(), |it| it.id.as_str())
 }
 
-/// Adds the data of the test case to an execution, because the journal does not repeat it.
+/// Adds the data of the test case to an execution, because the journal does not store this data.
 pub(super) fn of_case(
     execution: Execution,
     case: &TestCase,
@@ -302,7 +305,7 @@ fn begun_of(
     }
 }
 
-/// Returns the result of an execution that could not be carried out.
+/// Returns the errored result of an execution that could not be carried out.
 pub(crate) fn broken(execution: Execution, error: ExecutionError) -> ExecutionResult {
     ExecutionResult {
         execution,

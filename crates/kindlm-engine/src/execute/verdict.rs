@@ -1,4 +1,4 @@
-//! Judges executions, by themselves and in comparison with others.
+//! Judges executions, individually and in comparison with others.
 
 use kindlm_assertions::codes::SCORE_BELOW_THRESHOLD;
 use kindlm_assertions::{Check, Contest};
@@ -15,7 +15,7 @@ use crate::judge::{Halt, Judged, Seen, judge_seen as judge, not_run};
 use crate::{CaseBody, Model, TestCase};
 
 impl Running<'_> {
-    /// Judges an execution of an earlier process again. Its judging cost is added to the earlier one.
+    /// Judges an execution of an earlier process again. Adds the cost of judging to the earlier cost.
     pub(super) async fn judge_again(
         &self,
         case: &TestCase,
@@ -34,7 +34,7 @@ impl Running<'_> {
 
     /// Judges the labelled turns, then the whole execution.
     ///
-    /// If outputs are to be compared, the result is not final: see [`judge_beside`](Self::judge_beside).
+    /// If outputs must be compared, the result is not final; see [`judge_beside`](Self::judge_beside).
     pub(super) async fn judge(
         &self,
         case: &TestCase,
@@ -88,7 +88,7 @@ impl Running<'_> {
         Finished { result: Box::new(result), awaits_comparison: true }
     }
 
-    /// Completes the judgement of an execution by comparing it with the others of its round.
+    /// Completes the judgement of an execution by comparing it with the other executions of its round.
     pub(super) async fn judge_beside(
         &self,
         case: &TestCase,
@@ -140,6 +140,8 @@ impl Running<'_> {
     }
 
     /// Returns a not-run error if the budget did not allow some judgements.
+    ///
+    /// Otherwise returns `None`.
     fn unjudged(&self, results: &[AssertionResult]) -> Option<ExecutionError> {
         let reason = self.judges.calls.exhausted()?;
         let lacks = |it: &AssertionResult| {
@@ -205,7 +207,9 @@ fn add(sum: &mut Judged, judged: Judged, turn: Option<&str>) {
     }
 }
 
-/// Returns the result of the test case's threshold, in the wording of promptfoo; `None` without a score.
+/// Returns the result of the test case's threshold, in the wording of promptfoo.
+///
+/// Returns `None` without a score.
 fn aggregate_score(threshold: f64, results: &[AssertionResult]) -> Option<AssertionResult> {
     let score = weighted_score(results)?;
     let held = score >= threshold - TOLERANCE;
@@ -226,7 +230,7 @@ fn aggregate_score(threshold: f64, results: &[AssertionResult]) -> Option<Assert
     Some(AssertionResult { weight: 0.0, score, ..result.with_reasoning(reason) })
 }
 
-/// Returns the failure of a conversation that `maxTurns` ended.
+/// Returns the failed result of a conversation that `maxTurns` ended.
 ///
 /// The wording is that of the original.
 fn truncated(execution: &Execution) -> AssertionResult {

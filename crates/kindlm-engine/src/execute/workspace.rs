@@ -61,9 +61,7 @@ fn wanted(body: &CaseBody) -> Vec<Gather> {
     all.filter(|it| seen.insert(it.clone())).collect()
 }
 
-/// Converts an error of a workspace into a provider error.
-///
-/// It is no failure of the agent.
+/// Converts an error of a workspace into a provider error, because the agent did not fail.
 fn failed(err: WorkspaceError) -> ExecutionError {
     let mut error = ProviderError::new(ProviderErrorKind::Command, WORKSPACE, err.0);
     error.attempts = 0;

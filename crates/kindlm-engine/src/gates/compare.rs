@@ -46,7 +46,7 @@ fn compared(gate: &str, held: bool, actual: f64, threshold: f64, message: String
     }
 }
 
-/// Returns the number of items.
+/// Returns the number of items, at most `u32::MAX`.
 pub(super) fn counted<T>(of: impl Iterator<Item = T>) -> u32 {
     u32::try_from(of.count()).unwrap_or(u32::MAX)
 }

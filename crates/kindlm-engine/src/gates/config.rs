@@ -5,21 +5,20 @@ use serde_json::{Map, Value, json};
 
 use super::{Gate, Registration, Threshold, built_in};
 
-/// Returns the gates of a suite without a `gates` block: those with a default threshold.
+/// Returns the gates with a default threshold, which apply without a `gates` block.
 pub fn defaults() -> Vec<Box<dyn Gate>> {
     compile(&Map::new()).0
 }
 
 /// Creates the gates of a `gates` block, including the default gates.
 ///
-/// They are in the order of the registry.
-///
-/// Reports all problems; a gate with a problem is omitted. Pointers are relative to the block.
+/// The gates are in the order of the registry. All problems are returned, and a gate with a problem is omitted.
+/// Pointers are relative to the block.
 pub fn compile(block: &Map<String, Value>) -> (Vec<Box<dyn Gate>>, Vec<Problem>) {
     compile_with(&built_in(), block)
 }
 
-/// Creates the gates of a `gates` block that may only name gates of this registry.
+/// Creates the gates of a `gates` block like [`compile`], from the gates of this registry.
 pub fn compile_with(
     registry: &Registry<Registration>,
     block: &Map<String, Value>,
@@ -104,7 +103,9 @@ fn property(registration: &Registration) -> Value {
     schema
 }
 
-/// Parses a percentage from 1 to 100, such as 90 or `90%`, and returns the share.
+/// Parses a percentage from 1 to 100, such as 90 or `90%`; `None` for other values.
+///
+/// Returns the share.
 fn percent(value: &Value) -> Option<f64> {
     let text = value.as_str().and_then(|it| it.trim().strip_suffix('%')?.trim_end().parse().ok());
     let percent: f64 = value.as_f64().or(text)?;
@@ -117,7 +118,7 @@ fn pointer(key: &str) -> String {
 }
 
 impl Threshold {
-    /// Parses a threshold; the error describes the expected value.
+    /// Parses a threshold. The error describes the expected value.
     pub fn read(self, value: &Value) -> Result<f64, &'static str> {
         let (accepts, expected): (fn(f64) -> bool, _) = match self {
             Self::Rate => (|it| (0.0..=1.0).contains(&it), "a share from 0 to 1"),

@@ -42,12 +42,16 @@ pub trait Gate: fmt::Debug + Send + Sync {
         measurement.finish()
     }
 
-    /// Returns the budget of the run in US dollars. The run stops before it spends more.
+    /// Returns the budget of the run in US dollars, if the gate sets one.
+    ///
+    /// Returns `None` by default.
+    ///
+    /// The run stops before it spends more.
     fn budget_usd(&self) -> Option<f64> {
         None
     }
 
-    /// Returns the required agreement of the judges with people, if the gate requires one.
+    /// Returns the required agreement of the judges with people; `None` by default.
     ///
     /// The caller of a run then loads the calibrations, and replaces this gate by that of [`judge_kappa_min`].
     fn judge_kappa_min(&self) -> Option<KappaDemand> {
@@ -57,7 +61,8 @@ pub trait Gate: fmt::Debug + Send + Sync {
 
 /// The measurement of one gate while the cases of a run finish.
 ///
-/// It is pure: the same cases give the same result in any order. Its size does not depend on the number of cases.
+/// A measurement is pure: the same cases give the same result in any order. Its size does not depend on the number of
+/// cases.
 pub trait Measurement: fmt::Debug + Send {
     /// Adds a case that was run. Skipped cases are not passed.
     fn observe(&mut self, case: &CaseResult);
@@ -76,7 +81,7 @@ impl Measurements {
         Self(gates.iter().map(|it| it.begin()).collect())
     }
 
-    /// Adds a case. Cases may come in any order, each once.
+    /// Adds a case. Cases may be added in any order, each once. Skipped cases are ignored.
     pub fn observe(&mut self, case: &CaseResult) {
         if was_run(case) {
             self.0.iter_mut().for_each(|it| it.observe(case));
@@ -115,7 +120,7 @@ pub struct Meta {
     pub since: &'static str,
     /// The range of the threshold.
     pub threshold: Threshold,
-    /// The default threshold; without one, the gate is absent unless configured.
+    /// The default threshold. Without a default, the gate applies only if it is configured.
     pub default: Option<f64>,
     /// The documentation page. Its examples are tests.
     pub docs: &'static str,
@@ -128,20 +133,20 @@ pub struct Registration {
     pub meta: Meta,
     /// The options object that may replace the threshold, if there is one.
     pub options: Option<Options>,
-    /// Creates a gate with this threshold.
+    /// The function that creates a gate with this threshold.
     pub build: fn(f64) -> Box<dyn Gate>,
 }
 
-/// Creates a gate from an options object.
+/// Function that creates a gate from an options object.
 pub type BuildWithOptions = fn(&Map<String, Value>) -> Result<Box<dyn Gate>, Vec<Problem>>;
 
 /// An options object that may replace the threshold.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Returns the JSON Schema of the object.
+    /// The function that returns the JSON Schema of the object.
     pub schema: fn() -> Value,
-    /// Creates a gate from the object. Pointers of problems are relative to the object.
+    /// The function that creates a gate from the object. Pointers of problems are relative to the object.
     pub build: BuildWithOptions,
 }
 
@@ -168,12 +173,14 @@ impl Registered for Registration {
     }
 }
 
-/// Returns the gates of this crate. [`Registry::with`] adds your own; see `examples/own_gate.rs`.
+/// Returns the gates of this crate.
+///
+/// [`Registry::with`] adds custom gates; see `examples/own_gate.rs`.
 pub fn built_in() -> Registry<Registration> {
     Registry::new(REGISTRY)
 }
 
-/// Returns the gate of this crate with this id.
+/// Returns the gate of this crate with this id; `None` if there is no such gate.
 pub fn find(id: &str) -> Option<&'static Registration> {
     REGISTRY.iter().copied().find(|it| it.meta.id == id)
 }

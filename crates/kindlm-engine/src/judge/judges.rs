@@ -32,8 +32,8 @@ const OUTPUT_LIMIT: u32 = 16_384;
 /// The models that answer the questions of checks.
 ///
 /// Equal questions are asked once, even concurrently; failures are not cached. A judge answers with temperature 0
-/// unless the question sets another one. It uses the model's own `seed`, and its own `maxTokens` if this exceeds that
-/// of the question.
+/// unless the question sets another temperature. The model's own `seed` is used, and its own `maxTokens` if this
+/// exceeds the limit of the question.
 pub struct Judges<'a> {
     pub(crate) calls: Calls<'a>,
     models: &'a [Model],
@@ -42,18 +42,18 @@ pub struct Judges<'a> {
     remembered: Mutex<LruCache<String, Arc<OnceCell<Answer>>>>,
 }
 
-/// An answer to a question, with its origin.
+/// The answer to a question, or the error, with its origin.
 pub(crate) struct Told {
     pub(crate) answer: Result<Answer, AskError>,
-    /// True if the answer was requested just now, and so caused a cost.
+    /// True if this call requested the answer, and so may have caused a cost.
     pub(crate) fresh: bool,
 }
 
 impl<'a> Judges<'a> {
     /// Creates judges from `models`.
     ///
-    /// `default` is the id of the model for questions that name none; the first model if absent. The other settings are
-    /// those of [`Defaults`].
+    /// `default` is the id of the model for questions that name no model; the first model if absent. The other
+    /// settings are those of [`Defaults`].
     pub fn new(ports: impl Into<Ports<'a>>, models: &'a [Model], default: Option<&'a str>) -> Self {
         let Defaults { concurrency, timeout, .. } = Defaults::default();
         Self {
@@ -72,7 +72,9 @@ impl<'a> Judges<'a> {
         self
     }
 
-    /// Sets the budget in US dollars; `None` for no limit. Calls of models without a price do not count.
+    /// Sets the budget in US dollars; `None` for no limit.
+    ///
+    /// For models without a price, the costs that their answers report are counted.
     #[must_use]
     pub fn with_budget(mut self, usd: Option<f64>) -> Self {
         if let Some(usd) = usd {
@@ -88,7 +90,9 @@ impl<'a> Judges<'a> {
         self
     }
 
-    /// Returns the reason why nothing more is asked, if the budget is exhausted.
+    /// Returns the reason why no further question is asked.
+    ///
+    /// Returns `None` while the budget is not exhausted.
     pub fn exhausted(&self) -> Option<&str> {
         self.calls.exhausted()
     }
@@ -152,8 +156,8 @@ impl<'a> Judges<'a> {
 
     /// Embeds a text with the model of the question.
     ///
-    /// If the question names none, it uses the default judge if its provider supports embeddings, else the first model
-    /// whose provider does.
+    /// If the question names no model, the default judge embeds the text. If its provider does not support embeddings,
+    /// the first model whose provider does is used.
     async fn embed(&self, question: &EmbeddingQuestion) -> Result<Answer, AskError> {
         let first = self.model(question.model.as_deref())?;
         let mut refused = match self.vector(first, &question.text).await {
@@ -180,7 +184,7 @@ impl<'a> Judges<'a> {
         Ok(Answer::Vector(vector))
     }
 
-    /// Returns the model with this id; without an id, the default judge.
+    /// Returns the model with this id; without an id, the default judge. Fails if there is no such model.
     fn model(&self, id: Option<&str>) -> Result<&'a Model, AskError> {
         let Some(id) = id.or(self.default) else {
             return crate::judge_of(self.models, None).ok_or_else(|| {
@@ -200,10 +204,10 @@ impl<'a> Judges<'a> {
 impl Model {
     /// Returns the parameters for asking this model as a judge.
     ///
-    /// - `max_tokens` is the higher one of the model's and the question's. It includes reasoning, so reasoning models
+    /// - `max_tokens` is the higher limit of the model and the question. It includes reasoning, so reasoning models
     ///   get at least 8,192. After a reply that was cut off, it is doubled.
-    /// - `topP` and `stopSequences` are not used: the first has no effect at temperature 0, the second could cut off
-    ///   verdicts.
+    /// - `topP` and `stopSequences` are not used. `topP` has no effect at temperature 0, and a stop sequence could cut
+    ///   off a verdict.
     pub fn judge_params(&self, question: &JudgeQuestion) -> Params {
         let own = &self.params;
         Params {

@@ -17,7 +17,7 @@ pub(crate) use judges::Told;
 pub use required::Halt;
 pub(crate) use required::{not_run, up_to_the_last_required};
 
-/// The maximum number of rounds of questions, because a check may ask again after an answer.
+/// The maximum number of rounds of questions. A check may ask again after each answer.
 const MAX_ROUNDS: usize = 16;
 
 /// The results of the checks of an execution.
@@ -34,17 +34,15 @@ pub struct Judged {
     pub cost_usd: Option<f64>,
     /// The tokens of the questions.
     pub usage: UsageSum,
-    /// The required check that did not hold, if there is one. The checks after it are skipped.
+    /// The required check that did not hold; `None` if all held. The checks after it are skipped.
     pub halt: Option<Halt>,
 }
 
-/// Evaluates checks on an execution.
+/// Evaluates checks on an execution. After a required check that does not hold, later checks are skipped.
 ///
-/// After a required check that does not hold, the remaining checks are skipped.
-///
-/// The questions of the checks are asked in rounds until there are no new ones. A check that still asks after 16 rounds
-/// is evaluated with the answers so far. Equal questions are asked once. This function cannot fail: checks report
-/// missing answers themselves.
+/// The questions of the checks are asked in rounds until there are no new questions. A check that still asks after 16
+/// rounds is evaluated with the answers so far. Equal questions are asked once. This function returns no error: checks
+/// report missing answers in their results.
 pub async fn judge(
     checks: &[Check],
     execution: &Execution,
@@ -54,7 +52,7 @@ pub async fn judge(
     judge_seen(checks, Seen { execution, baseline, contest: None }, judges).await
 }
 
-/// The evidence for checks, without answers.
+/// The evidence for checks, without the answers to their questions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'a> {
     /// The execution.
@@ -83,7 +81,7 @@ pub(crate) async fn judge_seen(checks: &[Check], seen: Seen<'_>, judges: &Judges
             if questions.is_empty() {
                 break;
             }
-            // Boxed, because most checks ask nothing and this future is large.
+            // Boxed, because most checks ask no questions and this future is large.
             for (question, told) in Box::pin(ask_all(questions, judges)).await {
                 spent.add(&told);
                 answers.insert(&question, told.answer);

@@ -3,7 +3,7 @@
 use kindlm_assertions::Check;
 use kindlm_types::{AssertionResult, Verdict};
 
-/// A required check that did not hold, so that the execution ends.
+/// A required check that did not hold. All later checks are skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Halt {
@@ -14,7 +14,9 @@ pub struct Halt {
 }
 
 impl Halt {
-    /// Returns the reason to halt, if the check is required and did not hold.
+    /// Returns the reason to skip later checks.
+    ///
+    /// Returns `None` if the check is not required or holds.
     pub(crate) fn of(check: &Check, results: &[AssertionResult]) -> Option<Self> {
         if !check.options.require {
             return None;

@@ -109,7 +109,7 @@ fn compare(case: &CaseResult, expect: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// An execution with this outcome and fixed latency and cost.
+/// Builds an execution with this outcome and fixed latency and cost.
 fn ended(outcome: Outcome) -> ExecutionResult {
     ExecutionResult {
         execution: Execution {

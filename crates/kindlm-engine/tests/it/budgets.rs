@@ -17,7 +17,9 @@ use serde_json::json;
 
 use crate::support::{Fake, asks, close, edit, failure, model, reply, says, suite};
 
-/// A suite in which a request costs $15e-6. It reserves $1e-6 for each byte of the prompt and $5e-6 for the answer.
+/// Builds a suite in which a request costs $15e-6.
+///
+/// A request reserves $1e-6 for each byte of the prompt and $5e-6 for the answer.
 fn limited(cases: &[&str]) -> Suite {
     let params = Params { max_tokens: Some(5), ..Params::default() };
     let limited = |id| Model { params: params.clone(), ..model(id) };
@@ -30,7 +32,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime.unwrap().block_on(future)
 }
 
-/// The maximum cost of a prompt whose case has a name of one letter.
+/// Returns the maximum cost of a prompt whose case has a name of one letter.
 fn most() -> f64 {
     let fake = Fake::saying("ok");
     executed(&limited(&["x"]), &at_once(1), &fake);
@@ -165,7 +167,7 @@ fn unjudged_executions_are_stored_and_judged_later() {
     assert_eq!(kept[0].results[0].verdict.code(), Some(&FailureCode::BUDGET_EXCEEDED));
     assert!(close(first.cost.known_usd, 15e-6), "what it cost is in the report");
 
-    // With the same budget, nothing more is sent, and the results stay.
+    // With the same budget, no further request is sent, and the results stay unchanged.
     let fake = Fake::saying("1");
     let still = &run(&options, &fake).cases[0];
     assert_eq!((fake.asked().len(), still.executions[0].execution.output.as_str()), (0, "1"));
@@ -347,7 +349,7 @@ fn failures_that_may_be_charged_count() {
     }
 }
 
-/// A record that knows the first case.
+/// A record that has a stored execution of the case `x` only.
 struct Known(ExecutionResult);
 
 impl Record for Known {

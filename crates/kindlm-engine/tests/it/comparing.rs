@@ -27,7 +27,7 @@ fn best(orders: &str) -> Vec<Check> {
     entry(&json!({"type": "select-best", "value": "Is long", "model": "judge", "orders": orders}))
 }
 
-/// Cases on the models `a` and `b` in one comparison group, and a judge model.
+/// Builds cases on the models `a` and `b` in one comparison group, and a judge model.
 fn compared(names: &[&str], checks: &[Check]) -> Suite {
     let case = |name: &&str| {
         let mut case = TestCase::prompt(*name, *name, &["a", "b"]);
@@ -42,7 +42,7 @@ fn compared(names: &[&str], checks: &[Check]) -> Suite {
     }
 }
 
-/// Model `a` gives a long answer, `b` a short one; the judge chooses the long one.
+/// Builds a backend: model `a` gives a long answer, `b` a short one, and the judge chooses the long one.
 fn honest() -> Fake {
     Fake::new(|_, prompt| {
         Ok(match prompt.model.as_str() {
@@ -53,7 +53,7 @@ fn honest() -> Fake {
     })
 }
 
-/// The reply of a judge that chooses the output with this text, whatever its position.
+/// Builds the reply of a judge that chooses the output with this text, whatever its position.
 fn chooses(question: &str, said: &str) -> Reply {
     let lines: Vec<&str> = question.lines().collect();
     let at = lines.iter().position(|it| *it == said).unwrap();
@@ -61,7 +61,9 @@ fn chooses(question: &str, said: &str) -> Reply {
     reply(&format!(r#"{{"best": {number}, "reason": "It is longer."}}"#))
 }
 
-/// A record like a journal: stores all executions, and recalls those that are finished or only lack a judgement.
+/// A record like a journal, which stores all executions.
+///
+/// It recalls executions that are finished or only lack a judgement.
 #[derive(Default)]
 struct Memory {
     kept: Mutex<HashMap<(String, String, u32), ExecutionResult>>,
@@ -104,7 +106,7 @@ async fn run(suite: &Suite, options: &RunOptions, fake: &Fake, record: &dyn Reco
     shown(&executed.cases)
 }
 
-/// A line for each repeat: case, model, outcome, and each result with its score.
+/// Returns a line for each repeat: case, model, outcome, and each result with its score.
 fn shown(cases: &[CaseResult]) -> Vec<String> {
     let of = |it: &ExecutionResult| {
         let results = it.results.iter().map(|result| {
@@ -223,7 +225,7 @@ async fn a_comparison_is_resumed_without_new_requests() {
         Control::default(),
     );
     let planned = plan(&suite, &options).unwrap();
-    // Ctrl-C while the second model answers.
+    // The user interrupts the run while the second model answers.
     let stopping = control.clone();
     let fake = Fake::new(move |_, prompt| {
         if prompt.model == "b-name" {

@@ -188,8 +188,8 @@ async fn answers_are_counted_before_new_requests_begin() {
     for case in &mut suite.cases {
         edit(case, |it| it.checks = vec![says("good")].into());
     }
-    // 100 answers arrive at once, more than are stored with one write. The one that exceeds the limit is in the second
-    // write.
+    // 100 answers arrive at once, more than are stored with one write. The failure that reaches the limit is in the
+    // second write.
     let options = RunOptions { max_failures: Some(80), ..at_once(100) };
     let fake = Fake::new(|_, prompt| Ok(Reply { latency_ms: 50.0, ..reply(last_user(prompt)) }));
     executed(&suite, &options, &fake).await;

@@ -301,7 +301,7 @@ async fn a_failure_stays_visible_where_something_else_is_errored() {
     assert_eq!(found, ["failed", "errored"]);
 }
 
-/// A case that fails in every second repeat.
+/// Builds a suite and a backend with a case that fails in every second repeat.
 fn unsteady() -> (Suite, Fake) {
     let mut suite = suite(&["hi"]);
     suite.cases[0].repeat = 2;
@@ -329,7 +329,7 @@ async fn a_last_word_does_not_make_a_soft_check_of_a_gate() {
     assert_eq!((found.severity, found.verdict.status()), (Severity::Gate, "failed"));
 }
 
-/// A reply of a program that wraps an agent, without complete evidence.
+/// Builds a reply of a program that wraps an agent, without complete evidence.
 fn of_program(text: &str, tool_calls: Vec<ToolCall>) -> Reply {
     Reply { tool_calls, coverage: Coverage::Only([].into()), ..reply(text) }
 }

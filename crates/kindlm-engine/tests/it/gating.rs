@@ -16,7 +16,8 @@ use crate::support::{close, failure, vectors};
 
 /// Intended differences from the reference: gates that had nothing to measure.
 ///
-/// The reference reports them as measured (judges 1, drift 0), which looks like a pass. Our gates hold too, but say so.
+/// The reference reports them as measured (judges 1, drift 0), which looks like a pass. Our gates hold too, but report
+/// that there was nothing to measure.
 const NOTHING_TO_MEASURE: &[(&str, &str)] = &[
     ("gates-004", "driftScoreMax"),
     ("gates-007", "judgeAvgMin"),

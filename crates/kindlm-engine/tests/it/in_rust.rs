@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::{Fake, last_user, reply, says};
 
-/// A support agent that calls a tool for the order before it answers.
+/// Builds a support agent that calls a tool for the order before it answers.
 fn agent() -> Fake {
     Fake::new(|_, prompt| {
         let lookup = prompt.messages.iter().rfind(|it| it.tool_name.is_some());
@@ -26,7 +26,7 @@ fn agent() -> Fake {
     })
 }
 
-/// A suite in which all orders have this status.
+/// Builds a suite in which all orders have this status.
 fn support_suite(status: &str) -> Suite {
     let mut greeting = CaseBody::prompt("Hi");
     greeting.checks = [says("Hello")].into();

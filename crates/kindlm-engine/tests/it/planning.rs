@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use crate::support::{model, suite};
 
-/// Cases `refund` [eu, slow], `refund-late` [eu] on both models, `tone` (skipped), and the command `agent` [slow].
+/// Builds a suite with `refund` (tags eu, slow), `refund-late` (eu), `tone` (skipped) and the command `agent` (slow).
 fn example() -> Suite {
     let mut it = suite(&["refund", "refund-late", "tone"]);
     it.cases[0].tags = ["eu", "slow"].map(str::to_owned).into();

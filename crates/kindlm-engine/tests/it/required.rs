@@ -1,4 +1,4 @@
-//! Required checks: the behaviour after one that does not hold.
+//! Required checks: the behaviour after a required check that does not hold.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ async fn ran(suite: &Suite, fake: &Fake) -> ExecutionResult {
     report.cases[0].executions[0].clone()
 }
 
-/// `turn | status | label | message` of every result.
+/// Returns `turn | status | label | message` for every result.
 fn lines(result: &ExecutionResult) -> Vec<String> {
     let lines = result.results.iter().map(|it| {
         let turn = it.turn.as_deref().unwrap_or("-");
@@ -48,7 +48,7 @@ fn lines(result: &ExecutionResult) -> Vec<String> {
     lines.collect()
 }
 
-/// A model that repeats the user's message; as a judge for [`asks`], it replies 1.
+/// Builds a model that repeats the user's message; as a judge for [`asks`], it replies 1.
 fn parrot() -> Fake {
     Fake::new(|_, prompt| {
         let judging = prompt.messages.first().is_some_and(|it| it.content == "You judge.");

@@ -133,7 +133,7 @@ fn read(input: &Value) -> Option<Suite> {
     Some(suite)
 }
 
-/// The test double of the original: replies by the last user message, `ok` by default.
+/// Builds the test double of the original: replies by the last user message, `ok` by default.
 ///
 /// The original's judge prompt is unknown, so the judge gives the only reply that is set for a prompt.
 fn backend(input: &Value) -> Fake {
@@ -206,7 +206,7 @@ async fn run(suite: &Suite, input: &Value, fake: &Fake) -> Report {
     report(suite, &plan, execute(run).await.cases, RunInfo::default())
 }
 
-/// The facts of a run that both report, with the names of the original.
+/// Returns the facts of a run that both tools report, with the names of the original.
 fn facts(report: &Report, fake: &Fake) -> Value {
     let cases = report.cases.iter().map(|case| {
         json!({

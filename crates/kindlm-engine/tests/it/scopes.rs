@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Fake, edit, last_user, reply, suite};
 
-/// Each entry with its results: first turn, second turn, and whole conversation.
+/// Entries of checks with their results for the first turn, the second turn, and the whole conversation.
 const TABLE: &str = r#"[
   [{"type": "called-tool", "value": "lookup"}, "passed", "failed", "passed"],
   [{"type": "called-tool", "value": "refund", "after": "lookup"}, "failed", "failed", "passed"],
@@ -43,7 +43,7 @@ const TABLE: &str = r#"[
   [{"type": "output-matches", "value": {"type": "object"}}, "failed", "failed", "failed"]
 ]"#;
 
-/// An agent that calls the requested tool without a text, and then reports the result.
+/// Builds an agent that calls the requested tool without a text, and then reports the result.
 fn agent() -> Fake {
     Fake::new(|_, prompt| {
         let (tool, done) = match last_user(prompt) {

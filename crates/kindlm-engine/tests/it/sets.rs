@@ -35,7 +35,7 @@ fn scored(id: &str, score: f64) -> AssertionResult {
     AssertionResult { class: Class::Probabilistic, ..result }
 }
 
-/// The result of one gate for one case.
+/// Returns the outcome and the measured value of one gate for one case.
 fn gate(id: &str, threshold: f64, case: &CaseResult) -> (GateOutcome, Option<f64>) {
     let (gates, problems) = gates::compile(json!({ id: threshold }).as_object().unwrap());
     assert_eq!(problems, []);

@@ -18,7 +18,7 @@ type Answering = dyn Fn(&str, &Prompt) -> Result<Reply, ProviderError> + Send + 
 type Running = dyn Fn(&CommandSpec) -> Result<CommandOutput, ProviderError> + Send + Sync;
 type Embedding = dyn Fn(&str, &str, &str) -> Result<Vec<f64>, ProviderError> + Send + Sync;
 
-/// A backend in memory. An answer takes the reply's `latency_ms`.
+/// A backend in memory. An answer arrives after the reply's `latency_ms`.
 pub(crate) struct Fake {
     complete: Box<Answering>,
     run: Box<Running>,
@@ -47,7 +47,7 @@ impl Fake {
         }
     }
 
-    /// A backend that gives the same answer to every prompt.
+    /// Builds a backend that gives the same answer to every prompt.
     pub(crate) fn saying(text: &str) -> Self {
         let text = text.to_owned();
         Self::new(move |_, _| Ok(reply(&text)))
@@ -69,7 +69,7 @@ impl Fake {
         self
     }
 
-    /// The last user messages of all prompts, in order.
+    /// Returns the last user messages of all prompts, in order.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.prompts.lock().unwrap().iter().map(|it| last_user(it).to_owned()).collect()
     }
@@ -148,7 +148,7 @@ impl Commands for Fake {
     }
 }
 
-/// A reply with 15 tokens and a latency of 10 ms.
+/// Builds a reply with 15 tokens and a latency of 10 ms.
 pub(crate) fn reply(text: &str) -> Reply {
     let usage = Usage { input_tokens: 10, output_tokens: 5, total_tokens: 15, ..Usage::default() };
     Reply { usage, latency_ms: 10.0, ..Reply::text(text) }
@@ -170,7 +170,7 @@ pub(crate) fn last_user(prompt: &Prompt) -> &str {
         .map_or("", |it| &it.content)
 }
 
-/// A model whose price is $1 per million tokens, for input and output.
+/// Builds a model whose price is $1 per million tokens, for input and output.
 pub(crate) fn model(id: &str) -> Model {
     Model {
         id: id.to_owned(),
@@ -186,7 +186,7 @@ pub(crate) fn model(id: &str) -> Model {
     }
 }
 
-/// A suite of prompt cases on the models `a` and `b`; each case runs on `a`.
+/// Builds a suite of prompt cases with the models `a` and `b`; each case runs on `a`.
 pub(crate) fn suite(cases: &[&str]) -> Suite {
     Suite {
         models: vec![model("a"), model("b")],
@@ -202,7 +202,7 @@ pub(crate) fn edit(case: &mut TestCase, change: impl FnOnce(&mut CaseBody)) {
     case.body = Arc::new(body);
 }
 
-/// A check that passes if the output contains the text. The text `panic!` panics, like a bug.
+/// A check that passes if the output contains the text. With the text `panic!`, it panics like a bug.
 #[derive(Debug)]
 struct Says(&'static str);
 

@@ -26,7 +26,7 @@ fn conversation(turns: Vec<ConversationTurn>) -> Suite {
     suite
 }
 
-/// An agent that calls the tool `look` on request, and then repeats the request.
+/// Builds an agent that calls the tool `look` on request, and then repeats the request.
 fn agent() -> Fake {
     Fake::new(|_, prompt| {
         let asked = last_user(prompt);
@@ -39,7 +39,7 @@ fn agent() -> Fake {
     })
 }
 
-/// `turn | status | label` of every result.
+/// Returns `turn | status | label` for every result.
 async fn results(suite: &Suite, fake: &Fake) -> Vec<String> {
     let report = run(suite, &RunOptions::default(), fake).await.unwrap();
     let results = &report.cases[0].executions[0].results;

@@ -170,7 +170,9 @@ pub struct Written {
 }
 
 impl Execution {
-    /// Returns the exit code of a command; `None` if there is no command or no exit code.
+    /// Returns the exit code of a command.
+    ///
+    /// Returns `None` if there is no command or no exit code.
     pub fn exit_code(&self) -> Option<i32> {
         self.command.as_ref()?.exit_code
     }
@@ -239,7 +241,9 @@ impl Execution {
         gap.or_else(lost).or_else(|| self.incomplete_answer().filter(|_| is_of_answers))
     }
 
-    /// Returns the reason why the last answer is incomplete; `None` if all of it is in [`output`](Self::output).
+    /// Returns the reason why the last answer is incomplete.
+    ///
+    /// Returns `None` if all of it is in [`output`](Self::output).
     ///
     /// A part of the answer is unsupported, or a token limit or a filter cut it off.
     pub fn incomplete_output(&self) -> Option<Cow<'_, str>> {
@@ -247,7 +251,9 @@ impl Execution {
         unread.or_else(|| self.finish_reason.as_ref()?.cut().map(Cow::Owned))
     }
 
-    /// Returns the reason why an answer of any turn is incomplete; `None` if all answers are complete.
+    /// Returns the reason why an answer of any turn is incomplete.
+    ///
+    /// Returns `None` if all answers are complete.
     pub fn incomplete_answer(&self) -> Option<Cow<'_, str>> {
         let earlier = || self.turns.iter().find_map(|it| it.unread.as_deref()).map(Cow::Borrowed);
         self.incomplete_output().or_else(earlier)
@@ -262,14 +268,18 @@ impl Execution {
         self.completeness.declared.iter().copied().filter(|it| !is_known(it)).collect()
     }
 
-    /// Returns a note for reports with the kinds of [`only_declared`](Self::only_declared); `None` without such kinds.
+    /// Returns a note for reports with the kinds of [`only_declared`](Self::only_declared).
+    ///
+    /// Returns `None` without such kinds.
     pub fn declared_note(&self) -> Option<String> {
         let kinds: Vec<&str> = self.only_declared().into_iter().map(Channel::as_str).collect();
         (!kinds.is_empty())
             .then(|| format!("declared complete by the suite, not observed: {}", kinds.join(", ")))
     }
 
-    /// Returns the money spent on the execution in US dollars; `None` if it is not known.
+    /// Returns the money spent on the execution in US dollars.
+    ///
+    /// Returns `None` if it is not known.
     ///
     /// This is [`cost_usd`](Self::cost_usd), less the cost of replies from the response store. Checks use the recorded
     /// cost of a stored reply, but it is not paid for again. Attempts without a result count.
@@ -277,12 +287,16 @@ impl Execution {
         self.spent_now().map(|it| it + self.spend.earlier_usd)
     }
 
-    /// Returns the money spent on this attempt, without earlier attempts; `None` if it is not known.
+    /// Returns the money spent on this attempt, without earlier attempts.
+    ///
+    /// Returns `None` if it is not known.
     fn spent_now(&self) -> Option<f64> {
         if self.spend.cached { self.spend.paid_usd } else { self.spend.cost_usd }
     }
 
-    /// Returns the minimum of the money spent on the execution in US dollars; `None` if nothing is known.
+    /// Returns the minimum of the money spent on the execution in US dollars.
+    ///
+    /// Returns `None` if nothing is known.
     ///
     /// If only some events report a cost, this is the sum of these costs and of the earlier attempts.
     pub fn spent_at_least(&self) -> Option<f64> {
@@ -297,7 +311,9 @@ impl Execution {
         self.requests > 0 && !self.usage.has_parts()
     }
 
-    /// Returns the reason why the cost of [uncounted](Self::is_uncounted) requests is unknown; else `None`.
+    /// Returns the reason why the cost of [uncounted](Self::is_uncounted) requests is unknown.
+    ///
+    /// Otherwise returns `None`.
     ///
     /// The text is a clause that ends a sentence.
     pub fn why_uncounted(&self) -> Option<&'static str> {

@@ -110,7 +110,9 @@ impl Usage {
         *self == Self::default()
     }
 
-    /// Returns an error message if the parts have more tokens than the total; else `None`.
+    /// Returns an error message if the parts have more tokens than the total.
+    ///
+    /// Otherwise returns `None`.
     pub fn contradiction(&self) -> Option<String> {
         let parts = self.input_tokens.saturating_add(self.output_tokens);
         (self.total_tokens < parts).then(|| {

@@ -20,7 +20,9 @@ pub const MARK: &str = "mark";
 /// The length of a mark in hexadecimal digits. 24 digits hold 96 bits.
 pub const MARK_LENGTH: usize = 24;
 
-/// Returns the mark of the first data block in a question to a judge; `None` without a mark.
+/// Returns the mark of the first data block in a question to a judge.
+///
+/// Returns `None` without a mark.
 pub fn mark_in(question: &str) -> Option<&str> {
     let marks = question.lines().filter_map(|it| it.strip_prefix(FENCE)?.rsplit(' ').next());
     marks

@@ -80,7 +80,9 @@ impl CommandOutput {
         }
     }
 
-    /// Returns the signal that an exit code represents; `None` if it represents no signal.
+    /// Returns the signal that an exit code represents.
+    ///
+    /// Returns `None` if it represents no signal.
     ///
     /// A shell exits with 128 plus the signal that ended its command.
     pub fn signal(exit_code: i32) -> Option<i32> {
@@ -90,7 +92,9 @@ impl CommandOutput {
         (cfg!(unix) && (1..=LAST).contains(&signal)).then_some(signal)
     }
 
-    /// Returns the reason why [`unreadable`](Self::unreadable) lines make evidence unusable; `None` without lines.
+    /// Returns the reason why [`unreadable`](Self::unreadable) lines make evidence unusable.
+    ///
+    /// Returns `None` without lines.
     ///
     /// The data of these lines is lost, so negative checks would pass without cause.
     pub fn lost(unreadable: &[String]) -> Option<String> {

@@ -88,7 +88,9 @@ fn in_brackets(name: &str) -> Option<Ipv6Addr> {
     name.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
 }
 
-/// Returns the advice for a name that no host can have; `None` if a host can have the name.
+/// Returns the advice for a name that no host can have.
+///
+/// Returns `None` if a host can have the name.
 fn fault(name: &str) -> Option<String> {
     const SUCH_AS: &str =
         "such as `example.com`, `*.example.com` or `localhost:8080`; each host is one entry";

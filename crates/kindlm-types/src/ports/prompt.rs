@@ -222,7 +222,9 @@ impl FinishReason {
         }
     }
 
-    /// Returns the reason why an answer with this finish reason is incomplete; `None` if it is complete.
+    /// Returns the reason why an answer with this finish reason is incomplete.
+    ///
+    /// Returns `None` if it is complete.
     ///
     /// The names that vendors and frameworks use for failures are included.
     pub fn broke_off(&self) -> Option<String> {

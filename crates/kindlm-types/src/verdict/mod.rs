@@ -184,7 +184,9 @@ impl Verdict {
         }
     }
 
-    /// Returns the message of a failed or errored check, or the reason of a skipped one; `None` for a pass.
+    /// Returns the message of a failed or errored check, or the reason of a skipped one.
+    ///
+    /// Returns `None` for a pass.
     pub fn message(&self) -> Option<&str> {
         match self {
             Self::Fail { message, .. } | Self::Errored { message, .. } => Some(message),

@@ -23,11 +23,11 @@ struct CostMaxUsd {
     threshold: f64,
     known_usd: ExactSum,
     unknown: u32,
-    /// The number of these in which an answer did not report its tokens.
+    /// The number of executions of unknown cost in which an answer did not report its tokens.
     ///
     /// A price does not help then.
     uncounted: u32,
-    /// The number of these in which a program reported the cost of only some requests.
+    /// The number of executions in which a program reported the cost of only some requests.
     partly: u32,
     /// The number of executions of programs that reported no cost.
     untold: u32,
@@ -53,7 +53,8 @@ impl Measurement for CostMaxUsd {
             u32::try_from(unknown.count()).unwrap_or(u32::MAX)
         };
         if [crate::COMMAND, crate::TRANSCRIPT].contains(&case.model.as_str()) {
-            // Only the program itself can report its cost. Programs that report none are not counted as unknown.
+            // Only the program itself can report its cost. Executions without any reported cost are counted in
+            // `untold` only.
             let partly = count(|it| it.spent_at_least().is_some());
             self.partly += partly;
             self.unknown += partly;

@@ -44,6 +44,8 @@ impl KappaDemand {
 
     /// Returns the reason why a judge's calibration does not meet the requirement.
     ///
+    /// Otherwise returns `None`.
+    ///
     /// The reason is a sentence fragment about the judge.
     pub fn unmet(&self, known: &JudgeKappa) -> Option<String> {
         if let Some((lost, all)) = known.unanswered {
@@ -67,7 +69,7 @@ impl KappaDemand {
         }
         if let Some(max) = self.max_age_days {
             let limit = ecma::number(max);
-            // Allow for clocks that differ by some hours.
+            // Allow for clocks that differ by less than a day.
             let Some(age) = known.age_days.filter(|it| *it > -1.0) else {
                 return Some(format!(
                     "no time in the past is recorded for its calibration, and `maxAgeDays` is {limit}"
@@ -147,7 +149,7 @@ fn with_options(options: &Map<String, Value>) -> Result<Box<dyn Gate>, Vec<Probl
 
 /// The agreement of a judge with people.
 ///
-/// It is about one criterion, or about a kind of check without criteria.
+/// The agreement concerns one criterion, or a kind of check without criteria.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JudgeKappa {
     /// The assertion's id, such as `judge`.
@@ -158,9 +160,7 @@ pub struct JudgeKappa {
     pub prompts: Vec<String>,
     /// The digest of the criterion; `None` for all criteria together.
     pub criterion: Option<String>,
-    /// The vendors' names of the models that answered, sorted.
-    ///
-    /// Empty if they are the requested ones.
+    /// The vendors' names of the models that answered, sorted; empty if the requested models answered.
     pub answered: Vec<String>,
     /// The age of the calibration in days, if it is known.
     pub age_days: Option<f64>,
@@ -168,9 +168,9 @@ pub struct JudgeKappa {
     pub kappa: Option<f64>,
     /// The labelled outputs behind kappa, and its uncertainty.
     pub labels: Labels,
-    /// The number of labelled outputs without a readable reply, and the number of all; `None` if all have one.
+    /// The number of labelled outputs without a readable reply, and the number of all outputs.
     ///
-    /// Kappa lacks the missing replies, so it is not valid.
+    /// `None` if all outputs have a reply. Without all replies, kappa is not valid.
     pub unanswered: Option<(u64, u64)>,
 }
 
@@ -184,14 +184,14 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// Returns the lower end of the interval.
+    /// Returns the lower end of the interval; `None` without an interval.
     pub fn low(&self) -> Option<f64> {
         self.interval.map(|(low, _)| low)
     }
 
-    /// Returns true if the agreement may be chance.
+    /// Returns true if the agreement may be chance: without an interval, or if it reaches down to 0.
     ///
-    /// A judge that always gives the same answer has no interval, and its agreement is chance.
+    /// A judge that always gives the same answer has no interval.
     pub fn may_be_chance(&self) -> bool {
         self.interval.is_none_or(|(low, _)| low <= 0.0)
     }
@@ -212,16 +212,18 @@ impl fmt::Display for Labels {
 pub struct Calibrated {
     /// The models by id in the suite, as `provider:model`.
     pub models: BTreeMap<String, String>,
-    /// The known agreements of judges with people.
+    /// The known calibrations of judges.
     pub known: Vec<JudgeKappa>,
 }
 
-/// Creates the gate with the known calibrations. A judge without one counts as never calibrated.
+/// Creates the gate with the known calibrations.
+///
+/// A judge without a calibration violates the gate.
 pub fn judge_kappa_min(demand: KappaDemand, calibrated: Calibrated) -> Box<dyn Gate> {
     Box::new(JudgeKappaMin { demand, calibrated, judged: Vec::new() })
 }
 
-/// A criterion of a kind of check, with the judge that judged it.
+/// A kind of check and its criterion, with the judge that judged it.
 #[derive(Clone, Debug, PartialEq)]
 struct Judged {
     check: String,
@@ -230,9 +232,9 @@ struct Judged {
     prompt: Option<String>,
     /// The digest of the criterion, if the check has one.
     criterion: Option<String>,
-    /// The vendors' names of the models that answered; empty if they are the requested ones.
+    /// The vendors' names of the models that answered; empty if the requested models answered.
     answered: Vec<String>,
-    /// The label of the check, for messages.
+    /// The label of the check, for error messages.
     label: String,
 }
 
@@ -276,9 +278,9 @@ impl JudgeKappaMin {
         }
     }
 
-    /// Returns the calibration of a judge with the same options, prompt and criterion.
+    /// Returns the calibration of a judge with the same options, prompt, criterion and models.
     ///
-    /// The error is a sentence fragment about the judge.
+    /// If there is no such calibration, the error is a sentence fragment about the judge.
     fn known(&self, judged: &Judged) -> Result<&JudgeKappa, String> {
         let models = &self.calibrated.models;
         let full = |id: &str| models.get(id).cloned().unwrap_or_else(|| id.to_owned());

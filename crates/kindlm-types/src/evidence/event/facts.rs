@@ -109,7 +109,9 @@ impl ActionState {
     }
 }
 
-/// Returns the exit code in the output of a shell tool; `None` if the output has no exit code.
+/// Returns the exit code in the output of a shell tool.
+///
+/// Returns `None` if the output has no exit code.
 ///
 /// For several commands, this is the first code other than 0, or else the first code. Agents and APIs use different
 /// keys for the exit code, and some nest the key one level down.

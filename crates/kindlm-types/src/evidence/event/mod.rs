@@ -279,7 +279,9 @@ impl Event {
         if sum.is_empty() { (None, None) } else { (Some(sum.total()), cost) }
     }
 
-    /// Returns the sum of the reported costs in US dollars; `None` if no event reports a cost.
+    /// Returns the sum of the reported costs in US dollars.
+    ///
+    /// Returns `None` if no event reports a cost.
     ///
     /// The sum may be only a part of the whole cost.
     pub fn told_usd(events: &[Self]) -> Option<f64> {
@@ -290,12 +292,16 @@ impl Event {
         told.reduce(|sum, cost| sum + cost)
     }
 
-    /// Returns a usage event; `None` if no token was reported, because the usage is then unknown, not 0.
+    /// Returns a usage event.
+    ///
+    /// Returns `None` if no token was reported, because the usage is then unknown, not 0.
     pub fn of_usage(usage: Usage) -> Option<Self> {
         (usage != Usage::default()).then_some(Self::Usage { usage, cost_usd: None })
     }
 
-    /// Returns the text of the last message of the agent; `None` without such a message.
+    /// Returns the text of the last message of the agent.
+    ///
+    /// Returns `None` without such a message.
     pub fn last_words(events: &[Self]) -> Option<&str> {
         events.iter().rev().find_map(|it| match it {
             Self::Message { role: Speaker::Assistant, text } => Some(text.as_str()),

@@ -45,7 +45,9 @@ pub trait OpenWorkspace: Send + Sync {
     /// `env` lists the agent's environment variables, because some isolations pass on only named variables.
     fn for_agent(&self, env: &[String]) -> AgentFolder;
 
-    /// Returns the reason why the isolation did not start the agent's command; `None` if it did.
+    /// Returns the reason why the isolation did not start the agent's command.
+    ///
+    /// Returns `None` if it did.
     ///
     /// Without this check, a sandbox that does not start looks like an agent that did nothing. It would pass every
     /// negative check.

@@ -144,7 +144,9 @@ fn note(list: &mut Vec<String>, path: Option<String>) {
     }
 }
 
-/// Returns the path in a tool's arguments, under any key that agents use; `None` without a path.
+/// Returns the path in a tool's arguments, under any key that agents use.
+///
+/// Returns `None` without a path.
 fn path(input: &Value) -> Option<String> {
     let names = ["file_path", "filePath", "path", "absolute_path", "notebook_path", "filename"];
     text_at(input, &names)

@@ -151,7 +151,9 @@ pub enum TestFormat {
 }
 
 impl TestFormat {
-    /// Returns the file to which the runner writes its report by default; `None` for stdout.
+    /// Returns the file to which the runner writes its report by default.
+    ///
+    /// Returns `None` for stdout.
     pub fn default_report(self) -> Option<&'static str> {
         match self {
             Self::PytestJson => Some(".report.json"),

@@ -55,7 +55,9 @@ pub struct ErrorFinding<'a> {
 }
 
 impl ExecutionResult {
-    /// Returns the weighted mean of the scores of the checks; `None` without a score or if all weights are 0.
+    /// Returns the weighted mean of the scores of the checks.
+    ///
+    /// Returns `None` without a score or if all weights are 0.
     pub fn score(&self) -> Option<f64> {
         weighted_score(&self.results)
     }
@@ -65,7 +67,9 @@ impl ExecutionResult {
         self.outcome == Outcome::Skipped && self.error.is_none()
     }
 
-    /// Returns the share of checks that passed, from 0 to 1; `None` if no check applies or the execution was aborted.
+    /// Returns the share of checks that passed, from 0 to 1.
+    ///
+    /// Returns `None` if no check applies or the execution was aborted.
     ///
     /// Errored checks count as not passed; skipped ones are not counted.
     pub fn passed_share(&self) -> Option<f64> {
@@ -100,7 +104,9 @@ impl CaseResult {
         counts
     }
 
-    /// Returns the mean of the share of passed checks over the repeats; `None` if nothing was checked.
+    /// Returns the mean of the share of passed checks over the repeats.
+    ///
+    /// Returns `None` if nothing was checked.
     pub fn passed_share(&self) -> Option<f64> {
         let mut mean = Mean::default();
         self.executions
@@ -197,7 +203,9 @@ impl CaseResult {
         findings
     }
 
-    /// Returns the repeat that best explains the outcome; `None` if all repeats passed.
+    /// Returns the repeat that best explains the outcome.
+    ///
+    /// Returns `None` if all repeats passed.
     ///
     /// This is the first repeat that did not pass, preferably one without an execution error.
     pub fn telling_execution(&self) -> Option<&ExecutionResult> {
