@@ -26,7 +26,7 @@ pub struct Record {
     pub agent_output: Option<Value>,
     /// The whole conversation; replaces `agent_input`, `agent_output`, `tool_calls` and `events`.
     ///
-    /// A list of messages as in the API of OpenAI or Anthropic, or an object with `messages`.
+    /// The value is a list of messages as in the API of OpenAI or Anthropic, or an object with `messages`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transcript: Option<Value>,
     /// Atomic prompt assertions. Each one lists criteria that must all be met.
@@ -38,7 +38,7 @@ pub struct Record {
     /// The events, in order.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<kindlm_types::Event>,
-    /// The kinds of evidence that are complete; if absent, those of which the record contains something.
+    /// The kinds of evidence that are complete; if absent, the kinds that occur in the record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub complete_for: Option<std::collections::BTreeSet<kindlm_types::Channel>>,
     /// The reference output for the `drift` check.
@@ -84,8 +84,8 @@ pub struct Record {
     /// The checks: an `expect` block as in `kindlm.yaml`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<Value>,
-    /// The minimum weighted mean score, from 0 to 1. If it is reached, the record passes although checks failed, unless
-    /// a required one did.
+    /// The minimum weighted mean score, from 0 to 1. If the score reaches it, the record passes even if checks failed,
+    /// unless a required check failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
     /// All other keys, unchanged.
@@ -152,7 +152,7 @@ impl From<RecordedToolCall> for kindlm_types::ToolCall {
     }
 }
 
-/// A tool of a record: `{name, parameters}`, or the same under `function` as in OpenAI's API.
+/// A tool of a record: `{name, parameters}`, or this object under `function` as in OpenAI's API.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum RecordedTool {
@@ -228,9 +228,7 @@ pub struct Evaluation {
     pub total: u64,
     /// The outcome of the record.
     pub outcome: Outcome,
-    /// The weighted mean of the scores of the checks.
-    ///
-    /// Present if the record has a `threshold` to compare it with.
+    /// The weighted mean of the scores of the checks; present only if the record has a `threshold`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weighted_score: Option<f64>,
     /// The weighted mean of each named score.
@@ -268,7 +266,7 @@ pub struct EvaluatedResult {
     /// The code of a failed or errored check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_code: Option<FailureCode>,
-    /// The underlying error code, if an errored check uses a code of its own: that of a provider, for example.
+    /// The underlying failure code, if an errored check has its own code. Example: the code of a provider error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<FailureCode>,
     /// The expected and the actual value, or the error message.
@@ -320,7 +318,7 @@ pub struct BatchResults {
     pub skipped_cases: u64,
     /// The number of lines that are not valid records; not included in `total_cases`.
     pub malformed_lines: u64,
-    /// The mean of the records' scores; `null` if none has one.
+    /// The mean of the records' scores; `null` if no record has a score.
     pub average_score: Option<f64>,
     /// The totals of each prompt assertion, by id.
     pub assertion_breakdown: BTreeMap<String, AssertionBreakdown>,
@@ -337,7 +335,7 @@ fn is_zero(number: &u64) -> bool {
 /// The totals of one prompt assertion over all records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AssertionBreakdown {
-    /// The share of passes among passes and failures, from 0 to 1; `null` if there are none.
+    /// The share of passes among passes and failures, from 0 to 1; `null` without passes and failures.
     pub pass_rate: Option<f64>,
     /// The number of passes and failures.
     pub n: u64,
@@ -416,7 +414,7 @@ impl From<&AssertionResult> for EvaluatedResult {
     }
 }
 
-/// Returns the metadata of a result, with its components and named scores.
+/// Returns the metadata of a result, including its components and named scores.
 fn metadata(result: &AssertionResult) -> Map<String, Value> {
     let mut metadata = crate::v1::facts::metadata(result).into_owned();
     if !result.components.is_empty() {
@@ -434,12 +432,12 @@ fn metadata(result: &AssertionResult) -> Map<String, Value> {
 impl Evaluation {
     /// Summarizes the results of the checks of one record.
     ///
-    /// The score is `passed / total`. `total` includes errored checks, but no skipped ones. There is no score if no
-    /// check passed or failed.
+    /// The score is `passed / total`. `total` includes errored checks, but no skipped checks. Without a passed or
+    /// failed check, there is no score.
     ///
     /// An errored check makes the outcome `errored`. With a `threshold`, a record passes if its weighted mean score
-    /// reaches it, unless a required check failed (`fails_required`). Without results nothing was checked, and the
-    /// outcome is `skipped`.
+    /// reaches the threshold, unless a required check failed (`fails_required`). Without results, the outcome is
+    /// `skipped`, because nothing was checked.
     #[expect(clippy::cast_precision_loss, reason = "counts of checks stay far below 2^52")]
     pub fn new(
         id: Option<Value>,

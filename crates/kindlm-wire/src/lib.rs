@@ -50,7 +50,7 @@ pub fn parse_report(json: &[u8]) -> Result<Report, WireError> {
     struct Version {
         schema_version: Option<Value>,
     }
-    // Check the version first: a later version may have another format, and the error must say so.
+    // Check the version first: a later version may have another format, and the error must name the version.
     let Version { schema_version } = serde_json::from_slice(json)?;
     match schema_version {
         None => Err(WireError::NoVersion),

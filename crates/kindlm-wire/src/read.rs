@@ -12,13 +12,13 @@ use serde_json::{Map, Value};
 use super::{WireError, v1};
 use kindlm_types::{CaseResult, Report};
 
-/// A callback for each case of a report, with the byte range of the case in the JSON.
+/// Callback for each case of a report, with the byte range of the case in the JSON.
 pub type OnCase<'a> = dyn FnMut(CaseResult, Range<u64>) + 'a;
 
 /// Reads a report of any supported version, and passes its cases to `on_case` one at a time.
 ///
-/// The reader must be buffered. The returned report has no cases. [`parse_case`] parses the JSON in the range of a
-/// case.
+/// The reader must be buffered. The returned report has no cases. Use [`parse_case`] for the JSON in the byte range of
+/// a case.
 pub fn read_report(reader: impl Read, on_case: &mut OnCase<'_>) -> Result<Report, WireError> {
     let at = Cell::new(0);
     let context = Context { at: &at, on_case: RefCell::new(on_case), refused: RefCell::new(None) };
@@ -58,7 +58,7 @@ impl Context<'_, '_> {
     }
 }
 
-/// Counts the bytes read from a reader. The parser reads single bytes, and at most one ahead.
+/// A reader that counts the bytes read. The parser reads single bytes, with a read-ahead of at most one byte.
 struct Counted<'a, R> {
     reader: R,
     at: &'a Cell<u64>,
@@ -72,7 +72,7 @@ impl<R: Read> Read for Counted<'_, R> {
     }
 }
 
-/// Deserializes a report into its fields without the cases.
+/// Deserializer of a report's fields. Passes the cases to the callback and omits them from the result.
 struct Head<'a, 'b, 'c>(&'a Context<'b, 'c>);
 
 impl<'de> DeserializeSeed<'de> for Head<'_, '_, '_> {
@@ -99,7 +99,7 @@ impl<'de> Visitor<'de> for Head<'_, '_, '_> {
                 continue;
             }
             let value = map.next_value::<Value>()?;
-            // A later version may have another format, and the error must say so.
+            // A later version may have another format, and the error must name the version.
             if key == VERSION && value != v1::VERSION {
                 return Err(self.0.refuse(WireError::Version { found: value.to_string() }));
             }

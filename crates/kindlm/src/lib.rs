@@ -54,16 +54,17 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Returns the outcome of the execution: the worst of its results.
+    /// Returns the outcome of the execution, determined by its results: the worst one counts.
     ///
-    /// Checks that need a model are errored, because no model is called.
+    /// Skipped checks count only if all checks were skipped. Checks that need a model are errored, because no model is
+    /// called.
     pub fn outcome(&self) -> Outcome {
         Outcome::of(&self.results)
     }
 }
 
 impl fmt::Display for Checked {
-    /// Writes one line for each check that does not hold.
+    /// Writes one line for each check that failed or is errored.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for result in self.results.iter().filter(|it| !it.verdict.held()) {
             writeln!(f, "{}: {}", result.label, result.verdict.message().unwrap_or_default())?;
@@ -72,7 +73,7 @@ impl fmt::Display for Checked {
     }
 }
 
-/// The reason why an `expect` block is invalid: all problems, with their locations in the block.
+/// The reason why an `expect` block is invalid: all problems, each with its location in the block.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
 pub struct CheckError(pub Vec<String>);

@@ -11,7 +11,7 @@ use kindlm_types::AssertionSummary;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AssertionBreakdown {
-    /// The share of passes among passes and failures, from 0 to 1; `null` if there are none.
+    /// The share of passes among passes and failures, from 0 to 1; `null` without passes and failures.
     pub pass_rate: Option<f64>,
     /// The number of passes and failures.
     pub n: u64,

@@ -179,7 +179,7 @@ impl From<ScoreSummary> for kindlm_types::ScoreSummary {
 
 /// The part of a [`Case`] before its executions, in compact JSON.
 ///
-/// A small text that is stored until the executions are available.
+/// This small text is stored until the executions are available.
 // perf: process, a part of what `kindlm_store::journal::Heads` gains
 ///
 /// ```
@@ -205,7 +205,9 @@ impl CaseHead {
         Self::with(case, Json::ToMake(scored(&case.scores)), &mut Vec::new())
     }
 
-    /// Like [`of`](Self::of). `room` is a reusable buffer; its contents are overwritten.
+    /// Serializes like [`of`](Self::of), from scores that may be serialized already.
+    ///
+    /// `room` is a reusable buffer, whose contents are overwritten.
     fn with(
         case: &CaseResult,
         scores: Json<'_, Vec<Scored<'_>>>,
@@ -268,7 +270,7 @@ impl CaseHead {
     }
 }
 
-/// Serializes [`CaseHead`]s. Scores that are the same in consecutive cases are serialized only once.
+/// A writer of [`CaseHead`]s that serializes equal scores of consecutive cases only once.
 #[derive(Debug, Default)]
 pub struct HeadWriter {
     scores: Same<kindlm_types::ScoreSummary>,
@@ -277,7 +279,7 @@ pub struct HeadWriter {
 }
 
 impl HeadWriter {
-    /// Returns the same as [`CaseHead::of`].
+    /// Serializes the part of a case before its executions, like [`CaseHead::of`].
     pub fn head(&mut self, case: &CaseResult) -> serde_json::Result<CaseHead> {
         // Exclude negative numbers: -0.0 equals 0.0, but is serialized differently.
         let is_plain = |it: &kindlm_types::ScoreSummary| {
@@ -292,7 +294,7 @@ impl HeadWriter {
 
 /// A [`Case`] without executions that borrows its data.
 ///
-/// It is created for each case of a run, so it must be cheap.
+/// It must be cheap, because it is created for each case of a run.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Bare<'a> {

@@ -12,7 +12,7 @@ use kindlm_types::CaseSource;
 /// Writes a report as compact JSON.
 ///
 /// A case that is already [written](CaseSource::written) is copied into the report without a check. The source must
-/// ensure that it is valid JSON.
+/// ensure that its text is valid JSON.
 // perf: process, a part of what `kindlm_store::journal::Heads` gains
 pub fn write_compact<Source: CaseSource + ?Sized>(
     report: &kindlm_types::Report<Source>,
@@ -25,7 +25,7 @@ pub fn write_compact<Source: CaseSource + ?Sized>(
     written.map_err(|err| past.failure.take().unwrap_or_else(|| err.into()))
 }
 
-/// The output of the serializer, which also accepts raw JSON beside the serializer.
+/// The output of the serializer, to which raw JSON can be written in between.
 struct Past<W> {
     out: RefCell<W>,
     failure: Cell<Option<io::Error>>,

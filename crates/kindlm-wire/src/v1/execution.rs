@@ -33,7 +33,7 @@ pub struct Execution {
     /// The results of the checks, in the order of the suite file.
     #[serde(default)]
     pub results: Vec<AssertionResult>,
-    /// The weighted mean of the scores of the checks; absent if none has a score. Derived from `results`.
+    /// The weighted mean of the scores of the checks; absent if no check has a score. Derived from `results`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
     /// The weighted mean of each named score. Derived from `results`.
@@ -73,7 +73,8 @@ pub struct Execution {
     /// The cost of the tokens in US dollars; `null` if the price is not known.
     #[serde(default)]
     pub cost_usd: Option<f64>,
-    /// If `cached`: the money spent on the replies that did not come from the response store, in US dollars.
+    /// The money spent on the replies that did not come from the response store, in US dollars. Present only if
+    /// `cached`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent_usd: Option<f64>,
     /// The cost of earlier attempts in US dollars, including their judges.
@@ -125,9 +126,9 @@ pub struct Execution {
     /// The kinds of evidence that the source records completely; absent if these are all kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_for: Option<BTreeSet<Channel>>,
-    /// The kinds of evidence of which some is known to be lost.
+    /// The kinds of evidence of which a part is known to be lost.
     ///
-    /// The suite may have declared them complete anyway.
+    /// This applies even if the suite declares them complete.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub lost_evidence: BTreeSet<Channel>,
     /// The kinds of evidence that are complete only because the suite declares it.
@@ -153,7 +154,7 @@ pub struct Execution {
 pub struct Turn {
     /// The turn's label in the suite.
     pub label: String,
-    /// The user's message; absent if the turn continues the one before.
+    /// The user's message; absent if the turn continues the previous turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// The last text of the agent in this turn.
@@ -221,7 +222,7 @@ pub enum ExecutionError {
         /// True if the same request may succeed later.
         #[serde(default)]
         retryable: bool,
-        /// The wait that the provider demands, in seconds.
+        /// The time to wait before a retry, in seconds, if the provider reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_after_seconds: Option<f64>,
         /// The number of attempts.
@@ -437,7 +438,7 @@ impl TryFrom<Execution> for ExecutionResult {
                 recorded_events: wire.events,
                 trace: wire.trace,
                 workspace: wire.workspace,
-                // The test case holds these fields; a report does not repeat them in each execution.
+                // A report does not repeat these fields in each execution, because the test case holds them.
                 tools: Vec::new(),
                 written: None,
             },

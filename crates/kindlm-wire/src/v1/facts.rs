@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 const SET: &str = "assertionSet";
 /// The type of a negated set.
 const NOT_ASSERT_SET: &str = "not-assert-set";
-/// A check by rules whose results have a fact of judges: a tie.
+/// The only check by rules whose results can have a fact of judges: a tie.
 const MAX_SCORE: &str = "max-score";
 
 /// The rule of a set as JSON.
@@ -25,7 +25,7 @@ struct Set {
     threshold: Option<f64>,
 }
 
-/// Returns the metadata of a result with its typed facts.
+/// Returns the metadata of a result, including its typed facts.
 pub(crate) fn metadata(result: &AssertionResult) -> Cow<'_, Map<String, Value>> {
     if result.judging.is_none() && result.set.is_none() {
         return Cow::Borrowed(&result.metadata);
@@ -42,9 +42,10 @@ pub(crate) fn metadata(result: &AssertionResult) -> Cow<'_, Map<String, Value>> 
     Cow::Owned(metadata)
 }
 
-/// Takes the facts of judges out of metadata.
+/// Removes the facts of judges from metadata and returns them; `None` without valid facts.
 ///
-/// Only a check that a model judges has them: a user's script may return any metadata. Facts that cannot be read stay.
+/// Only checks that a model judges, and `max-score`, have such facts. A user's script may return any metadata. Invalid
+/// facts stay in the metadata.
 pub(crate) fn take_judging(
     assertion: &str,
     class: Class,
@@ -63,7 +64,9 @@ pub(crate) fn take_judging(
     Some(Box::new(judging))
 }
 
-/// Takes the rule of a set out of metadata; `components` is the number of its parts.
+/// Removes the rule of a set from metadata and returns it; `None` if the result is not a set.
+///
+/// `components` is the number of the set's parts, which is used if the rule is missing.
 pub(crate) fn take_set(
     assertion: &str,
     components: usize,

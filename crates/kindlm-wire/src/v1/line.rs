@@ -6,7 +6,9 @@ use serde::ser::Error as _;
 use super::Execution;
 use super::same::Same;
 
-/// A writer of [`Execution`]s in compact JSON. Results that are equal in several executions are serialized once.
+/// A writer of [`Execution`]s in compact JSON.
+///
+/// If consecutive executions have equal results, these are serialized only once.
 ///
 /// ```
 /// use kindlm_wire::v1;
@@ -42,9 +44,10 @@ impl LineWriter {
     }
 }
 
-/// Returns true if a result is short, common, and its JSON depends only on equality.
+/// Returns true if the JSON of a result depends only on equality.
 ///
-/// Equal metadata may differ in the order of keys, and -0.0 equals 0.0, so both are excluded.
+/// Only common results, without metadata, return true. Equal metadata may differ in the order of keys, and -0.0 equals
+/// 0.0.
 fn is_plain(it: &AssertionResult) -> bool {
     matches!(it.verdict, Verdict::Pass)
         && it.metadata.is_empty()

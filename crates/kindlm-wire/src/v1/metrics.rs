@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use kindlm_types::ModelTotals;
 
-/// The total of one named score of a model. It is derived data, and ignored when a report is loaded.
+/// The total of one named score of a model. This derived data is ignored when a report is loaded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NamedTotal {
@@ -41,9 +41,9 @@ pub struct DerivedMetric {
 pub struct DerivedValue {
     /// The model's id in the suite.
     pub model: String,
-    /// The value; `null` if there is none.
+    /// The value; `null` if it could not be computed.
     pub value: Option<f64>,
-    /// The reason why there is no value.
+    /// The reason why the value is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

@@ -3,7 +3,7 @@
 //! Derived values such as `exitCode`, `gatesPassed`, `totals`, `pass` and `status` are included, so that readers need
 //! not compute them. They are ignored when a report is loaded.
 //!
-//! A quantity that was not measured is `null` (`score`, `latencyMs`, `costUsd`, `actual`); a text that does not exist
+//! A quantity that was not measured is `null` (`score`, `latencyMs`, `costUsd`, `actual`). A text that does not exist
 //! is omitted.
 
 mod asked;
@@ -213,7 +213,7 @@ pub struct Compliance {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Totals {
-    /// The number of cases of which something was checked.
+    /// The number of cases in which something was checked.
     pub cases: u64,
     /// The number of cases in which everything held.
     pub passed: u64,
@@ -254,11 +254,9 @@ impl From<&kindlm_types::Report> for Report {
 }
 
 impl<'a, Source: CaseSource + ?Sized> Report<CasesOf<'a, Source>> {
-    /// Returns a report that loads each case only when it is serialized.
+    /// Creates a report that loads each case only when it is serialized.
     ///
-    /// So a large report is never in memory.
-    ///
-    /// A case that cannot be loaded is an error of the serializer.
+    /// So a large report is never completely in memory. A case that cannot be loaded is an error of the serializer.
     pub fn borrowing(report: &'a kindlm_types::Report<Source>) -> Self {
         Self::with_cases(report, CasesOf { source: &report.cases })
     }

@@ -61,7 +61,7 @@ pub struct AssertionResult {
     /// The code of a failed or errored check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_code: Option<FailureCode>,
-    /// The underlying error code, if an errored check uses a code of its own: that of a provider, for example.
+    /// The underlying failure code, if an errored check has its own code. Example: the code of a provider error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<FailureCode>,
     /// The expected and the actual value, or the error message.
