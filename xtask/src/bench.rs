@@ -8,7 +8,7 @@ use xshell::{Shell, cmd};
 /// The page with the results.
 const PAGE: &str = "docs/benchmarks.md";
 
-/// The benches: a title, an explanation, and the name.
+/// The benches: the title, the explanation, and the name of each.
 const BENCHES: [(&str, &str, &str); 3] = [
     (
         "The command line",
@@ -51,13 +51,12 @@ pub(crate) fn run(sh: &Shell, root: &Path, peers: &[String]) -> Result<()> {
     for (title, about, bench) in BENCHES {
         let of_process = if bench == "process" { peers } else { &[] };
         let peers = of_process.iter().flat_map(|it| ["--peer", it.as_str()]);
-        // Build both packages together: separately they would be built with other features, and so twice.
+        // Build both packages together: separate builds would use other features, and so compile everything twice.
         let packages = ["-p", "kindlm-cli", "-p", "kindlm-script"];
         // Use the profile of the released binaries.
         let mut cargo =
             cmd!(sh, "cargo bench --profile dist {packages...} --bench {bench} -- {peers...}");
-        // Remove cargo's variables about `xtask`, because they would make cargo rebuild dependencies with build
-        // scripts.
+        // Remove cargo's variables about `xtask`, because they make cargo rebuild dependencies with build scripts.
         for (name, _) in std::env::vars_os() {
             if name
                 .to_str()
@@ -72,7 +71,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, peers: &[String]) -> Result<()> {
     }
     sh.write_file(root.join(PAGE), page).context("write the page")
 }
-/// Returns the properties of the machine that affect the results, as far as they are known.
+/// Returns the properties of the machine that affect the results. Unknown properties are omitted.
 fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -1,7 +1,9 @@
-//! Finds circular dependencies between files: file A uses an item of file B, and B uses, directly or indirectly, one of
-//! A.
+//! Finds circular dependencies between the files of a crate.
+//!
+//! File A uses an item of file B, and B uses, directly or indirectly, an item of A.
 //!
 //! A `pub use` in a `mod.rs` is a facade: using it counts as using the file that defines the item. A module and its
+//! submodules may depend on each other, because the module lists them and defines their common items.
 //! submodules may depend on each other, because the module lists them and defines their common items.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,17 +22,17 @@ type ModulePath = Vec<String>;
 /// The references of one file to other files.
 #[derive(Default)]
 struct Module {
-    /// The names that it re-exports, with the paths of the items.
+    /// The names that the file re-exports, with the paths of the items.
     facade: BTreeMap<String, ModulePath>,
-    /// The names that it imports, with the paths of the items.
+    /// The names that the file imports, with the paths of the items.
     imports: BTreeMap<String, ModulePath>,
-    /// The modules whose names it imports with `*`.
+    /// The modules whose names the file imports with `*`.
     globs: Vec<ModulePath>,
-    /// The paths in its code, as written.
+    /// The paths in the code of the file, as written.
     used: BTreeSet<ModulePath>,
 }
 
-/// Returns the circles between the files of a crate, each with its files in order.
+/// Returns the circular dependencies between the files of a crate, each as a sorted list of files.
 pub(crate) fn of_crate(src: &Path, files: &[std::path::PathBuf]) -> Result<Vec<Vec<String>>> {
     let mut modules: BTreeMap<ModulePath, Module> = BTreeMap::new();
     for file in files {
@@ -85,7 +87,9 @@ fn circles(modules: &BTreeMap<ModulePath, Module>) -> Vec<Vec<String>> {
     circles
 }
 
-/// Resolves a path in the code of a module to the root of the crate; `None` if it leads out of the crate.
+/// Resolves a path in the code of a module, relative to the root of the crate.
+///
+/// Returns `None` if the path leads out of the crate.
 fn absolute(
     modules: &BTreeMap<ModulePath, Module>,
     from: &ModulePath,
@@ -104,7 +108,7 @@ fn absolute(
     Some(start.into_iter().chain(written.iter().skip(1).cloned()).collect())
 }
 
-/// Resolves a path that begins with `crate`, `self` or `super` to the root of the crate.
+/// Resolves a path that begins with `crate`, `self` or `super`, relative to the root of the crate.
 fn rooted(from: &ModulePath, written: &ModulePath) -> Option<ModulePath> {
     let mut base = match written.first()?.as_str() {
         "crate" => Vec::new(),
@@ -120,7 +124,9 @@ fn rooted(from: &ModulePath, written: &ModulePath) -> Option<ModulePath> {
     Some(base)
 }
 
-/// Returns the module whose file defines an item, through facades; `None` for a module itself.
+/// Returns the module whose file defines an item, also behind facades.
+///
+/// Returns `None` for a module itself.
 fn defining(
     modules: &BTreeMap<ModulePath, Module>,
     path: &ModulePath,
@@ -169,7 +175,7 @@ impl Reader<'_> {
         let path = if matches!(first, Some("crate" | "self" | "super")) {
             rooted(self.path, written)
         } else if is_facade {
-            // The path is in a submodule. A path in another crate resolves to nothing, which is harmless.
+            // The path is in a submodule. A path in another crate resolves to no file, which is harmless.
             Some(self.path.iter().chain(written).cloned().collect())
         } else {
             None
@@ -184,7 +190,7 @@ impl Reader<'_> {
 }
 
 impl Reader<'_> {
-    /// Paths in the arguments of a macro: names with `::` between them.
+    /// Records the paths in the arguments of a macro: names with `::` between them.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path = ModulePath::new();
         let mut colons = 0;

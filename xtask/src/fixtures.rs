@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 const FOLDERS: [&str; 3] = ["kindlm", "kindlm-core", "promptfoo"];
 
-/// Replaces the vectors in `to` by those in `from`; returns a summary of the changes.
+/// Replaces the vectors in `to` by those in `from`; returns the numbers of files and vectors as text.
 pub(crate) fn bring_in(from: &Path, to: &Path) -> Result<String> {
     for folder in FOLDERS {
         if !from.join(folder).is_dir() {
@@ -45,7 +45,9 @@ fn copy_folder(from: &Path, to: &Path, files: &mut usize, lines: &mut usize) -> 
     Ok(())
 }
 
-/// Copies the contents without permissions, because the sources may be read-only. Returns the number of vectors.
+/// Copies the content of a file, and returns the number of vectors in it.
+///
+/// The permissions are not copied, because the source may be read-only.
 fn copy(from: &Path, to: &Path) -> Result<usize> {
     let content = std::fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
     std::fs::write(to, &content).with_context(|| format!("cannot write {}", to.display()))?;

@@ -38,13 +38,13 @@ enum Task {
     },
     /// Writes the files that are generated from the code: schemas, reference pages, the picture of the README.
     Codegen {
-        /// Only checks that they are up to date.
+        /// Only checks that the generated files are up to date.
         #[arg(long)]
         check: bool,
     },
     /// Rewrites expected results: examples in pages, CLI cases, snapshots. Review the diff before committing.
     Bless {
-        /// The id of an assertion, gate, provider or reporter: only the tests of its crate are run.
+        /// The id of an assertion, gate, provider or reporter: runs only the tests of its crate.
         id: Option<String>,
     },
     /// Copies the conformance vectors from a folder.
@@ -60,7 +60,7 @@ enum Task {
         #[arg(long = "peer", value_name = "NAME=PATH")]
         peers: Vec<String>,
     },
-    /// Builds the release archive for this platform in `target/dist`.
+    /// Builds the release archive for this platform in `target/dist-archive`.
     Dist,
     /// Runs all checks that must pass before a change is merged.
     Ci,
@@ -101,7 +101,7 @@ fn run() -> Result<()> {
     }
 }
 
-/// Returns the root of the workspace; tests set `XTASK_ROOT` to a copy.
+/// Returns the root of the workspace, or `XTASK_ROOT` if it is set. Tests set it to a copy.
 fn root() -> PathBuf {
     if let Some(root) = std::env::var_os("XTASK_ROOT") {
         return root.into();
@@ -118,7 +118,7 @@ fn tidy_or_fail(root: &std::path::Path) -> Result<()> {
     if findings.is_empty() { Ok(()) } else { bail!("tidy found {} problem(s)", findings.len()) }
 }
 
-/// Writes or checks the generated files. A test of the binary's crate does both.
+/// Writes or checks the generated files, by running a test of `kindlm-cli`.
 fn codegen(sh: &Shell, check: bool) -> Result<()> {
     let _bless = (!check).then(|| sh.push_env("KINDLM_BLESS", "1"));
     cmd!(sh, "cargo test --quiet -p kindlm-cli --test generated")
@@ -139,7 +139,7 @@ fn ci(sh: &Shell, root: &std::path::Path) -> Result<()> {
     cmd!(sh, "cargo fmt --all --check").run()?;
     tidy_or_fail(root)?;
     {
-        // A snapshot that differs, or that no test uses, must fail.
+        // A snapshot that differs must fail the test instead of being updated.
         let _insta = sh.push_env("INSTA_UPDATE", "no");
         cmd!(sh, "cargo test --workspace").run()?;
     }

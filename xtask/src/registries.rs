@@ -20,9 +20,9 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) const ALL: [Self; 4] = [Self::Assertion, Self::Gate, Self::Provider, Self::Reporter];
 
-    /// Returns the files with the `mod` lines and a slice. The folders of the entries are next to them.
+    /// Returns the files that hold the `mod` lines and the slice of a registry.
     ///
-    /// Assertions have one file for each group.
+    /// The folders of the entries are next to these files. Assertions have one file for each group.
     pub(crate) fn files(self, root: &Path) -> Result<Vec<PathBuf>> {
         let one = match self {
             Self::Assertion => return assertion_groups(root),
@@ -92,14 +92,14 @@ pub(crate) enum Piece {
     SliceLine,
 }
 
-/// A folder next to a registry, as far as the source text shows.
+/// A folder next to a registry, with the parts that its source lacks.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) module: String,
     pub(crate) missing: Vec<Piece>,
 }
 
-/// Returns all folders next to a registry's file that are registry entries, or incomplete ones.
+/// Returns the folders next to a registry's file that are complete or incomplete entries.
 pub(crate) fn entries(file: &Path) -> Result<Vec<Entry>> {
     let source =
         std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -142,7 +142,7 @@ pub(crate) fn entries(file: &Path) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Returns the crate whose registry has this entry.
+/// Returns the crate whose registry has an entry with this id; fails without such an entry.
 pub(crate) fn package_of(root: &Path, id: &str) -> Result<&'static str> {
     for kind in Kind::ALL {
         let module = kind.module(id);
@@ -156,6 +156,8 @@ pub(crate) fn package_of(root: &Path, id: &str) -> Result<&'static str> {
 }
 
 /// Returns the text between the brackets of the registry's slice.
+///
+/// Returns `None` without a slice.
 fn slice_of(source: &str) -> Option<&str> {
     let start = source.find("static REGISTRY: &[&Registration]")?;
     let open = start + source[start..].find("&[")? + 2;

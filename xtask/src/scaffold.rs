@@ -37,7 +37,9 @@ fn template(kind: Kind) -> Template {
     }
 }
 
-/// Creates the files and lines of a new entry; returns a list of what was done and of the next steps.
+/// Creates the files and lines of a new entry.
+///
+/// Returns a list of the changes and the next step.
 pub(crate) fn new(root: &Path, kind: Kind, name: &str) -> Result<Vec<String>> {
     let (file, id) = place(root, kind, name)?;
     let names = Names::of(id, kind)?;
@@ -70,7 +72,9 @@ pub(crate) fn new(root: &Path, kind: Kind, name: &str) -> Result<Vec<String>> {
     ])
 }
 
-/// Returns the file of the registry, and the id. The name of an assertion begins with its group: `text/word-count`.
+/// Returns the file of the registry, and the id.
+///
+/// The name of an assertion begins with its group: `text/word-count`.
 fn place<'n>(root: &Path, kind: Kind, name: &'n str) -> Result<(PathBuf, &'n str)> {
     let files = kind.files(root)?;
     if kind != Kind::Assertion {
@@ -132,7 +136,8 @@ impl Names {
 
 /// Adds `mod x;` in alphabetical order, and `&x::REGISTRATION` to the slice.
 ///
-/// The order of assertions and gates matters, so they are added at the end; other entries in alphabetical order.
+/// The order of assertions and gates matters, so new ones are added at the end of the slice. The slices of providers
+/// and reporters are sorted.
 fn add_lines(source: &str, module: &str, kind: Kind) -> Result<String> {
     let mut lines: Vec<String> = source.lines().map(str::to_owned).collect();
     let is_mod = |line: &str| line.starts_with("mod ") && line.ends_with(';');

@@ -9,8 +9,9 @@ use anyhow::{Context, Result, bail};
 use crate::circles;
 use crate::registries::{self, ASSERTIONS, Entry, Kind, Piece};
 
-/// The crates that a library crate must not depend on, even indirectly. For example, using one check must not require
-/// an HTTP client.
+/// The crates that a library crate must not depend on, even indirectly.
+///
+/// For example, using one check must not require an HTTP client.
 const FORBIDDEN: [(&str, &[&str]); 21] = [
     ("kindlm-types", &["tokio", "reqwest", "serde_yaml", "yaml_serde", "regex", "jsonschema"]),
     ("kindlm-wire", &["tokio", "reqwest", "regex", "jsonschema"]),
@@ -44,7 +45,7 @@ const FORBIDDEN: [(&str, &[&str]); 21] = [
 /// The maximum number of code lines in the binary, including unit tests, without blank lines and comments.
 const BINARY_LINES: usize = 3_500;
 
-/// Returns all findings, each with its advice.
+/// Returns all violations of the rules, each with its advice.
 pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for kind in Kind::ALL {
@@ -93,8 +94,9 @@ pub(crate) fn check_registry(root: &Path, kind: Kind) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// Checks that the source folder of the assertions contains only group folders, and that only groups contain
-/// assertions.
+/// Checks the folders of the assertions.
+///
+/// Their source folder must contain only group folders, and only groups may contain assertions.
 fn check_assertion_groups(root: &Path) -> Result<Vec<String>> {
     let groups = Kind::Assertion.files(root)?;
     let mut findings = Vec::new();
@@ -197,7 +199,9 @@ fn check_architecture(root: &Path) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// Checks that crates depend only on crates of lower levels. The levels are in the table of crates in ARCHITECTURE.md.
+/// Checks that crates depend only on crates of lower levels.
+///
+/// The levels are in the table of crates in ARCHITECTURE.md.
 fn check_floors(root: &Path) -> Result<Vec<String>> {
     let page = std::fs::read_to_string(root.join("ARCHITECTURE.md"))?;
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
@@ -233,7 +237,9 @@ fn needed_crates(manifest: &str) -> impl Iterator<Item = &str> {
         .filter(|name| name.starts_with("kindlm"))
 }
 
-/// Checks the size of the binary, which must contain only arguments, streams and progress.
+/// Checks that the code of the binary does not exceed the maximum size; `None` if it does not.
+///
+/// The binary must contain only arguments, streams and progress.
 fn check_binary_size(root: &Path) -> Result<Option<String>> {
     let mut lines = 0;
     for file in sources(&root.join("crates/kindlm-cli/src"))? {

@@ -6,9 +6,11 @@ use std::process::{Command, Output};
 
 /// A copy of the workspace's sources.
 ///
-/// It shares the target folder, to reuse the compiled dependencies. Cargo identifies crates of a workspace by relative
-/// path, so the copy's artifacts replace the real ones. The copy is deleted at the end: cargo rebuilds crates whose
-/// sources are missing, and would otherwise use the copy's artifacts for the real crates.
+/// The copy shares the target folder, to reuse the compiled dependencies. Cargo identifies crates of a workspace by
+/// relative path, so the copy's artifacts replace the real ones.
+///
+/// The copy is deleted at the end, because cargo rebuilds crates whose sources are missing. Otherwise cargo would use
+/// the copy's artifacts for the real crates.
 struct Scratch {
     folder: PathBuf,
     target: PathBuf,
@@ -57,7 +59,7 @@ impl Scratch {
             .unwrap()
     }
 
-    /// Runs the xtask binary on the copy.
+    /// Runs the xtask binary on the copy; returns true if it succeeded, and its output.
     fn xtask(&self, arguments: &[&str]) -> (bool, String) {
         let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
             .current_dir(&self.folder)
@@ -124,7 +126,7 @@ fn new_entries_compile_and_pass_and_a_forgotten_piece_is_found() {
     forget(&scratch);
 }
 
-/// Removes the parts of a complete entry, one at a time.
+/// Removes each part of a complete entry in turn, and checks that its absence is reported.
 fn forget(scratch: &Scratch) {
     let folder = scratch.path("crates/kindlm-assertions/src/text/zz_example");
     let registry = scratch.path("crates/kindlm-assertions/src/text/mod.rs");
