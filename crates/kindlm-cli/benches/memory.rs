@@ -1,9 +1,11 @@
 //! Measures the memory of large runs, as whole processes.
 //!
 //! `cargo bench -p kindlm-cli --bench memory` runs 100,000 executions in two shapes, at concurrency 256, against the
-//! mock server, with JSON and JUnit reports. It prints the peak and the memory over time, and then the memory of
-//! commands that read the report of the first shape. The second shape is one case with many repeats: its suite is tiny,
-//! so it shows the memory of the run itself. Other shapes: `-- CASES REPEATS`.
+//! mock server, with JSON and JUnit reports. It prints the peak and the memory over time. Then it prints the memory of
+//! commands that read the report of the first shape.
+//!
+//! The second shape is one thousand cases with many repeats. Its suite is small, so it shows the memory of the run
+//! itself. Other shapes: `-- CASES REPEATS`.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot run must say so loudly")]
 
@@ -19,7 +21,7 @@ use std::time::Duration;
 use kindlm_testing::MockServer;
 use support::{KINDLM, Sample, watched, write_suite};
 
-/// The size of a run: the number of test cases, and of repeats of each.
+/// The size of a run: the number of test cases, and the number of repeats of each case.
 #[derive(Clone, Copy)]
 struct Shape {
     cases: usize,

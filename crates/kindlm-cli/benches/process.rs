@@ -28,11 +28,10 @@ use support::{KINDLM, Sample, head, watched, write_suite};
 /// The first argument that makes the bench run as the bare loop: `--bare <url> <requests> <concurrency>`.
 const BARE: &str = "--bare";
 
-/// The first argument that makes the bench run only the mock server.
+/// The first argument that makes the bench run only the mock server, for profiling `kindlm test`.
 ///
-/// For profiling `kindlm test`: `--serve <folder> <ms>`.
-///
-/// It writes the suite to the folder, prints the address, and answers after this latency until it is stopped.
+/// The form is `--serve <folder> <ms>`. The bench writes the suite to the folder and prints the address. It answers
+/// each request after this latency, until the user stops it.
 const SERVE: &str = "--serve";
 
 /// The number of cases in the runs.
@@ -140,7 +139,7 @@ fn until_something_is_sent(folder: &Path, peers: &[Peer]) {
     row(&what, 3, || kindlm(&many, &["validate"]));
 }
 
-/// The CPU time of a run, compared with the minimum.
+/// The CPU times of a bare `reqwest` loop and of a run.
 struct Cpu {
     bare: Duration,
     run: Duration,
@@ -182,7 +181,9 @@ fn at_once(folder: &Path, peers: &[Peer]) -> Option<Cpu> {
     Some(Cpu { bare: bare.cpu?, run: run.cpu?, before: before.cpu? })
 }
 
-/// Measures runs against a slow provider. Returns the fastest process and the fastest run.
+/// Measures runs against a slow provider.
+///
+/// Returns the wall time of the fastest process, and the shortest duration of a run in its report.
 fn waiting(folder: &Path, peers: &[Peer]) -> (Duration, Duration) {
     let server = MockServer::for_bench(SLOW).unwrap();
     let here = folder.join("waiting");
@@ -210,9 +211,9 @@ fn waiting(folder: &Path, peers: &[Peer]) -> (Duration, Duration) {
     (whole.best.wall, alone)
 }
 
-/// Returns the duration of the last run in this folder according to its report.
+/// Returns the duration of the last run in this folder, according to its report.
 ///
-/// Start-up and reporting are not included.
+/// Start-up and reporting are not included. `Duration::MAX` if there is no run.
 fn last_run(folder: &Path) -> Duration {
     let runs = folder.join(".kindlm/runs");
     let order = std::fs::read_to_string(runs.join("order")).unwrap_or_default();
@@ -263,7 +264,7 @@ fn kindlm(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command `times` times, and prints the measurements.
+/// Runs a command `times` times, and prints and returns the measurements.
 fn row(what: &str, times: u32, command: impl FnMut() -> Command) -> Measured {
     let measured = measure(times, command);
     let memory = measured.best.peak_mib.map_or("–".to_owned(), |mib| format!("{mib:.0} MiB"));
@@ -292,7 +293,9 @@ fn show(time: Duration) -> String {
     }
 }
 
-/// Returns the CPU time of all ended child processes, with a resolution of 10 ms; `None` without `/proc`.
+/// Returns the CPU time of all ended child processes, with a resolution of 10 ms.
+///
+/// Returns `None` without `/proc`.
 fn children_cpu() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     // The name in parentheses may contain spaces; the fields after it do not. `cutime` and `cstime` are fields 16 and
@@ -302,7 +305,7 @@ fn children_cpu() -> Option<Duration> {
     Some(Duration::from_millis(ticks * 10))
 }
 
-/// Writes a suite with `tests` cases as YAML.
+/// Writes a suite with `tests` cases as YAML, and returns its path.
 fn in_yaml(folder: &Path, name: &str, tests: usize, url: &str) -> String {
     let mut yaml = head(url);
     yaml.push_str("tests:\n");

@@ -92,11 +92,11 @@ impl Io {
 
     /// Creates an environment for commands, with empty stdin and discarded stdout.
     ///
-    /// Notices go to `stderr`. It listens to the signals of the process. Scripts run in worker processes of this
-    /// program.
+    /// Notices go to `stderr`. The commands listen to the signals of the process. Scripts run in worker processes of
+    /// this program.
     pub fn new(world: World, stderr: Stderr) -> Self {
         let notices = stderr.clone();
-        // The path is only needed for scripts, which report an error if it is wrong.
+        // The path is only needed for scripts. If the path is wrong, scripts report an error.
         let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("kindlm"));
         let world = World {
             notices: Arc::new(move |text| notices.line(text)),
@@ -113,7 +113,7 @@ impl Io {
         }
     }
 
-    /// Returns the output width in columns: `COLUMNS`, else the terminal's, else 80. It is never 0.
+    /// Returns the output width in columns: `COLUMNS`, else the terminal's width, else 80. It is never 0.
     pub(crate) fn width(&self) -> usize {
         let said = self.var("COLUMNS").and_then(|it| it.parse().ok());
         said.or(self.screen.columns).filter(|&it| it > 0).unwrap_or(80)
@@ -144,7 +144,9 @@ impl Io {
             && self.var("CLICOLOR").as_deref() != Some("0")
     }
 
-    /// Returns true if an animated progress bar can be shown. A terminal that reports 0 columns cannot show one.
+    /// Returns true if an animated progress bar can be shown on stderr.
+    ///
+    /// A terminal that reports 0 columns cannot show a bar.
     pub(crate) fn can_animate(&self) -> bool {
         self.screen.stderr_is_terminal
             && self.screen.columns.is_some_and(|it| it > 0)

@@ -28,9 +28,9 @@ use kindlm_run::{Failure, Outcome};
 /// The first argument that makes the binary a worker for scripts; see [`kindlm_script::HostOptions::args`].
 pub const SCRIPT_WORKER: &str = kindlm_run::SCRIPT_WORKER;
 
-/// Runs a command. The first argument is the program's name.
+/// Runs a command and returns its exit status. The first argument is the program's name.
 ///
-/// All output is flushed when it returns.
+/// All output is flushed before this function returns.
 pub fn run(args: impl IntoIterator<Item = OsString>, mut io: Io) -> ExitStatus {
     let outcome = match parse(args, &io) {
         Ok(cli) => dispatch(cli.command, &mut io),
@@ -72,11 +72,11 @@ fn dispatch(command: Command, io: &mut Io) -> Outcome {
     }
 }
 
-/// Prints clap's message: errors on stderr, requested help on stdout.
+/// Prints clap's message: errors to stderr, requested help to stdout.
 fn usage(err: &clap::Error, io: &mut Io) -> Outcome {
     let plain = err.render().to_string();
     let harmless = kindlm_reporters::visible(&plain);
-    // The message repeats the typed text. If this contains control sequences, all colours are removed, too.
+    // The message repeats the typed text. If this text contains control sequences, all colours are removed, too.
     let text = |color| {
         if color && harmless == plain { err.render().ansi().to_string() } else { harmless.clone() }
     };

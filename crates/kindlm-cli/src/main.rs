@@ -8,7 +8,7 @@ static ALLOCATOR: allocator::Mimalloc = allocator::Mimalloc;
 fn main() -> std::process::ExitCode {
     allocator::give_memory_back_soon();
     keep_files_from_children();
-    // Workers for scripts are processes of this program. They need no other set-up, and must not print anything.
+    // Script workers are processes of this program. They need no other set-up, and must not print anything.
     if std::env::args_os().nth(1).is_some_and(|arg| arg == kindlm_cli::SCRIPT_WORKER) {
         return kindlm_script::worker::main().into();
     }
@@ -18,15 +18,13 @@ fn main() -> std::process::ExitCode {
 
 /// Prevents child processes from inheriting files that the caller left open.
 ///
-/// An agent could write to them.
-///
-/// Files that this process opens are not inherited by default.
+/// An agent could write to these files. Files that this process opens are not inherited by default.
 #[cfg(unix)]
 fn keep_files_from_children() {
     use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
     use std::os::fd::BorrowedFd;
 
-    // Systems without this folder have no list of open files.
+    // Systems without this folder do not list open files, so nothing is done.
     let Ok(open) = std::fs::read_dir("/dev/fd") else { return };
     let names = open.flatten().map(|it| it.file_name());
     for number in names.filter_map(|it| it.to_str()?.parse().ok()).filter(|it| *it > 2) {
@@ -47,11 +45,11 @@ fn keep_files_from_children() {}
 
 /// Raises the limit of open files as far as possible, and ignores errors.
 ///
-/// Each request in flight is an open file. The default limit of a shell on macOS is 256.
+/// Each in-flight request is an open file. The default limit of a shell on macOS is 256.
 #[cfg(unix)]
 fn allow_many_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    /// The maximum that macOS accepts.
+    /// The maximum limit that macOS accepts.
     const MANY: u64 = 10_240;
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.map_or(MANY, |it| it.min(MANY));

@@ -10,7 +10,7 @@ use serde_json::Map;
 
 use crate::{Failure, Io};
 
-/// Loads a suite for use. If it has errors, prints them to stderr and fails.
+/// Loads a suite for use. If the suite has errors, prints them to stderr and fails.
 pub(crate) fn open(
     io: &mut Io,
     options: &OpenOptions,
@@ -20,7 +20,7 @@ pub(crate) fn open(
     usable(io, read, options.allow_outside)
 }
 
-/// Converts a loaded suite into a project. If it has errors, prints them to stderr and fails.
+/// Converts a loaded suite into a project. If the suite has errors, prints them to stderr and fails.
 pub(crate) fn usable(
     io: &mut Io,
     (place, files, loaded): (Place, Folder, Loaded),
@@ -35,12 +35,12 @@ pub(crate) fn usable(
     Err(Failure::said(ExitStatus::InvalidInput))
 }
 
-/// Prints problems to stderr with their locations, and their number.
+/// Prints the errors and warnings of a loaded suite to stderr; see [`show_all`].
 pub(crate) fn show(io: &mut Io, loaded: &Loaded) {
     show_all(io, &loaded.diagnostics, &loaded.warnings);
 }
 
-/// Prints errors and warnings to stderr, and the number of errors in each file.
+/// Prints errors and warnings with their locations to stderr, and the number of errors in each file.
 pub(crate) fn show_all(io: &mut Io, errors: &[Diagnostic], warnings: &[Diagnostic]) {
     let color = io.color_stderr();
     let secrets = Secrets::of(io, &Map::new());
@@ -50,7 +50,7 @@ pub(crate) fn show_all(io: &mut Io, errors: &[Diagnostic], warnings: &[Diagnosti
         io.show(text.trim_end());
         io.tell("");
     }
-    // The config file comes first, because its problems come first; datasets follow by name.
+    // The config file comes first, because its problems come first. The order of the problems is kept.
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for diagnostic in errors {
         let file = diagnostic.file();

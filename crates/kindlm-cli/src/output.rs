@@ -13,7 +13,7 @@ use kindlm_run::suite_files::SuiteFiles;
 /// The default reporter.
 const DEFAULT: &str = "pretty";
 
-/// The maximum number of named results that did not pass.
+/// The maximum number of failed or errored results that are named.
 const NAMED: usize = 5;
 
 /// The reports to write, and their targets.
@@ -32,9 +32,9 @@ pub(crate) fn verbosity(quiet: bool, verbose: bool) -> Verbosity {
 }
 
 impl Output {
-    /// Checks that the reports can be written, before anything is sent.
+    /// Checks that the reports can be written, before any request is sent.
     ///
-    /// `specs` are the requested reports; if empty, the default one. `more` are reports to write in addition.
+    /// `specs` are the requested reports; if empty, the default report. `more` are additional reports.
     pub(crate) fn new(
         io: &Io,
         mut specs: Vec<ReporterSpec>,
@@ -84,7 +84,7 @@ impl Output {
         self.specs.iter().any(|it| it.path.is_some())
     }
 
-    /// Checks that no report would overwrite a file of the suite.
+    /// Fails if a report would overwrite a file of the suite.
     pub(crate) fn spare(&self, io: &Io, files: &SuiteFiles) -> Result<(), Failure> {
         for spec in &self.specs {
             if let Some(path) = &spec.path {
@@ -95,10 +95,10 @@ impl Output {
         Ok(())
     }
 
-    /// Writes all reports, and prints the names of the written files. If there are only files, prints the failed cases,
-    /// too.
+    /// Writes all reports.
     ///
-    /// If a report cannot be written, the others still are.
+    /// Prints the names of the written files. If no report goes to stdout, also prints the failures. If a report
+    /// cannot be written, the other reports are still written.
     pub(crate) fn write(&self, io: &mut Io, report: &AnyReport<'_>) -> Result<(), Failure> {
         let mut result = Ok(());
         for spec in &self.specs {
@@ -147,7 +147,7 @@ impl Output {
     }
 }
 
-/// Prints one line with the failures, if the run failed.
+/// Prints one line with the failed cases and gates, unless the run succeeded.
 fn tell_verdict(io: &mut Io, report: &AnyReport<'_>) {
     let summary = report.summary();
     let word = match summary.exit_status {

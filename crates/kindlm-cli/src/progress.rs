@@ -9,13 +9,13 @@ use kindlm_types::Outcome;
 
 use crate::{Io, Stderr};
 
-/// The default unit that is counted.
+/// The default name of the counted unit.
 const EXECUTIONS: &str = "executions";
 
 /// The minimum time between two lines.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Shows the progress of a run on stderr.
+/// The display of a run's progress on stderr.
 pub(crate) struct Progress {
     state: Mutex<State>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Progress {
 struct State {
     stderr: Stderr,
     view: View,
-    /// The unit that is counted.
+    /// The name of the counted unit.
     what: &'static str,
     total: usize,
     done: usize,
@@ -38,12 +38,12 @@ enum View {
 }
 
 impl Progress {
-    /// Creates a display that suits the terminal or pipe; none if `quiet`.
+    /// Creates a display that suits the terminal or pipe; no display if `quiet`.
     pub(crate) fn new(io: &Io, quiet: bool) -> Self {
         let view = match (quiet, io.can_animate()) {
             (true, _) => View::Nothing,
             (_, true) => bar().map_or(View::Nothing, View::Bar),
-            // The first line comes after one second, because a short run needs none.
+            // The first line is printed after one second, because a short run needs no progress lines.
             _ => View::Lines { last: Instant::now() },
         };
         let stderr = io.stderr.clone();
@@ -105,7 +105,7 @@ impl kindlm_run::Progress for Progress {
         state.show();
     }
 
-    /// Prints a text above the bar.
+    /// Prints a text above the bar, or as a line if there is no bar.
     fn say(&self, text: &str) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let View::Bar(bar) = &state.view {
@@ -158,7 +158,7 @@ impl State {
     }
 }
 
-/// Creates a bar that is redrawn at most 8 times a second.
+/// Creates a bar that is redrawn at most 8 times a second; `None` if its template is invalid.
 fn bar() -> Option<ProgressBar> {
     let style = ProgressStyle::with_template("{bar:30} {pos} of {len} {prefix}{msg}").ok()?;
     let target = ProgressDrawTarget::stderr_with_hz(8);

@@ -11,7 +11,9 @@ use kindlm_run::{Place, Tag, saved};
 use crate::args::{Cli, Command, ResponsesArgs, SelectArgs, TestArgs};
 use crate::{Failure, Io};
 
-/// Returns the arguments to use; if a run is resumed, merged with its stored arguments.
+/// Returns the arguments to use, and the past run if a run is resumed.
+///
+/// The arguments of a resumed run are merged with its stored arguments.
 pub(crate) fn settled(
     io: &Io,
     place: &Place,
@@ -52,7 +54,7 @@ impl Base<'_> {
 
     /// Returns the stored form of a run: its id, or the path of a file.
     ///
-    /// The path contains a slash, so that it does not look like an id.
+    /// A path always contains a slash, so that it does not look like an id.
     fn kept_run(self, named: &str) -> String {
         match saved::as_file(self.working_dir, named) {
             Some(path) => Path::new(".").join(self.kept(&path)).display().to_string(),
@@ -60,7 +62,7 @@ impl Base<'_> {
         }
     }
 
-    /// Converts stored arguments to given ones.
+    /// Converts the paths in stored arguments to absolute paths.
     fn given(self, mut args: TestArgs) -> TestArgs {
         if let Some(folder) = &mut args.responses.responses_dir {
             *folder = self.folder.join(&*folder);
@@ -77,17 +79,15 @@ impl Base<'_> {
 
 /// Returns the arguments that define the executions of a run and their judgement.
 ///
-/// The order and the format are fixed.
-///
-/// Arguments that may differ after resuming are omitted: reports, progress, concurrency, timeouts, and the limits that
-/// stop the run.
+/// The order and the format are fixed. Arguments that may differ after resuming are omitted: reports, progress,
+/// concurrency, timeouts, and the limits that stop the run.
 fn of(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     let mut all = fixed(args, base);
     all.extend(sources(args, base));
     all
 }
 
-/// Returns the arguments for the source of answers. It stays the same unless another one is given.
+/// Returns the arguments for the source of answers, which may change when a run is resumed.
 fn sources(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     let ResponsesArgs { responses, responses_dir } = &args.responses;
     let source = responses.and_then(|it| it.to_possible_value());
@@ -123,7 +123,7 @@ fn fixed(args: &TestArgs, base: Base<'_>) -> Vec<String> {
         add("runs", &runs.to_string());
     }
     if let Some(rate) = args.gate {
-        // Written as a share, except for 1: `1` is ambiguous (1% or 100%) and rejected.
+        // The rate is written as a share, except for 1: `1` is ambiguous (1% or 100%) and rejected.
         add("gate", &if rate < 1.0 { rate.to_string() } else { "100%".to_owned() });
     }
     if let Some(label) = &args.baseline {
@@ -134,7 +134,9 @@ fn fixed(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     all
 }
 
-/// Returns the arguments for resuming `run`: those in `begun`, unless others are given.
+/// Returns the arguments for resuming `run`, which were stored as `begun`.
+///
+/// A given source of answers replaces the stored one. Fails if other given arguments differ from the stored ones.
 fn again(
     given: TestArgs,
     run: &str,

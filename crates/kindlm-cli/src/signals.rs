@@ -7,7 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Waits for a signal that ends the program.
 ///
-/// It listens from the call on, not from the first poll, so that processes started in between are not left behind.
+/// The handlers are installed by the call, not by the first poll. So processes started in between are not left behind.
 pub(crate) fn interrupted() -> impl Future<Output = ()> {
     let mut signals = Signals::new();
     async move {
@@ -35,9 +35,9 @@ impl Stop {
     }
 }
 
-/// The signals that stop a run.
+/// The signals that stop a run: Ctrl-C, graceful termination, and a closed terminal.
 ///
-/// They are Ctrl-C, graceful termination (as used by CI services), and a closed terminal.
+/// CI services use graceful termination.
 pub(crate) struct Signals {
     #[cfg(unix)]
     interrupt: Option<Signal>,
@@ -92,7 +92,9 @@ async fn received(signal: &mut Option<Signal>) {
     }
 }
 
-/// Returns true if the process was started to outlive its terminal, for example by `nohup`. Detected on Linux only.
+/// Returns true if the process was started to outlive its terminal, for example by `nohup`.
+///
+/// This is detected on Linux only.
 #[cfg(unix)]
 fn ignores_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -20,16 +20,19 @@ use kindlm_run::Place;
 use kindlm_run::project;
 use kindlm_run::suite_files::look_at_programs;
 
-/// The polling interval for files. Polling detects every way of saving (in place, by renaming, over a network), and the
-/// number of files is small.
+/// The polling interval for files.
+///
+/// Polling detects every way of saving (in place, by renaming, over a network), and the number of files is small.
 const EVERY: Duration = Duration::from_millis(300);
 
 /// The number of further polls after which a missing file counts as removed.
 ///
-/// Their interval is a third of the normal one.
+/// The interval of these polls is a third of the normal interval.
 const UNTIL_GONE: u32 = 5;
 
-/// Runs the suite until it is interrupted. Returns the status of the last run, or `Interrupted` if that was aborted.
+/// Runs the suite again after each change, until the user interrupts it.
+///
+/// Returns the status of the last run, or `Interrupted` if the user interrupted that run.
 pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
     args.watch = false;
     args.responses.responses.get_or_insert(Source::Cache);
@@ -74,11 +77,11 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
 /// The files of a suite, with their last changes.
 struct Files(BTreeMap<PathBuf, Mark>);
 
-/// The modification time and size of a file, which change when it is saved; `None` if it does not exist.
+/// The modification time and size of a file, which change when the file is saved; `None` if it does not exist.
 type Mark = Option<(SystemTime, u64)>;
 
 impl Files {
-    /// Returns the files that were read when the suite was loaded, even if loading failed.
+    /// Returns the files that were read when the suite was loaded. If loading failed, these are the files read so far.
     fn of(io: &Io, config: &ConfigArgs, read: Option<&(Place, Folder, Loaded)>) -> Self {
         let paths = match read {
             Some((place, folder, loaded)) => {

@@ -1,4 +1,4 @@
-//! The pages for readers hold: suites load, commands run, links lead somewhere, and the book names every page.
+//! The pages for readers are correct: suites load, commands run, links have targets, and the book lists every page.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The Markdown files in a folder, and in the folders in it.
+/// Returns the Markdown files in a folder and its subfolders.
 fn markdown(folder: &Path) -> BTreeSet<PathBuf> {
     let (mut open, mut files) = (vec![folder.to_owned()], BTreeSet::new());
     while let Some(folder) = open.pop() {
@@ -31,13 +31,13 @@ fn markdown(folder: &Path) -> BTreeSet<PathBuf> {
     files
 }
 
-/// The pages of the book, from the folder `docs`.
+/// Returns the pages of the book, relative to the folder `docs`.
 fn pages() -> BTreeSet<PathBuf> {
     let docs = root().join("docs");
     markdown(&docs).iter().map(|it| it.strip_prefix(&docs).unwrap().to_owned()).collect()
 }
 
-/// Everything that people read: the book, the pages of checks and providers, and those at the root.
+/// Returns all documents for people: the book, the pages of checks and providers, and the pages at the root.
 fn documents() -> BTreeSet<PathBuf> {
     let root = root();
     let mut files = markdown(&root.join("docs"));
@@ -48,12 +48,12 @@ fn documents() -> BTreeSet<PathBuf> {
     files
 }
 
-/// The fenced blocks of a page: language, what stands behind it, text, line.
+/// Returns the fenced blocks of a page. Each has its language, the text after the language, its content and its line.
 fn blocks(page: &Path) -> Vec<Example> {
     examples::parse(&fs::read_to_string(root().join("docs").join(page)).unwrap())
 }
 
-/// The files that a page shows, each under the name behind its language, in a folder of their own.
+/// A temporary folder with the files that a page shows. The name of a file follows the language of its block.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -67,7 +67,7 @@ impl Folder {
         Self(folder)
     }
 
-    /// Runs a line of a shell in which `kindlm` is this program.
+    /// Runs a shell command line in which `kindlm` is this program.
     fn run(&self, line: &str) -> Output {
         let programs = Path::new(env!("CARGO_BIN_EXE_kindlm")).parent().unwrap();
         let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
@@ -103,7 +103,7 @@ fn every_suite_on_a_page_loads_without_a_complaint() {
     assert!(count >= 5, "found {count} suites");
 }
 
-/// The suite around the parts of suites on pages. A part takes the place of the keys that it has.
+/// The suite into which parts of suites on pages are inserted. A part replaces the keys that it has.
 const AROUND: &str = "
 kindlm: 1
 project: shop
@@ -114,7 +114,9 @@ prompts: { support: { user: Hello } }
 tests: [{ name: answers, prompt: support, expect: { output: { contains: [a] } } }]
 ";
 
-/// Puts a part of a suite into a whole one: checks into a test, keys of a test into it, and others at the top.
+/// Inserts a part of a suite into the complete suite.
+///
+/// A list becomes checks of the test. Keys of a test go into the test, and other keys to the top level.
 fn whole(part: &str) -> serde_yaml::Value {
     use serde_yaml::Value;
     let mut suite: Value = serde_yaml::from_str(AROUND).unwrap();
@@ -141,7 +143,7 @@ fn every_part_of_a_suite_on_a_page_is_valid() {
     for page in pages() {
         let blocks = blocks(&page);
         let folder = Folder::of(&blocks);
-        // The folders that parts about workspaces name.
+        // The folders that the examples of workspaces use.
         for name in ["shop", "hidden"] {
             fs::create_dir_all(folder.0.path().join(name)).unwrap();
             fs::write(folder.0.path().join(name).join("file"), "").unwrap();
@@ -163,7 +165,7 @@ fn every_part_of_a_suite_on_a_page_is_valid() {
 /// A command of a `console` block.
 struct Shown {
     line: String,
-    /// The lines below it: what it prints. Nothing if the page does not show it.
+    /// The printed lines below the command; empty if the page does not show them.
     prints: Vec<String>,
 }
 
@@ -179,7 +181,7 @@ fn commands(console: &Example) -> Vec<Shown> {
     commands
 }
 
-/// Replaces times and the ids of runs by names, and removes blanks that align columns.
+/// Replaces times and ids of runs by placeholders, and collapses spaces that align columns.
 fn steady(line: &str) -> String {
     const FORMS: [(&str, &str); 3] = [
         (r"\b\d{8}-\d{6}-\d{3}-[0-9a-f]{4}\b", "RUN"),
@@ -192,7 +194,7 @@ fn steady(line: &str) -> String {
     })
 }
 
-/// Compares what a page shows with what a command printed. A line `…` stands for any lines.
+/// Returns true if a page shows what a command printed. A line `…` stands for any lines.
 fn is_shown(shown: &[String], printed: &str) -> bool {
     let shown: Vec<String> = shown.iter().map(|it| steady(it)).collect();
     let printed: Vec<String> = printed.trim_end().lines().map(steady).collect();
@@ -209,11 +211,12 @@ fn is_shown(shown: &[String], printed: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// The page whose files a page without a suite has.
+/// The page whose files are used for pages without a suite.
 const FIRST_SUITE: &str = "start/first-suite.md";
 
-/// Runs the `console` blocks of a page in the folder of its files, and compares what they print.
-/// `console exit=1` names another exit code than 0.
+/// Runs the `console` blocks of a page in a folder with its files, and compares their output.
+///
+/// `console exit=1` sets an expected exit code other than 0.
 #[test]
 fn every_console_block_prints_what_it_shows() {
     let (mut count, mut wrong) = (0, Vec::new());
@@ -263,7 +266,7 @@ fn dots_stand_for_lines_and_only_for_lines() {
     }
 }
 
-/// Options that pages name and that are those of other programs, each with its page.
+/// Options of other programs that pages name, each with its page.
 const OF_OTHERS: [(&str, &str); 9] = [
     ("docs/agents.md", "--append-system-prompt"),
     ("docs/agents.md", "--ephemeral"),
@@ -276,7 +279,7 @@ const OF_OTHERS: [(&str, &str); 9] = [
     ("docs/promptfoo.md", "--repeat"),
 ];
 
-/// The options of each command, by the reference of the command line, which is made from the program.
+/// Returns the options of each command, according to the generated command-line reference.
 fn options() -> BTreeMap<String, BTreeSet<String>> {
     let text = fs::read_to_string(root().join("docs/reference/cli.md")).unwrap();
     let option = Regex::new(r"^ +(?:(-[a-zA-Z]), )?(--[a-z-]+)").unwrap();
@@ -294,7 +297,7 @@ fn options() -> BTreeMap<String, BTreeSet<String>> {
     options
 }
 
-/// The words of a command up to the next one of the shell, without what stands in quotes.
+/// Returns the words of a command up to the next shell operator. Quoted texts are replaced by `…`.
 fn words(command: &str) -> Vec<String> {
     let quoted = Regex::new(r#""[^"]*"|'[^']*'"#).unwrap();
     let bare = quoted.replace_all(command, "…");
@@ -354,7 +357,7 @@ fn every_command_and_option_on_a_page_exists() {
     );
 }
 
-/// The anchor of a heading, as code hosts and the book make it.
+/// Returns the anchor of a heading, in the format of code hosts and the book.
 fn anchor(heading: &str) -> String {
     let kept = heading.to_lowercase().replace(['`', '*'], "");
     let kept = kept.chars().filter(|it| it.is_alphanumeric() || matches!(it, ' ' | '-' | '_'));
@@ -377,7 +380,7 @@ fn anchors(page: &Path) -> BTreeSet<String> {
     anchors
 }
 
-/// How the address of a file of this repository begins.
+/// The prefix of the URL of a file in this repository.
 const SOURCE: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/");
 
 #[test]
@@ -402,7 +405,7 @@ fn every_link_leads_somewhere() {
                 None if path.is_empty() => file.clone(),
                 None => file.parent().unwrap().join(path),
             };
-            // The book has the files of `docs` only: a page of it names others by their address.
+            // The book contains only the files of `docs`, so its pages must refer to other files by URL.
             let is_reached = in_repository.is_some()
                 || !file.starts_with(root.join("docs"))
                 || path

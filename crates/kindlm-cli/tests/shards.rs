@@ -15,9 +15,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Creates a folder with the files of the quickstart.
-///
-/// It also contains a suite whose provider rejects all requests.
+/// Creates a folder with the files of the quickstart, and a suite whose provider rejects requests.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     copy(&root().join("fixtures/quickstart"), folder.path());
@@ -134,7 +132,7 @@ fn shards(
 
 const REPORTERS: [&str; 4] = ["json", "junit", "compliance", "pretty"];
 
-/// Runs `command` with all reporters; returns the normalised reports, and the exit code.
+/// Runs `command` with all reporters; returns the normalized reports, and the exit code.
 fn reports(folder: &Path, command: &[&str]) -> (Vec<String>, Option<i32>) {
     let mut args = command.to_vec();
     let files = REPORTERS.map(|it| format!("{it}={it}.out"));
@@ -212,7 +210,7 @@ fn every_case_is_in_one_shard_and_the_shards_are_balanced() {
     assert!(most - least <= 14, "{sizes:?}");
 }
 
-/// One case takes as long as all others together, so it has a shard of its own.
+/// One case takes as long as all others together, so it gets a separate shard.
 #[test]
 fn durations_of_an_earlier_run_balance_the_shards() {
     let folder = folder();

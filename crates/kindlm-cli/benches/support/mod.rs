@@ -9,11 +9,9 @@ use std::time::{Duration, Instant};
 /// The path of the binary.
 pub(crate) const KINDLM: &str = env!("CARGO_BIN_EXE_kindlm");
 
-/// Writes a `kindlm.yaml` with one test for each row of a dataset.
+/// Writes a `kindlm.yaml` with one test for each row of a dataset, and the dataset.
 ///
-/// Each test has three checks by rules.
-///
-/// Returns the total size of the two files in bytes.
+/// Each test has three checks by rules. Returns the total size of the two files in bytes.
 pub(crate) fn write_suite(folder: &Path, cases: usize, repeats: usize, url: &str) -> u64 {
     let yaml =
         format!("{}defaults: {{ repeat: {repeats} }}\ntests: [file://cases.jsonl]\n", head(url));
@@ -50,7 +48,7 @@ pub(crate) struct Sample {
     pub(crate) peak_mib: Option<f64>,
 }
 
-/// Runs a command to its end, which must succeed.
+/// Runs a command to its end and returns its measurements. The command must succeed.
 ///
 /// `look` is called repeatedly with the time since the start, and the resident set in MiB.
 pub(crate) fn watched(
@@ -83,7 +81,9 @@ pub(crate) fn watched(
     Sample { wall, peak_mib }
 }
 
-/// Reads a number of KiB from a `status` file of `/proc`, in MiB.
+/// Returns a number of KiB in a `status` file of `/proc`, converted to MiB.
+///
+/// Returns `None` if it is missing.
 fn mib(status: &str, name: &str) -> Option<f64> {
     let line = status.lines().find(|line| line.starts_with(name))?;
     line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kib| kib / 1024.0)

@@ -127,7 +127,7 @@ pub(crate) struct PlaceArgs {
 }
 
 impl PlaceArgs {
-    /// Returns the given config file, or the default one.
+    /// Returns the given config file, or else the default config file.
     pub(crate) fn config(&self) -> &Path {
         self.config.as_deref().unwrap_or(Path::new(CONFIG))
     }

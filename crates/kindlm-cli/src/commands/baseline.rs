@@ -14,7 +14,7 @@ use kindlm_run::saved;
 use kindlm_run::saved::Saved;
 use kindlm_run::suites::SuiteKey;
 
-/// The maximum number of names in a message; the others are only counted.
+/// The maximum number of names in an error message. Further names are only counted.
 const NAMED: usize = 5;
 
 pub(crate) fn run(args: BaselineArgs, io: &mut Io) -> Outcome {
@@ -39,7 +39,7 @@ struct Insist {
     partial: bool,
 }
 
-/// Finds the given run in the folder or in the suite of the arguments.
+/// Finds the given run, or the newest run of the suite in the arguments, if it names a suite.
 fn find(io: &mut Io, args: &PlaceArgs, run: Option<&str>) -> Result<(Place, Saved), Failure> {
     let place = Place::new(io, args.config());
     let suite = SuiteKey::named(io, args.config.as_deref())?;
@@ -49,7 +49,7 @@ fn find(io: &mut Io, args: &PlaceArgs, run: Option<&str>) -> Result<(Place, Save
 
 fn set(io: &mut Io, args: &PlaceArgs, label: &str, run: Option<&str>, insist: Insist) -> Outcome {
     let baselines = Baselines::new(Place::new(io, args.config()).state());
-    // Check the label first.
+    // Check the label before the run is loaded.
     baselines.path(label).map_err(|err| Failure::store(&err))?;
     let (_, saved) = find(io, args, run)?;
     if let Some(reason) = incomplete(&saved.report).filter(|_| !insist.partial) {
@@ -83,7 +83,11 @@ fn set(io: &mut Io, args: &PlaceArgs, label: &str, run: Option<&str>, insist: In
     Ok(ExitStatus::Success)
 }
 
-/// Returns the existing baseline with this label, which must belong to the same suite. A damaged one may be replaced.
+/// Returns the existing baseline with this label.
+///
+/// Returns `None` without a baseline, or if it is damaged.
+///
+/// Fails if the baseline belongs to another suite.
 fn replaced(
     baselines: &Baselines,
     label: &str,
@@ -118,13 +122,13 @@ fn foreign(label: &str, baseline: &Baseline, suite: &SuiteInfo) -> Failure {
     ))
 }
 
-/// Returns the cases that are missing in the new baseline.
+/// Returns the names of the cases that are missing in the new baseline.
 fn dropped(before: &Baseline, after: &Baseline) -> Vec<String> {
     let gone = before.compare(after).removed;
     gone.iter().map(|it| format!("`{}`", name(&it.case, &it.model))).collect()
 }
 
-/// Joins the first names, and counts the others.
+/// Joins the first names, and appends the number of further names.
 fn named(mut all: Vec<String>) -> String {
     let more = all.len().saturating_sub(NAMED);
     all.truncate(NAMED);
@@ -132,7 +136,7 @@ fn named(mut all: Vec<String>) -> String {
     all.join(", ")
 }
 
-/// Returns the reason why a run should not be a baseline.
+/// Returns the reason why a run should not be a baseline; `None` if it may be.
 fn unfit(report: &AnyReport<'_>) -> Option<String> {
     let totals = report.totals();
     if totals.errored > 0 {
@@ -145,7 +149,7 @@ fn unfit(report: &AnyReport<'_>) -> Option<String> {
     (totals.cases == 0 && !totals.unchecked()).then(|| "no test case ran".to_owned())
 }
 
-/// Returns the reason why a run does not cover its whole suite.
+/// Returns the reason why a run does not cover its whole suite; `None` if it does.
 fn incomplete(report: &AnyReport<'_>) -> Option<String> {
     if let Some(shard) = &report.shard {
         return Some(format!("it is shard {} of {}", shard.index, shard.count));
@@ -176,7 +180,7 @@ fn compare(io: &mut Io, args: &PlaceArgs, label: &str, run: Option<&str>) -> Out
     Ok(if comparison.held() { ExitStatus::Success } else { ExitStatus::GatesFailed })
 }
 
-/// Lists all changes, one per line, with their numbers.
+/// Formats all changes, one per line, followed by their numbers.
 fn describe(comparison: &Comparison) -> String {
     let mut text = String::new();
     for (title, changes) in [

@@ -53,7 +53,7 @@ fn config(args: &CalibrateArgs) -> CalibrateConfig {
     }
 }
 
-/// Returns the question from the arguments, for rows without one.
+/// Returns the question from the arguments, for rows without a criterion or check.
 fn question(args: &CalibrateArgs, io: &Io) -> Result<Question, Failure> {
     let assertions = args.assertions.as_ref().map(|path| load_rules(io, path)).transpose()?;
     let check: Option<serde_json::Value> = match &args.check {

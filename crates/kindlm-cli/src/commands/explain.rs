@@ -8,7 +8,7 @@ use crate::args::ExplainArgs;
 use crate::{Failure, Io, print};
 use kindlm_run::Outcome;
 
-/// A page of a registry entry.
+/// The page of a registry entry.
 struct Page {
     kind: &'static str,
     id: &'static str,
@@ -16,7 +16,9 @@ struct Page {
     text: &'static str,
 }
 
-/// The maximum number of pages that are printed with a code. If more assertions give it, only their names are listed.
+/// The maximum number of pages that are printed for a failure code.
+///
+/// If more assertions have the code, only their names are listed.
 const PAGES: usize = 5;
 
 /// The codes that any execution may give, with their explanations.
@@ -47,7 +49,7 @@ const COMMON: [(FailureCode, &str); 6] = [
     (FailureCode::INTERNAL_ERROR, "An internal error: a check has a bug."),
 ];
 
-/// The codes that no execution gives, with their explanations: problems in files, and gates.
+/// The codes of problems in files and of gates, with their explanations. Executions never have these codes.
 const OTHERS: [(&str, &str); 15] = [
     (
         "CONFIG_SYNTAX",
@@ -177,9 +179,10 @@ fn pages() -> impl Iterator<Item = Page> {
     assertions.chain(gates).chain(providers).chain(reporters)
 }
 
-/// Returns the pages of a topic. There may be several, because an assertion and a gate may share a name.
+/// Returns the pages of a topic; `None` if no entry has this name.
 ///
-/// An assertion is also found by its location under `expect`, such as `guardrails.pii`.
+/// An assertion and a gate may have the same name. An assertion is also found by its location under `expect`, such as
+/// `guardrails.pii`.
 fn page(topic: &str) -> Option<String> {
     let pointer = format!("/{}", topic.trim_start_matches("expect.").replace('.', "/"));
     let placed = kindlm_assertions::assertions()
@@ -191,7 +194,7 @@ fn page(topic: &str) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("\n\n") + "\n")
 }
 
-/// Returns the list of all entries of a kind.
+/// Returns the list of all entries of a kind; `None` if `topic` is not a kind.
 fn lists(topic: &str) -> Option<String> {
     let kinds = ["assertions", "gates", "providers", "reporters"];
     let kind = kinds.into_iter().find(|kind| {
@@ -225,7 +228,7 @@ fn overview() -> String {
     text
 }
 
-/// Returns all failure codes, each with its source and explanation.
+/// Returns the failure codes that executions can have, each with its source and explanation.
 fn all_codes() -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Vec::new();
     for meta in kindlm_assertions::assertions().map(|it| &it.meta) {
@@ -249,7 +252,9 @@ fn codes() -> String {
     text
 }
 
-/// Returns the explanation of a failure code, with the pages of the assertions that give it.
+/// Returns the explanation of a failure code; `None` for an unknown code.
+///
+/// The pages of the assertions with this code are appended.
 fn code(topic: &str) -> Option<String> {
     let meanings: Vec<(String, String)> =
         all_codes().into_iter().filter(|(code, _)| code.eq_ignore_ascii_case(topic)).collect();
@@ -272,7 +277,7 @@ fn code(topic: &str) -> Option<String> {
     Some(text)
 }
 
-/// Returns the explanation of a code that no execution gives.
+/// Returns the explanation of a code in `OTHERS`; `None` for another code.
 fn other(topic: &str) -> Option<String> {
     let (name, text) = OTHERS.iter().find(|(name, _)| name.eq_ignore_ascii_case(topic))?;
     Some(format!("# {name}\n\n{text}\n"))

@@ -7,7 +7,7 @@ use crate::{Failure, Io, opening, print};
 use kindlm_run::Outcome;
 use kindlm_run::project::{self, CONFIG};
 
-/// The name of the output that denotes stdout.
+/// The value of `--output` that denotes stdout.
 const STDOUT: &str = "-";
 
 pub(crate) fn run(args: &ImportArgs, io: &mut Io) -> Outcome {

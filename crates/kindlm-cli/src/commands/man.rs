@@ -10,7 +10,7 @@ use kindlm_run::Outcome;
 
 pub(crate) fn run(args: &ManArgs, io: &mut Io) -> Outcome {
     let mut command = Cli::command();
-    // Sets the full name of every subcommand.
+    // `build` sets the full name of every subcommand.
     command.build();
     let command = match &args.command {
         None => command,

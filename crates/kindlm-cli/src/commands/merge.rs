@@ -27,7 +27,7 @@ pub(crate) fn run(args: &MergeArgs, io: &mut Io) -> Outcome {
         let saved = saved::find(io, &place, Some(named), None)?;
         parts.push((saved.name, saved.report));
     }
-    // The gates of the first report are sufficient, because merging verifies that all shards have the same.
+    // The gates of the first report are sufficient, because merging verifies that all shards have equal gates.
     let gates = rebuild(io, parts.first().map_or(&[], |(_, it)| &it.gates))?;
     let before: Vec<_> = parts.iter().flat_map(|(_, it)| it.gates.clone()).collect();
     let report = merge_streamed(parts, &gates);

@@ -19,9 +19,9 @@ while read -r turn; do
   echo '{"kindlm":"result","text":"'"$(pwd) token=$TOKEN other=$OTHER hidden=$(cat "$KINDLM_SUITE/check.sh" 2>/dev/null) lines=$(grep -c more notes.txt)"'"}'
 done"#;
 
-/// Writes a suite with one test of one agent.
+/// Writes a suite with one test of one agent, and returns its folder.
 ///
-/// Its folder contains a folder for temporary files.
+/// The parent folder also contains a folder for temporary files.
 fn suite(folder: &Path, command: &str, workspace: &str) -> std::path::PathBuf {
     let suite = folder.join("suite");
     fs::create_dir_all(suite.join("repo")).unwrap();
@@ -89,9 +89,9 @@ fn an_agent_is_spoken_with_in_a_sandbox_of_bwrap() {
     assert_eq!(left(&suite), 0);
 }
 
-/// A replacement for Docker.
+/// A script that replaces Docker.
 ///
-/// The program in it gets stdin only with `--interactive`, and only the named environment variables.
+/// The containerized program gets stdin only with `--interactive`, and only the named environment variables.
 const ENGINE: &str = r#"#!/bin/sh
 echo "$@" >> "$KINDLM_SUITE/words"
 [ "$1" = run ] || exit 0
@@ -126,7 +126,9 @@ fn an_agent_is_spoken_with_in_a_container() {
     assert_eq!(left(&suite), 0);
 }
 
-/// The sandbox starts for the probe, but not for the agent. An agent that did nothing must not pass negative checks.
+/// The sandbox starts for the availability check, but not for the agent.
+///
+/// An agent that did nothing must not pass negative checks.
 #[test]
 fn a_sandbox_that_does_not_start_for_an_agent_is_an_error() {
     let folder = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ use crate::binary;
 
 const KEY: &str = "key-nobody-may-see-4711";
 
-/// A judge that passes outputs with a plus, and repeats its key as the reason.
+/// Starts a judge that passes outputs with a plus, and repeats its key as the reason.
 fn judge() -> MockServer {
     MockServer::answering(|request| {
         let has = |text: &str| request.body.windows(text.len()).any(|it| it == text.as_bytes());
@@ -39,7 +39,7 @@ fn suite(folder: &Path, url: &str, least: f64) {
 
 /// Writes outputs with and without labels. All outputs differ.
 ///
-/// `table` has the numbers by the labels of people and of the judge.
+/// `table` has the numbers of outputs by the labels of people and of the judge.
 fn labels(folder: &Path, table: [usize; 4], unlabelled: [usize; 2]) {
     let mut csv = "output,label\n".to_owned();
     let [both_pass, only_human, only_judge, both_fail] = table;
@@ -86,7 +86,7 @@ fn the_numbers_are_those_of_the_published_table() {
     suite(folder, &server.url(), 0.6);
     labels(folder, [20, 5, 10, 15], [70, 30]);
 
-    // The judge was never calibrated, so nothing is sent.
+    // The judge was never calibrated, so no request is sent.
     let refused = kindlm(folder, &["test"]);
     assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
     assert!(
@@ -108,7 +108,7 @@ fn the_numbers_are_those_of_the_published_table() {
     near(&found["baseRate"]["value"], 0.5);
     assert_eq!(found["labelled"], 50);
     assert_eq!(found["unlabelled"], 100);
-    // (0.7 + 0.6 - 1) / (0.8 + 0.6 - 1)
+    // The corrected rate is (0.7 + 0.6 - 1) / (0.8 + 0.6 - 1).
     near(&found["corrected"][0]["observed"]["value"], 0.7);
     near(&found["corrected"][0]["roganGladen"]["value"], 0.75);
     let powered = &found["corrected"][0]["predictionPowered"];
@@ -124,7 +124,7 @@ fn the_numbers_are_those_of_the_published_table() {
     let again = kindlm(folder, &[&CALIBRATE[..], &["--responses", "cache"]].concat());
     assert_eq!((again.status.code(), server.count()), (Some(0), 150), "{}", said(&again));
 
-    // 0.40 is below 0.6, and its lower bound is above 0.15.
+    // Kappa is 0.40, which is below 0.6. Its lower bound is above 0.15.
     let refused = kindlm(folder, &["test"]);
     assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
     assert!(

@@ -19,7 +19,7 @@ pub(crate) struct Case {
     folder: PathBuf,
 }
 
-/// The results of a case, by the names of the files with the expected results.
+/// The actual results of a case. The keys are the names of the files with the expected results.
 pub(crate) type Got = BTreeMap<&'static str, String>;
 
 impl Case {
@@ -78,7 +78,9 @@ impl Case {
         got
     }
 
-    /// Returns a diff between the expected and the actual results; `None` if they are equal.
+    /// Returns a diff between the expected and the actual results.
+    ///
+    /// Returns `None` if they are equal.
     pub(crate) fn difference(&self, got: &Got) -> Option<String> {
         let mut text = String::new();
         for (name, actual) in got {
@@ -92,7 +94,7 @@ impl Case {
         (!text.is_empty()).then_some(text)
     }
 
-    /// Writes the results as the expected ones. An empty result has no file.
+    /// Writes the actual results as the expected results. An empty result has no file.
     pub(crate) fn bless(&self, got: &Got) {
         for (name, actual) in got {
             let path = self.folder.join(name);
@@ -105,7 +107,9 @@ impl Case {
     }
 }
 
-/// Runs `[NAME=value…] kindlm …`, `cat …` or `rm …`. `< file` sets stdin, and `2> file` is ignored.
+/// Runs one command: `[NAME=value…] kindlm …`, `cat …` or `rm …`.
+///
+/// `< file` sets stdin, and `2> file` is ignored.
 fn step(line: &str, place: &Path) -> Output {
     let mut words = split(line).into_iter().peekable();
     let mut env = Vec::new();

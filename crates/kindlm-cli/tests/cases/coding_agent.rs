@@ -27,7 +27,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Runs the tests with a tag; returns the only execution, and the exit code.
+/// Runs the tests with a tag; returns the only execution, the exit code and stderr.
 fn run(folder: &Path, tag: &str, args: &[&str]) -> (ExecutionResult, Option<i32>, String) {
     copy(&fixtures().join("coding-agent"), folder);
     let output = Command::new(binary())

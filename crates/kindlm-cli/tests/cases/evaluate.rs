@@ -146,7 +146,9 @@ fn each_line_is_answered_before_the_next_one_is_sent() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// Reads only the first of many results, and closes the pipe; returns it with the exit code and stderr.
+/// Reads only the first of many results, and closes the pipe.
+///
+/// Returns this result, the exit code and stderr.
 fn read_one(length: &str) -> (String, Option<i32>, String) {
     let input: String = (0..50_000).fold(String::new(), |mut text, id| {
         writeln!(
@@ -187,7 +189,7 @@ fn a_reader_that_stops_changes_no_exit_code() {
 fn after_an_interrupt_no_record_is_begun() {
     let verdict = |_: &_| MockReply::text(r#"{"score": 1, "reasoning": "x"}"#);
     let server = MockServer::answering(verdict).unwrap();
-    // The interrupt comes before the first answer.
+    // The server holds its answers, so that the interrupt comes before the first answer.
     server.hold();
     let folder = tempfile::tempdir().unwrap();
     let yaml = format!(

@@ -17,7 +17,7 @@ use crate::binary;
 /// The number of requests by process and case. A process is identified by its API key.
 pub(crate) type Asked = BTreeMap<String, BTreeMap<u32, u32>>;
 
-/// A model that repeats the prompt, and counts the requests.
+/// A server whose model repeats the prompt, and counts the requests.
 pub(crate) struct Counting {
     pub(crate) server: MockServer,
     asked: Arc<Mutex<Asked>>,
@@ -85,7 +85,7 @@ pub(crate) fn ended(output: Output) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// Returns the folder of the only run.
+/// Returns the folder of the only run; `None` if there is no run yet.
 pub(crate) fn run_folder(folder: &Path) -> Option<PathBuf> {
     let runs = fs::read_dir(folder.join(".kindlm/runs")).ok()?.map(|it| it.unwrap().path());
     // A process that is killed before it has a journal leaves an empty folder, which does not count as a run.
@@ -96,7 +96,9 @@ pub(crate) fn run_folder(folder: &Path) -> Option<PathBuf> {
     runs.into_iter().next()
 }
 
-/// Returns the cases in the journal without duplicates; `None` if there is no journal yet.
+/// Returns the cases in the journal without duplicates.
+///
+/// Returns `None` if there is no journal yet.
 pub(crate) fn journaled(folder: &Path) -> Option<BTreeSet<u32>> {
     let journal = match Journal::open(run_folder(folder)?) {
         Ok(journal) => journal,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::binary;
 
-/// The checks: the `expect` block, a passing and a failing verdict.
+/// Returns the checks: the name, the `expect` block, a passing and a failing verdict.
 fn checks() -> Vec<(&'static str, Value, Value, Value)> {
     let rule = |pass: bool| json!({"results": [{"id": "a", "pass": pass, "reasoning": "x"}]});
     let rules = json!({"assert": [{"type": "prompt-assertion", "assertions": [{"id": "a", "instruction": "Be kind."}]}]});
@@ -124,7 +124,7 @@ fn reply(row: &Value, mark: &str, verdicts: (&Value, &Value), request: &Value) -
     }))
 }
 
-/// Judges all rows of a format with a check, and returns their outcomes.
+/// Judges all rows of a format with a check, and returns the outcome of each row.
 fn outcomes(form: &str, expect: &Value, verdicts: (Value, Value)) -> BTreeMap<usize, String> {
     let rows = rows();
     let numbers: Vec<usize> = (0..rows.len()).filter(|it| rows[*it]["form"] == form).collect();

@@ -34,13 +34,15 @@ struct Counts {
     repeated_requests: u32,
 }
 
-/// Runs a process, and kills it at a random moment if `kill` is set. Returns true if it was killed before its end.
+/// Runs a process, and kills it at a random moment if `kill` is set.
+///
+/// Returns true if the process was killed before its end.
 fn work(folder: &Path, counting: &Counting, key: &str, kill: Option<&mut Random>) -> bool {
     let resume = if journaled(folder).is_some() { &["--resume"][..] } else { &[] };
     let args = [&["test", "-q"], resume, &REPORTS[..]].concat();
     let mut child = kindlm(folder, key, &args).spawn().unwrap();
     if let Some(random) = kill {
-        // Kill it either during start-up, or after a number of requests; then after a random pause.
+        // Kill the process either during start-up or after a number of requests, and after a random pause.
         let requests = if random.below(5) == 0 { 0 } else { 1 + random.below(45) };
         let pause = if requests == 0 { random.below(150_000) } else { random.below(6_000) };
         while counting.count_by(key) < usize::try_from(requests).unwrap()
@@ -56,13 +58,13 @@ fn work(folder: &Path, counting: &Counting, key: &str, kill: Option<&mut Random>
     code.is_none()
 }
 
-/// Runs processes one after the other, and kills all but the last one; counts the results in `counts`.
+/// Runs processes one after the other, and kills all except the last. Counts the results in `counts`.
 fn run(counting: &Counting, random: &mut Random, expected: &[String; 2], counts: &mut Counts) {
     counts.runs += 1;
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     counting.suite(folder, CASES);
-    // The stored executions after each process.
+    // The cases that were stored after each process.
     let mut kept: Vec<BTreeSet<u32>> = vec![BTreeSet::new()];
     let key = |process: usize| format!("key-{}-{process}", counts.runs);
     loop {

@@ -59,9 +59,8 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Lets signals reach the child processes.
 ///
-/// The tests may have been started with ignored signals (`nohup`, a shell's background).
-///
-/// Children inherit ignored signals, but not handlers. So each ignored signal gets a handler.
+/// The tests may have been started with ignored signals (by `nohup`, or in the background of a shell). Children
+/// inherit ignored signals, but not handlers. So each ignored signal gets a handler.
 #[cfg(unix)]
 fn heed_signals() {
     use tokio::signal::unix::{SignalKind, signal};

@@ -12,7 +12,7 @@ static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         (r"\b(linux|macos|windows)-(x86_64|aarch64)\b", "<platform>"),
         (r#""(durationMs|latencyMs|latencyAvgMs)": ?[0-9.e-]+"#, r#""$1": <ms>"#),
         (r#"\b(time|timestamp)="[^"]*""#, r#"$1="<time>""#),
-        // Right-aligned: the number of spaces depends on the number of digits.
+        // The number is right-aligned, so the number of spaces depends on the number of digits.
         (r"(?m) {2,}\d+(\.\d+)? (ms|s)\b", "  <ms>"),
         (r" · \d+(\.\d+)? (ms|s) · ", " · <ms> · "),
         (r"\bTime {4}\d+(\.\d+)? (ms|s)\b", "Time    <ms>"),

@@ -47,7 +47,7 @@ fn a_long_report_goes_through_a_pipe_whole() {
     assert!(json.len() > 128 * 1024, "{} bytes", json.len());
     let report = parse_report(&json).unwrap();
     assert_eq!(report.cases.len(), 200);
-    // The stored report is equal.
+    // The stored report equals the printed report.
     let state = folder.path().join(".kindlm");
     let kept = fs::read(state.join("runs").join(&report.run.id).join("report.json")).unwrap();
     assert_eq!(parse_report(&kept).unwrap(), report);
@@ -139,7 +139,7 @@ fn sent(child: &mut Child, server: &MockServer, requests: usize) {
     assert_eq!(child.try_wait().unwrap(), None, "it ended before it sent anything");
 }
 
-/// A server that answers only after the test releases it.
+/// Starts a server that answers only after the test releases it.
 #[cfg(unix)]
 fn held_server() -> MockServer {
     let server = MockServer::start().unwrap();
@@ -147,7 +147,7 @@ fn held_server() -> MockServer {
     server
 }
 
-/// Sends a signal, and waits until the run prints that it received it; returns the rest of stderr.
+/// Sends a signal, waits until the run prints that it received the signal, and returns the rest of stderr.
 #[cfg(unix)]
 fn stop(child: &mut Child, name: &str, says: &str) -> BufReader<ChildStderr> {
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
@@ -269,7 +269,7 @@ fn a_run_that_should_outlive_its_terminal_does() {
     assert_eq!(server.count(), 20);
 }
 
-/// The server demands a wait of one minute, which an interrupt ends.
+/// The server demands a wait of one minute, and an interrupt ends this wait.
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_waits_for_a_retry() {
@@ -280,9 +280,9 @@ fn an_interrupt_ends_waits_for_a_retry() {
     let server = server.unwrap();
     slow_suite(folder.path(), &server.url());
     let mut child = started(folder.path(), &server);
-    // The answers may not have arrived yet; an interrupt before that has the same effect.
+    // The answers may not have arrived yet. An earlier interrupt has the same effect.
     signal(&child, "-INT");
-    // Only one interrupt, because a second one would stop at once.
+    // Send only one interrupt, because a second one would stop the run at once.
     let mut stdout = child.stdout.take().unwrap();
     let reader = std::thread::spawn(move || {
         let mut text = String::new();
@@ -304,7 +304,7 @@ fn an_interrupt_ends_waits_for_a_retry() {
     assert_eq!(server.count(), 2, "nothing was sent after the interrupt");
 }
 
-/// Child processes of a command end with it.
+/// The child processes of a command end with the command.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_second_interrupt_ends_the_children_of_commands() {
@@ -348,7 +348,7 @@ fn a_second_interrupt_stops_now_and_still_reports() {
 
 /// A terminal with 0 columns, as `script` has in some CI systems, is supported.
 ///
-/// The original wrote 800 MB there, and never ended.
+/// The original wrote 800 MB there, and did not end.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_terminal_without_columns_is_harmless() {

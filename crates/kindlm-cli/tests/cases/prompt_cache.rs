@@ -16,7 +16,7 @@ fn tokens(text: &str) -> u64 {
     text.chars().count() as u64 / 4
 }
 
-/// The charged tokens: at the input price, written to the cache, and read from it.
+/// The charged tokens: at the input price, written to the cache, and read from the cache.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bill {
     input: u64,
@@ -32,7 +32,7 @@ impl Bill {
     }
 }
 
-/// A judge that passes all rules, and caches marked prefixes of at least 1,024 tokens.
+/// Starts a judge that passes all rules, and caches marked prefixes of at least 1,024 tokens.
 fn judge(rules: usize, total: Arc<Mutex<Bill>>) -> MockServer {
     let cached = Mutex::new(HashSet::new());
     MockServer::answering(move |request| {
@@ -127,7 +127,7 @@ fn the_rules_of_a_large_set_are_paid_in_full_once() {
     let bill = evaluated(40);
     let whole = Bill { input: bill.input + bill.written + bill.read, ..Bill::default() };
     assert!(bill.written > 1_024 && bill.read == 24 * bill.written, "{bill:?}");
-    // Measured: 11,797 of 61,030 tokens.
+    // The measured cost is 11,797 of 61,030 tokens.
     assert!(bill.weighed() < 0.2 * whole.weighed(), "{bill:?}");
 }
 

@@ -19,13 +19,15 @@ use crate::binary;
 /// The environment variable that is set in the process inside the namespace.
 const INSIDE: &str = "KINDLM_TEST_IN_NAMESPACE";
 
-/// Installs a package once for all test runs; if npm is missing or fails, prints a message and returns `None`.
+/// Installs a package once for all test runs.
+///
+/// If npm is missing or fails, prints a message and returns `None`.
 fn package(name: &str, version: &str) -> Option<PathBuf> {
     let key = name.rsplit('/').next().unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{key}-{version}"));
     fs::create_dir_all(&folder).unwrap();
     let done = folder.join("installed");
-    // Other test processes wait here.
+    // Other test processes wait here until the package is installed.
     let lock = fs::File::create(folder.join("lock")).unwrap();
     lock.lock().unwrap();
     if done.exists() {
@@ -49,7 +51,7 @@ fn package(name: &str, version: &str) -> Option<PathBuf> {
     Some(folder)
 }
 
-/// Finds a file in the package for this platform, which npm has selected.
+/// Finds a file in the package for this platform, which npm has selected; `None` if it is missing.
 fn native(folder: &Path, scope: &str, prefix: &str, file: &str) -> Option<PathBuf> {
     let platforms = fs::read_dir(folder.join("node_modules").join(scope)).ok()?;
     let mut waiting: Vec<PathBuf> = platforms
@@ -66,9 +68,9 @@ fn native(folder: &Path, scope: &str, prefix: &str, file: &str) -> Option<PathBu
     None
 }
 
-/// Runs a test again in a network namespace with only loopback.
+/// Runs a test again in a network namespace with only loopback; returns true if it did.
 ///
-/// Returns false if this is the inner run, or namespaces are not available.
+/// Returns false if this is the inner run, or if namespaces are not available.
 fn ran_in_a_namespace(test: &str) -> bool {
     const LOOPBACK: &str = "ip link set lo up && exec \"$@\"";
     if std::env::var_os(INSIDE).is_some() {

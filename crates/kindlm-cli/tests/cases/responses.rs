@@ -11,7 +11,7 @@ use crate::binary;
 
 const KEY: &str = "key-nobody-may-see-4711";
 
-/// A model that reveals its key on request, a judge, and an embedding model.
+/// Starts a model that reveals its key on request, a judge, and an embedding model.
 fn server() -> MockServer {
     MockServer::answering(|request| {
         let body = request.body.as_slice();
@@ -91,7 +91,7 @@ fn a_replay_sends_nothing_and_costs_nothing() {
     assert!(kept.iter().all(|it| !it.contains(KEY)), "{kept:?}");
 
     let before = server.count();
-    // Without a key, because no request is sent.
+    // The key is not set, because no request is sent.
     let replayed = kindlm(folder, &[&args[..], &["replay"]].concat(), None);
     let said = String::from_utf8_lossy(&replayed.stderr).into_owned();
     let shown = String::from_utf8_lossy(&replayed.stdout);

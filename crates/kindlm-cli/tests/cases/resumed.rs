@@ -1,4 +1,4 @@
-//! Runs that stop for other reasons than a kill, and are resumed.
+//! Runs that stop for reasons other than a kill, and are resumed.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -62,7 +62,7 @@ fn a_run_stops_on_a_full_disk_and_resumes() {
     assert!(stdout.contains("were not run") || stdout.contains("not sent"), "{stdout}");
     let kept = journaled(folder).unwrap().len();
     let asked = counting.by("full").len();
-    // Only executions that were in flight when the first one could not be stored are lost.
+    // Only executions that were in flight when the first execution could not be stored are lost.
     assert!(kept > 5 && asked < CASES && asked - kept <= 8 + 1, "{kept} of {asked}");
     goes_on(folder, &counting, CASES, &expected(&counting, CASES));
 }
@@ -202,7 +202,7 @@ fn a_shard_that_was_killed_is_not_merged_before_it_is_finished() {
         assert!(stderr.contains("never finished: 5 of 15 executions are done"), "{stderr}");
         assert!(stderr.contains(&format!("help: finish it with `kindlm test --resume {id}`")));
     }
-    // The resumed run is still the first of two shards, without arguments.
+    // Without arguments, the resumed run is still the first of two shards.
     let (code, stderr) = ended(kindlm(folder, "again", &["test", "--resume"]).output().unwrap());
     assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(counting.by("again").len(), 10, "{stderr}");
@@ -293,7 +293,9 @@ fn a_digest_is_short_and_stable() {
     assert_eq!(header.cases[0].vars, Digest::shortened(vars.as_bytes()));
 }
 
-/// The first turn was answered and paid for, and the second one was rejected. After a repetition, both attempts count.
+/// The first turn was answered and paid for, and the second turn was rejected.
+///
+/// After the run is resumed, both attempts count.
 #[test]
 fn earlier_attempts_count_in_budget_and_report() {
     use kindlm_testing::{MockReply, MockServer};

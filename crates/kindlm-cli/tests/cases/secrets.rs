@@ -174,9 +174,7 @@ while read -r turn; do
 done
 "#;
 
-/// Programs get the whole environment.
-///
-/// So its secrets are redacted even if no provider names them.
+/// Programs get the whole environment, so its secrets are redacted even if no provider names them.
 #[test]
 fn secrets_of_programs_are_in_no_artifact() {
     let folder = tempfile::tempdir().unwrap();
@@ -282,7 +280,9 @@ fn with_planted(folder: &Path, line: &str) -> Output {
         .unwrap()
 }
 
-/// Returns the files below a folder, except the suite, that contain a secret, with the secret.
+/// Returns the files below a folder that contain a secret, each with the secret.
+///
+/// The input files are not searched.
 fn planted_in(folder: &Path, canaries: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for item in fs::read_dir(folder).unwrap() {

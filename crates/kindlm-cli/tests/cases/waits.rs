@@ -57,8 +57,7 @@ fn all_requests_to_a_model_wait_together() {
     suite(folder.path(), &server, 12);
     let output = test(folder.path(), &["--concurrency", "4"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    // During that time, only requests that were already in flight arrive: the first, and at most one of each other
-    // worker.
+    // Only in-flight requests arrive during that time: the first, and at most one of each other worker.
     assert!((13..=12 + 4).contains(&server.count()), "{}: {}", server.count(), said(&output));
 }
 
@@ -130,7 +129,7 @@ fn a_judge_that_refuses_json_schema_is_asked_with_a_tool() {
     let output = test(folder.path(), &["--concurrency", "1"]);
     let said = said(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(output.status.code(), Some(0), "{said}");
-    // One request for each test, one for each verdict, and the rejected one.
+    // One request for each test, one for each verdict, and the rejected request.
     assert!((11..=12).contains(&server.count()), "{}: {said}", server.count());
     assert_eq!(said.matches("openai:gpt refuses the form in which judges must answer").count(), 1);
     assert!(said.contains("`structuredOutput: tool`"), "{said}");

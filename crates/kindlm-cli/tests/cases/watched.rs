@@ -9,7 +9,7 @@ use kindlm_testing::MockServer;
 
 use crate::binary;
 
-/// Watches a suite. Also returns a function that waits for a text on stderr.
+/// Starts `--watch` on a suite; returns the process, and a function that waits for a text on stderr.
 #[cfg(target_os = "linux")]
 fn watch(folder: &Path) -> (Child, impl FnMut(&str)) {
     let mut child = Command::new(binary())
@@ -29,7 +29,7 @@ fn watch(folder: &Path) -> (Child, impl FnMut(&str)) {
     (child, until)
 }
 
-/// Returns the exit code after Ctrl-C.
+/// Interrupts the process with Ctrl-C, and returns its exit code.
 #[cfg(target_os = "linux")]
 fn interrupted(mut child: Child) -> Option<i32> {
     let id = child.id().to_string();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::workers::{Differences, agree, vectors};
 
-/// Returns the vectors whose ids begin with one of these words.
+/// Returns the vectors whose ids begin with one of these words, up to a slash.
 fn of(kinds: &[&str]) -> Vec<Value> {
     let all = vectors("deterministic.jsonl");
     let is_one =
@@ -57,7 +57,7 @@ fn several_checks_together_agree() {
     agree(&vectors, TOGETHER);
 }
 
-/// `kindlm-assertions` has no script host for these vectors.
+/// These vectors need a script host, which `kindlm-assertions` does not have.
 #[test]
 fn checks_with_a_transform_agree() {
     let mut vectors = vectors("deterministic.jsonl");
@@ -73,7 +73,7 @@ fn a_person_is_no_check_of_a_run() {
     agree(&vectors, &[]);
 }
 
-/// `kindlm-assertions` runs and counts the other vectors.
+/// This test counts the vectors of this file; `kindlm-assertions` runs and counts all other vectors.
 #[test]
 fn every_vector_is_run_by_some_test() {
     let here = of(&["python", "webhook", "not-webhook", "aggregate", "human"]).len();

@@ -45,7 +45,7 @@ fn runs(process: u32) -> bool {
     stat.rsplit(')').next().is_some_and(|it| !it.trim().is_empty() && !it.trim().starts_with('Z'))
 }
 
-/// A process that is killed when this is dropped.
+/// A process that is killed when this guard is dropped.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -69,11 +69,13 @@ fn suite(folder: &Path, check: &serde_json::Value) -> Killed {
     Killed(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
 }
 
-/// Kills KindLM while a script runs. A script outside the sandbox writes the ids of the programs that it started.
+/// Kills KindLM while a script runs, and checks that all its processes end.
+///
+/// A script outside the sandbox writes the ids of the programs that it started.
 fn ends_with_its_host(check: &serde_json::Value) {
     let folder = tempfile::tempdir().unwrap();
     let host = suite(folder.path(), check);
-    // An interpreter takes less than a second to start.
+    // A starting interpreter needs less than a second of CPU time.
     let worker = until("an endless script", || {
         children(host.0.id()).into_iter().find(|it| computed(*it) > 100)
     });
@@ -87,7 +89,7 @@ fn ends_with_its_host(check: &serde_json::Value) {
     until("the end of all processes", || all.iter().all(|it| !runs(*it)).then_some(()));
 }
 
-/// A script that never yields, so that neither limits nor messages reach it.
+/// The script never yields, so neither limits nor messages reach it.
 #[test]
 fn a_worker_of_the_sandbox_ends_with_its_host() {
     let deaf = "String.raw({ raw: { length: 2 ** 53 - 1 } })";

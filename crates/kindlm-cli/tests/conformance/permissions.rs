@@ -11,7 +11,7 @@ use kindlm_types::script::{
 
 use crate::workers::host;
 
-/// Returns the result of a script with these permissions.
+/// Runs a script with these permissions, and returns its result as text.
 async fn said(host: &ScriptHost, permissions: ScriptPermissions, code: &str) -> String {
     let question = ScriptQuestion {
         runtime: ScriptRuntime::QuickJs,

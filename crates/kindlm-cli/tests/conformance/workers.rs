@@ -31,7 +31,7 @@ pub(crate) fn vectors(file: &str) -> Vec<Value> {
     lines.map(|it| serde_json::from_str(it).unwrap()).collect()
 }
 
-/// Runs vectors. Exactly those in `differences` must differ.
+/// Runs vectors, and checks that exactly those in `differences` differ.
 pub(crate) fn agree(vectors: &[Value], differences: Differences<'_>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut found: BTreeMap<String, String> = BTreeMap::new();
@@ -127,7 +127,7 @@ fn execution(vector: &Value) -> Execution {
     }
 }
 
-/// Returns a test with the assertion, and with the parameters of its provider.
+/// Returns a test with the assertion, and with the temperature of its provider.
 fn written(vector: &Value) -> Written {
     let expect = vector.get("assertion").map(|it| json!({"assert": [it]}).to_string().into());
     let temperature = vector.pointer("/provider/config/temperature").and_then(Value::as_f64);
@@ -162,13 +162,13 @@ pub(crate) fn host(folder: &Path) -> ScriptHost {
         workers: 1,
         env: Arc::new(|name| std::env::var(name).ok()),
         fetch: Some(Arc::new(Http(Arc::new(transport)))),
-        // Interpreters start slowly while other tests run.
+        // Interpreters start slowly while other tests run, so the time limit is long.
         timeout: Duration::from_mins(1),
         ..options
     })
 }
 
-/// Returns our result, in the format of the expected one.
+/// Evaluates a vector with KindLM; returns the result in the format of the expected result.
 fn ours(vector: &Value, folder: &Path, runtime: &tokio::runtime::Runtime) -> Value {
     let root = folder.to_str().unwrap();
     for (name, text) in vector["files"].as_object().into_iter().flatten() {
@@ -232,6 +232,8 @@ fn said(result: &AssertionResult) -> Value {
 }
 
 /// Returns the first difference between the expected result and ours.
+///
+/// Returns `None` if they agree.
 fn difference(expected: &Value, ours: &Value, is_engine_text: bool) -> Option<String> {
     if let Some(message) = expected.get("throws") {
         // If promptfoo throws, we report an error before the run, or the check is errored.
@@ -277,7 +279,7 @@ fn difference(expected: &Value, ours: &Value, is_engine_text: bool) -> Option<St
     }
     let parts = ours["componentResults"].as_array()?;
     let theirs = expected["componentResults"].as_array()?;
-    // promptfoo's results are flat: the parts of a part follow it.
+    // promptfoo's results are flat: the parts of a result follow it in the list.
     let mut theirs = theirs.iter();
     parts.iter().find_map(|part| {
         let one = theirs.next()?;

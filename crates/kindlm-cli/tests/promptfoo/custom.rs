@@ -49,7 +49,7 @@ tests:
 
 /// promptfoo passes a chat to every provider as indented JSON.
 ///
-/// It renders templates only inside the texts of the chat.
+/// Templates are rendered only inside the texts of the chat.
 #[test]
 fn a_chat_stays_a_chat_also_with_one_message() {
     let config = "prompts:
@@ -111,7 +111,7 @@ tests:
     assert_eq!(ran.code, 0, "{ran:?} {rows:#?}");
 }
 
-/// Node.js does not run all TypeScript: older versions none, newer ones no enumerations.
+/// Node.js does not run all TypeScript: older versions run none, and newer versions no enumerations.
 #[test]
 fn node_runs_typescript_with_imports() {
     if !installed("node") {

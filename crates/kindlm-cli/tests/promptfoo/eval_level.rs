@@ -1,6 +1,6 @@
-//! Whole promptfoo configs: exit code, verdicts, scores and outputs are the same as promptfoo's.
+//! Whole promptfoo configs: exit code, verdicts, scores and outputs equal those of promptfoo.
 //!
-//! Intended differences are listed with the reasons. A list that is not exact fails.
+//! Intended differences are listed with the reasons. The test fails if a listed difference does not occur.
 
 use std::path::Path;
 use std::process::Command;
@@ -106,7 +106,9 @@ fn rounded(value: Value) -> Value {
     }
 }
 
-/// Derived metrics use sums of scores, as in promptfoo. A failed computation has a reason; in promptfoo it is 0.
+/// Derived metrics use sums of scores, as in promptfoo.
+///
+/// For a failed computation, KindLM reports a reason, and promptfoo reports 0.
 #[test]
 fn derived_metrics_are_those_of_promptfoo() {
     let vectors = vectors();

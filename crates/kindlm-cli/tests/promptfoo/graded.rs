@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::ran::{CONFIG, folder, rows};
 
-/// A server that answers as the model under test and as the grader.
+/// Starts a server that answers as the model under test and as the grader.
 fn server() -> MockServer {
     MockServer::answering(|request| {
         let body = request.json();

@@ -183,7 +183,7 @@ fn secrets_of_the_environment_are_shown_nowhere() {
     }
     assert!(!ran.stdout.contains(TOKEN) && !ran.stderr.contains(TOKEN), "{ran:?}");
 
-    // If a variable has no value, nothing is sent.
+    // If a variable has no value, no request is sent.
     let ran = kindlm_with(folder.path(), &["test", "-c", CONFIG], &[]);
     assert_eq!(server.count(), sent.len());
     assert!(ran.stderr.contains("`PASSPHRASE_OF_MINE` is not set"), "{ran:?}");

@@ -25,7 +25,9 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Runs a config and its imported suite, and compares the results. Returns false if the config is invalid.
+/// Runs a config and its imported suite, and checks that the results are equal.
+///
+/// Returns false if the config is invalid.
 fn same(name: &str, folder: &Path, config: &str) -> bool {
     let (direct, expected) = rows(folder, config, &[]);
     if direct.code == 2 {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::ran::{CONFIG, folder, kindlm, rows};
 
-/// A title, the files (the config first), and the output of each execution.
+/// The title of a test, its files (the config first), and the output of each execution.
 type Makes = (&'static str, &'static [(&'static str, &'static str)], &'static [&'static str]);
 
 const MAKES: &[Makes] = &[
@@ -180,7 +180,7 @@ fn programs_make_their_parts_of_the_suite() {
     }
 }
 
-/// A title, the files, and a part of stderr; nothing is sent.
+/// The title of a test, its files, and a part of stderr. No request is sent.
 type Fails = (&'static str, &'static [(&'static str, &'static str)], &'static str);
 
 const FAILS: &[Fails] = &[

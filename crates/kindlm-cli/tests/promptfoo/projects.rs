@@ -26,7 +26,7 @@ fn project(name: &str) -> tempfile::TempDir {
     folder
 }
 
-/// Returns the numbers of passed and of all executions of each test, sorted by name.
+/// Returns the number of passed executions and of all executions for each test, sorted by name.
 fn passed(rows: &[Value]) -> Vec<(String, usize, usize)> {
     let mut counts: Vec<(String, usize, usize)> = Vec::new();
     for row in rows {
@@ -49,7 +49,7 @@ fn a_support_desk_with_functions_filters_tables_and_scenarios() {
     let counts = passed(&rows);
     let counts: Vec<(&str, usize, usize)> =
         counts.iter().map(|(name, passed, all)| (name.as_str(), *passed, *all)).collect();
-    // Three prompts on one provider, and one of them on another provider.
+    // There are three prompts on one provider, and one of them also on another provider.
     let expected = [
         ("greets in the language", 4, 4),
         ("greets in the language (2)", 4, 4),
@@ -70,7 +70,7 @@ fn an_extraction_with_python_typescript_and_templates() {
     let folder = project("extraction");
     let (ran, rows) = rows(folder.path(), CONFIG, &[]);
     assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
-    // Five letters × two prompts × two providers.
+    // There are five letters × two prompts × two providers.
     assert_eq!(rows.len(), 20, "{rows:?}");
     let plain = rows.iter().find(|it| it["test"].as_str().unwrap().starts_with("a plain letter"));
     assert_eq!(plain.unwrap()["namedScores"], json!({"facts": 1.0}));
