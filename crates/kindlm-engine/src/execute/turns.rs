@@ -31,7 +31,8 @@ pub(super) fn evidence(
             unread: turn.unread.clone(),
             truncated: execution.completeness.truncated && is_last,
             gaps: if is_last || execution.trace.is_some() || turn.text.is_empty() {
-                // A conversation is aborted only in its last turn. Missing spans, or an empty answer, can affect any turn.
+                // A conversation is aborted only in its last turn. Missing spans or an empty answer can affect any
+                // turn.
                 execution.completeness.gaps.clone()
             } else if model.is_none() {
                 without_result(execution, events)
