@@ -32,7 +32,9 @@ struct Module {
     used: BTreeSet<ModulePath>,
 }
 
-/// Returns the circular dependencies between the files of a crate, each as a sorted list of files.
+/// Returns the circular dependencies between the files of a crate.
+///
+/// Each is a sorted list of files.
 pub(crate) fn of_crate(src: &Path, files: &[std::path::PathBuf]) -> Result<Vec<Vec<String>>> {
     let mut modules: BTreeMap<ModulePath, Module> = BTreeMap::new();
     for file in files {

@@ -6,7 +6,9 @@ use anyhow::{Context, Result, bail};
 
 const FOLDERS: [&str; 3] = ["kindlm", "kindlm-core", "promptfoo"];
 
-/// Replaces the vectors in `to` by those in `from`; returns the numbers of files and vectors as text.
+/// Replaces the vectors in `to` by those in `from`.
+///
+/// Returns a text with the numbers of files and vectors.
 pub(crate) fn bring_in(from: &Path, to: &Path) -> Result<String> {
     for folder in FOLDERS {
         if !from.join(folder).is_dir() {

@@ -142,7 +142,9 @@ pub(crate) fn entries(file: &Path) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Returns the crate whose registry has an entry with this id; fails without such an entry.
+/// Returns the crate whose registry has an entry with this id.
+///
+/// Fails if no registry has such an entry.
 pub(crate) fn package_of(root: &Path, id: &str) -> Result<&'static str> {
     for kind in Kind::ALL {
         let module = kind.module(id);

@@ -237,9 +237,9 @@ fn needed_crates(manifest: &str) -> impl Iterator<Item = &str> {
         .filter(|name| name.starts_with("kindlm"))
 }
 
-/// Checks that the code of the binary does not exceed the maximum size; `None` if it does not.
+/// Checks the size of the binary's code.
 ///
-/// The binary must contain only arguments, streams and progress.
+/// Returns a message if the code exceeds the maximum. The binary must contain only arguments, streams and progress.
 fn check_binary_size(root: &Path) -> Result<Option<String>> {
     let mut lines = 0;
     for file in sources(&root.join("crates/kindlm-cli/src"))? {

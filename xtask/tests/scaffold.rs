@@ -1,4 +1,6 @@
-//! A new registry entry, created in a copy of the workspace, compiles, and a missing part is reported.
+//! Creates a registry entry in a copy of the workspace.
+//!
+//! The entry must compile, and a missing part must be reported.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::path::{Path, PathBuf};

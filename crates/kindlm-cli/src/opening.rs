@@ -40,7 +40,9 @@ pub(crate) fn show(io: &mut Io, loaded: &Loaded) {
     show_all(io, &loaded.diagnostics, &loaded.warnings);
 }
 
-/// Prints errors and warnings with their locations to stderr, and the number of errors in each file.
+/// Prints errors and warnings with their locations to stderr.
+///
+/// Also prints the number of errors in each file.
 pub(crate) fn show_all(io: &mut Io, errors: &[Diagnostic], warnings: &[Diagnostic]) {
     let color = io.color_stderr();
     let secrets = Secrets::of(io, &Map::new());

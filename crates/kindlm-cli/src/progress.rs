@@ -158,7 +158,9 @@ impl State {
     }
 }
 
-/// Creates a bar that is redrawn at most 8 times a second; `None` if its template is invalid.
+/// Creates a bar that is redrawn at most 8 times a second.
+///
+/// Returns `None` if the template of the bar is invalid.
 fn bar() -> Option<ProgressBar> {
     let style = ProgressStyle::with_template("{bar:30} {pos} of {len} {prefix}{msg}").ok()?;
     let target = ProgressDrawTarget::stderr_with_hz(8);

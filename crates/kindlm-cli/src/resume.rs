@@ -87,7 +87,9 @@ fn of(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     all
 }
 
-/// Returns the arguments for the source of answers, which may change when a run is resumed.
+/// Returns the arguments for the source of answers.
+///
+/// These arguments may change when a run is resumed.
 fn sources(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     let ResponsesArgs { responses, responses_dir } = &args.responses;
     let source = responses.and_then(|it| it.to_possible_value());

@@ -92,7 +92,9 @@ async fn received(signal: &mut Option<Signal>) {
     }
 }
 
-/// Returns true if the process was started to outlive its terminal, for example by `nohup`.
+/// Returns true if the process was started to outlive its terminal.
+///
+/// `nohup` starts such a process. This is detected on Linux only.
 ///
 /// This is detected on Linux only.
 #[cfg(unix)]

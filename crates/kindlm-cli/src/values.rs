@@ -50,7 +50,7 @@ pub(crate) fn score(text: &str) -> Result<f64, String> {
     score.ok_or_else(|| format!("`{text}` is not a score; write a number from 0 to 1"))
 }
 
-/// Parses a pass rate, such as `95`, `95%` or `0.95`, and returns it as a share from 0 to 1.
+/// Parses a pass rate such as `95`, `95%` or `0.95`; returns a share from 0 to 1.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let (number, percent) = match text.trim().strip_suffix('%') {
         Some(number) => (number.trim(), true),

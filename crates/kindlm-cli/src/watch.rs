@@ -77,7 +77,9 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
 /// The files of a suite, with their last changes.
 struct Files(BTreeMap<PathBuf, Mark>);
 
-/// The modification time and size of a file, which change when the file is saved; `None` if it does not exist.
+/// The modification time and size of a file; `None` if the file does not exist.
+///
+/// They change when the file is saved.
 type Mark = Option<(SystemTime, u64)>;
 
 impl Files {

@@ -1,4 +1,6 @@
-//! The pages for readers are correct: suites load, commands run, links have targets, and the book lists every page.
+//! Checks the pages for readers.
+//!
+//! Suites load, commands run, links have targets, and the book lists every page.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +39,9 @@ fn pages() -> BTreeSet<PathBuf> {
     markdown(&docs).iter().map(|it| it.strip_prefix(&docs).unwrap().to_owned()).collect()
 }
 
-/// Returns all documents for people: the book, the pages of checks and providers, and the pages at the root.
+/// Returns all documents for people.
+///
+/// These are the book, the pages of checks and providers, and the pages at the root.
 fn documents() -> BTreeSet<PathBuf> {
     let root = root();
     let mut files = markdown(&root.join("docs"));
@@ -181,7 +185,9 @@ fn commands(console: &Example) -> Vec<Shown> {
     commands
 }
 
-/// Replaces times and ids of runs by placeholders, and collapses spaces that align columns.
+/// Replaces times and ids of runs by placeholders.
+///
+/// Also collapses spaces that align columns.
 fn steady(line: &str) -> String {
     const FORMS: [(&str, &str); 3] = [
         (r"\b\d{8}-\d{6}-\d{3}-[0-9a-f]{4}\b", "RUN"),

@@ -15,7 +15,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Creates a folder with the files of the quickstart, and a suite whose provider rejects requests.
+/// Creates a folder with the files of the quickstart.
+///
+/// Adds a suite whose provider rejects requests, and other suites.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     copy(&root().join("fixtures/quickstart"), folder.path());

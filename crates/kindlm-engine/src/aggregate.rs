@@ -9,7 +9,9 @@ use kindlm_types::{
 
 use crate::checks::{Check, checks};
 
-/// The tolerance for comparing numbers, so that the average of 0.7, 0.8 and 0.9 equals 0.8.
+/// The tolerance for comparing numbers.
+///
+/// With it, the average of 0.7, 0.8 and 0.9 equals 0.8.
 pub(crate) const TOLERANCE: f64 = 1e-9;
 
 /// The reason why repeats could not be aggregated.

@@ -1,4 +1,6 @@
-//! The budget of a run: money is reserved before a request is sent, and settled after the answer.
+//! The budget of a run.
+//!
+//! Money is reserved before a request is sent, and settled after the answer.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -37,11 +39,13 @@ struct State {
     reserved: f64,
     /// The number of in-flight requests that have a reservation above 0.
     paying: usize,
-    /// The number of lost answers that the provider may charge for, and the part of `spent` for them.
+    /// The number of lost answers, and the part of `spent` for them.
+    ///
+    /// The provider may charge for these answers.
     lost: (u64, f64),
 }
 
-/// The reservations of one call: one for the last attempt, and one for each earlier attempt.
+/// The reservations of one call: for the last attempt, and for each earlier attempt.
 ///
 /// The answers of the earlier attempts were lost.
 #[derive(Debug)]
@@ -74,7 +78,9 @@ impl Budget {
         }
     }
 
-    /// Counts a cost that was not reserved, and stops further requests if the budget is exceeded.
+    /// Counts a cost that was not reserved.
+    ///
+    /// Stops further requests if the budget is exceeded.
     pub(crate) fn spend(&self, usd: f64) {
         let mut state = self.state();
         state.spent += usd;
@@ -289,8 +295,9 @@ mod tests {
     }
 
     proptest! {
-        /// For any reservations, costs and durations: the budget holds, all requests end, and none is rejected while it
-        /// would fit.
+        /// The budget holds for any reservations, costs and durations.
+        ///
+        /// All requests end, and no request is rejected that would fit.
         #[test]
         fn never_spends_more_than_there_is_and_everything_settles(
             usd in 0.0..10.0_f64,

@@ -176,7 +176,9 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// Waits for a call, and fails if it takes longer than `patience`, because it probably hangs.
+/// Waits for a call, and fails if it takes longer than `patience`.
+///
+/// A call that takes longer probably hangs.
 async fn give_up_after<T>(
     provider: &str,
     patience: Duration,

@@ -1,4 +1,4 @@
-//! Test cases: the data for planning and reports, and the source of the data for execution.
+//! Test cases: the data for planning, execution and reports.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -62,7 +62,9 @@ pub struct TestCase {
     pub body: Arc<dyn BodySource>,
 }
 
-/// A group of executions that are compared, repeat by repeat: all cases with an equal value, on all their models.
+/// A group of executions that are compared, repeat by repeat.
+///
+/// The group has all cases with an equal value, on all their models.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Comparison {
     /// The models of one case, given by its name.
@@ -138,7 +140,9 @@ impl TestCase {
 ///
 /// The engine calls the source before each execution, and expects an equal body each time.
 pub trait BodySource: fmt::Debug + Send + Sync {
-    /// Returns the input and the checks of the case; fails if the body cannot be created again.
+    /// Returns the input and the checks of the case.
+    ///
+    /// Fails if the body cannot be created again.
     fn body(&self) -> Result<Cow<'_, CaseBody>, BodyError>;
 
     /// Returns the [workspace](CaseBody::workspace) of the body.

@@ -22,7 +22,9 @@ use sha2::{Digest as _, Sha256};
 #[derive(Clone, Debug, Default)]
 pub struct Digest(Sha256);
 
-/// The result of a [`Digest`]: the first 128 bits of a SHA-256, displayed in lower-case hex.
+/// The result of a [`Digest`], displayed in lower-case hex.
+///
+/// It is the first 128 bits of a SHA-256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; 16]);
 
@@ -40,7 +42,7 @@ impl fmt::Display for Fingerprint {
 }
 
 impl Digest {
-    /// Adds a text. Two texts differ from one text that joins them.
+    /// Adds a text. Adding two texts differs from adding their concatenation.
     #[must_use]
     pub fn text(mut self, text: &str) -> Self {
         self.add(text);

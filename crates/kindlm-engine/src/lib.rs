@@ -143,7 +143,7 @@ pub use shard::{Durations, Shard, ShardError, shard};
 pub use streamed::{Recorded, Streamed};
 pub use suite::{Compliance, Defaults, JudgedAt, Model, Suite, judge_of};
 
-/// Returns the output of a program: its text, or its structured output as JSON if the text is empty.
+/// Returns the output of a program: its text, or else its structured output as JSON.
 ///
 /// Without the JSON, checks of texts would see an empty output.
 fn said(text: String, value: Option<&serde_json::Value>) -> String {

@@ -26,7 +26,9 @@ pub struct Streamed {
     reasons: HashSet<Arc<str>>,
     tally: Tally,
     measurements: Measurements,
-    /// The first error in storing or loading an execution, if the run was aborted because of it.
+    /// The first error in storing or loading an execution; `None` without an error.
+    ///
+    /// Such an error aborts the run.
     pub failure: Option<RecordError>,
 }
 

@@ -48,7 +48,9 @@ pub struct Suite {
     pub compliance: Option<Compliance>,
     /// The settings for traces of the agent under test.
     pub trace: TraceSettings,
-    /// The reports that every run writes: the id of the reporter, and the file, relative to the config file.
+    /// The reports that every run writes.
+    ///
+    /// Each has the id of the reporter, and the file, relative to the config file.
     pub reports: Vec<(String, String)>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
@@ -129,9 +131,9 @@ impl Model {
         }
     }
 
-    /// Returns the cost of an answer in US dollars: the reported cost, or else the cost by the price.
+    /// Returns the cost of an answer in US dollars.
     ///
-    /// Returns `None` if both are unknown.
+    /// This is the reported cost, or else the cost by the price. Returns `None` if both are unknown.
     pub(crate) fn cost_of(&self, told: Option<f64>, usage: &Usage) -> Option<f64> {
         told.or_else(|| self.price?.cost_if_counted(usage))
     }

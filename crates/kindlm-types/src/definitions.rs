@@ -6,7 +6,9 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-/// The schemas of the types of one document, which share their definitions: draft 2020-12, for deserialization.
+/// A generator of JSON Schemas that share their definitions.
+///
+/// The schemas are for deserialization, in draft 2020-12.
 pub struct Definitions(SchemaGenerator);
 
 /// Returns the schema of a type; see [`Definitions::of`]. A free function can be stored in tables.

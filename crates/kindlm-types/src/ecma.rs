@@ -91,7 +91,9 @@ pub fn text(value: &Value) -> String {
     }
 }
 
-/// Serializes a value like `JSON.stringify(value, null, indent)` of ECMAScript: each entry on its own line.
+/// Serializes a value like `JSON.stringify(value, null, indent)` of ECMAScript.
+///
+/// Each entry is on its own line. With an indent of 0, the output is that of [`stringify()`].
 pub fn stringify_indented(value: &Value, indent: usize) -> String {
     if indent == 0 {
         return stringify(value);
@@ -107,7 +109,9 @@ pub fn stringify_indented(value: &Value, indent: usize) -> String {
     }
 }
 
-/// Encodes a text like `encodeURIComponent(text)` of ECMAScript, for use in any part of a URL.
+/// Encodes a text like `encodeURIComponent(text)` of ECMAScript.
+///
+/// The result can be used in any part of a URL.
 pub fn encode_uri_component(text: &str) -> String {
     use std::fmt::Write as _;
 
@@ -125,7 +129,9 @@ pub fn encode_uri_component(text: &str) -> String {
 
 struct EcmaFormatter;
 
-/// JSON formatter with serde's indented layout, which equals that of JavaScript, and numbers of JavaScript.
+/// JSON formatter with the indentation and the numbers of JavaScript.
+///
+/// The layout of serde equals that of JavaScript.
 struct Indented<'a>(serde_json::ser::PrettyFormatter<'a>);
 
 impl serde_json::ser::Formatter for Indented<'_> {

@@ -45,9 +45,10 @@ pub enum ProblemKind {
 }
 
 impl ProblemKind {
-    /// Returns true for a warning-level problem: a missing variable, or a setting without effect.
+    /// Returns true for a warning-level problem.
     ///
-    /// The value remains usable, and other tools accept it silently.
+    /// This is a missing variable, or a setting without effect. The value remains usable, and other tools accept it
+    /// silently.
     pub fn is_mild(&self) -> bool {
         matches!(self, Self::MissingVariable { .. } | Self::NoEffect)
     }
@@ -170,7 +171,9 @@ pub fn nearest_few<'a>(
     ranked.into_iter().map(|(_, it)| it).take(most).collect()
 }
 
-/// Returns the advice for an unknown word: a similar known word, or the list of all known words.
+/// Returns the advice for an unknown word.
+///
+/// The advice names a similar known word, or lists all known words.
 pub fn suggest<'a>(
     word: &str,
     known_as: &str,

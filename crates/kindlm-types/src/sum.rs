@@ -20,7 +20,7 @@
 pub struct ExactSum {
     /// The non-overlapping parts of the sum, from small to large.
     parts: Vec<f64>,
-    /// The sum of infinite and NaN terms, and of finite sums that overflowed; 0 without such terms.
+    /// The sum of infinite and NaN terms, and of sums that overflowed; else 0.
     special: f64,
 }
 

@@ -53,7 +53,9 @@ pub fn place_of_twice(json: &str) -> Option<String> {
     Some(format!("/{}", parts.join("/")))
 }
 
-/// A duplicate key, with the keys and indices of the enclosing objects and lists, innermost first.
+/// A duplicate key, with the path to its object.
+///
+/// `above` has the keys and indices of the enclosing values, innermost first.
 struct Found {
     key: String,
     above: Vec<String>,
@@ -67,7 +69,9 @@ fn find(json: &str, is_meant: &dyn Fn(&str) -> bool) -> Option<Found> {
     found
 }
 
-/// Visitor of any JSON value, which fails at the first relevant duplicate key and records its location.
+/// Visitor of any JSON value, which fails at the first relevant duplicate key.
+///
+/// The visitor records the location of this key.
 struct Once<'f> {
     found: &'f mut Option<Found>,
     is_meant: &'f dyn Fn(&str) -> bool,
@@ -91,7 +95,9 @@ impl Once<'_> {
         Once { found: self.found, is_meant: self.is_meant }
     }
 
-    /// Adds the key or index of the enclosing value to the path if a duplicate was found inside it.
+    /// Adds the location of a nested value if a duplicate was found inside it.
+    ///
+    /// The location is the key or index in the enclosing value.
     fn within<E>(&mut self, result: Result<(), E>, at: impl FnOnce() -> String) -> Result<(), E> {
         if let (Err(_), Some(found)) = (&result, self.found.as_mut()) {
             found.above.push(at());

@@ -15,10 +15,10 @@ use kindlm_types::{CaseResult, Report};
 /// Callback for each case of a report, with the byte range of the case in the JSON.
 pub type OnCase<'a> = dyn FnMut(CaseResult, Range<u64>) + 'a;
 
-/// Reads a report of any supported version, and passes its cases to `on_case` one at a time.
+/// Reads a report of any supported version, one case at a time.
 ///
-/// The reader must be buffered. The returned report has no cases. Use [`parse_case`] for the JSON in the byte range of
-/// a case.
+/// Each case is passed to `on_case`. The reader must be buffered. The returned report has no cases. Use [`parse_case`]
+/// for the JSON in the byte range of a case.
 pub fn read_report(reader: impl Read, on_case: &mut OnCase<'_>) -> Result<Report, WireError> {
     let at = Cell::new(0);
     let context = Context { at: &at, on_case: RefCell::new(on_case), refused: RefCell::new(None) };

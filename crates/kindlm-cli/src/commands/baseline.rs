@@ -39,7 +39,9 @@ struct Insist {
     partial: bool,
 }
 
-/// Finds the given run, or the newest run of the suite in the arguments, if it names a suite.
+/// Finds the given run, or else the newest run.
+///
+/// With `-c`, only runs of this suite are used.
 fn find(io: &mut Io, args: &PlaceArgs, run: Option<&str>) -> Result<(Place, Saved), Failure> {
     let place = Place::new(io, args.config());
     let suite = SuiteKey::named(io, args.config.as_deref())?;

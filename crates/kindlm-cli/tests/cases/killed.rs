@@ -1,4 +1,6 @@
-//! Runs that are killed at random moments and resumed: no result is lost, and nothing is paid for twice.
+//! Runs that are killed at random moments and resumed.
+//!
+//! No result is lost, and no request is paid for twice.
 #![cfg(unix)]
 
 use std::collections::{BTreeMap, BTreeSet};

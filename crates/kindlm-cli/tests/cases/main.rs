@@ -78,7 +78,9 @@ fn heed_signals() {
     });
 }
 
-/// Returns a bit mask of the signals that this process ignores; if unknown, only SIGHUP counts as ignored.
+/// Returns a bit mask of the signals that this process ignores.
+///
+/// If the mask is unknown, only SIGHUP counts as ignored.
 #[cfg(unix)]
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

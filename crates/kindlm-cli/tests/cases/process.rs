@@ -147,7 +147,9 @@ fn held_server() -> MockServer {
     server
 }
 
-/// Sends a signal, waits until the run prints that it received the signal, and returns the rest of stderr.
+/// Sends a signal, and waits until the run prints that it received the signal.
+///
+/// Returns the rest of stderr.
 #[cfg(unix)]
 fn stop(child: &mut Child, name: &str, says: &str) -> BufReader<ChildStderr> {
     let mut stderr = BufReader::new(child.stderr.take().unwrap());

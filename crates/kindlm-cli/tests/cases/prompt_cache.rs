@@ -1,4 +1,6 @@
-//! The cost of judges with prompt caching, measured with a server that charges like Anthropic.
+//! The cost of judges with prompt caching.
+//!
+//! A server that charges like Anthropic measures the cost.
 
 use std::collections::HashSet;
 use std::fs;

@@ -51,7 +51,9 @@ fn package(name: &str, version: &str) -> Option<PathBuf> {
     Some(folder)
 }
 
-/// Finds a file in the package for this platform, which npm has selected; `None` if it is missing.
+/// Finds a file in the package for this platform, which npm has selected.
+///
+/// Returns `None` if the file is missing.
 fn native(folder: &Path, scope: &str, prefix: &str, file: &str) -> Option<PathBuf> {
     let platforms = fs::read_dir(folder.join("node_modules").join(scope)).ok()?;
     let mut waiting: Vec<PathBuf> = platforms
@@ -94,7 +96,9 @@ fn ran_in_a_namespace(test: &str) -> bool {
     true
 }
 
-/// Runs a suite whose tests are scripts; returns one line per check, sorted by the name of the test.
+/// Runs a suite whose tests are scripts.
+///
+/// Returns one line per check, sorted by the name of the test.
 fn run(suite: &Value, env: &[(&str, &str)]) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");

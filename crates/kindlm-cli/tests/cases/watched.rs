@@ -9,7 +9,9 @@ use kindlm_testing::MockServer;
 
 use crate::binary;
 
-/// Starts `--watch` on a suite; returns the process, and a function that waits for a text on stderr.
+/// Starts `--watch` on a suite.
+///
+/// Returns the process, and a function that waits for a text on stderr.
 #[cfg(target_os = "linux")]
 fn watch(folder: &Path) -> (Child, impl FnMut(&str)) {
     let mut child = Command::new(binary())

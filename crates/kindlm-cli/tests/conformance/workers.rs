@@ -168,7 +168,9 @@ pub(crate) fn host(folder: &Path) -> ScriptHost {
     })
 }
 
-/// Evaluates a vector with KindLM; returns the result in the format of the expected result.
+/// Evaluates a vector with KindLM.
+///
+/// Returns the result in the format of the expected result.
 fn ours(vector: &Value, folder: &Path, runtime: &tokio::runtime::Runtime) -> Value {
     let root = folder.to_str().unwrap();
     for (name, text) in vector["files"].as_object().into_iter().flatten() {

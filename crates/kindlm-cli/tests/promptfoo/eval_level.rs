@@ -1,6 +1,7 @@
-//! Whole promptfoo configs: exit code, verdicts, scores and outputs equal those of promptfoo.
+//! Whole promptfoo configs, with the results of promptfoo.
 //!
-//! Intended differences are listed with the reasons. The test fails if a listed difference does not occur.
+//! Exit code, verdicts, scores and outputs must be equal. Intended differences are listed with the reasons. The test
+//! fails if a listed difference does not occur.
 
 use std::path::Path;
 use std::process::Command;

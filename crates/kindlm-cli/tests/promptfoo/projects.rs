@@ -26,7 +26,7 @@ fn project(name: &str) -> tempfile::TempDir {
     folder
 }
 
-/// Returns the number of passed executions and of all executions for each test, sorted by name.
+/// Returns the number of passed and of all executions for each test, sorted by name.
 fn passed(rows: &[Value]) -> Vec<(String, usize, usize)> {
     let mut counts: Vec<(String, usize, usize)> = Vec::new();
     for row in rows {

@@ -45,7 +45,9 @@ pub(crate) fn kindlm_with(folder: &Path, args: &[&str], env: &[(&str, &str)]) ->
     }
 }
 
-/// Runs a config; returns the result of the command, and the executions with outputs, verdicts and models.
+/// Runs a config; returns the result of the command, and the executions.
+///
+/// Each execution has its outputs, verdicts and model.
 pub(crate) fn rows(folder: &Path, config: &str, env: &[(&str, &str)]) -> (Ran, Vec<Value>) {
     let args = ["test", "-c", config, "-q", "--reporter", "json=ran.json"];
     let ran = kindlm_with(folder, &args, env);

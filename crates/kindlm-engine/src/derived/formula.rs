@@ -215,7 +215,9 @@ impl<'a> Parser<'a> {
         self.at += self.rest().len() - self.rest().trim_start().len();
     }
 
-    /// Skips white space and consumes the token `mark`; returns false if another token comes next.
+    /// Skips white space, and consumes `mark` if it comes next.
+    ///
+    /// Returns true if it was consumed.
     fn takes(&mut self, mark: &str) -> bool {
         self.skip();
         let found = self.rest().starts_with(mark);

@@ -8,7 +8,9 @@ use crate::{Suite, TestCase, Unit, aggregate};
 
 /// A receiver of the cases of a run, which finish in any order.
 pub(crate) trait Sink: Send {
-    /// Receives an execution that the run's record did not store, with its position in the plan.
+    /// Receives an execution that the run's record did not store.
+    ///
+    /// `at` is its position in the plan.
     fn not_kept(&mut self, at: usize, result: &ExecutionResult);
 
     /// Receives a finished case, with its position among the cases of the plan.
@@ -101,7 +103,9 @@ impl Collector {
     }
 }
 
-/// Aggregates the executions of the case that a unit belongs to; `None` without executions.
+/// Aggregates the executions of the case that a unit belongs to.
+///
+/// Returns `None` without executions.
 pub(crate) fn case_of(
     suite: &Suite,
     unit: Unit,

@@ -1,4 +1,4 @@
-//! Conversations with models: sends requests and answers tool calls, until the model is done.
+//! Conversations with models: sends requests and answers tool calls.
 
 use std::time::Duration;
 
@@ -73,7 +73,9 @@ impl Cost {
         }
     }
 
-    /// Returns the cost in US dollars; 0 without replies, `None` if a price or token count is unknown.
+    /// Returns the cost in US dollars.
+    ///
+    /// The cost is 0 without replies, and `None` if a price or token count is unknown.
     fn of(&self, model: &Model) -> Option<f64> {
         if self.priced.is_empty() {
             return Some(self.told_usd);
@@ -113,9 +115,10 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Runs the conversation to its end; returns the evidence, and the error if the provider failed.
+    /// Runs the conversation to its end.
     ///
-    /// After each turn with required checks, except the last turn, `goes_on` decides if the conversation continues.
+    /// Returns the evidence, and the error if the provider failed. After each turn with required checks, except the
+    /// last turn, `goes_on` decides if the conversation continues.
     pub(super) async fn hold(
         mut self,
         goes_on: &dyn GoesOn,

@@ -10,7 +10,7 @@ use super::turns;
 use crate::judge::{Judged, Seen, judge_seen as judge, up_to_the_last_required};
 use crate::{ConversationTurn, Model};
 
-/// The rule that a conversation continues only while the required checks of its turns hold.
+/// The rule that a conversation continues only while required checks hold.
 pub(super) struct Required<'a> {
     pub(super) running: &'a Running<'a>,
     pub(super) model: &'a Model,
@@ -53,9 +53,9 @@ impl Early {
 }
 
 impl Running<'_> {
-    /// Returns true if no required check of a turn failed or is errored, so that the next turn is sent.
+    /// Returns true if no required check of a turn failed or is errored.
     ///
-    /// Also returns true if the turn was not reached.
+    /// The next turn is then sent. Also returns true if the turn was not reached.
     async fn goes_on(
         &self,
         so_far: &Execution,

@@ -233,7 +233,9 @@ fn recorded(body: &CaseBody, output: &Value, execution: Execution) -> Execution 
     }
 }
 
-/// Returns an execution of the plan that has not started; the default if the suite lacks its case.
+/// Returns an execution of the plan that has not started.
+///
+/// Returns the default if the suite lacks the unit's case.
 pub(crate) fn begun(suite: &Suite, unit: Unit) -> Execution {
     let Some((case, model)) = subject(suite, unit) else { return Execution::default() };
     let vars = case.body.body().map(|it| it.into_owned().vars).unwrap_or_default();
@@ -257,7 +259,7 @@ pub(super) fn model_id<'a>(case: &TestCase, model: Option<&'a Model>) -> &'a str
     model.map_or(case.kind.alone().unwrap_or_default(), |it| it.id.as_str())
 }
 
-/// Adds the data of the test case to an execution, because the journal does not store this data.
+/// Adds the data of the test case, which the journal does not store, to an execution.
 pub(super) fn of_case(
     execution: Execution,
     case: &TestCase,

@@ -88,7 +88,7 @@ impl Running<'_> {
         Finished { result: Box::new(result), awaits_comparison: true }
     }
 
-    /// Completes the judgement of an execution by comparing it with the other executions of its round.
+    /// Completes the judgement of an execution by the comparison with its round.
     pub(super) async fn judge_beside(
         &self,
         case: &TestCase,

@@ -39,7 +39,9 @@ pub(crate) fn not_run(check: &Check, halt: &Halt) -> AssertionResult {
     check.without_looking(Verdict::Skipped { reason: halt.reason() })
 }
 
-/// Returns the checks that decide if an execution continues; empty if no check is required.
+/// Returns the checks up to the last required check; empty without a required check.
+///
+/// These checks decide if an execution continues.
 pub(crate) fn up_to_the_last_required(checks: &[Check]) -> &[Check] {
     let end = checks.iter().rposition(|it| it.options.require).map_or(0, |it| it + 1);
     checks.get(..end).unwrap_or_default()

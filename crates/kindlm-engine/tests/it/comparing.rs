@@ -42,7 +42,9 @@ fn compared(names: &[&str], checks: &[Check]) -> Suite {
     }
 }
 
-/// Builds a backend: model `a` gives a long answer, `b` a short one, and the judge chooses the long one.
+/// Builds a backend whose judge chooses the long answer.
+///
+/// Model `a` gives a long answer, and model `b` a short one.
 fn honest() -> Fake {
     Fake::new(|_, prompt| {
         Ok(match prompt.model.as_str() {

@@ -1,4 +1,6 @@
-//! Scopes of tool checks: those in a turn see only that turn, those at the end the whole conversation.
+//! Scopes of tool checks: a check in a turn sees only this turn.
+//!
+//! A check at the end sees the whole conversation.
 
 use std::sync::Arc;
 

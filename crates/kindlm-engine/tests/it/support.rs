@@ -241,7 +241,9 @@ pub(crate) fn says(text: &'static str) -> Check {
     Check::new(&SAYS, Arc::new(Says(text)))
 }
 
-/// A check that asks a judge for a number, and asks again if the first answer is not a number.
+/// A check that asks a judge for a number.
+///
+/// If the first answer is not a number, the check asks again.
 #[derive(Debug)]
 pub(crate) struct Asks {
     pub(crate) question: &'static str,

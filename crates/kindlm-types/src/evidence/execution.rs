@@ -313,9 +313,7 @@ impl Execution {
 
     /// Returns the reason why the cost of [uncounted](Self::is_uncounted) requests is unknown.
     ///
-    /// Otherwise returns `None`.
-    ///
-    /// The text is a clause that ends a sentence.
+    /// Returns `None` if all requests are counted. The text is a clause that ends a sentence.
     pub fn why_uncounted(&self) -> Option<&'static str> {
         if !self.is_uncounted() {
             return None;
@@ -411,7 +409,9 @@ impl ExecutionResult {
         }
     }
 
-    /// Returns true if a provider failed after all retries: that of the tested model, or that of a judge.
+    /// Returns true if a provider failed after all retries.
+    ///
+    /// This may be the provider of the tested model, or that of a judge.
     pub fn failed_by_provider(&self) -> bool {
         matches!(self.error, Some(ExecutionError::Provider(_)))
             || self.results.iter().any(AssertionResult::failed_by_provider)

@@ -125,7 +125,9 @@ impl Usage {
         *self != Self::default() && !self.partial
     }
 
-    /// Returns true if the tokens of the prompt and those of the answer are known, and not both are 0.
+    /// Returns true if the tokens of the prompt and of the answer are known.
+    ///
+    /// If both are 0, they count as unknown.
     pub fn has_parts(&self) -> bool {
         let any = self.input_tokens > 0 || self.output_tokens > 0;
         any && !self.partial && !self.total_only

@@ -74,7 +74,9 @@ pub struct JudgeQuestion {
     pub temperature: Option<f64>,
     /// True if an earlier reply to this question was cut off at the token limit. The limit is then doubled.
     pub after_cut: bool,
-    /// The length in bytes of the start of `user` that is equal in questions about other outputs.
+    /// The length of the start of `user` that is equal in other questions, in bytes.
+    ///
+    /// The other questions are about other outputs.
     pub shared: usize,
 }
 
@@ -193,7 +195,7 @@ pub enum AskError {
     /// The question was not asked, because the run's budget does not allow it.
     #[error("{message}")]
     Budget {
-        /// The error message with the budget, the money spent, and the maximum cost of the question.
+        /// The error message with the budget, the money spent and the maximum cost.
         message: String,
     },
     /// No judge or script host is configured.
@@ -249,7 +251,9 @@ impl Answers {
         Self { seat: Some(seat.clone()), ..self.clone() }
     }
 
-    /// Returns a copy of the answers for another execution, with an empty cache of shared texts.
+    /// Returns a copy of the answers for another execution.
+    ///
+    /// The copy has an empty cache of shared texts.
     #[must_use]
     pub fn about_another(&self) -> Self {
         Self { shared: Arc::default(), ..self.clone() }

@@ -57,10 +57,10 @@ pub trait Models: Send + Sync {
     /// Returns true if the answer to this request is stored. Then no request is sent, and nothing is paid.
     fn has_answer(&self, provider: &str, prompt: &Prompt) -> bool;
 
-    /// Returns true if this port limits concurrent calls, including those of commands and agents.
+    /// Returns true if this port limits concurrent calls.
     ///
-    /// The engine may then start more calls than can run. Calls that wait for one model do not block calls of other
-    /// models.
+    /// The limit includes calls of commands and agents. The engine may then start more calls than can run. Calls that
+    /// wait for one model do not block calls of other models.
     fn limits_calls(&self) -> bool;
 }
 

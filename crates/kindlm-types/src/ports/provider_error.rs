@@ -62,7 +62,7 @@ pub struct ProviderError {
     pub kind: ProviderErrorKind,
     /// The provider's key in the suite, such as `openai`.
     pub provider: String,
-    /// The error message with the advice, including the provider's own message if there is one.
+    /// The error message with the advice, and with the provider's own message if any.
     pub message: String,
     /// The HTTP status, if there was an answer.
     pub status: Option<u16>,

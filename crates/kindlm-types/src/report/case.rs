@@ -69,7 +69,9 @@ pub struct CaseResult {
     pub digest: Option<String>,
     /// The position in the plan of the whole run, from 0, if the report covers a shard.
     pub plan_index: Option<u64>,
-    /// The outcome of the case: `errored` if any repeat is errored, otherwise determined by its pass rate.
+    /// The outcome of the case.
+    ///
+    /// It is `errored` if any repeat is errored, and otherwise determined by the pass rate.
     pub outcome: Outcome,
     /// Passed repeats / judged repeats, from 0 to 1; 0 if no repeat could be judged.
     pub pass_rate: f64,
@@ -85,7 +87,9 @@ pub struct CaseResult {
     pub failure_codes: Vec<FailureCode>,
     /// The numbers of checks that passed, and of checks that were judged.
     pub checks: CheckCounts,
-    /// The mean latency in milliseconds over the repeats that measured one, without cached replies.
+    /// The mean latency in milliseconds over the repeats that measured one.
+    ///
+    /// Cached replies and aborted executions are excluded.
     pub latency_avg_ms: Option<f64>,
     /// The money spent over all repeats.
     pub cost: Cost,

@@ -30,7 +30,9 @@ impl ExitStatus {
         }
     }
 
-    /// Returns the status that takes precedence, in this order: 130 (interrupted), 2, 4, 3, 1, 0.
+    /// Returns the status that takes precedence.
+    ///
+    /// The order is 130 (interrupted), 2, 4, 3, 1, 0.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         if self.rank() >= other.rank() { self } else { other }

@@ -1,4 +1,6 @@
-//! The facts about a judgement by a model: who was asked, who answered, and how several votes were combined.
+//! The facts about a judgement by a model.
+//!
+//! They show who was asked, who answered, and how several votes were combined.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -35,7 +37,9 @@ pub struct Judging {
     /// The votes, if the judge was asked several times or there are several judges.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub panel: Option<JudgePanel>,
-    /// The judges and their options as in the suite; absent for a single judge that is asked once.
+    /// The judges and their options as in the suite.
+    ///
+    /// Absent for a single judge that is asked once.
     #[serde(rename = "judging", skip_serializing_if = "Option::is_none")]
     pub settings: Option<Map<String, Value>>,
 }
@@ -47,7 +51,9 @@ pub struct Judging {
 pub struct JudgePanel {
     /// Every vote, juror by juror.
     pub votes: Vec<JudgeVote>,
-    /// The share of valid votes that equal the combined verdict, from 0 to 1; `None` if there is no combined verdict.
+    /// The share of valid votes that equal the combined verdict, from 0 to 1.
+    ///
+    /// `None` if there is no combined verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreement: Option<f64>,
     /// The highest score minus the lowest one; `None` without scores.

@@ -74,7 +74,7 @@ impl fmt::Display for Score {
     }
 }
 
-/// A code for a failed or errored check: a stable, upper-case name such as `TOOL_CALL_MISSING`.
+/// A stable, upper-case code for a failed or errored check: `TOOL_CALL_MISSING`.
 ///
 /// Each assertion declares its own codes next to its logic.
 #[derive(

@@ -165,7 +165,7 @@ impl AssertionResult {
         self.assertion != AGGREGATE_SCORE
     }
 
-    /// Returns true if the check could not be decided because a provider failed after all retries.
+    /// Returns true if a provider failure, after all retries, made the check undecidable.
     ///
     /// The code or the `cause` of an errored result shows this, or a check of an errored set.
     pub fn failed_by_provider(&self) -> bool {
@@ -186,7 +186,9 @@ impl AssertionResult {
         self
     }
 
-    /// Returns the facts about the judgement for changes; creates empty facts if there are none.
+    /// Returns the facts about the judgement for changes.
+    ///
+    /// Creates empty facts if there are none.
     pub fn judging_mut(&mut self) -> &mut Judging {
         self.judging.get_or_insert_default()
     }

@@ -1,4 +1,6 @@
-//! The typed facts of a result that version 1 keeps among its `metadata`: those of judges, and the rule of a set.
+//! The typed facts of a result that version 1 stores in its `metadata`.
+//!
+//! These are the facts of judges, and the rule of a set.
 
 use std::borrow::Cow;
 
@@ -64,9 +66,10 @@ pub(crate) fn take_judging(
     Some(Box::new(judging))
 }
 
-/// Removes the rule of a set from metadata and returns it; `None` if the result is not a set.
+/// Removes the rule of a set from metadata and returns it.
 ///
-/// `components` is the number of the set's parts, which is used if the rule is missing.
+/// Returns `None` if the result is not a set. `components` is the number of the set's parts, which is used if the rule
+/// is missing.
 pub(crate) fn take_set(
     assertion: &str,
     components: usize,

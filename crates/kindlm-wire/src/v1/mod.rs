@@ -286,7 +286,7 @@ impl<Cases> Report<Cases> {
     }
 }
 
-/// The cases of a report, which are loaded and converted one at a time during serialization.
+/// The cases of a report, which are loaded one at a time during serialization.
 #[derive(Debug)]
 pub struct CasesOf<'a, Source: ?Sized> {
     source: &'a Source,

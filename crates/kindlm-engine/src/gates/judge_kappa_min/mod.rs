@@ -160,7 +160,9 @@ pub struct JudgeKappa {
     pub prompts: Vec<String>,
     /// The digest of the criterion; `None` for all criteria together.
     pub criterion: Option<String>,
-    /// The vendors' names of the models that answered, sorted; empty if the requested models answered.
+    /// The vendors' names of the models that answered, sorted.
+    ///
+    /// Empty if the requested models answered.
     pub answered: Vec<String>,
     /// The age of the calibration in days, if it is known.
     pub age_days: Option<f64>,
@@ -189,9 +191,10 @@ impl Labels {
         self.interval.map(|(low, _)| low)
     }
 
-    /// Returns true if the agreement may be chance: without an interval, or if it reaches down to 0.
+    /// Returns true if the agreement may be chance.
     ///
-    /// A judge that always gives the same answer has no interval.
+    /// That is so without an interval, or if the interval reaches down to 0. A judge that always gives the same answer
+    /// has no interval.
     pub fn may_be_chance(&self) -> bool {
         self.interval.is_none_or(|(low, _)| low <= 0.0)
     }

@@ -77,7 +77,7 @@ pub enum Coverage {
     Lossy {
         /// The kinds that are recorded in full.
         complete: BTreeSet<Channel>,
-        /// The kinds of which some evidence is lost; at least one, and none of them in `complete`.
+        /// The kinds of which some evidence is lost: at least one kind, and no kind in `complete`.
         lost: BTreeSet<Channel>,
     },
 }
@@ -121,7 +121,7 @@ impl Coverage {
         events.iter().map(Event::channel).collect()
     }
 
-    /// Adds a kind to the complete ones, unless some evidence of it is lost.
+    /// Adds a kind to the complete kinds, unless some evidence of this kind is lost.
     #[must_use]
     pub fn with(mut self, channel: Channel) -> Self {
         match &mut self {
@@ -136,7 +136,7 @@ impl Coverage {
         self
     }
 
-    /// Removes a kind from the complete ones.
+    /// Removes a kind from the complete kinds.
     #[must_use]
     pub fn without(self, channel: Channel) -> Self {
         let complete = Channel::ALL.into_iter().filter(|it| *it != channel && self.includes(*it));

@@ -8,7 +8,7 @@ use super::{ActionStatus, Event, InputRequest, Speaker, ToolKind};
 
 static NULL: Value = Value::Null;
 
-/// The facts derived from the events: calls with their results, messages, and the final state.
+/// The facts derived from the events: calls, messages, and the final state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts<'e> {
     /// The tool calls, in the order in which they were made.
@@ -143,7 +143,9 @@ impl Action<'_> {
         }
     }
 
-    /// Returns true if `name` is the name of the called tool, or of its kind (except `unknown`).
+    /// Returns true if the called tool, or the kind of this tool, has this name.
+    ///
+    /// `unknown` is not accepted as the name of a kind.
     pub fn is_called(&self, name: &str) -> bool {
         self.name == Some(name) || (self.kind != ToolKind::Unknown && self.kind.as_str() == name)
     }

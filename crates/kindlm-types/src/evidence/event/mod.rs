@@ -261,9 +261,10 @@ impl Event {
         named.collect()
     }
 
-    /// Returns the sums of tokens and costs of all usage events; both `None` without usage events.
+    /// Returns the sums of tokens and costs of all usage events.
     ///
-    /// The cost is also `None` if an event reports no cost. The tokens are marked as partial if an event reports no
+    /// Both are `None` without usage events. The cost is also `None` if an event reports no cost. The tokens are
+    /// marked as partial if an event reports no tokens.
     /// tokens.
     pub fn usage(events: &[Self]) -> (Option<Usage>, Option<f64>) {
         let (mut sum, mut cost) = (UsageSum::default(), Some(0.0));

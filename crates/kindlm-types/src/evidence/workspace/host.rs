@@ -67,7 +67,9 @@ pub trait OpenWorkspace: Send + Sync {
     where
         Self: 'a;
 
-    /// Removes the folder of an agent that failed, and stops processes that still run in the folder.
+    /// Removes the folder of an agent that failed.
+    ///
+    /// Stops processes that still run in the folder.
     fn discard<'a>(self: Box<Self>, commands: &'a dyn Commands) -> BoxFuture<'a, ()>
     where
         Self: 'a;

@@ -200,7 +200,7 @@ pub struct CommandRan {
 }
 
 impl CommandRan {
-    /// Returns true if this is the result of the workspace query: same command, same time limit.
+    /// Returns true if this is the result of a query with the same command and time limit.
     pub fn answers(&self, gathered: &Gather) -> bool {
         matches!(gathered, Gather::Command { run, timeout } if self.is_run(run, *timeout))
     }
@@ -211,7 +211,9 @@ impl CommandRan {
 }
 
 impl TestsRan {
-    /// Returns true if this is the result of the workspace query: same tests, same format, same report file.
+    /// Returns true if this is the result of a query with the same tests.
+    ///
+    /// The command, the time limit, the format and the report file must be equal.
     pub fn answers(&self, gathered: &Gather) -> bool {
         let Gather::Tests { run, format, report, timeout, .. } = gathered else { return false };
         self.command.is_run(run, *timeout)

@@ -107,7 +107,9 @@ pub enum Gather {
         /// The path in the workspace.
         path: String,
     },
-    /// A command in a fresh copy that has the initial state, the agent's changes and the hidden files.
+    /// A command in a fresh copy.
+    ///
+    /// The copy has the initial state, the agent's changes and the hidden files.
     Command {
         /// The command line, for `sh -c`.
         run: String,

@@ -1,4 +1,4 @@
-//! The totals of each prompt assertion: how often its rule was violated, and in which cases.
+//! The totals of each prompt assertion: its violations, and the violating cases.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ pub struct Breakdown {
 
 #[derive(Clone, Debug, Default)]
 struct Entry {
-    /// The first appearance: the position of the case in the plan, and the index within the case.
+    /// The first appearance: the position of the case, and the index within the case.
     first: (usize, usize),
     kept: RateCount,
     errored: u64,

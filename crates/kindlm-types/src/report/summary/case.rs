@@ -140,7 +140,9 @@ impl CaseResult {
         findings
     }
 
-    /// Returns the checks that were skipped in a repeat, without duplicates, in order of first appearance.
+    /// Returns the checks that were skipped in a repeat, without duplicates.
+    ///
+    /// They are in order of first appearance.
     pub fn not_applied(&self) -> Vec<&AssertionResult> {
         let mut found: Vec<&AssertionResult> = Vec::new();
         let results = self.executions.iter().flat_map(|it| &it.results);
@@ -158,7 +160,9 @@ impl CaseResult {
             && self.executions.iter().any(ExecutionResult::is_unchecked)
     }
 
-    /// Returns the reason why a skipped case has no result: it was not run, or no check applied.
+    /// Returns the reason why a skipped case has no result.
+    ///
+    /// The case was not run, or no check applied.
     pub fn why_skipped(&self) -> String {
         let because = |what: &str, why: Option<String>| match why.filter(|it| !it.is_empty()) {
             Some(why) => format!("{what}: {why}"),
@@ -189,7 +193,9 @@ impl CaseResult {
         })
     }
 
-    /// Returns the reasons why executions could not be carried out, in order of first appearance.
+    /// Returns the reasons why executions could not be carried out.
+    ///
+    /// The reasons are in order of first appearance.
     pub fn errors(&self) -> Vec<ErrorFinding<'_>> {
         let mut findings: Vec<ErrorFinding<'_>> = Vec::new();
         for execution in &self.executions {

@@ -120,7 +120,9 @@ pub struct Summary {
     pub deterministic: RateCount,
     /// The number of probabilistic checks that passed, out of those that were judged.
     pub probabilistic: RateCount,
-    /// The totals of all models that have results: first in the order of the suite, then others such as `command`.
+    /// The totals of all models that have results.
+    ///
+    /// Models are in the order of the suite, followed by others such as `command`.
     pub models: Vec<ModelTotals>,
     /// The totals by tag, in order of the tags' names.
     pub tags: Vec<TagTotals>,
@@ -128,11 +130,15 @@ pub struct Summary {
     pub untagged: Option<SuiteTotals>,
     /// The totals of each prompt assertion, in order of first appearance.
     pub assertions: Vec<AssertionSummary>,
-    /// The distinct failure codes of all cases, including provider errors, in order of first appearance.
+    /// The distinct failure codes of all cases, including provider errors.
+    ///
+    /// The codes are in order of first appearance.
     pub failure_codes: Vec<FailureCode>,
     /// The first failure code of a case, without codes of aborted executions.
     pub first_code: Option<FailureCode>,
-    /// The distinct kinds of provider errors that aborted executions, in order of first appearance.
+    /// The distinct kinds of provider errors that aborted executions.
+    ///
+    /// The kinds are in order of first appearance.
     pub provider_error_kinds: Vec<ProviderErrorKind>,
     /// The number of executions that were answered from the response store.
     pub cached_executions: u64,

@@ -167,7 +167,9 @@ impl Tally {
         }
     }
 
-    /// Returns the totals by model: first in the order of the suite, then other models such as `command`.
+    /// Returns the totals by model.
+    ///
+    /// Models are in the order of the suite, followed by others such as `command`.
     fn by_model(&self, models: &[ModelInfo]) -> Vec<ModelTotals> {
         let mut seen = HashSet::new();
         let known = models.iter().filter_map(|it| self.models.get(it.id.as_str()));
@@ -256,7 +258,7 @@ impl Totals {
     }
 }
 
-/// A position in the results: the position of the case in the plan, and the index within the case.
+/// The position of a case in the plan, and an index within the case.
 type Place = (usize, usize);
 
 /// A small map whose entries are sorted by their first appearance in the plan.
