@@ -6,7 +6,7 @@ use data_encoding::HEXLOWER;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// Combines texts and JSON values into a [`Fingerprint`].
+/// A digest of texts, numbers and JSON values, which gives a [`Fingerprint`].
 ///
 /// The order of keys in an object does not matter; any other order does.
 ///

@@ -33,15 +33,15 @@ pub struct RunOptions {
 /// A selection of test cases and models. An empty criterion selects everything; all others must apply.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Selects cases with at least one of these tags.
+    /// The tags of which a selected case must have at least one.
     pub tags: Vec<String>,
-    /// Selects cases without any of these tags.
+    /// The tags that a selected case must not have.
     pub without_tags: Vec<String>,
-    /// Selects cases whose name matches at least one of these patterns.
+    /// The patterns of which at least one must match the name of a selected case.
     pub tests: Vec<Pattern>,
-    /// Selects models with one of these ids; `command` selects the command tests.
+    /// The ids of the selected models; `command` selects the command tests.
     pub models: Vec<String>,
-    /// Selects only these cases and models, such as those that failed in an earlier run.
+    /// The selected cases with their models, such as those that failed in an earlier run.
     pub only: Option<Targets>,
 }
 

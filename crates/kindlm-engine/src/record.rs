@@ -36,19 +36,17 @@ pub trait Record: Sync {
 
     /// Stores executions that have just finished, each with its position in the plan.
     ///
-    /// There are several if they finished at the same time; either all or none are stored. Data that must not be
-    /// stored, such as secrets, is removed from them.
+    /// Several executions are passed if they finished at the same time; either all or none are stored. Data that must
+    /// not be stored, such as secrets, is removed from the executions.
     ///
-    /// After success, the executions may be counted; after an error they must not be. The run then passes each of
-    /// several executions again, one by one. An execution that still cannot be stored is lost. The run then finishes
-    /// the in-flight requests, and sends no further request.
+    /// After success, the run counts the executions. After an error with several executions, the run passes each of
+    /// them again, one by one. An execution that still cannot be stored is lost. The run then finishes the in-flight
+    /// requests, and sends no further request.
     fn keep(&self, finished: &mut [(usize, ExecutionResult)]) -> Result<(), RecordError>;
 
     /// Returns the reason to stop the run, if the stored data may not persist.
     ///
-    /// Otherwise returns `None`.
-    ///
-    /// The run finishes the in-flight requests, and counts them.
+    /// The run then finishes the in-flight requests, and counts them. Returns `None` if the data is safe.
     fn failure(&self) -> Option<RecordError> {
         None
     }

@@ -11,7 +11,7 @@ use crate::pointer;
 
 /// Returns the first duplicate key in an object at any depth of a JSON text.
 ///
-/// Otherwise returns `None`.
+/// Returns `None` if no object has a duplicate key.
 ///
 /// ```
 /// use kindlm_types::twice;
@@ -23,9 +23,9 @@ pub fn twice(json: &str) -> Option<String> {
     Some(find(json, &|_| true)?.key)
 }
 
-/// Returns the first duplicate key for which `is_meant` is true; else `None`.
+/// Returns the first duplicate key for which `is_meant` is true.
 ///
-/// All depths of the JSON text are searched.
+/// All depths of the JSON text are searched. Returns `None` without such a key.
 ///
 /// ```
 /// use kindlm_types::twice_of;

@@ -17,7 +17,7 @@ pub(crate) trait Sink: Send {
     fn take(&mut self, position: usize, case: CaseResult);
 }
 
-/// Holds all cases in memory.
+/// The cases of a run in memory, by position.
 pub(super) struct Held(pub(super) Vec<Option<CaseResult>>);
 
 impl Held {
@@ -72,7 +72,7 @@ impl Groups {
     }
 }
 
-/// Holds the executions of cases that are not yet complete.
+/// The executions of cases that are not yet complete.
 pub(super) struct Collector {
     groups: Groups,
     open: HashMap<usize, Vec<ExecutionResult>>,

@@ -365,7 +365,7 @@ fn lost(execution: Execution, err: &RecordError) -> ExecutionResult {
     unit::broken(execution, ExecutionError::Internal { message: err.to_string() })
 }
 
-/// Counts finished executions, and stops the run if a limit is reached.
+/// The counts of finished executions, and the limits that stop the run.
 struct Ledger<'r, 'a> {
     running: &'r Running<'a>,
     collector: Collector,

@@ -139,9 +139,7 @@ impl Running<'_> {
         })
     }
 
-    /// Returns a not-run error if the budget did not allow some judgements.
-    ///
-    /// Otherwise returns `None`.
+    /// Returns a not-run error if the budget did not allow some judgements; else `None`.
     fn unjudged(&self, results: &[AssertionResult]) -> Option<ExecutionError> {
         let reason = self.judges.calls.exhausted()?;
         let lacks = |it: &AssertionResult| {

@@ -19,8 +19,8 @@ use crate::{Defaults, Model};
 
 /// The number of cached answers.
 ///
-/// Equal questions come from the repeats and checks of one case, at about the same time. The limit bounds the memory
-/// use.
+/// The limit bounds the memory use. Equal questions come from the repeats and checks of one case, at about the same
+/// time.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
 
 /// The minimum token limit of answers for judges that reason before they answer. Unused tokens cost nothing.

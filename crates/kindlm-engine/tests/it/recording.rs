@@ -196,7 +196,7 @@ async fn an_unreadable_journal_stops_the_run_before_a_request() {
     assert_eq!(executed.cases.len(), 3);
 }
 
-/// A failure of the stopped run counts after resuming, so nothing is sent.
+/// A failure of the stopped run counts after resuming, so no request is sent.
 #[tokio::test(start_paused = true)]
 async fn failures_of_before_count() {
     let mut suite = Suite { models: vec![model("a")], ..Suite::default() };

@@ -112,7 +112,7 @@ impl Usage {
 
     /// Returns an error message if the parts have more tokens than the total.
     ///
-    /// Otherwise returns `None`.
+    /// Returns `None` if the counts do not contradict each other.
     pub fn contradiction(&self) -> Option<String> {
         let parts = self.input_tokens.saturating_add(self.output_tokens);
         (self.total_tokens < parts).then(|| {
@@ -202,7 +202,7 @@ impl UsageSum {
     }
 }
 
-/// Starts from an earlier sum. A usage without tokens counts as no answer.
+/// The sum starts from an earlier sum. A usage without tokens counts as no answer.
 impl From<Usage> for UsageSum {
     fn from(counted: Usage) -> Self {
         Self { counted, lacks_some: false, any: counted != Usage::default() }

@@ -317,7 +317,7 @@ impl FinishReason {
     }
 }
 
-/// Parses the output of [`FinishReason::as_str`].
+/// Conversion from the name that [`FinishReason::as_str`] returns.
 impl From<String> for FinishReason {
     fn from(word: String) -> Self {
         match word.as_str() {

@@ -75,8 +75,8 @@ pub enum ExportUse {
     Value,
     /// The export is a provider with the method `callApi`.
     ///
-    /// A class is constructed with the first argument, and its method is called with the others. The method of an
-    /// object is called directly. A function is called in place of the method.
+    /// A class is constructed with the first argument, and its method is called with all other arguments. The method
+    /// of an object is called directly. A function is called in place of the method.
     Provider,
 }
 

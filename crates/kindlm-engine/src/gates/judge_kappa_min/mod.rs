@@ -44,9 +44,7 @@ impl KappaDemand {
 
     /// Returns the reason why a judge's calibration does not meet the requirement.
     ///
-    /// Otherwise returns `None`.
-    ///
-    /// The reason is a sentence fragment about the judge.
+    /// The reason is a sentence fragment about the judge. Returns `None` if the requirement is met.
     pub fn unmet(&self, known: &JudgeKappa) -> Option<String> {
         if let Some((lost, all)) = known.unanswered {
             return Some(format!(
@@ -96,7 +94,7 @@ impl KappaDemand {
     }
 }
 
-/// The JSON Schema of the gate's options.
+/// Returns the JSON Schema of the gate's options.
 fn options_schema() -> Value {
     json!({
         "type": "object",

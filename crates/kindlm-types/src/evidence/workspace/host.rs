@@ -19,7 +19,7 @@ pub struct WorkFor<'a> {
     pub timeout: Duration,
 }
 
-/// Creates workspaces: folders for agents to work in.
+/// The interface for creating workspaces: folders for agents to work in.
 pub trait Workspaces: Send + Sync {
     /// Creates a fresh workspace as specified. `commands` runs the set-up command.
     fn open<'a>(
@@ -30,7 +30,9 @@ pub trait Workspaces: Send + Sync {
     ) -> BoxFuture<'a, Result<Box<dyn OpenWorkspace>, WorkspaceError>>;
 }
 
-/// A workspace that is ready for one agent. It is removed on drop, unless the user asked to keep it.
+/// A workspace that is ready for one agent.
+///
+/// The folder is removed on drop, unless the user asked to keep it.
 pub trait OpenWorkspace: Send + Sync {
     /// Returns the path of the folder.
     ///

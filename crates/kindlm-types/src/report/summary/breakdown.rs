@@ -59,9 +59,10 @@ pub struct FailingCase {
     pub model: String,
 }
 
-/// Counts the results of prompt assertions by id while cases finish, in any order.
+/// Counts of the results of prompt assertions, by id.
 ///
-/// Its size depends on the number of assertions, not on the number of cases.
+/// The counts are updated while cases finish, in any order. Their size depends on the number of assertions, not on the
+/// number of cases.
 #[derive(Clone, Debug, Default)]
 pub struct Breakdown {
     entries: BTreeMap<String, Entry>,

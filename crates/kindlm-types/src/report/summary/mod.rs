@@ -170,7 +170,7 @@ impl<C: CaseSource + ?Sized> Report<C> {
     /// A report that holds its cases in memory computes them on each call.
     pub fn summary(&self) -> Summary {
         let tally = self.cases.tally();
-        // A run with executions that were not run cannot succeed, even if the gates hold for the others.
+        // A run with executions that were not run cannot succeed, even if the gates hold for all other executions.
         let holds = self.gates_passed() && !tally.was_cut_short();
         let mut status = if holds || self.shard.is_some() {
             ExitStatus::Success
