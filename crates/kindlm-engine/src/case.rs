@@ -193,7 +193,7 @@ pub struct CaseBody {
     pub expect: Option<Arc<str>>,
     /// The output, if the suite contains a recorded one.
     pub recorded: Option<Value>,
-    /// The agent's workspace, if it has one.
+    /// The agent's workspace; `None` without a workspace.
     pub workspace: Option<Arc<WorkspaceSpec>>,
 }
 

@@ -23,7 +23,7 @@ pub(super) struct AgentRun<'a> {
     pub(super) opening: &'a [Message],
     pub(super) model: &'a Model,
     pub(super) agent: &'a Arc<AgentSpec>,
-    /// The agent's workspace, if it has one.
+    /// The agent's workspace; `None` without a workspace.
     pub(super) around: Option<&'a dyn OpenWorkspace>,
     pub(super) calls: &'a Calls<'a>,
     pub(super) timeout: Duration,

@@ -49,7 +49,7 @@ pub struct Run<'a> {
     pub ports: Ports<'a>,
     /// The interface for creating workspaces.
     pub workspaces: Option<&'a dyn Workspaces>,
-    /// The baseline for measuring drift, if there is one.
+    /// The baseline for measuring drift; `None` without a baseline.
     pub baseline: Option<&'a Baseline>,
     /// The switch with which the caller can stop the run.
     pub control: Option<&'a Control>,
@@ -445,7 +445,7 @@ impl<'r, 'a> Ledger<'r, 'a> {
         self.count(index, result);
     }
 
-    /// Counts an execution that an earlier process finished. Loads it from the record.
+    /// Loads an execution that an earlier process finished, and counts it.
     fn recount(&mut self, index: usize) {
         let Some(unit) = self.running.run.plan.units.get(index).copied() else { return };
         match self.running.recall(index, unit) {

@@ -131,7 +131,7 @@ pub struct Meta {
 pub struct Registration {
     /// The static description.
     pub meta: Meta,
-    /// The options object that may replace the threshold, if there is one.
+    /// The options object that may replace the threshold; `None` without options.
     pub options: Option<Options>,
     /// The function that creates a gate with this threshold.
     pub build: fn(f64) -> Box<dyn Gate>,

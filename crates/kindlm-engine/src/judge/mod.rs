@@ -57,7 +57,7 @@ pub async fn judge(
 pub(crate) struct Seen<'a> {
     /// The execution.
     pub(crate) execution: &'a Execution,
-    /// The output of the same case and model in the baseline, if there is one.
+    /// The output of this case and model in the baseline; `None` without such an output.
     pub(crate) baseline: Option<&'a str>,
     /// The outputs to compare, if the checks compare outputs.
     pub(crate) contest: Option<Contest<'a>>,

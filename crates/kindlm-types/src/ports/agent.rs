@@ -112,7 +112,9 @@ pub struct AgentStart {
     pub vars: Map<String, Value>,
     /// The system instructions.
     pub system: Option<String>,
-    /// The workspace of the execution, if it has one. It replaces the working folder of the suite.
+    /// The workspace of the execution; `None` without a workspace.
+    ///
+    /// It replaces the working folder of the suite.
     pub folder: Option<AgentFolder>,
     /// The time limit for the start.
     pub timeout: Duration,
@@ -144,7 +146,7 @@ pub struct AgentFolder {
 pub struct AgentTurn {
     /// The number of the turn in the execution, from 1.
     pub number: u32,
-    /// The turn's label in the suite, if it has one.
+    /// The turn's label in the suite; `None` for a turn without a label.
     pub label: Option<String>,
     /// The message of the user.
     pub text: String,

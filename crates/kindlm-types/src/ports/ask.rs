@@ -60,7 +60,7 @@ pub enum Question {
 pub struct JudgeQuestion {
     /// The judge's model id in the suite; `None` for the suite's default judge.
     pub model: Option<String>,
-    /// The judge's instructions. They are the same in many questions, so that prompt caches apply.
+    /// The judge's instructions. Many questions have equal instructions, so that prompt caches apply.
     pub system: String,
     /// The user message with the question itself.
     pub user: String,

@@ -47,7 +47,7 @@ pub struct CommandOutput {
     pub output_json: Option<Value>,
     /// The tool calls that the command reported.
     pub tool_calls: Vec<ToolCall>,
-    /// The events that the command reported; empty if there are none.
+    /// The events that the command reported; empty without reported events.
     pub events: Vec<Event>,
     /// The kinds of evidence that are complete.
     pub coverage: Coverage,

@@ -16,7 +16,7 @@ pub struct Judging {
     /// The id of the model that judged; `None` if several votes were combined.
     #[serde(rename = "judgeModel", skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The provider's name of the model that answered, if it is not the requested one.
+    /// The provider's name of the model that answered, if another model was requested.
     #[serde(rename = "answeredModel", skip_serializing_if = "Option::is_none")]
     pub answered: Option<String>,
     /// The number of requests to the judge, if it was asked more than once.
@@ -72,7 +72,7 @@ pub struct JudgeVote {
     /// The id of the model that was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<String>,
-    /// The provider's name of the model that answered, if it is not the requested one.
+    /// The provider's name of the model that answered, if another model was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_model: Option<String>,
     /// The index of the sample, from 0, if a judge was asked several times.

@@ -188,7 +188,7 @@ impl AssertionResult {
 
     /// Returns the facts about the judgement for changes.
     ///
-    /// Creates empty facts if there are none.
+    /// Creates empty facts if the result has no facts.
     pub fn judging_mut(&mut self) -> &mut Judging {
         self.judging.get_or_insert_default()
     }

@@ -325,7 +325,7 @@ impl Event {
         asked.into_iter().chain(answered).collect()
     }
 
-    /// Returns the events of one call: the call, and its result if there is one.
+    /// Returns the events of one call: the call, and the result if the call has a response.
     ///
     /// Malformed arguments become a string.
     pub fn of_call(call: &crate::ToolCall) -> impl Iterator<Item = Self> {

@@ -196,7 +196,7 @@ impl Entry {
     }
 }
 
-/// Keeps the text of the case that comes first in the plan.
+/// Replaces the stored text if this case comes earlier in the plan. Long texts are cut.
 fn keep_first(kept: &mut Option<(usize, String)>, position: usize, words: &str) {
     if kept.as_ref().is_none_or(|(at, _)| position < *at) {
         let mut shown: String = words.chars().take(EXAMPLE).collect();
