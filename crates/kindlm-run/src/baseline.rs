@@ -12,10 +12,13 @@ use crate::{Failure, Place, World};
 /// The label of the default baseline.
 pub(crate) const DEFAULT: &str = "default";
 
-/// The check that compares with a baseline.
+/// The id of the check that compares an output with a baseline.
 const DRIFT: &str = "drift";
 
-/// Loads the outputs that drift is measured against. They are empty if the suite has no baseline and no label is given.
+/// Loads the outputs that drift is measured against, and a digest of them.
+///
+/// Without a `label`, a missing baseline, or a default baseline of another suite, gives no outputs and no digest. In
+/// the second case, a warning is added to the suite if a check measures drift.
 pub(crate) fn baseline_for(
     world: &World,
     place: &Place,
@@ -54,7 +57,7 @@ pub(crate) fn baseline_for(
     }
     let mut text = String::new();
     for entry in found.entries().filter(|it| it.run_count > 0) {
-        // Drift cannot be measured against an execution without output.
+        // Drift cannot be measured against an empty output.
         if !entry.output_text.is_empty() {
             outputs.insert(&entry.case, &entry.model, entry.output_text.as_str());
         }
@@ -66,7 +69,7 @@ pub(crate) fn baseline_for(
     Ok((outputs, Some(Digest::of(text))))
 }
 
-/// True if a check of the case compares with a baseline.
+/// True if a check of the case, or of its conversation, measures drift.
 fn measures_drift(case: &TestCase) -> bool {
     let Ok(body) = case.body.body() else { return false };
     let checks = body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks));
@@ -83,7 +86,9 @@ pub fn load(place: &Place, label: &str) -> Result<kindlm_store::Baseline, Failur
     baselines.load(label).map_err(|err| missing(&baselines, err))
 }
 
-/// Returns the failure for an unknown baseline label; its help lists the known labels.
+/// Returns the failure for an error of the baseline store.
+///
+/// If the label is unknown, the help suggests known labels, or says how to create a baseline.
 pub fn missing(baselines: &Baselines, err: StoreError) -> Failure {
     let failure = Failure::store(&err);
     let StoreError::NoSuchBaseline { label, .. } = err else { return failure };

@@ -6,8 +6,9 @@ use kindlm_types::Question;
 use crate::judge_setup::full;
 use crate::{Failure, keys};
 
-/// Refuses a run with a budget if the price of a judge is unknown. With `asks_models`, the models under test need
-/// prices too.
+/// Refuses a run with a budget if the price of a judge is unknown.
+///
+/// With `asks_models`, a model under test with an unknown price is refused too.
 pub(crate) fn check(
     suite: &Suite,
     plan: &Plan,
@@ -20,7 +21,9 @@ pub(crate) fn check(
     refuse(&unpriced(suite, plan, asks_models))
 }
 
-/// Refuses a calibration with a budget if the price of a judge is unknown. `allow_unpriced` permits it.
+/// Refuses a calibration with a budget if the price of a judge is unknown.
+///
+/// `allow_unpriced` permits such a calibration.
 pub(crate) fn check_judges<'m>(
     judges: impl IntoIterator<Item = &'m Model>,
     budget_usd: Option<f64>,
@@ -41,7 +44,9 @@ fn refuse(unpriced: &[&Model]) -> Result<(), Failure> {
     ))
 }
 
-/// Returns the comma-separated names of the models without a price; `None` if all have one.
+/// Returns the comma-separated names of the models without a price.
+///
+/// Returns `None` if all models have a price.
 pub(crate) fn unpriced_names(suite: &Suite, plan: &Plan) -> Option<String> {
     names(&unpriced(suite, plan, true))
 }
@@ -55,7 +60,9 @@ fn names(models: &[&Model]) -> Option<String> {
     Some(names.collect::<Vec<_>>().join(", ")).filter(|it| !it.is_empty())
 }
 
-/// Returns the models without a price that the plan asks, both models under test and judges.
+/// Returns the judges without a price that the plan asks.
+///
+/// With `asks_models`, the models under test without a price are included.
 fn unpriced<'s>(suite: &'s Suite, plan: &Plan, asks_models: bool) -> Vec<&'s Model> {
     let mut found: Vec<&Model> = Vec::new();
     let mut look = |model: &'s Model| {
@@ -69,7 +76,7 @@ fn unpriced<'s>(suite: &'s Suite, plan: &Plan, asks_models: bool) -> Vec<&'s Mod
         if let Some(model) = model.and_then(|it| suite.models.get(it)) {
             look(model);
         }
-        // The plan lists all units of a case in succession, so its checks are looked at once.
+        // The plan lists all units of a case in succession, so this reads the checks of each case once.
         if last.replace(unit.case) != Some(unit.case)
             && let Some(case) = suite.cases.get(unit.case)
         {

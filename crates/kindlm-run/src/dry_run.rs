@@ -1,4 +1,4 @@
-//! The requests that a run would send, and the upper bound of their cost.
+//! Describes the requests that a run would send, and the upper bound of their cost.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
@@ -17,7 +17,9 @@ use crate::budget::unpriced_names;
 /// The estimated number of characters per token.
 const CHARS_PER_TOKEN: usize = 4;
 
-/// Describes the plan. The text has the cases with models and repeats, the number of requests, and the maximum cost.
+/// Returns the text of a dry run.
+///
+/// The text lists the cases with models and repeats, the number of requests, the maximum cost and the budget.
 pub(crate) fn describe(
     suite: &Suite,
     plan: &Plan,
@@ -45,7 +47,7 @@ pub(crate) fn describe(
         let _ = writeln!(text, "  {case_name} [{name}]: {} × {each}", group.repeats);
         let first = model.and_then(|it| reserve_usd(&body, it));
         reserve = reserve.into_iter().chain(first).reduce(f64::max);
-        // A comparison asks its questions once, for all models and tests that take part.
+        // A comparison asks its questions once, for all models and tests that it compares.
         let is_first = case.compared.as_ref().is_none_or(|it| compared.insert(it));
         for _ in 0..group.repeats {
             sum.add_case(suite, &body, model, is_first);
@@ -69,7 +71,9 @@ pub(crate) fn describe(
     Ok(text)
 }
 
-/// Describes the budget and states if it can be enforced. `reserve` is the most that a first request reserves.
+/// Describes the budget, and names the models without a price.
+///
+/// `reserve` is the maximum that a first request reserves.
 fn about_budget(suite: &Suite, plan: &Plan, budget: f64, reserve: Option<f64>) -> String {
     let mut text = format!("budget: {}\n", dollars(budget));
     if let Some(reserve) = reserve {
@@ -113,18 +117,18 @@ fn groups(plan: &Plan) -> Vec<Group> {
     groups
 }
 
-/// Returns the maximum number of requests in one execution.
+/// Returns the maximum number of requests to the model in one execution.
 fn requests(body: &CaseBody, on_model: bool) -> u32 {
     let said = u32::try_from(body.conversation.len()).unwrap_or(u32::MAX);
     match (on_model, body.tools.is_empty()) {
         (false, _) => 0,
         (true, true) => said.clamp(1, body.max_turns.max(1)),
-        // Every answer may call a tool, whose result needs another request.
+        // Every answer may call a tool, and the tool's result needs another request.
         (true, false) => body.max_turns.max(1),
     }
 }
 
-/// The upper bound of a run's requests and cost.
+/// The upper bounds of the requests and the cost of a run.
 #[derive(Default)]
 struct Estimate {
     commands: u64,
@@ -167,7 +171,9 @@ impl Estimate {
         }
     }
 
-    /// Adds the requests of a conversation. The first has `input` tokens; each later one also has all earlier answers.
+    /// Adds the requests of a conversation.
+    ///
+    /// The first request has `input` tokens. Each later request also contains all earlier answers.
     fn add_requests(&mut self, model: &Model, requests: u32, input: u64) {
         self.requests += u64::from(requests);
         let Some(price) = model.price else {
@@ -256,7 +262,7 @@ impl std::fmt::Display for Estimate {
     }
 }
 
-/// Returns the number of characters that describe a tool to the model.
+/// Returns the number of characters in the JSON description of a tool.
 fn described(tool: &kindlm_engine::SimulatedTool) -> usize {
     serde_json::to_string(&tool.spec).map_or(0, |it| it.len())
 }
@@ -265,7 +271,7 @@ fn tokens(chars: usize) -> u64 {
     chars.div_ceil(CHARS_PER_TOKEN) as u64
 }
 
-/// Returns the number of user messages in one execution, as text.
+/// Returns the number of user messages in one execution, such as `2 turns`.
 fn turns(body: &CaseBody) -> String {
     let said = body.conversation.iter().skip(1).filter(|it| it.user.is_some()).count() + 1;
     if said == 1 { "1 turn".to_owned() } else { format!("{said} turns") }

@@ -15,7 +15,7 @@ pub struct Failure {
     pub status: ExitStatus,
     /// The error message; `None` if it was shown already.
     pub message: Option<String>,
-    /// The advice for the user.
+    /// The advice for the user; `None` if there is no advice.
     pub help: Option<String>,
 }
 
@@ -23,13 +23,12 @@ pub struct Failure {
 pub type Outcome = Result<ExitStatus, Failure>;
 
 impl Failure {
-    /// Creates the failure of an invalid argument or file; nothing was sent. Control characters in the message are
-    /// escaped.
+    /// Creates the failure of an invalid argument or file. Control characters in the message are escaped.
     pub fn input(message: impl Into<String>) -> Self {
         Self { message: Some(one_line(&message.into())), ..Self::said(ExitStatus::InvalidInput) }
     }
 
-    /// Creates a failure of KindLM itself, or of the machine.
+    /// Creates a failure of KindLM or of the machine. Control characters in the message are escaped.
     pub fn internal(message: impl Into<String>) -> Self {
         Self { message: Some(one_line(&message.into())), ..Self::said(ExitStatus::Internal) }
     }
@@ -39,7 +38,7 @@ impl Failure {
         Self { status, message: None, help: None }
     }
 
-    /// Maps the result of a write to stdout. A closed pipe is no failure: the command ends with its own status.
+    /// Maps the result of a write to stdout. A closed pipe is not a failure.
     ///
     /// # Errors
     ///
@@ -54,7 +53,9 @@ impl Failure {
         }
     }
 
-    /// Creates the failure of a missing store entry, or of an unreadable store.
+    /// Creates the failure of a store.
+    ///
+    /// An I/O error is an internal failure; any other error is invalid input.
     pub fn store(err: &StoreError) -> Self {
         match err {
             StoreError::Io { .. } => Self::internal(err.to_string()),
@@ -63,7 +64,9 @@ impl Failure {
         }
     }
 
-    /// Creates the failure of a journal: invalid input if it cannot be used, internal if it cannot be written.
+    /// Creates the failure of a journal.
+    ///
+    /// A journal that cannot be read or written is an internal failure; any other error is invalid input.
     pub fn journal(err: &JournalError) -> Self {
         match err {
             JournalError::Io { .. } | JournalError::NotKept { .. } => {
@@ -73,7 +76,7 @@ impl Failure {
         }
     }
 
-    /// Adds advice for the user.
+    /// Sets the advice for the user. Control characters are escaped.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(one_line(&help.into()));
@@ -86,7 +89,7 @@ impl Failure {
         Self { message: Some(lines.join("\n")), ..Self::said(ExitStatus::InvalidInput) }
     }
 
-    /// Returns the lines for stderr.
+    /// Returns the lines for stderr; `None` if the message was shown already.
     pub fn render(&self, color: bool) -> Option<String> {
         let message = self.message.as_ref()?;
         let (error, help, reset) =
@@ -99,7 +102,7 @@ impl Failure {
     }
 }
 
-/// Returns the message about a duplicate key at this place.
+/// Returns the error message about a duplicate key at this location.
 pub fn given_twice(place: &str) -> String {
     format!("`{place}` is a duplicate key: remove one of the two")
 }

@@ -1,4 +1,4 @@
-//! Rebuilds the gates of a report, and changes gates by command-line arguments.
+//! Rebuilds the gates of a report, and sets gates from command-line arguments.
 
 use kindlm_engine::gates::{self, Gate};
 use kindlm_types::GateResult;
@@ -28,17 +28,23 @@ pub fn rebuild(world: &World, results: &[GateResult]) -> Result<Vec<Box<dyn Gate
     results.iter().map(gate).collect()
 }
 
-/// Sets the minimum pass rate, from 0 to 1; adds the gate if there is none.
+/// Sets the minimum pass rate, from 0 to 1; adds the gate if it is missing.
 pub fn set_pass_rate(gates: &mut Vec<Box<dyn Gate>>, rate: f64) {
     set(gates, PASS_RATE, |_| rate);
 }
 
-/// Lowers the maximum cost of the run to `usd` US dollars; adds the gate if there is none.
+/// Lowers the maximum cost of the run to `usd` US dollars.
+///
+/// A missing gate is added.
 pub(crate) fn set_cost_max(gates: &mut Vec<Box<dyn Gate>>, usd: f64) {
     set(gates, COST_MAX, |before| before.map_or(usd, |it| it.min(usd)));
 }
 
-/// Sets the threshold of a gate, computed from its previous one. Adds a missing gate in the order of the registry.
+/// Sets the threshold of a gate.
+///
+/// `threshold` computes it from the previous threshold, which is `None` for a missing gate.
+///
+/// A missing gate is added in the order of the registry.
 fn set(gates: &mut Vec<Box<dyn Gate>>, id: &str, threshold: impl FnOnce(Option<f64>) -> f64) {
     let order = |id: &str| gates::REGISTRY.iter().position(|it| it.meta.id == id);
     let Some(registration) = gates::find(id) else { return };

@@ -1,15 +1,17 @@
-//! The checked-out commit, read from git's files without starting a process.
+//! Reads the checked-out commit from the files of git, without starting a process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns the checked-out commit of the repository around `folder`, if there is one.
+/// Returns the checked-out commit of the repository around `folder`.
+///
+/// Returns `None` if there is no repository or no commit, or if the files cannot be read.
 pub(crate) fn commit(folder: &Path) -> Option<String> {
     let dot_git = folder.ancestors().map(|it| it.join(".git")).find(|it| it.exists())?;
     let git = if dot_git.is_dir() { dot_git } else { linked(&dot_git)? };
     let head = read(&git.join("HEAD"))?;
     let Some(reference) = head.strip_prefix("ref: ") else { return as_commit(&head) };
-    // In a linked worktree, branches live in the main repository.
+    // In a linked worktree, the main repository holds the branches.
     let common = read(&git.join("commondir")).map_or_else(|| git.clone(), |it| git.join(it));
     if let Some(commit) = [&git, &common].iter().find_map(|it| read(&it.join(reference))) {
         return as_commit(&commit);
@@ -20,7 +22,9 @@ pub(crate) fn commit(folder: &Path) -> Option<String> {
     as_commit(line.split_once(' ')?.0)
 }
 
-/// Returns the git folder that the `.git` file of a linked worktree or submodule names.
+/// Returns the git folder that a `.git` file names.
+///
+/// Linked worktrees and submodules have such a file.
 fn linked(dot_git: &Path) -> Option<PathBuf> {
     let text = read(dot_git)?;
     Some(dot_git.parent()?.join(text.strip_prefix("gitdir: ")?))

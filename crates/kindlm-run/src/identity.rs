@@ -1,4 +1,4 @@
-//! The identity of a run: its id, time and machine.
+//! The identity of a run: its id, start time, platform and commit.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
@@ -8,7 +8,9 @@ use kindlm_types::RunInfo;
 
 use crate::git;
 
-/// Creates the identity of a run that starts at `now`. The commit is that of the repository around `folder`.
+/// Creates the identity of a run that starts at `now`.
+///
+/// The commit is the checked-out commit of the repository around `folder`.
 pub fn begin(now: Timestamp, folder: &Path) -> RunInfo {
     RunInfo {
         id: run_id(now, RandomState::new().hash_one(std::process::id())),
@@ -20,7 +22,9 @@ pub fn begin(now: Timestamp, folder: &Path) -> RunInfo {
     }
 }
 
-/// Returns an id that sorts by time. The last part is random, for runs that start in the same millisecond.
+/// Returns a run id that sorts by time.
+///
+/// The last part is random, for runs that start in the same millisecond.
 fn run_id(now: Timestamp, random: u64) -> String {
     let millis = now.subsec_millisecond();
     format!("{}-{millis:03}-{:04x}", now.strftime("%Y%m%d-%H%M%S"), random & 0xffff)
@@ -32,11 +36,13 @@ fn rfc3339(now: Timestamp) -> String {
 }
 
 /// Returns the milliseconds from `started_at`, in RFC 3339, to `end`.
+///
+/// Returns 0 if `started_at` is invalid.
 pub(crate) fn elapsed_since(started_at: &str, end: Timestamp) -> f64 {
     started_at.parse().map_or(0.0, |start| elapsed_ms(start, end))
 }
 
-/// Returns the milliseconds from `start` to `end`, or 0 if the clock was set back in between.
+/// Returns the milliseconds from `start` to `end`, or 0 if `end` is earlier.
 fn elapsed_ms(start: Timestamp, end: Timestamp) -> f64 {
     end.duration_since(start).max(SignedDuration::ZERO).as_secs_f64() * 1000.0
 }

@@ -1,4 +1,4 @@
-//! Interrupts: the first lets running executions finish, the second stops at once.
+//! Handles interrupts: the first lets running executions finish, the second aborts them.
 
 use std::future::Future;
 use std::pin::pin;
@@ -16,20 +16,21 @@ use tokio::sync::watch;
 
 use crate::Interrupt;
 
-/// A backend whose running calls can all be aborted. An aborted call returns a lost-request error; completed calls are
-/// not affected.
+/// Ports whose running calls can all be aborted.
+///
+/// An aborted call returns a lost-request error. Completed calls are not affected.
 pub(crate) struct Abortable<'a> {
     inner: Ports<'a>,
     abort: watch::Receiver<bool>,
 }
 
-/// Waits for a run, and handles interrupts.
+/// Waits until a run ends, and handles interrupts.
 ///
-/// The first interrupt stops the run by `control`, and ends the `waits` for permits and retries. The second aborts
-/// running calls by `abort`.
+/// The first interrupt stops the run with `control`, and ends the `waits` for permits and retries. The second interrupt
+/// aborts running calls with `abort`.
 ///
-/// `say` gets messages about interrupts, and about long waits that providers ask for. The flag is true if the run was
-/// interrupted.
+/// `say` gets messages about interrupts, and about long waits that providers request. The returned flag is true if the
+/// run was interrupted.
 pub(crate) async fn attend<T>(
     run: impl Future<Output = T>,
     control: &Control,
@@ -64,7 +65,7 @@ pub(crate) async fn attend<T>(
     }
 }
 
-/// Waits for work that cannot be stopped, and reports long waits that providers ask for.
+/// Waits for work that cannot be stopped, and reports long waits of providers.
 pub(crate) async fn heed<T>(work: impl Future<Output = T>, waits: &Waits, say: impl Fn(&str)) -> T {
     let mut work = pin!(work);
     loop {
@@ -86,15 +87,15 @@ fn tell_rest(waits: &Waits, say: &impl Fn(&str)) {
 }
 
 impl<'a> Abortable<'a> {
-    /// Wraps `inner`; the returned sender aborts all calls.
+    /// Wraps `inner`; also returns a sender that aborts all running calls.
     pub(crate) fn new(inner: Ports<'a>) -> (Self, watch::Sender<bool>) {
         let (sender, abort) = watch::channel(false);
         (Self { inner, abort }, sender)
     }
 
-    /// Returns ports whose calls can be aborted.
+    /// Returns ports whose calls can be aborted, except scripts.
     ///
-    /// Scripts have their own time limit and cost nothing, so they are not aborted.
+    /// Scripts have a time limit and cost nothing.
     pub(crate) fn ports(&self) -> Ports<'_> {
         Ports { models: self, commands: self, agents: self, ..self.inner }
     }
@@ -117,11 +118,11 @@ impl<'a> Abortable<'a> {
     }
 }
 
-/// Returns the error of an aborted request. It is not the provider's fault, and the provider may charge for it.
+/// Returns the error of an aborted request. The provider did not cause the error, and may charge for the request.
 fn given_up(provider: &str) -> ProviderError {
     let message = "given up, because the run was interrupted twice";
     let err = ProviderError::new(ProviderErrorKind::Connection, provider, message);
-    // Zero attempts mark the execution as not run, like one whose request was still waiting.
+    // With zero attempts, the execution counts as not run, like an execution that waited for its request.
     ProviderError { attempts: 0, ..err.retryable().lost() }
 }
 
@@ -138,7 +139,7 @@ impl AgentSession for AbortableSession<'_> {
         Box::pin(self.backend.unless_aborted(self.id, call))
     }
 
-    /// Ending takes a few seconds at most, so it is not aborted.
+    /// Ends the session. This takes a few seconds at most, so it is not aborted.
     fn end(&mut self) -> BoxFuture<'_, AgentEnd> {
         self.inner.end()
     }

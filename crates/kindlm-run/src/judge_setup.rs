@@ -1,4 +1,4 @@
-//! Judges and the models behind their ids, for messages and for stored calibrations.
+//! Judges and the models behind their ids, for error messages and for stored calibrations.
 
 use std::collections::BTreeSet;
 
@@ -17,16 +17,18 @@ use crate::responses::decided_by;
 #[derive(Clone, Debug)]
 pub struct NamedJudge {
     pub(crate) model: Model,
-    /// The provider's configuration, under the provider's name.
+    /// The provider's configuration, by the provider's name.
     pub(crate) providers: Map<String, Value>,
 }
 
 impl NamedJudge {
-    /// Parses `provider:model`, with the provider's default base URL and key variable. `providers` are the known ones.
+    /// Parses `provider:model`, with the provider's default base URL and key variable.
+    ///
+    /// `providers` are the registered providers.
     ///
     /// # Errors
     ///
-    /// Fails if the text names no model, or if the provider needs a configuration.
+    /// Fails if the text names no model, or if the provider is unknown or needs a configuration.
     pub fn new(text: &str, providers: &Providers) -> Result<Self, Failure> {
         let usable = || providers.iter().filter(|it| it.meta.shorthand);
         let Some((provider, name)) = text.split_once(':').filter(|(_, name)| !name.is_empty())
@@ -50,7 +52,9 @@ impl NamedJudge {
         Ok(Self { model, providers: config.into_iter().collect() })
     }
 
-    /// Sets the base URL of the API, and the environment variable of the key.
+    /// Sets the base URL of the API and the environment variable of the key.
+    ///
+    /// A value that is `None` is not set.
     #[must_use]
     pub fn with_access(mut self, base_url: Option<&str>, api_key_env: Option<&str>) -> Self {
         for config in self.providers.values_mut().filter_map(Value::as_object_mut) {
@@ -67,12 +71,14 @@ impl NamedJudge {
 pub(crate) struct Panel<'s> {
     /// The models that vote.
     pub(crate) models: Vec<&'s Model>,
-    /// The judge settings with all defaults filled in; models are given by their ids.
+    /// The judge settings with all defaults filled in; the models are ids.
     pub(crate) judging: JudgeBlock,
 }
 
 impl<'s> Panel<'s> {
-    /// Resolves a judge block; `default` is the judge if the block names none. `None` if a model does not exist.
+    /// Resolves a judge block; `default` is the judge if the block names none.
+    ///
+    /// Returns `None` if a model does not exist.
     pub(crate) fn of(
         suite: &'s [Model],
         default: Option<&str>,
@@ -96,7 +102,9 @@ impl<'s> Panel<'s> {
         self.judging.renamed(name).in_words()
     }
 
-    /// Returns the judge block with `provider:model` for each id, as two suites may use different ids for one model.
+    /// Returns the judge block with `provider:model` instead of ids.
+    ///
+    /// Two suites may use different ids for one model.
     pub(crate) fn full(&self) -> JudgeBlock {
         let name = |id: &str| {
             let model = self.models.iter().find(|it| it.id == id);
@@ -105,8 +113,9 @@ impl<'s> Panel<'s> {
         self.judging.renamed(name).settled()
     }
 
-    /// Returns a digest of all other data that changes the models' answers: provider settings and local programs.
-    /// `None` if there is none.
+    /// Returns a digest of the other settings that change the models' answers.
+    ///
+    /// These are provider settings and local programs. Returns `None` if no provider has such settings.
     pub(crate) fn decided(
         &self,
         providers: &Map<String, Value>,
@@ -133,7 +142,9 @@ pub(crate) fn full(model: &Model) -> String {
     format!("{}:{}", model.provider, model.name)
 }
 
-/// Parses the judge of a stored calibration. `None` if its settings are invalid.
+/// Rebuilds the judge block of a stored calibration.
+///
+/// Returns `None` if its settings are invalid.
 pub(crate) fn from_stored(judge: &Judge) -> Option<JudgeBlock> {
     let names = judge.models.iter().map(|it| format!("{}:{}", it.provider, it.model));
     let block: JudgeBlock = serde_json::from_value(Value::Object(judge.settings.clone())).ok()?;
@@ -141,7 +152,7 @@ pub(crate) fn from_stored(judge: &Judge) -> Option<JudgeBlock> {
     Some(JudgeBlock { models, ..block }.settled())
 }
 
-/// Returns the settings that are set explicitly, without the models.
+/// Returns the judge settings that are set explicitly, without the models.
 fn settings(judging: &JudgeBlock) -> Map<String, Value> {
     let open = JudgeBlock { model: None, models: None, ..judging.clone() };
     let Ok(Value::Object(settings)) = serde_json::to_value(open) else { return Map::new() };

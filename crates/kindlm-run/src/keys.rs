@@ -12,22 +12,24 @@ use crate::responses::ResponseSource;
 use crate::secrets::{keys_of, variables};
 use crate::{Failure, World};
 
-/// Messages about unset environment variables.
+/// Error messages about unset environment variables.
 #[derive(Debug, Default)]
 pub struct Missing {
-    /// The keys without which every request fails.
+    /// The messages about keys without which every request fails.
     required: Vec<String>,
-    /// Optional variables.
+    /// The messages about variables that only some requests need.
     optional: Vec<String>,
 }
 
 impl Missing {
-    /// Returns one message for each variable.
+    /// Returns one message for each unset variable.
     pub fn all(self) -> impl Iterator<Item = String> {
         self.required.into_iter().chain(self.optional)
     }
 
-    /// Fails if a required key is missing and requests are certain to be sent. A stored response needs no key.
+    /// Fails if a required key is missing and `is_sure` is true.
+    ///
+    /// `is_sure` means that requests will be sent. A stored response needs no key.
     pub(crate) fn refuse(&mut self, is_sure: bool) -> Result<(), Failure> {
         if !is_sure || self.required.is_empty() {
             return Ok(());
@@ -39,7 +41,7 @@ impl Missing {
     }
 }
 
-/// Returns the missing keys for a run of the whole suite.
+/// Returns the missing keys for a run of the whole suite, without skipped cases.
 pub fn missing(world: &World, suite: &Suite) -> Missing {
     let cases = suite.cases.iter().filter(|it| it.skip.is_none());
     let pairs = cases.flat_map(|case| {
@@ -50,7 +52,9 @@ pub fn missing(world: &World, suite: &Suite) -> Missing {
     missing_of(world, suite, pairs)
 }
 
-/// Fails if the key of a named judge is not set, as each of its requests would fail.
+/// Fails if the key of a named judge is not set.
+///
+/// A judge whose answers may be in the response store needs no key.
 pub(crate) fn require(
     world: &World,
     judge: Option<&Model>,
@@ -69,7 +73,9 @@ pub(crate) fn require(
     ))
 }
 
-/// Returns the missing keys of a plan. Keys of the models under test count only with `asks_models`.
+/// Returns the missing keys of a plan.
+///
+/// Keys of the models under test count only with `asks_models`.
 pub(crate) fn missing_for(world: &World, suite: &Suite, plan: &Plan, asks_models: bool) -> Missing {
     let pairs = plan.units.iter().filter_map(|unit| {
         let model = unit.model.filter(|_| asks_models).and_then(|it| suite.models.get(it));
@@ -132,6 +138,8 @@ fn missing_of<'s>(
 }
 
 /// Returns the questions of a case's checks, with the models that answer them.
+///
+/// Questions for scripts, and questions without a known model, are left out.
 pub(crate) fn questions<'s>(suite: &'s Suite, case: &TestCase) -> Vec<(Question, &'s Model)> {
     let (execution, answers) = (Execution::default(), Answers::default());
     let evidence =

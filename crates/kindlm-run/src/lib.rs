@@ -9,7 +9,7 @@
 //! | calibrate a judge | [`calibrate::Subject`] |
 //!
 //! [`World`] holds the environment, the clock, the working folder, the notices and the interrupts. The library accesses
-//! these only through it, and prints nothing. [`Session`] opens providers and stores.
+//! these only through `World`, and prints nothing. [`Session`] opens providers and stores.
 
 pub mod baseline;
 mod budget;

@@ -1,4 +1,4 @@
-//! Runs the programs of a promptfoo config that generate prompts, tests and variables, while the config is read.
+//! Runs the programs of a promptfoo config that generate prompts, tests and variables, while the config is loaded.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,25 +14,29 @@ use tokio::runtime::{Builder, Runtime};
 use crate::scripts::host;
 use crate::{Failure, World};
 
-/// The purpose for which a suite is read. It decides which programs may run.
+/// The purpose for which a suite is loaded, which decides which programs may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A run: programs have the permissions of the suite.
     Run,
-    /// An inspection without a run: programs stay in the sandbox, without network access.
+    /// An inspection without a run.
+    ///
+    /// Programs stay in the sandbox, without network access.
     Look,
     /// An inspection of providers and models only.
     Models,
 }
 
 impl Purpose {
-    /// Returns [`Run`](Self::Run) with `allow_programs`, otherwise [`Look`](Self::Look).
+    /// Returns [`Run`](Self::Run) if programs are allowed, else [`Look`](Self::Look).
     pub fn look(allow_programs: bool) -> Self {
         if allow_programs { Self::Run } else { Self::Look }
     }
 }
 
-/// Creates functions that run programs below `root` and compile the scripts of checks.
+/// Creates the functions that run programs and compile the scripts of checks.
+///
+/// The programs are below `root`.
 ///
 /// The script host starts at the first use.
 pub(crate) fn runner(
@@ -57,7 +61,7 @@ pub(crate) fn runner(
 struct Runner {
     host: Mutex<Option<ScriptHost>>,
     running: Mutex<Option<Running>>,
-    /// The results of compiled scripts, as many tests share the same script.
+    /// The results of compiled scripts, because many tests share a script.
     compiled: Mutex<HashMap<(ScriptRuntime, ScriptSource), Result<(), ScriptError>>>,
 }
 
@@ -92,14 +96,14 @@ impl Runner {
     }
 }
 
-/// A started host and its runtime. The host is declared first, so it is dropped first.
+/// A started host and its runtime. Fields are dropped in order, so the host is dropped before its runtime.
 struct Running {
     host: ScriptHost,
     runtime: Runtime,
 }
 
 impl Running {
-    /// Waits on a separate thread, as the caller may be inside a runtime.
+    /// Waits on a separate thread, because the caller may be inside a runtime.
     fn wait<T: Send>(
         &self,
         work: impl Future<Output = Result<T, ScriptError>> + Send,
@@ -111,7 +115,9 @@ impl Running {
     }
 }
 
-/// Returns the error of a program that may not run while the suite is only inspected.
+/// Returns the error of a program that may not run for this purpose.
+///
+/// Returns `None` if the program may run.
 fn refused(question: &ScriptQuestion, purpose: Purpose) -> Option<ScriptError> {
     if purpose == Purpose::Run {
         return None;

@@ -1,4 +1,4 @@
-//! Finds a suite, loads it, and reports its problems.
+//! Finds a suite, loads it, and reports its errors.
 
 use std::fs;
 use std::io::{ErrorKind, Read as _};
@@ -28,11 +28,15 @@ pub const CONFIG: &str = "kindlm.yaml";
 /// The suite to open, and the permissions of its files and programs.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// The config file, or a folder with a `kindlm.yaml`, relative to the working folder.
+    /// The config file, or a folder with a `kindlm.yaml`.
+    ///
+    /// The path is relative to the working folder.
     pub config: PathBuf,
     /// True if the suite may refer to files outside its folder.
     pub allow_outside: bool,
-    /// True if programs that generate prompts, tests and variables may leave the sandbox even without a run.
+    /// True if programs may leave the sandbox even without a run.
+    ///
+    /// These programs generate prompts, tests and variables.
     pub allow_programs: bool,
 }
 
@@ -48,7 +52,7 @@ impl OpenOptions {
 pub struct Place {
     /// The config file.
     pub path: PathBuf,
-    /// The config file as the user named it, for messages.
+    /// The config file as the user named it, for error messages.
     pub name: String,
     /// The folder of the config file; paths in the suite are relative to it.
     pub folder: PathBuf,
@@ -71,8 +75,8 @@ impl Project {
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be read or the suite has problems. Each problem is a line of the message. [`load`]
-    /// returns problems with their locations instead.
+    /// Fails if the file cannot be read or the suite has errors. The error message has a line for each error. [`load`]
+    /// returns errors with their locations instead.
     pub fn open(world: &World, options: &OpenOptions, purpose: Purpose) -> Result<Self, Failure> {
         let (place, files, loaded) = load(world, options, purpose)?;
         let Some(suite) = loaded.suite else {
@@ -124,7 +128,7 @@ impl Place {
             let mib = MAX_FILE_BYTES >> 20;
             Failure::input(format!("`{}` is larger than the {mib} MiB that are allowed", self.name))
         };
-        // Refuse a pipe, as it may never end.
+        // Refuse a pipe, because reading it may never end.
         if !metadata.is_file() {
             let message = format!("cannot read `{}`: it is not a regular file", self.name);
             return Err(
@@ -173,18 +177,20 @@ impl Place {
         }
     }
 
-    /// Returns the first of these names that exists in the folder, other than the config file itself.
+    /// Returns the first of these names that exists in the folder.
+    ///
+    /// The config file itself is left out.
     fn beside(&self, names: &[&'static str]) -> Option<&'static str> {
         let is_other = |name: &&str| !self.path.ends_with(name) && self.folder.join(name).is_file();
         names.iter().copied().find(is_other)
     }
 }
 
-/// Loads a suite, and returns its problems with their locations.
+/// Loads a suite, and returns its errors with their locations.
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be read.
+/// Fails if the file or its folder cannot be read.
 pub fn load(
     world: &World,
     args: &OpenOptions,
@@ -209,7 +215,7 @@ pub fn load(
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be read.
+/// Fails if the file does not exist or cannot be read.
 pub fn import(world: &World, args: &OpenOptions) -> Result<(Place, Imported), Failure> {
     let place = Place::new(world, &args.config);
     if !place.path.exists() {
@@ -245,11 +251,11 @@ fn sources<'a>(
     })
 }
 
-/// Returns the reports that the suite's `reports` block requests.
+/// Returns the reporters and files that the suite's `reports` block requests.
 ///
 /// # Errors
 ///
-/// Fails if a report file is outside the suite's folder and `allow_outside` is false.
+/// Fails if a reporter is unknown, or a file is outside the suite's folder and `allow_outside` is false.
 pub fn reports(
     world: &World,
     place: &Place,
@@ -290,7 +296,7 @@ pub(crate) fn is_inside(path: &Path) -> bool {
     })
 }
 
-/// Returns the runner of `script` providers, with the permissions of the suite.
+/// Returns the runner of `script` providers, with the settings of the suite.
 pub(crate) fn scripts(settings: &ScriptSettings, runner: &Arc<Runner>) -> Scripts {
     Scripts {
         runner: Arc::<Runner>::clone(runner),
@@ -299,9 +305,11 @@ pub(crate) fn scripts(settings: &ScriptSettings, runner: &Arc<Runner>) -> Script
     }
 }
 
-/// Returns the setup for checks outside a suite. They read `files`, and may name only `models`, if these are given.
+/// Returns the setup for checks outside a suite.
 ///
-/// Scripts, judges and named checks come from `suite`.
+/// The checks read files from `files`. If `models` are given, checks may name no other models.
+///
+/// The settings of scripts, judges and named checks are those of `suite`.
 pub(crate) fn setup<'a>(
     world: &World,
     files: &'a dyn Files,

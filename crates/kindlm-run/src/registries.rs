@@ -1,4 +1,4 @@
-//! The registries that a suite uses: KindLM's own entries and those of the caller.
+//! The registries that a suite uses: KindLM's built-in entries, and entries of the caller.
 
 use std::sync::Arc;
 
@@ -6,8 +6,9 @@ use kindlm_engine::gates;
 use kindlm_providers::Providers;
 use kindlm_types::Registry;
 
-/// The assertions, gates, providers and reporters that suites may name. The default has KindLM's own; `Registry::with`
-/// adds others.
+/// The assertions, gates, providers and reporters that suites may name.
+///
+/// The default holds KindLM's built-in entries; `Registry::with` adds others.
 #[derive(Clone, Debug)]
 pub struct Registries {
     /// The assertions that `expect` may name.

@@ -1,4 +1,4 @@
-//! Writes reports to files.
+//! Writes reports to files and to other outputs.
 
 use std::fmt;
 use std::io;
@@ -19,7 +19,7 @@ pub struct ReporterSpec {
     pub path: Option<PathBuf>,
 }
 
-/// Returns the reporter with this id, such as `junit`.
+/// Returns the built-in reporter with this id, such as `junit`.
 ///
 /// # Errors
 ///
@@ -35,7 +35,7 @@ pub fn reporter(id: &str) -> Result<&'static Registration, Failure> {
     })
 }
 
-/// Writes one report to a file. The old file is replaced only when the report is complete.
+/// Writes one report to a file. The old file is replaced only after the report is complete.
 ///
 /// # Errors
 ///
@@ -63,7 +63,7 @@ pub enum NotRendered {
     Report(RenderError),
 }
 
-/// Writes the report in the reporter's format, in small pieces.
+/// Writes the report to `out` in the reporter's format, in small pieces.
 ///
 /// # Errors
 ///
@@ -83,7 +83,7 @@ pub fn render(
     }
 }
 
-/// A text writer over a byte writer, which stores the first error.
+/// A text writer over a byte writer; stores the first error.
 struct Text<'a> {
     out: &'a mut dyn io::Write,
     failure: Option<io::Error>,
@@ -98,11 +98,11 @@ impl fmt::Write for Text<'_> {
     }
 }
 
-/// Refuses a file that cannot be written, before the first request is sent.
+/// Checks, before the first request, that a report can be written to a file.
 ///
 /// # Errors
 ///
-/// Fails if the target is a folder, is below a file, or cannot be written.
+/// Fails if the target is a folder, is below a file, or is not writable.
 pub fn check_target(target: &Path, named: &Path) -> Result<(), Failure> {
     let refuse = |why: &str| {
         Err(Failure::input(format!("cannot write a report to `{}`: {why}", named.display())))
@@ -120,7 +120,9 @@ pub fn check_target(target: &Path, named: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Returns one path for all names of a file: existing links are resolved, and `.` and `..` are removed.
+/// Returns the same path for all names of a file.
+///
+/// Links of the existing part are resolved, and `.` and `..` are removed.
 pub fn resolved(target: &Path) -> PathBuf {
     let mut rest = Vec::new();
     for folder in target.ancestors() {

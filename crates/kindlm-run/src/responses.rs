@@ -30,17 +30,19 @@ impl Default for ResponseSource {
 }
 
 impl ResponseSource {
-    /// Returns true if every answer is requested.
+    /// Returns true if every answer is requested from the provider.
     pub fn always_asks(&self) -> bool {
         matches!(self.mode, Mode::Live | Mode::Record)
     }
 
-    /// Returns true if some answers may be requested.
+    /// Returns true if an answer may be requested from the provider.
     pub fn may_ask(&self) -> bool {
         self.mode != Mode::Replay
     }
 
-    /// Opens the store in the folder of the source; the default is `responses` in `state`.
+    /// Opens the response store in the folder of the source.
+    ///
+    /// The default folder is `responses` in `state`.
     ///
     /// # Errors
     ///
@@ -93,9 +95,11 @@ impl ResponseSource {
     }
 }
 
-/// Returns the provider settings that change its answers, with digests of its files. `None` if there are none.
+/// Returns the provider's settings that change answers, with digests of its files.
 ///
-/// Keys and additional prepared answers are left out, as they do not change an answer.
+/// Returns `None` if the provider only has prepared answers.
+///
+/// Keys are left out, because they do not change an answer.
 pub(crate) fn decided_by(name: &str, config: &Value, programs: &Programs<'_>) -> Option<Value> {
     let (Deciding::Setup(own) | Deciding::Settings(own)) = Deciding::of(name, config) else {
         return None;
@@ -105,7 +109,9 @@ pub(crate) fn decided_by(name: &str, config: &Value, programs: &Programs<'_>) ->
     Some(json!([name, own, files.collect::<Map<_, _>>()]))
 }
 
-/// Reports at the end of a run how the response store was used, and any answers that could not be stored.
+/// Sends notices about the use of the response store.
+///
+/// A warning reports answers that could not be stored.
 pub(crate) fn tell(world: &World, responses: &Responses, quiet: bool) {
     if let Some(failure) = responses.failure() {
         world.tell(&format!("warning: answers could not be kept: {failure}"));

@@ -1,4 +1,4 @@
-//! A run of a suite, from the plan through the executions to the report.
+//! Runs a suite: plans and performs the executions, and passes on the report.
 
 use std::path::Path;
 
@@ -30,34 +30,39 @@ use crate::{
 /// The id of the reporter for the `compliance` block.
 const COMPLIANCE: &str = "compliance";
 
-/// The observer of a run or a calibration. It is dropped after the last request has finished or was aborted.
+/// The observer of a run or a calibration.
+///
+/// It is dropped after the last request has finished or was aborted.
 pub trait Progress: Sync {
     /// Receives an event of the run.
     fn on(&self, event: RunProgress<'_>);
 
-    /// Receives an output of a calibration after it was judged, or after judging failed.
+    /// Receives the end of judging one output of a calibration. The flag is true if there is a verdict.
     fn output_judged(&self, _is_judged: bool) {}
 
     /// Receives a notice, for example about a long wait or an interrupt.
     fn say(&self, text: &str);
 }
 
-/// Shows no progress.
+/// An observer that shows no progress.
 impl Progress for () {
     fn on(&self, _event: RunProgress<'_>) {}
 
     fn say(&self, _text: &str) {}
 }
 
-/// A function that receives the report of a run. The report is already stored in `.kindlm/runs`. A failure changes the
-/// exit status.
+/// A function that receives the report of a run.
+///
+/// The report was already stored in `.kindlm/runs`.
+///
+/// A failure of the function changes the exit status.
 pub type TakeReport<'a> = dyn FnMut(&AnyReport<'_>) -> Result<(), Failure> + 'a;
 
-/// The settings of a run that override the suite. By default there are none.
+/// The settings of a run that override the suite. The default overrides nothing.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub struct RunConfig {
-    /// The repeats, concurrency and limits. `select` replaces their filter.
+    /// The repeats, concurrency and limits. The filter in it is replaced by `select`.
     pub options: RunOptions,
     /// The selected test cases and models.
     pub select: Selection,
@@ -71,20 +76,20 @@ pub struct RunConfig {
     pub baseline: Option<String>,
     /// True if executions are not stored during the run. Such a run cannot be resumed.
     pub no_journal: bool,
-    /// True if the workspaces of agents are not removed.
+    /// True to keep the workspace folders of agents after the run.
     pub keep_workspaces: bool,
-    /// True if only warnings are shown as notices.
+    /// True to show only warnings as notices.
     pub quiet: bool,
-    /// The arguments stored with the run. It can only be resumed with the same arguments.
+    /// The arguments stored with the run. The run can only be resumed with the same arguments.
     pub arguments: Vec<String>,
 }
 
-/// A planned run. Nothing was sent yet.
+/// A planned run, before the first request.
 pub struct Prepared {
     project: Project,
     config: RunConfig,
     plan: Plan,
-    /// The part of the plan that is not executed yet, for a resumed run.
+    /// The executions that are not done yet; `None` if the run is not resumed.
     open: Option<Plan>,
     baseline: Baseline,
     digest: Option<Digest>,
@@ -93,7 +98,9 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Plans a run, or the rest of the run `past`. Returns `None`, after a notice, if no execution is left.
+    /// Plans a run, or the rest of the run `past`.
+    ///
+    /// Returns `None`, after a notice, if a selection by earlier runs is empty.
     ///
     /// # Errors
     ///
@@ -110,8 +117,8 @@ impl Prepared {
         if let Some(rate) = config.pass_rate_min {
             set_pass_rate(&mut suite.gates, rate);
         }
-        // The budget becomes a cost gate only if this process sends all requests. A shard is a part of its run, and
-        // transcripts were paid elsewhere. An unknown cost that the user allowed must not fail the gate.
+        // The budget becomes a cost gate only if this process sends all requests. A shard is only a part of its run,
+        // and transcripts were paid for elsewhere. An unknown cost that the user allowed must not fail the gate.
         let sends_all = config.select.shard.is_none()
             && suite.cases.iter().all(|it| it.kind != CaseKind::Transcript);
         if let (Some(usd), true, false) =
@@ -143,7 +150,9 @@ impl Prepared {
         Ok(Some(Self { project, config, plan, open, baseline, digest, info, past }))
     }
 
-    /// Returns the text of `--dry-run`: the requests and the maximum cost.
+    /// Returns the text of `--dry-run`: executions, requests and the maximum cost.
+    ///
+    /// For a resumed run, it also sends a notice about the finished executions.
     ///
     /// # Errors
     ///
@@ -158,7 +167,7 @@ impl Prepared {
         dry_run::describe(&self.project.suite, open, &self.config.options)
     }
 
-    /// Executes the plan, and passes the report to `take`. Returns the exit status of the report.
+    /// Performs the executions, and passes the report to `take`. Returns the exit status of the report.
     ///
     /// # Errors
     ///
@@ -202,7 +211,7 @@ impl Prepared {
     }
 }
 
-/// The resources that a run consumes.
+/// The other resources of a run.
 pub(crate) struct Around {
     pub(crate) session: Session,
     pub(crate) files: Folder,
@@ -215,7 +224,7 @@ pub(crate) struct Around {
     pub(crate) journal: bool,
 }
 
-/// The results of the executed plan.
+/// The results of the performed executions.
 enum Done {
     /// The results are in the journal.
     Streamed(Box<Streamed>),
@@ -233,16 +242,18 @@ pub(crate) struct Run {
     pub(crate) quiet: bool,
     /// True if the run can be resumed from its journal.
     pub(crate) can_resume: bool,
-    /// The waits before requests, which an interrupt ends.
+    /// The waits before requests; an interrupt ends these waits.
     pub(crate) waits: Waits,
-    /// The folders for agents, if any agent needs one.
+    /// The workspace folders for agents; `None` if no agent needs one.
     pub(crate) workspaces: Option<Folders>,
     /// The recorded executions of `kindlm trace`, which are only judged.
+    ///
+    /// This is `None` for other runs.
     pub(crate) observed: Option<Observations>,
 }
 
 impl Run {
-    /// Executes the plan, stores the results, and passes the report to `take`.
+    /// Performs the executions, stores the results, and passes the report to `take`.
     pub(crate) fn complete(
         self,
         world: &World,
@@ -273,8 +284,9 @@ impl Run {
         outcome
     }
 
-    /// Executes the plan on its own runtime, and handles Ctrl-C. Also returns the error of a result that could not be
-    /// stored.
+    /// Performs the executions in a new runtime, and handles interrupts.
+    ///
+    /// Also returns the error of a result that could not be stored.
     fn execute(
         &self,
         world: &World,
@@ -334,7 +346,7 @@ impl Run {
         Ok((done, failure))
     }
 
-    /// Builds the report, from the journal if there is one.
+    /// Builds the report, masks its secrets, then stores and writes it.
     fn report(
         &self,
         world: &World,
@@ -360,7 +372,7 @@ impl Run {
         }
     }
 
-    /// Stores the report, and writes it to each requested target.
+    /// Stores the report, passes it to `take`, and writes the compliance report.
     fn finish(
         &self,
         world: &World,
@@ -368,7 +380,7 @@ impl Run {
         failure: Option<RecordError>,
         take: &mut TakeReport<'_>,
     ) -> Outcome {
-        // Store the paid results first.
+        // Store the report first, because its results are paid.
         saved::keep(world, &self.place, report, self.quiet);
         let written = take(report);
         let compliance = self.write_compliance(world, report);
@@ -413,14 +425,13 @@ impl Run {
         Ok(status)
     }
 
-    /// Writes the report that the `compliance` block requests.
+    /// Writes the report that the `compliance` block requests, except for a shard.
     fn write_compliance(&self, world: &World, report: &AnyReport<'_>) -> Result<(), Failure> {
         let Some(compliance) = self.suite.compliance.as_ref().filter(|it| it.enabled) else {
             return Ok(());
         };
         if report.shard.is_some() {
-            // A shard is not a whole run, so it has no compliance report. `kindlm merge --reporter compliance=<path>`
-            // writes it.
+            // `kindlm merge --reporter compliance=<path>` writes the report for all shards.
             return Ok(());
         }
         let Some(reporter) = kindlm_reporters::find(COMPLIANCE) else { return Ok(()) };
@@ -435,8 +446,9 @@ impl Run {
     }
 }
 
-/// Checks that the compliance report can be written. Its folder must be inside the suite's folder, unless
-/// `allow_outside` is set.
+/// Checks that the compliance report can be written.
+///
+/// Its folder must be inside the suite's folder, unless `allow_outside` is true.
 pub(crate) fn check_compliance_folder(
     place: &Place,
     suite: &Suite,

@@ -1,4 +1,4 @@
-//! Finds the report of a past run.
+//! Finds the report of a past run, and stores the report of a new run.
 
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -17,11 +17,13 @@ use crate::{Failure, World, resume};
 pub struct Saved {
     /// The report; its cases are loaded one by one.
     pub report: Report<SavedCases>,
-    /// The name for messages, such as ``run `20261120-…` ``.
+    /// The name for error messages, such as ``run `20261120-…` ``.
     pub name: String,
 }
 
-/// Finds the report of a run: by its id, in a file, or of the newest run. With `of`, the run must belong to that suite.
+/// Finds the report of a run: by its id, in a file, or the newest report.
+///
+/// With `of`, the run must belong to that suite.
 ///
 /// # Errors
 ///
@@ -75,14 +77,17 @@ fn newest(
 pub(crate) enum PastRun {
     /// The run has a report.
     Finished(Box<Saved>),
-    /// The run is still running, was interrupted, or its report could not be written.
+    /// The run has no report.
+    ///
+    /// It is still running, was interrupted, or its report could not be written.
     Unfinished(Box<Journal>),
-    /// The run with this id has an unreadable report.
+    /// The run has a report that cannot be read. The text is the run's id.
     Unreadable(String, ReportError),
 }
 
-/// Returns the runs of a folder, or of one suite in it, newest first. Runs without a journal header are left out, as
-/// they sent nothing.
+/// Returns the runs of a folder, newest first. With `of`, only the runs of that suite.
+///
+/// Runs without a journal header and without a report are left out, because they sent nothing.
 pub(crate) fn newest_first<'a>(
     runs: &'a Runs,
     of: Option<&'a SuiteKey>,
@@ -100,7 +105,7 @@ fn past_run(
     has_report: bool,
     of: Option<&SuiteKey>,
 ) -> Result<Option<PastRun>, Failure> {
-    // The journal names the suite of the run, so the whole report need not be read.
+    // The journal names the suite of the run, so this does not read the whole report.
     if !has_report || of.is_some() {
         let folder = runs.run_folder(&id).map_err(|err| Failure::store(&err))?;
         match Journal::open(folder) {
@@ -119,9 +124,9 @@ fn past_run(
     })
 }
 
-/// Reports that a newer run is ignored if it is still running.
+/// Reports that a newer run is still running and ignored.
 ///
-/// Fails if that run was interrupted, because the user would get the report of an older run as the "last run".
+/// Fails if that run was interrupted. Otherwise, the user would get the report of an older run as the last run.
 pub(crate) fn check_still_going(world: &World, journal: &Journal) -> Result<(), Failure> {
     let holder = journal.holder().map_err(|err| Failure::journal(&err))?;
     let Some(holder) = holder else { return Err(unfinished(journal, "the last run")) };
@@ -130,8 +135,9 @@ pub(crate) fn check_still_going(world: &World, journal: &Journal) -> Result<(), 
     Ok(())
 }
 
-/// Removes temporary files of killed processes. It looks in the state folder, and in run folders from the newest down
-/// to one with a report.
+/// Removes temporary files of killed processes.
+///
+/// It looks in the state folder, and in run folders from the newest to the first with a report.
 pub(crate) fn remove_abandoned(place: &Place) {
     let state = place.state();
     let runs = Runs::new(&state);
@@ -148,11 +154,13 @@ pub(crate) fn remove_abandoned(place: &Place) {
     }
 }
 
-/// Stores the report for `kindlm report`, `gate` and `baseline`. A failure is only a warning.
+/// Stores the report for `kindlm report`, `gate` and `baseline`.
+///
+/// A failure is only shown as a warning.
 pub fn keep(world: &World, place: &Place, report: &AnyReport<'_>, quiet: bool) {
     let id = &report.run.id;
     let kept = Runs::new(place.state()).save_with(id, |out| {
-        // JSON is written in pieces of a few bytes, so buffer the writes.
+        // The JSON writer makes many small writes, so buffer them.
         let mut out = BufWriter::with_capacity(1 << 16, out);
         v1::write_compact(report, &mut out)?;
         out.flush()
@@ -164,7 +172,9 @@ pub fn keep(world: &World, place: &Place, report: &AnyReport<'_>, quiet: bool) {
     }
 }
 
-/// Returns the path that the text names, if it does not look like a run id.
+/// Returns the path that the text names.
+///
+/// Returns `None` if the text looks like a run id and no such file exists.
 pub fn as_file(working_dir: &Path, run: &str) -> Option<PathBuf> {
     let path = working_dir.join(run);
     let looks_like = run.contains(['/', '\\']) || Path::new(run).extension().is_some();
@@ -172,7 +182,7 @@ pub fn as_file(working_dir: &Path, run: &str) -> Option<PathBuf> {
 }
 
 fn from_file(path: &Path, named: &str) -> Result<Saved, Failure> {
-    // The user may name the folder of a run, or the journal in it.
+    // The user may name the folder of a run, or the journal in this folder.
     let folder = if path.ends_with(journal::FILE) { path.parent() } else { Some(path) };
     let folder = folder.filter(|it| it.is_dir());
     let path = folder.map_or_else(|| path.to_owned(), |it| it.join(Runs::REPORT));
@@ -189,7 +199,7 @@ fn from_file(path: &Path, named: &str) -> Result<Saved, Failure> {
     Ok(Saved { report, name })
 }
 
-/// Returns the failure of a run without a report. Its journal must not be taken for the whole run.
+/// Returns the failure for a run without a report. The journal must not be used in place of a report.
 fn unfinished(journal: &Journal, called: &str) -> Failure {
     let id = &journal.header().run;
     let planned: u64 = journal.header().cases.iter().map(|it| u64::from(it.repeats)).sum();
@@ -219,7 +229,7 @@ fn how_to_finish(journal: &Journal) -> String {
         return "run `kindlm trace` again: what the agent did then is not done again".to_owned();
     }
     let id = &journal.header().run;
-    // A run whose suite has changed cannot be resumed, so also suggest a new run.
+    // If the suite has changed, the run cannot be resumed, so also suggest a new run.
     format!(
         "finish it with `kindlm test --resume {id}`, where it was begun, or start a new run with `kindlm test`"
     )

@@ -1,4 +1,4 @@
-//! The script host of a run, which runs users' scripts in worker processes.
+//! Runs users' scripts in worker processes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion, ScriptRunn
 
 use crate::{Failure, World};
 
-/// The runner of scripts in worker processes.
+/// A runner of scripts in worker processes.
 pub(crate) struct Runner(ScriptHost);
 
 impl Runner {
-    /// Creates a runner for scripts whose files are below `root`.
+    /// Creates a runner of scripts whose files are below `root`.
     pub(crate) fn new(world: &World, root: &Path) -> Result<Arc<Self>, Failure> {
         Ok(Arc::new(Self(host(world, root)?)))
     }
@@ -29,7 +29,7 @@ impl ScriptRunner for Runner {
     }
 }
 
-/// Creates a script host for files below `root`. The first script starts the first worker.
+/// Creates a script host for files below `root`. The first worker process starts with the first script.
 pub(crate) fn host(world: &World, root: &Path) -> Result<ScriptHost, Failure> {
     let (program, args) = &world.script_worker;
     let transport = HttpTransport::new(TransportOptions::new(Arc::clone(&world.env)))
@@ -43,7 +43,7 @@ pub(crate) fn host(world: &World, root: &Path) -> Result<ScriptHost, Failure> {
     Ok(ScriptHost::new(options))
 }
 
-/// The HTTP transport for requests of scripts.
+/// The HTTP transport for `fetch` in scripts.
 struct Http(Arc<HttpTransport>);
 
 impl Fetch for Http {

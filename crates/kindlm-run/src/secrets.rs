@@ -1,4 +1,4 @@
-//! Masks secrets in everything that is shown or stored, even if a model or a command repeats them.
+//! Masks secrets in everything that is shown or stored, even if a model or a command repeats a secret.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -18,8 +18,10 @@ use crate::World;
 pub struct Secrets(kindlm_redact::Secrets);
 
 impl Secrets {
-    /// Collects the secrets of a run. These are variables in provider configurations, variables with secret-like names,
-    /// and passwords in URLs.
+    /// Collects the secret values of a run.
+    ///
+    /// These are values of variables in provider configurations or with secret-like names, and passwords in URLs of the
+    /// environment.
     ///
     /// Commands and agents get the whole environment, so an output may contain any of these values.
     pub fn of(world: &World, providers: &Map<String, Value>) -> Self {
@@ -39,7 +41,9 @@ impl Secrets {
         &self.0
     }
 
-    /// Masks secrets in the names and tags of a suite. Results are found by names, so this must happen before the run.
+    /// Masks secrets in the names and tags of a suite, before the run.
+    ///
+    /// Results are found by name, so a later change would break them.
     pub(crate) fn redact_names(&self, suite: &mut Suite) {
         self.text(&mut suite.info.project);
         self.text(&mut suite.info.name);
@@ -54,7 +58,7 @@ impl Secrets {
                 case.tags = tags.into();
             }
             let Some(name) = self.0.redact(&case.name) else { continue };
-            // Two masked names may be equal, so number them.
+            // Two masked names may be equal, so add a number to the second one.
             let numbered = (2..).map(|number| format!("{name} ({number})"));
             let mut unique = std::iter::once(name.clone()).chain(numbered);
             let Some(unique) = unique.find(|it| names.insert(it.clone())) else { continue };
@@ -68,15 +72,17 @@ impl Secrets {
         }
     }
 
-    /// Masks secrets in a report: in all output of models, commands and checks.
+    /// Masks secrets in a report.
     ///
-    /// The names of cases and models are kept, because results are found by them.
+    /// It masks all texts of models, commands, checks, gates and warnings.
+    ///
+    /// The names of cases and models stay unchanged, because results are found by them.
     pub(crate) fn redact(&self, report: &mut Report) {
         report.cases.iter_mut().for_each(|it| self.case(it));
         self.redact_head(report);
     }
 
-    /// Masks secrets in a report except for its cases.
+    /// Masks secrets in a report, but not in its cases.
     pub(crate) fn redact_head<Cases>(&self, report: &mut Report<Cases>) {
         report.gates.iter_mut().for_each(|it| self.text(&mut it.message));
         report.skipped.iter_mut().for_each(|it| self.text(&mut it.reason));
@@ -88,7 +94,7 @@ impl Secrets {
         case.executions.iter_mut().for_each(|it| self.redact_execution(it));
     }
 
-    /// Masks secrets in one execution and its results.
+    /// Masks secrets in one execution, in its results and in its error.
     pub(crate) fn redact_execution(&self, result: &mut ExecutionResult) {
         self.evidence(&mut result.execution);
         self.redact_results(&mut result.results);
@@ -295,15 +301,16 @@ impl Secrets {
     }
 }
 
-/// Returns the environment variables of a provider's configuration: `apiKeyEnv`, headers with `env:`, and templates
-/// with `{{env.NAME}}`.
+/// Returns the environment variables in a provider's configuration.
+///
+/// These are `apiKeyEnv`, texts that begin with `env:`, and templates with `{{env.NAME}}`.
 pub(crate) fn variables(config: &Value) -> BTreeSet<&str> {
     let mut found = secret_variables(config);
     found.extend(address(config));
     found
 }
 
-/// Returns the variables that every request needs: keys, and headers with `env:`.
+/// Returns the variables that every request needs: `apiKeyEnv`, and headers with `env:`.
 pub(crate) fn keys_of(config: &Value) -> BTreeSet<&str> {
     let key = config.get("apiKeyEnv").and_then(Value::as_str);
     let headers = config.get("headers").and_then(Value::as_object).into_iter().flatten();
@@ -311,8 +318,11 @@ pub(crate) fn keys_of(config: &Value) -> BTreeSet<&str> {
     key.into_iter().chain(headers).collect()
 }
 
-/// Returns the same variables without the one at the start of a URL. It is the address of the server, which messages
-/// must show.
+/// Returns the environment variables in a configuration, except addresses.
+///
+/// An address is a variable at the start of a `url`.
+///
+/// That variable holds the address of the server, which error messages must show.
 fn secret_variables(config: &Value) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     match config {
@@ -339,7 +349,9 @@ fn secret_variables(config: &Value) -> BTreeSet<&str> {
     found
 }
 
-/// Returns the variable at the start of the URL.
+/// Returns the variable at the start of `url`.
+///
+/// Returns `None` if the URL begins with other text.
 fn address(config: &Value) -> Option<&str> {
     let text = config.get("url")?.as_str()?;
     let begins = text.strip_prefix("{{")?.trim_start().starts_with("env.");

@@ -1,4 +1,4 @@
-//! Selects the test cases to run: by name, by tag, and by the results of earlier runs.
+//! Selects the test cases to run: by name, tag, model, shard, and the results of earlier runs.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::suites::SuiteKey;
 use crate::trace::MODEL;
 use crate::{Failure, World, saved};
 
-/// A tag to select by.
+/// A tag that selects test cases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tag {
     /// Test cases that have this tag.
@@ -25,29 +25,33 @@ pub enum Tag {
     Without(String),
 }
 
-/// The selected test cases and models of a run. The default selects all.
+/// The selection of test cases and models for a run. The default selects all.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// The tags: selects cases with any [`With`](Tag::With) tag and no [`Without`](Tag::Without) tag.
+    /// The tags. A case needs any [`With`](Tag::With) tag, if there are some, and no [`Without`](Tag::Without) tag.
     pub tags: Vec<Tag>,
     /// The name patterns: a part of the name, a glob, or `/a regular expression/`.
     pub tests: Vec<String>,
-    /// The ids of the models; `command` selects tests of commands.
+    /// The ids of the models; `command` selects test cases that run a command.
     pub models: Vec<String>,
     /// True to select only executions that did not pass in the last run.
     pub failed: bool,
-    /// True to select only executions that did not pass in the last run, or whose test has changed since.
+    /// True to select only failed and changed executions.
+    ///
+    /// They did not pass in the last run, or their test has changed since the last run.
     pub changed: bool,
-    /// The shard of the executions to run.
+    /// The part of the executions to run; `None` for all.
     pub shard: Option<Shard>,
-    /// The report whose durations balance the shards: a run id or a file.
+    /// The run id or file of a report. Its durations balance the shards.
     pub shard_durations: Option<String>,
 }
 
-/// The maximum number of removed cases that a message names.
+/// The maximum number of removed cases that a notice names.
 const NAMED: usize = 5;
 
-/// Builds the filter of a selection. A resumed run keeps its original selection.
+/// Builds the filter of a selection.
+///
+/// A resumed run with `failed` or `changed` keeps the test cases of the original run.
 pub(crate) fn filter(
     world: &World,
     place: &Place,
@@ -76,7 +80,7 @@ pub(crate) fn filter(
     Ok(filter)
 }
 
-/// Warns if no test has an excluded tag but another tag is similar.
+/// Warns if no test case has an excluded tag, but one has a similar tag.
 fn tell_unused(world: &World, suite: &Suite, tag: &str) {
     let tags = || suite.cases.iter().flat_map(|it| &*it.tags).map(String::as_str);
     if !tags().any(|it| it == tag)
@@ -88,7 +92,9 @@ fn tell_unused(world: &World, suite: &Suite, tag: &str) {
     }
 }
 
-/// Plans the run; `None`, after a notice, if earlier runs leave nothing to do.
+/// Plans the run.
+///
+/// Returns `None`, after a notice, if a selection by earlier runs is empty.
 pub(crate) fn plan(
     world: &World,
     suite: &Suite,
@@ -105,7 +111,11 @@ pub(crate) fn plan(
     }
 }
 
-/// Returns the shard of a plan, balanced by the durations of a report if one is named.
+/// Returns the part of a plan that belongs to a shard.
+///
+/// A notice gives the size of this part.
+///
+/// If a report is named, its durations balance the shards.
 pub(crate) fn part(
     world: &World,
     place: &Place,
@@ -128,8 +138,9 @@ pub(crate) fn part(
     Ok(part)
 }
 
-/// Returns the cases that did not pass in the last run of the suite. If that run left a case out, the last run that
-/// included it counts.
+/// Returns the cases that did not pass in the last run of the suite.
+///
+/// For a case that the last run left out, the last run of that case counts.
 fn failed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failure> {
     let (found, traced) = last_of(world, place, suite)?;
     let name = &suite.info.name;
@@ -188,7 +199,7 @@ fn failed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failur
     } else if targets.is_empty() {
         world.tell(&format!("everything passed in the last run, `{id}`"));
     }
-    // Without this message, removed failing cases would look like fixed ones.
+    // Without this notice, removed cases that failed would look like fixed cases.
     if !gone.is_empty() {
         let nothing_left = gone.len() == targets.len();
         let message = format!(
@@ -204,7 +215,9 @@ fn failed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failur
     Ok(targets)
 }
 
-/// Returns the last report of a test run of the suite, and the newest `kindlm trace` run after it.
+/// Returns the last `kindlm test` report, and the id of a later `kindlm trace` run.
+///
+/// Unreadable reports and running runs are ignored, with a notice.
 fn last_of(
     world: &World,
     place: &Place,
@@ -228,7 +241,7 @@ fn last_of(
     Ok((None, traced))
 }
 
-/// Joins the first few names, and counts the others.
+/// Joins the first few names with commas, and counts the others.
 fn named(mut all: Vec<String>) -> String {
     let more = all.len().saturating_sub(NAMED);
     all.truncate(NAMED);
@@ -236,7 +249,9 @@ fn named(mut all: Vec<String>) -> String {
     all.join(", ")
 }
 
-/// Returns the cases that have changed since their last run, and those that did not pass in it.
+/// Returns the cases that have changed, did not pass, or never ran.
+///
+/// The last run of each case counts.
 ///
 /// A failed case stays selected until it passes, because no run has confirmed its change yet.
 fn changed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failure> {
@@ -263,7 +278,7 @@ fn changed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failu
     Ok(targets)
 }
 
-/// The state of a case on a model since its last run.
+/// The comparison of a case on a model with its last run.
 struct Seen {
     /// True if the test has changed.
     changed: bool,
@@ -271,9 +286,11 @@ struct Seen {
     held: bool,
 }
 
-/// Passes the last result of each case on each model to `on`. The runs of the suite are read from the newest back.
+/// Passes the last result of each case on each model to `on`.
 ///
-/// Returns the number of runs read, and the cases that never ran.
+/// The runs are read from the newest to the oldest.
+///
+/// Returns the number of runs read, and the cases that have never run.
 fn look_back<'s>(
     place: &Place,
     suite: &'s Suite,
@@ -291,7 +308,7 @@ fn look_back<'s>(
                 ran.push((case.case, case.model, case.digest, held));
             }
         });
-        // Skip unreadable reports, and those of other suites.
+        // Skip reports that are unreadable, or belong to another suite or to `kindlm trace`.
         if !report.is_ok_and(|it| key.has_report(&it) && !is_traced(&it)) {
             continue;
         }
@@ -314,7 +331,7 @@ fn look_back<'s>(
 /// The test cases by name, each with its digest and models.
 type Expected<'s> = HashMap<&'s str, (Option<Fingerprint>, Vec<&'s str>)>;
 
-/// Returns the cases of the suite that are not skipped.
+/// Returns the test cases of the suite that are not skipped and have a model.
 fn expected(suite: &Suite) -> Expected<'_> {
     let cases = suite.cases.iter().filter(|it| it.skip.is_none());
     let expected = cases.map(|case| (case.name.as_str(), (case.digest, models_of(case))));

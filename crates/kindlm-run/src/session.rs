@@ -19,7 +19,7 @@ use crate::scripts::Runner;
 use crate::secrets::Secrets;
 use crate::{Failure, Place, World, budget, keys, project, trust};
 
-/// A session: the client, stores and secrets of a suite, or of a judge without a suite.
+/// The client, stores and secrets of a suite, or of a judge given by name.
 pub struct Session {
     /// The client that sends requests to providers.
     pub(crate) client: Client,
@@ -29,11 +29,13 @@ pub struct Session {
     pub(crate) responses: Responses,
     /// The secrets that are masked in everything written.
     pub(crate) secrets: Secrets,
-    /// The waits before requests, which an interrupt ends.
+    /// The waits before requests; an interrupt ends these waits.
     pub(crate) waits: Waits,
 }
 
-/// Returns the ports of a run: models with a response store, and scripts in worker processes.
+/// Returns the ports of a run.
+///
+/// Models and agents use the response store. Scripts run in worker processes.
 pub(crate) fn ports<'a>(
     client: &'a Client,
     recorded: &'a Recorded<&'a Client>,
@@ -43,7 +45,7 @@ pub(crate) fn ports<'a>(
 }
 
 impl Session {
-    /// Opens the providers of a suite and its response store. Sends nothing.
+    /// Opens the providers of a suite and its response store. No request is sent.
     ///
     /// At most `concurrency` requests run at once.
     ///
@@ -67,9 +69,11 @@ impl Session {
         Self::open(world, &place.state(), decides, (options, runner), responses)
     }
 
-    /// Opens the provider of a judge given by name; without a judge, only scripts can run. Sends nothing.
+    /// Opens the provider of a judge given by name. No request is sent.
     ///
-    /// Scripts of checks are in `folder`.
+    /// Without a judge, only scripts can run.
+    ///
+    /// The scripts of checks are in `folder`.
     ///
     /// # Errors
     ///
@@ -113,18 +117,20 @@ impl Session {
         Ok(Self { client, runner, responses, secrets, waits })
     }
 
-    /// Runs the scripts of checks in `folder`; scripts of providers keep their folder.
+    /// Makes the session run the scripts of checks in `folder`. The folder of provider scripts is unchanged.
     pub(crate) fn with_check_scripts(self, world: &World, folder: &Path) -> Result<Self, Failure> {
         Ok(Self { runner: Runner::new(world, folder)?, ..self })
     }
 }
 
-/// The spending limits of a run.
+/// The rules for requests that a run may send.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about one run")]
 pub(crate) struct Spending {
-    /// True if requests may be sent; otherwise all answers come from the response store.
+    /// True if requests may be sent.
+    ///
+    /// Otherwise, all answers come from the response store.
     pub may_ask: bool,
-    /// True if every answer is requested and none comes from the response store.
+    /// True if every answer is requested, and no answer comes from the response store.
     pub always_asks: bool,
     /// True if a run with a budget may start although a price is unknown.
     pub allow_unpriced: bool,
@@ -133,10 +139,12 @@ pub(crate) struct Spending {
 }
 
 impl Spending {
-    /// Refuses a run that cannot succeed, before anything is sent. Reasons are an uncalibrated judge, an unknown price,
-    /// or a missing key.
+    /// Refuses a run that cannot succeed, before anything is sent.
     ///
-    /// `open` is the part of the plan that is not executed yet.
+    /// The reasons are an uncalibrated judge, an unknown price, or a missing key. Keys that may not be needed only
+    /// cause a warning.
+    ///
+    /// `open` holds the executions that are not done yet.
     pub(crate) fn check(
         &self,
         world: &World,

@@ -10,14 +10,14 @@ use kindlm_store::Folder;
 use crate::project::Place;
 use crate::{Failure, World};
 
-/// The files that a suite is read from, and the folders where reports are not allowed.
+/// The files of a suite, and the folders where reports are not allowed.
 pub struct SuiteFiles {
     files: BTreeSet<PathBuf>,
     folders: Vec<(PathBuf, &'static str)>,
 }
 
 impl SuiteFiles {
-    /// Collects the files of a suite that was loaded with `files`.
+    /// Collects the files of a suite whose files were read through `files`.
     pub fn new(place: &Place, files: &Folder, suite: Option<&Suite>) -> Self {
         if let Some(suite) = suite {
             look_at_programs(suite, files);
@@ -25,7 +25,8 @@ impl SuiteFiles {
         let config = place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
         let mut own: BTreeSet<PathBuf> =
             files.seen().iter().filter_map(|it| it.canonicalize().ok()).collect();
-        // Reports are often next to the suite, even if agents start with a copy of that folder. So allow that folder.
+        // Reports are often next to the suite, even if workspaces start from a copy of that folder. So this folder is
+        // allowed.
         let trees = files.trees().into_iter().filter(|it| !config.starts_with(it));
         let mut folders: Vec<_> =
             trees.map(|it| (it, "workspaces start from that folder")).collect();
@@ -38,7 +39,7 @@ impl SuiteFiles {
         Self { files: own, folders }
     }
 
-    /// Collects the files of the suite at this location, as far as it can be read. Runs no program.
+    /// Collects the files of the suite at this location, if the suite can be read. No program is run.
     pub fn beside(world: &World, place: &Place) -> Self {
         let env = |name: &str| (world.env)(name);
         let Ok(files) = Folder::open(&place.folder) else {
@@ -50,13 +51,13 @@ impl SuiteFiles {
         Self::new(place, &files, suite.as_ref())
     }
 
-    /// Refuses a report that would overwrite a file of the suite.
+    /// Refuses a report that would overwrite a file of the suite or of KindLM.
     ///
-    /// `target` is the path with links resolved; `named` is the path in the message.
+    /// `target` is the path with links resolved; `named` is the path in the error message.
     ///
     /// # Errors
     ///
-    /// Fails if the target is a file of the suite, or is in a folder that KindLM manages.
+    /// Fails if the target is a file of the suite, or is in a folder where reports are not allowed.
     pub fn check(&self, id: &str, target: &Path, named: &Path) -> Result<(), Failure> {
         let within = self.folders.iter().find(|(folder, _)| target.starts_with(folder));
         let why = match within {
@@ -69,9 +70,9 @@ impl SuiteFiles {
     }
 }
 
-/// Reads the files of providers and agents now, so that `folder` lists them.
+/// Reads the program files of providers and agents, so that `folder` lists them.
 ///
-/// Otherwise they are read at the first request. Files of commands are read with the suite.
+/// Without this call, these files are read at the first request. The files of commands are read with the suite.
 pub fn look_at_programs(suite: &Suite, folder: &Folder) {
     let programs = Programs::new(folder);
     let providers = suite.providers.values().cloned();

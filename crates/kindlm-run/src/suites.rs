@@ -1,4 +1,4 @@
-//! Tells apart the runs of suites that share a folder.
+//! Distinguishes the runs of suites that share a folder.
 
 use std::path::{Path, PathBuf};
 
@@ -13,17 +13,17 @@ use crate::{Failure, World};
 /// The key of the project's digest in a journal's settings.
 pub(crate) const PROJECT: &str = "project";
 
-/// The identity of a suite, for finding its runs.
+/// The identity of a suite, for finding the runs of the suite.
 ///
 /// A suite is identified by its project and its name. Two config files in a folder may share both, like all promptfoo
-/// configs without a description. A run then belongs to the file with which it began, as long as that file exists.
+/// configs without a description. Then a run belongs to the file with which it started, as long as this file exists.
 #[derive(Clone, Debug)]
 pub struct SuiteKey {
     project: String,
     name: String,
     /// The config file, as the user named it.
     named: String,
-    /// The file name of the config file, without the folder.
+    /// The file name of the config file, without the folder; `None` if it is unknown.
     config: Option<String>,
     folder: PathBuf,
 }
@@ -40,8 +40,9 @@ impl SuiteKey {
         }
     }
 
-    /// Returns the key of the suite in `config`; `None` without `config`. Only the names are read, so the file may have
-    /// other problems.
+    /// Returns the key of the suite in `config`; `None` without `config`.
+    ///
+    /// Only the names are read, so the file may have other errors.
     ///
     /// # Errors
     ///
@@ -79,30 +80,32 @@ impl SuiteKey {
         }
     }
 
-    /// Returns true if a run with this journal belongs to the suite.
+    /// Returns true if the journal belongs to this suite and this config file.
     pub(crate) fn has_journal(&self, journal: &Journal) -> bool {
         let header = journal.header();
         self.is_same(journal) && self.is_own(header.config.as_deref())
     }
 
-    /// Returns true if a journal that the user named belongs to the suite. The config file may have been renamed since.
+    /// Returns true if the journal belongs to this suite, from any config file.
+    ///
+    /// The config file may have been renamed after the run.
     pub(crate) fn is_same(&self, journal: &Journal) -> bool {
         let header = journal.header();
         let project = header.settings.get(PROJECT);
         header.suite == self.name && project.is_none_or(|it| *it == Digest::of(&self.project))
     }
 
-    /// Returns true if a run with this report belongs to the suite.
+    /// Returns true if the report belongs to a run of this suite and this config file.
     pub(crate) fn has_report<Cases>(&self, report: &Report<Cases>) -> bool {
         self.is_named(&report.suite) && self.is_own(config_name(&report.suite).as_deref())
     }
 
-    /// Returns true if a report that the user named belongs to the suite.
+    /// Returns true if the project and the name are those of this suite.
     pub(crate) fn is_named(&self, suite: &SuiteInfo) -> bool {
         suite.name == self.name && suite.project == self.project
     }
 
-    /// Refuses a report of another suite. `name` is the name of the report in messages.
+    /// Refuses a report of another suite. `name` is the name of the report in the error message.
     ///
     /// # Errors
     ///
@@ -119,7 +122,9 @@ impl SuiteKey {
         .with_help("name a run of that suite, or leave out `-c`"))
     }
 
-    /// Returns true unless a different, existing config file of the folder started the run.
+    /// Returns true unless another config file started the run.
+    ///
+    /// A config file that no longer exists in the folder does not count.
     fn is_own(&self, config: Option<&str>) -> bool {
         let (Some(config), Some(own)) = (config, &self.config) else { return true };
         config == own || !self.folder.join(config).is_file()
@@ -127,6 +132,8 @@ impl SuiteKey {
 }
 
 /// Returns the file name of a suite's config file, without the folder.
+///
+/// Returns `None` if the file is unknown.
 pub(crate) fn config_name(info: &SuiteInfo) -> Option<String> {
     let path = Path::new(info.config_path.as_deref()?);
     Some(path.file_name()?.to_string_lossy().into_owned())

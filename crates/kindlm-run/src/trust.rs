@@ -1,4 +1,4 @@
-//! The gate `judgeKappaMin`: the judges of a run must agree with people.
+//! The gate `judgeKappaMin`, which demands that the judges of a run agree with people.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -22,8 +22,9 @@ const DAY: f64 = 86_400.0;
 /// The confidence level of the intervals.
 const CONFIDENCE: kindlm_stats::Confidence = kindlm_stats::Confidence::P95;
 
-/// Passes the stored calibrations in `state` to the gate, if it is set. Each model is an id, a provider and a model
-/// name.
+/// Passes the stored calibrations in `state` to the gate, if the gate is set.
+///
+/// Each model is an id, a provider and a model name.
 ///
 /// # Errors
 ///
@@ -51,7 +52,7 @@ pub fn settle<'m>(
     Ok(())
 }
 
-/// Returns the agreement from a calibration, for one criterion or for all.
+/// Returns the agreement in a calibration, for one criterion or for all.
 fn kappa_of(
     known: &Calibration,
     criterion: Option<&CriterionCounts>,
@@ -75,6 +76,8 @@ fn kappa_of(
 }
 
 /// Returns the models of a suite in the form that [`settle`] takes.
+///
+/// Agents are left out, because they cannot judge.
 pub fn models_of(suite: &[Model]) -> impl Iterator<Item = (&str, &str, &str)> {
     suite
         .iter()
@@ -82,8 +85,9 @@ pub fn models_of(suite: &[Model]) -> impl Iterator<Item = (&str, &str, &str)> {
         .map(|it| (it.id.as_str(), it.provider.as_str(), it.name.as_str()))
 }
 
-/// Copies the worst result of each gate with options from the reports that were merged. Reports do not record the
-/// options of gates or the judge models, so these gates cannot be evaluated again.
+/// Copies the worst earlier result of each gate with options, after a merge.
+///
+/// Reports do not record the options of gates or the judge models, so these gates cannot be evaluated again.
 pub fn carry_over(world: &World, gates: &mut [GateResult], before: &[GateResult]) {
     let rank = |it: &GateResult| match it.outcome {
         GateOutcome::NothingToMeasure => 0,
@@ -103,7 +107,9 @@ pub fn carry_over(world: &World, gates: &mut [GateResult], before: &[GateResult]
     }
 }
 
-/// Refuses a run if a judge has no calibration, or less agreement than the gate demands.
+/// Refuses a run if a judge has no calibration, or too little agreement.
+///
+/// The gate `judgeKappaMin` sets the minimum.
 pub(crate) fn check(
     now: Timestamp,
     state: &Path,
@@ -142,7 +148,7 @@ pub(crate) fn check(
     )))
 }
 
-/// Returns the number of labels behind these counts, with the interval of the kappa.
+/// Returns the number of labels in these counts, and the interval of the kappa.
 fn labels(counts: &kindlm_stats::Confusion) -> Labels {
     let interval = counts.kappa(CONFIDENCE).ok().and_then(|it| it.interval.interval());
     Labels { count: counts.total(), interval: interval.map(|it| (it.low, it.high)) }
@@ -153,9 +159,11 @@ struct Judged<'s> {
     check: &'static str,
     panel: Panel<'s>,
     prompts: Vec<String>,
-    /// The criteria; empty if the check has the same instructions for all outputs.
+    /// The criteria; empty if the check has fixed instructions.
     criteria: Vec<Criterion>,
-    /// A part of the verdict's basis that is not in a file of labels.
+    /// The data that the verdict depends on, and that labels do not hold.
+    ///
+    /// This is `None` if there is no such data.
     hangs_on: Option<&'static str>,
     /// The name of the first test with this check.
     test: &'s str,
@@ -176,8 +184,9 @@ impl Judged<'_> {
         }
     }
 
-    /// Returns the known agreement of the judge for each criterion. The inner error is a fragment about the judge that
-    /// says why none is known.
+    /// Returns the stored agreement of the judge for each criterion.
+    ///
+    /// The inner error is a part of a sentence about the judge: the reason why no agreement is known.
     fn known(
         &self,
         known: &Calibrations,
@@ -205,7 +214,7 @@ impl Judged<'_> {
                 ),
             });
         }
-        // Look for a calibration of the same models with other settings.
+        // Search for a calibration of the same models with other settings.
         let all = known.all().map_err(|err| Failure::store(&err))?;
         let near = all.iter().find(|(it, checks)| {
             it.models == kept.models && checks.iter().any(|it| it.check == self.check)
@@ -235,7 +244,7 @@ impl Judged<'_> {
     }
 }
 
-/// Returns the checks of a plan that need a judge, each one once.
+/// Returns the different checks of a plan that need a judge.
 fn judged<'s>(suite: &'s Suite, plan: &Plan) -> Vec<Judged<'s>> {
     let mut found: Vec<Judged<'s>> = Vec::new();
     let mut last = None;
@@ -259,7 +268,7 @@ fn judged<'s>(suite: &'s Suite, plan: &Plan) -> Vec<Judged<'s>> {
 }
 
 fn judged_in<'s>(suite: &'s Suite, case: &'s TestCase) -> Vec<Judged<'s>> {
-    // A case whose body cannot be built asks no judge; the run reports the error.
+    // A case whose body cannot be built asks no judge; the run reports this error.
     let Ok(body) = case.body.body() else { return Vec::new() };
     let default = suite.defaults.judge_model.as_deref();
     let checks = body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks));

@@ -10,9 +10,11 @@ use kindlm_workspace::{Folders, FoldersOptions};
 
 use crate::{Failure, World};
 
-/// Returns the workspace folders for the agents of a plan; `None` if no agent needs one.
+/// Returns the workspace folders for the agents of a plan.
 ///
-/// Fails before any request is sent if a required program is not installed.
+/// Returns `None` if no agent needs a folder.
+///
+/// Fails, before any request is sent, if a required program is not installed.
 pub(crate) fn open(
     world: &World,
     files: &Folder,

@@ -1,4 +1,4 @@
-//! The environment of the library.
+//! The environment, clock and interrupts of the library.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,36 +15,42 @@ pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// A source of interrupts, such as Ctrl-C.
 pub trait Interrupt: Send {
-    /// Waits for the next interrupt, and returns its kind in one word, such as `interrupted`.
+    /// Waits for the next interrupt, and returns one word such as `interrupted`.
     fn next(&mut self) -> BoxFuture<'_, &'static str>;
 }
 
-/// The first argument with which a program is a worker for scripts; see [`kindlm_script::HostOptions::args`].
+/// The first argument that makes a program a script worker.
+///
+/// See [`kindlm_script::HostOptions::args`].
 pub const SCRIPT_WORKER: &str = "__script-worker";
 
-/// The environment, clock, working folder, notices and interrupts that the library uses.
+/// The environment, clock, folder, notices and interrupts that the library uses.
 #[derive(Clone)]
 pub struct World {
     /// The function that reads environment variables.
     pub env: Env,
-    /// The names of all environment variables. Values of variables with secret-like names are masked.
+    /// The names of all environment variables. The values of those with secret-like names are masked.
     pub variables: Vec<String>,
-    /// The folder of relative paths.
+    /// The folder that relative paths start from.
     pub working_dir: PathBuf,
-    /// The clock.
+    /// The function that returns the current time.
     pub now: fn() -> Timestamp,
-    /// The receiver of notices for people, such as warnings and the paths of written files.
+    /// The receiver of notices, such as warnings or the paths of written files.
     pub notices: Arc<dyn Fn(&str) + Send + Sync>,
     /// The function that starts to listen for interrupts.
     pub interrupts: fn() -> Box<dyn Interrupt>,
-    /// The registries of everything that suites may name.
+    /// The registries of all assertions, gates, providers and reporters.
     pub registries: Registries,
-    /// The program and its arguments that call [`kindlm_script::worker::main`] to run users' scripts.
+    /// The program that runs users' scripts, and its arguments.
+    ///
+    /// The program calls [`kindlm_script::worker::main`].
     pub script_worker: (PathBuf, Vec<OsString>),
 }
 
 impl World {
-    /// Creates a world without notices and interrupts. The script worker is `kindlm` from the search path.
+    /// Creates a world whose notices are discarded, and that is never interrupted.
+    ///
+    /// The script worker is `kindlm` from the search path.
     pub fn new(working_dir: impl Into<PathBuf>, env: Env) -> Self {
         Self {
             env,
@@ -58,7 +64,7 @@ impl World {
         }
     }
 
-    /// Returns the value of a variable; `None` if it is not set or empty.
+    /// Returns the value of an environment variable; `None` if it is not set or empty.
     pub fn var(&self, name: &str) -> Option<String> {
         (self.env)(name).filter(|value| !value.is_empty())
     }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Cargo builds examples next to the folder of test binaries.
+/// Returns the path of the example. Cargo builds examples next to the folder of test binaries.
 fn example() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let name = format!("run_a_suite{}", std::env::consts::EXE_SUFFIX);

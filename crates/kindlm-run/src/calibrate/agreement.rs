@@ -1,4 +1,4 @@
-//! The result of a calibration: for people, for programs, and for the store.
+//! The result of a calibration, as JSON, as text, and as an entry of the store.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use super::table::as_table;
 use super::{Correction, Findings, Obstacle};
 use crate::{Failure, Outcome, World};
 
-/// The agreement of a judge with people, and the pass rates corrected by it.
+/// The agreement of a judge with people, and pass rates corrected with it.
 pub struct Agreement {
     /// The name of the judge.
     pub(super) judge: String,
@@ -31,25 +31,27 @@ pub(super) struct Asked {
 }
 
 impl Agreement {
-    /// Returns one JSON object with all numbers and all outputs.
+    /// Returns all numbers and all outputs as one JSON object.
     pub fn to_json(&self) -> Value {
         let asked = self.asked.as_ref();
         as_json(asked.map(|it| &it.about), asked.map(|it| &it.findings), &self.corrections)
     }
 
-    /// Returns the text for people, in lines of about `width` columns.
+    /// Returns the result as text for people, in lines of about `width` columns.
     pub fn to_table(&self, width: usize) -> String {
         let labels = self.asked.as_ref().map(|it| (it.about.labels.as_str(), &it.findings));
         as_table(&self.judge, &self.checks, labels, &self.corrections, width)
     }
 
-    /// Stores the calibration, unless `save` is false or some labelled outputs were not judged.
+    /// Stores the calibration, and prints notices about the result.
+    ///
+    /// Nothing is stored if `save` is false, if no labelled output has a verdict, or if one was not judged.
     ///
     /// An incomplete calibration is not stored, because its agreement may not hold for the outputs that were not
     /// judged.
     ///
-    /// The status is 0 if all outputs were judged, 3 if a provider failed, and 1 otherwise. A notice counts the outputs
-    /// that were not judged.
+    /// Returns status 0 if all outputs were judged, 3 if a provider failed, and 1 otherwise. If only stored
+    /// calibrations were used, it stores nothing and returns status 0.
     ///
     /// # Errors
     ///
@@ -70,12 +72,12 @@ impl Agreement {
     }
 }
 
-/// True if every labelled output was judged.
+/// True if there are verdicts, and no labelled output lacks a verdict.
 fn is_complete(findings: &Findings) -> bool {
     findings.errored == 0 && findings.confusion.total() > 0
 }
 
-/// Prints a notice about the outputs that were not judged, and returns the exit status.
+/// Prints notices about outputs that were not judged, and returns the exit status.
 fn tell_unjudged(findings: &Findings, world: &World) -> ExitStatus {
     let obstacles: Vec<Obstacle> = findings.obstacles().collect();
     let unlabelled = obstacles.len() as u64 - findings.errored;

@@ -12,7 +12,7 @@ use super::labels::{Asked as AskedOf, Label, Labels, Row};
 use super::{Judged, Sample};
 use crate::Failure;
 
-/// A question for the judge, used for rows that do not have their own.
+/// The default question for the judge, for rows without a question.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
     /// The criteria in words, for the check `judge`.
@@ -25,7 +25,7 @@ pub struct Question {
     pub min_score: Option<f64>,
 }
 
-/// One output, its question, and the labels to compare with the answer.
+/// An output, the checks that ask about it, and the labels for the answer.
 struct Case {
     execution: Execution,
     checks: Vec<Check>,
@@ -36,7 +36,7 @@ struct Case {
 /// All questions of a calibration.
 pub(super) struct Plan {
     cases: Vec<Case>,
-    /// The id of the assertion whose judge is calibrated.
+    /// The id of the check whose judge is calibrated.
     pub(super) check: String,
     /// The judge and its settings, which are the same for all rows.
     pub(super) judging: JudgeBlock,
@@ -48,15 +48,18 @@ pub(super) struct Plan {
 pub(super) struct Asked {
     /// The labelled outputs with the verdicts.
     pub(super) samples: Vec<Sample>,
-    /// The cost of the questions in US dollars, if all prices are known.
+    /// The cost of the questions in US dollars; `None` if a price is unknown.
     pub(super) cost_usd: Option<f64>,
     /// The tokens that the judge used.
     pub(super) usage: UsageSum,
 }
 
-/// Compiles the checks of every row. Rows with the same output and the same question share one question.
+/// Compiles the checks of every row.
 ///
-/// Reports up to 20 problems, each with its line.
+/// Rows with the same input, output, variables and question are judged once.
+///
+/// Fails if a row has a problem, or if every row has a question and `question` has one too. Up to 20 different problems
+/// are reported, each with its line.
 pub(super) fn plan(
     name: &str,
     labels: Labels,
@@ -77,7 +80,7 @@ pub(super) fn plan(
         own += usize::from(row.question.is_some());
         let placed = plan.place(row, question, setup, &mut known);
         if let Err(message) = placed {
-            // A problem of the question itself occurs in every row; report it once.
+            // A problem of the default question occurs in every row, so report it once.
             let known = problems.iter_mut().find(|it: &&mut Wrong| it.message == message);
             match known {
                 Some(known) => known.more += 1,
@@ -121,7 +124,9 @@ impl Wrong {
     }
 }
 
-/// Returns the name of the argument that sets the judge's question, if one is given.
+/// Returns the name of the first given argument that sets the question.
+///
+/// Returns `None` if no such argument is given.
 fn named(question: &Question) -> Option<&'static str> {
     let Question { criteria, assertions, check, .. } = question;
     let named = [
@@ -133,7 +138,7 @@ fn named(question: &Question) -> Option<&'static str> {
 }
 
 impl Plan {
-    /// The number of outputs that the judge is asked about.
+    /// Returns the number of outputs that the judge is asked about.
     pub(super) fn output_count(&self) -> usize {
         self.cases.len()
     }
@@ -187,7 +192,7 @@ impl Plan {
             return Err(format!("`{kind}` is made of several checks: calibrate each by itself"));
         };
         if check.meta.id != kind {
-            // The verdict of a set is not the verdict of its judge, so no later run could look it up.
+            // Stored calibrations are found by the id of the check, and a set has another id than the check in it.
             return Err(format!(
                 "`{kind}` is a set: give the `{}` that is in it, as an entry of its own",
                 check.meta.id
@@ -262,7 +267,10 @@ fn block(asked: &AskedOf, min_score: Option<f64>) -> Value {
     }
 }
 
-/// Checks that labels of a rule set name the rule that they are about, and that the set has this rule.
+/// Checks that every label of a rule set names a rule of the set.
+///
+/// The name is optional if the set has one rule, or if the label is empty. Labels for other questions must not name a
+/// rule.
 fn check_ids(asked: &AskedOf, labels: &[Label]) -> Result<(), String> {
     let AskedOf::Assertions(rules) = asked else {
         return match labels.iter().find_map(|it| it.of.as_deref()) {
@@ -302,7 +310,11 @@ fn execution(row: &Row) -> Execution {
     }
 }
 
-/// Asks about every output, `concurrency` at once. Pairs labels with answers in the order of the file.
+/// Asks about every output, and pairs the answers with the labels.
+///
+/// Up to `concurrency` outputs are judged at once.
+///
+/// The samples are in the order of the file.
 ///
 /// Calls `tell` after each output, with `true` if the output could be judged.
 pub(super) async fn ask(
@@ -329,7 +341,9 @@ pub(super) async fn ask(
     asked
 }
 
-/// Collects the results that a label is about: all of them if the label names no rule.
+/// Adds a sample for each result that the label is about.
+///
+/// A label without a rule is about all results. Results without a verdict of the judge are left out.
 fn samples(
     case: &Case,
     line: u64,

@@ -1,4 +1,4 @@
-//! Pass rates from the judge alone, corrected for its known errors.
+//! Corrects the pass rates that a judge measured, by the error rates of the judge.
 
 use kindlm_assertions::{JudgeBlock, judged_by};
 use kindlm_stats::{
@@ -9,21 +9,21 @@ use kindlm_types::{AnyReport, AssertionResult, CaseError, Verdict};
 
 use super::findings::CONFIDENCE;
 
-/// The stored calibration of a judge.
+/// The known agreement of a judge with people, for one check.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     /// The id of the check.
     pub(super) check: String,
     /// The digests of the judge's instructions.
     pub(super) prompts: Vec<String>,
-    /// The agreement of the judge's verdicts with people's labels.
+    /// The counts of outputs by the verdict of people and the verdict of the judge.
     pub(super) confusion: Confusion,
 }
 
-/// A pass rate by the judge, and its estimates of the pass rate that people would give.
+/// A pass rate by the judge, and two estimates of the pass rate by people.
 #[derive(Debug)]
 pub(super) struct Correction {
-    /// The description of the outputs.
+    /// The description of the judged outputs.
     pub(super) of: String,
     /// The id of the check.
     pub(super) check: String,
@@ -51,8 +51,13 @@ impl Correction {
     }
 }
 
-/// Corrects the pass rates of a run, for each kind of check that the judge is calibrated for. `is_judge` returns true
-/// if the run used this judge.
+/// Corrects the pass rates of a run, for each calibrated check.
+///
+/// A check that judged no output is left out.
+///
+/// `is_judge` returns true for the settings of the calibrated judge.
+///
+/// Fails if a case of the report cannot be read.
 pub(super) fn in_report(
     report: &AnyReport<'_>,
     name: &str,

@@ -9,7 +9,7 @@ use kindlm_store::{Calibration, CriterionCounts};
 
 use super::{Judged, Obstacle, Sample};
 
-/// The number of labels below which the report warns that the numbers are unreliable.
+/// The number of labels below which the report warns of unreliable numbers.
 pub(super) const FEW: u64 = 100;
 
 /// The confidence level of the intervals.
@@ -22,13 +22,15 @@ pub(super) struct Findings {
     pub(super) samples: Vec<Sample>,
     /// The counts of outputs by the verdict of people and the verdict of the judge.
     pub(super) confusion: Confusion,
-    /// The number of labelled outputs without a usable answer of the judge.
+    /// The number of labelled outputs without a verdict of the judge.
     pub(super) errored: u64,
     /// The counts by criterion or rule; empty if there is only one.
     pub(super) groups: Vec<(String, Confusion)>,
-    /// The best threshold, if the judge gives scores.
+    /// The best threshold; `None` if no score of the judge is between 0 and 1.
     pub(super) best: Option<Result<BestThreshold, Undefined>>,
-    /// The weighted kappa of the scores, with linear weights, if people gave scores too.
+    /// The kappa of the scores, with linear weights.
+    ///
+    /// This is `None` if no label with a score is between 0 and 1.
     pub(super) weighted: Option<Result<f64, Undefined>>,
     /// The lowest label, from 0 to 1, that counts as a pass.
     label_threshold: f64,
@@ -81,7 +83,7 @@ impl Findings {
         &mut self.groups[at].1
     }
 
-    /// Returns the number of outputs with a label, with or without an answer of the judge.
+    /// Returns the number of labelled outputs, with or without a verdict of the judge.
     pub(super) fn labelled(&self) -> u64 {
         self.confusion.total() + self.errored
     }
@@ -94,7 +96,7 @@ impl Findings {
         })
     }
 
-    /// Counts the outputs without a label: those that the judge passed, and all that it judged.
+    /// Returns the numbers of unlabelled outputs: passed by the judge, and judged.
     pub(super) fn unlabelled(&self) -> (u64, u64) {
         let mut counts = (0, 0);
         for sample in self.samples.iter().filter(|it| it.human.is_none()) {
@@ -106,8 +108,9 @@ impl Findings {
         counts
     }
 
-    /// Returns the outputs where people and the judge disagree, in the order of the file. The flag is true if people
-    /// passed the output.
+    /// Returns the outputs where people and the judge disagree, in file order.
+    ///
+    /// The flag is true if people passed the output.
     pub(super) fn disagreements(&self) -> impl Iterator<Item = (&Sample, bool)> {
         self.samples.iter().filter_map(|sample| {
             let passed = sample.human? >= self.label_threshold;
@@ -118,7 +121,7 @@ impl Findings {
         })
     }
 
-    /// Counts the verdicts of people and the judge by criterion.
+    /// Returns the counts of verdicts for each criterion with a digest.
     fn criteria(&self, calibrated_at: &str) -> Vec<CriterionCounts> {
         let mut counts: BTreeMap<&str, (&str, Confusion)> = BTreeMap::new();
         for sample in &self.samples {
@@ -137,7 +140,7 @@ impl Findings {
         counts.collect()
     }
 
-    /// Fills the template with the findings, for the store.
+    /// Returns `template` with the statistics of these findings, for the store.
     pub(super) fn calibration(&self, template: Calibration) -> Calibration {
         let kappa = self.confusion.kappa(CONFIDENCE).ok();
         let interval = kappa.and_then(|it| it.interval.interval());
@@ -147,7 +150,7 @@ impl Findings {
             counts: self.confusion.into(),
             criteria: self.criteria(&template.calibrated_at),
             answered: answered.into_iter().cloned().collect(),
-            // The store only gets calibrations without errors, so this is 0 there.
+            // Only calibrations without errors are stored, so a stored value is always 0.
             errored: self.errored,
             base_rate: self.confusion.base_rate().map_or(0.0, kindlm_stats::Tally::rate),
             agreement: self.confusion.agreement().map_or(0.0, kindlm_stats::Tally::rate),

@@ -1,4 +1,4 @@
-//! A calibration for programs: one JSON object.
+//! Renders a calibration as one JSON object, for programs.
 
 use kindlm_engine::Model;
 use kindlm_stats::{Confusion, KappaInterval, Tally, Undefined};
@@ -9,7 +9,7 @@ use super::findings::CONFIDENCE;
 use super::{Correction, Findings, Judged};
 use crate::judge_setup::Panel;
 
-/// The settings and inputs of a calibration.
+/// The judge, the inputs, the time and the cost of a calibration.
 #[derive(Clone, Debug)]
 pub(super) struct About {
     /// The judge, as JSON.
@@ -24,13 +24,13 @@ pub(super) struct About {
     pub(super) labels_digest: String,
     /// The start of the calibration, in RFC 3339.
     pub(super) calibrated_at: String,
-    /// The cost in US dollars, if all prices are known.
+    /// The cost in US dollars; `None` if a price is unknown.
     pub(super) cost_usd: Option<f64>,
     /// The tokens that the judge used.
     pub(super) usage: Usage,
 }
 
-/// Returns the judge as a part of the JSON object.
+/// Returns the models and settings of the judge, as JSON.
 pub(super) fn judge(panel: &Panel<'_>) -> Value {
     let model = |it: &&Model| json!({"id": it.id, "provider": it.provider, "model": it.name});
     let models: Vec<Value> = panel.models.iter().map(model).collect();
@@ -42,7 +42,9 @@ pub(super) fn judge(panel: &Panel<'_>) -> Value {
     judge
 }
 
-/// Returns the whole calibration. A number that is undefined becomes an object whose `undefined` names the reason.
+/// Returns the whole calibration as JSON.
+///
+/// A statistic that is undefined becomes an object whose `undefined` names the reason.
 pub(super) fn as_json(
     about: Option<&About>,
     findings: Option<&Findings>,

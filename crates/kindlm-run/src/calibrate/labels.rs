@@ -14,13 +14,13 @@ use serde_json::{Map, Value, json};
 use crate::failure::given_twice;
 use crate::{Failure, World};
 
-/// The maximum number of problems shown for a file.
+/// The maximum number of problems that are shown for a file.
 const SHOWN: usize = 20;
 
-/// A file of labels.
+/// A loaded file of labels.
 pub struct LabelFile {
     pub(super) name: String,
-    /// The digest of its content.
+    /// The digest of the file's content.
     pub(super) digest: String,
     pub(super) labels: Labels,
 }
@@ -52,7 +52,7 @@ impl LabelFile {
 
 /// Reads a set of rules from a JSON file.
 ///
-/// The file holds a list, or a record of `kindlm evaluate` with the list in `assertions`.
+/// The file holds a list, or an object with the list under `assertions`, like a record of `kindlm evaluate`.
 ///
 /// # Errors
 ///
@@ -87,13 +87,13 @@ fn load(world: &World, path: &Path) -> Result<Vec<u8>, Failure> {
 pub(super) struct Row {
     /// The line where the row begins, from 1.
     pub(super) line: u64,
-    /// The input of the agent.
+    /// The input of the agent; `None` if the row has no input.
     pub(super) input: Option<Value>,
     /// The output of the agent.
     pub(super) output: Value,
     /// The variables of the test, for checks that use them.
     pub(super) vars: Map<String, Value>,
-    /// The question for the judge, if the row has its own.
+    /// The question for the judge; `None` if the row has no question.
     pub(super) question: Option<Asked>,
     /// The labels that people gave.
     pub(super) labels: Vec<Label>,
@@ -104,7 +104,7 @@ pub(super) struct Row {
 pub(super) enum Asked {
     /// A criterion in words that the output has to meet.
     Criteria(String),
-    /// A set of rules; the judge decides for each one if the output follows it.
+    /// A set of rules; the judge decides for each rule if the output follows the rule.
     Assertions(Value),
     /// An entry of the list form of `expect.assert`.
     Check(Value),
@@ -113,7 +113,7 @@ pub(super) enum Asked {
 /// The label that people gave an output.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Label {
-    /// The id of the rule that the label is about; `None` if the question is not a set of rules.
+    /// The id of the rule that the label is about; `None` if the label names no rule.
     pub(super) of: Option<String>,
     /// The label from 0 (fail) to 1 (pass); `None` if people did not judge the output.
     pub(super) human: Option<f64>,
@@ -124,17 +124,21 @@ pub(super) struct Label {
 pub(super) struct Labels {
     /// The rows, in the order of the file.
     pub(super) rows: Vec<Row>,
-    /// The columns that are not used, in order of first appearance.
+    /// The unused columns, in order of first appearance.
     pub(super) unused: Vec<String>,
     /// The number of rows that were joined with an earlier row.
     pub(super) joined: usize,
 }
 
 impl Labels {
-    /// Joins rows with the same question about the same output, so that the judge is asked once. The joined label is
-    /// the mean.
+    /// Joins rows with the same question about the same output.
     ///
-    /// A pass (at least `label_threshold`) and a fail for the same question are a contradiction, which is a problem.
+    /// The judge is then asked once.
+    ///
+    /// The joined label is the mean.
+    ///
+    /// A pass (at least `label_threshold`) and a fail for the same question are a contradiction, which is added to
+    /// `problems`.
     fn join_rows(&mut self, label_threshold: f64, problems: &mut Problems) {
         let all = self.rows.len();
         let mut rows: Vec<(Row, Vec<Ratings>)> = Vec::new();
@@ -169,16 +173,18 @@ impl Labels {
     }
 }
 
-/// The labels of several rows for the same question.
+/// The labels of all rows with the same question about the same output.
 struct Ratings {
-    /// The id of the rule, if the labels are about one.
+    /// The id of the rule; `None` if the labels name no rule.
     of: Option<String>,
-    /// Each label with its line.
+    /// The labels, each with its line.
     given: Vec<(u64, f64)>,
 }
 
 impl Ratings {
-    /// Returns an error if an earlier label is a pass and this one is a fail, or the reverse.
+    /// Returns an error message if the first label contradicts this label.
+    ///
+    /// One is a pass then, and the other is a fail.
     fn contradiction(&self, human: f64, label_threshold: f64) -> Option<String> {
         let (line, first) = self.given.first()?;
         if (*first >= label_threshold) == (human >= label_threshold) {
@@ -223,7 +229,7 @@ impl Problems {
     }
 }
 
-/// Parses a file of labels. The ending of `name` is the format, and messages mention `name`.
+/// Parses a file of labels. The extension of `name` selects the format, and error messages show `name`.
 ///
 /// A label of at least `label_threshold` is a pass.
 pub(super) fn read(name: &str, bytes: &[u8], label_threshold: f64) -> Result<Labels, Failure> {
@@ -358,7 +364,7 @@ struct Fields<'p> {
     assertion: Option<String>,
     instruction: Option<String>,
     criteria: Option<Value>,
-    /// A key that resembles `label`, for the suggestion in the error.
+    /// A key that resembles `label`, for the suggestion in the error message.
     near_label: Option<String>,
     problems: &'p mut Problems,
     is_good: bool,
@@ -383,7 +389,7 @@ impl<'p> Fields<'p> {
         self.is_good = false;
     }
 
-    /// Adds a cell of a table. Columns with structured values hold JSON.
+    /// Adds a cell of a table. The cells of `check` and `assertions` hold JSON.
     fn text(&mut self, name: &str, cell: &str, unused: &mut Vec<String>) {
         let value = match name {
             "check" | "assertions" if cell.trim().is_empty() => return,
@@ -458,7 +464,7 @@ impl<'p> Fields<'p> {
             if let Some(near) = self.near_label.take() {
                 self.problem(format!("`{near}` is no label: did you mean `label`, or `labels` with one for each rule?"));
             }
-            // A row without a label was not judged by a person.
+            // A row without a label is an output that people did not judge.
             self.row.labels.push(Label { of: None, human: None });
         }
         self.ask();
@@ -470,7 +476,9 @@ impl<'p> Fields<'p> {
         self.is_good.then_some(self.row)
     }
 
-    /// Builds the question from the columns. A criterion with the id of a rule becomes a set of one rule.
+    /// Builds the question from the columns.
+    ///
+    /// A criterion or an instruction with the id of a rule becomes a set of one rule.
     fn ask(&mut self) {
         let (criteria, instruction) = (self.criteria.take(), self.instruction.take());
         match (&self.assertion, instruction, criteria) {
@@ -501,7 +509,7 @@ impl<'p> Fields<'p> {
     }
 }
 
-/// Parses a label from 0 to 1; `None` if it is empty.
+/// Parses a label from 0 to 1; returns `None` for an empty label.
 fn human(value: &Value) -> Result<Option<f64>, String> {
     const WANTED: &str = "write pass or fail, 1 or 0, or a score from 0 to 1";
     let number = match value {

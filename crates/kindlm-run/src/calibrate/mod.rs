@@ -1,7 +1,7 @@
 //! Calibrates a judge: asks it about outputs that people have labelled, and measures the agreement.
 //!
-//! [`Subject`] is the judge. [`Subject::plan`] makes the questions of a [`LabelFile`]. [`Planned::run`] asks them.
-//! [`Agreement`] is the result.
+//! [`Subject`] is the judge. [`Subject::plan`] turns a [`LabelFile`] into questions. [`Planned::run`] asks the
+//! questions. [`Agreement`] is the result.
 
 mod agreement;
 mod ask;
@@ -28,15 +28,15 @@ struct Sample {
     line: u64,
     /// The text of the criterion, or the id of the rule.
     about: String,
-    /// The label that people gave, from 0 to 1; `None` without a label.
+    /// The label from 0 to 1; `None` if people did not label the output.
     human: Option<f64>,
     /// The judge's verdict.
     judge: Judged,
-    /// The judged text.
+    /// The judged output.
     output: String,
-    /// The digest of the criterion, if the check has one.
+    /// The digest of the criterion; `None` if the check has no criterion.
     criterion: Option<String>,
-    /// The model names that the vendor returned, if they differ from the requested ones.
+    /// The model names that the provider returned, if they differ from the request.
     answered: Vec<String>,
 }
 
@@ -47,16 +47,16 @@ enum Judged {
     Said {
         /// True if the output passes.
         pass: bool,
-        /// The score from 0 to 1, if there is one.
+        /// The score from 0 to 1; `None` if the judge gives no score.
         score: Option<f64>,
-        /// The judge's reasoning.
+        /// The judge's reasoning; `None` if the judge gives no reasoning.
         reasoning: Option<String>,
     },
     /// No usable verdict.
     Errored {
         /// The error message.
         message: String,
-        /// The kind of the error.
+        /// The kind of error.
         why: Obstacle,
     },
 }
@@ -68,12 +68,12 @@ enum Obstacle {
     Unreadable,
     /// The provider failed.
     Provider,
-    /// The judge was not asked, for example because the budget was spent.
+    /// The judge was not asked, for example because the budget was used up.
     Unasked,
 }
 
 impl Judged {
-    /// Converts an assertion result; `None` if the check does not apply to the output.
+    /// Converts the result of a check; returns `None` if the check was skipped.
     fn of(result: &AssertionResult) -> Option<Self> {
         let pass = match &result.verdict {
             Verdict::Pass => true,

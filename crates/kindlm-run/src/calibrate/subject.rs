@@ -32,9 +32,9 @@ pub struct CalibrateConfig {
     pub label_threshold: f64,
     /// The source of the judge's answers.
     pub responses: ResponseSource,
-    /// The budget for the judge in US dollars.
+    /// The budget for the judge in US dollars; `None` is no limit.
     pub budget_usd: Option<f64>,
-    /// True if a calibration with a budget may run although the price of the judge is unknown.
+    /// True to allow a budget although the price of the judge is unknown.
     pub allow_unpriced: bool,
     /// The number of outputs judged at once, at least 1.
     pub concurrency: usize,
@@ -54,14 +54,16 @@ impl Default for CalibrateConfig {
 
 /// The judge that is calibrated, and the folder that stores its calibrations.
 pub struct Subject {
-    /// The models that may be the judge.
+    /// The models that can be named as judge.
     models: Vec<Model>,
-    /// The default judge for checks that name none, and its settings.
+    /// The judge settings for checks that set no judge.
     judging: JudgeBlock,
     suite: Option<Suite>,
-    /// The judge given by name, if there is no suite.
+    /// The judge given by name; `None` if there is a suite.
     named: Option<NamedJudge>,
-    /// The model of the suite that the caller requested, as its id or as `provider:model`.
+    /// The requested model, as its id or as `provider:model`.
+    ///
+    /// This is `None` for the default judge.
     requested: Option<String>,
     files: Folder,
     place: Place,
@@ -69,7 +71,9 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Creates a subject without a suite; its calibrations are stored in `.kindlm` in the working folder.
+    /// Creates a subject without a suite.
+    ///
+    /// Its calibrations are stored in `.kindlm` in the working folder.
     ///
     /// # Errors
     ///
@@ -89,7 +93,9 @@ impl Subject {
         })
     }
 
-    /// Creates a subject for the judge of a suite, or for its model with the id or `provider:model` in `judge`.
+    /// Creates a subject for the judge of a suite.
+    ///
+    /// With `judge`, the subject is the model of the suite with this id or this `provider:model`.
     ///
     /// # Errors
     ///
@@ -117,16 +123,19 @@ impl Subject {
         Ok(subject)
     }
 
-    /// Returns the location of the suite, or its default location in the working folder.
+    /// Returns the location of the suite.
+    ///
+    /// Without a suite, this is the default location in the working folder.
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// Compiles the checks of all rows. Sends nothing.
+    /// Compiles the checks of all rows. No request is sent.
     ///
     /// # Errors
     ///
-    /// Fails if a row cannot be judged, or if rows have different judges. Each problem has its line.
+    /// Fails if a row cannot be judged, or if rows differ in the check, the judge or the instructions. The error
+    /// message gives the line of each problem.
     pub fn plan(
         &self,
         world: &World,
@@ -142,11 +151,11 @@ impl Subject {
         Ok(Planned { subject: self, plan, panel, labels: name, labels_digest: digest })
     }
 
-    /// Corrects the pass rates of a run by the stored calibrations of the judge. Sends nothing.
+    /// Corrects the pass rates of a run by the stored calibrations of the judge. No request is sent.
     ///
     /// # Errors
     ///
-    /// Fails if the judge was never calibrated, or judged nothing in the run.
+    /// Fails if the judge was never calibrated, if `run` is `None`, or if the judge judged nothing in the run.
     pub fn correct(&self, run: Option<&Saved>) -> Result<Agreement, Failure> {
         let panel = self.panel(&self.judging)?;
         let known = Calibrations::new(self.place.state())
@@ -176,6 +185,8 @@ impl Subject {
     }
 
     /// Returns the judge panel that a judge block configures.
+    ///
+    /// Fails if no model can judge.
     fn panel(&self, judging: &JudgeBlock) -> Result<Panel<'_>, Failure> {
         let default = self.suite.as_ref().and_then(|it| it.defaults.judge_model.as_deref());
         Panel::of(&self.models, default, judging).ok_or_else(|| {
@@ -184,7 +195,7 @@ impl Subject {
         })
     }
 
-    /// Returns the judge of a plan's rows. Fails if it is not the judge that the caller requested.
+    /// Returns the judge of a plan's rows. Fails if the caller requested another judge.
     fn panel_of(&self, plan: &Plan) -> Result<Panel<'_>, Failure> {
         let panel = self.panel(&plan.judging)?;
         let Some(requested) = &self.requested else { return Ok(panel) };
@@ -209,6 +220,8 @@ impl Subject {
     }
 
     /// Corrects the pass rates that this judge measured in a run.
+    ///
+    /// Returns no corrections without a run.
     fn corrections_in(
         &self,
         run: Option<&Saved>,
@@ -217,7 +230,7 @@ impl Subject {
     ) -> Result<Vec<Correction>, Failure> {
         let Some(Saved { report, name }) = run else { return Ok(Vec::new()) };
         let report: &AnyReport<'_> = report;
-        // A report lists only the models under test. The names of other judges come from the suite.
+        // A report lists only the models under test. The names of the other judges are in the suite.
         let of_report =
             report.models.iter().map(|it| (&it.id, format!("{}:{}", it.provider, it.name)));
         let of_suite = self.models.iter().map(|it| (&it.id, full(it)));
@@ -232,7 +245,7 @@ impl Subject {
     }
 }
 
-/// The planned questions of a calibration. Nothing was sent yet.
+/// The planned questions of a calibration, before the first request.
 pub struct Planned<'s> {
     subject: &'s Subject,
     plan: Plan,
@@ -254,7 +267,7 @@ impl Planned<'_> {
     /// # Errors
     ///
     /// Fails if the judge's key or price is missing, or if the stored responses cannot be used. An output that cannot
-    /// be judged is not an error but a part of the findings.
+    /// be judged is not a failure, but is counted in the result.
     pub fn run(
         self,
         world: &World,

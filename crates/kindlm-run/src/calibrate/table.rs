@@ -1,4 +1,4 @@
-//! The text of a calibration for people.
+//! Renders a calibration as text, for people.
 
 use std::fmt::Write as _;
 
@@ -244,7 +244,7 @@ fn two(number: f64) -> String {
     ecma::to_fixed(number, 2)
 }
 
-/// Cuts a text to `room` characters, with an ellipsis at the cut.
+/// Cuts a text to `room` characters; a cut text ends with an ellipsis.
 fn cut(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();

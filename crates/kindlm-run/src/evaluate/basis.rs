@@ -1,4 +1,4 @@
-//! The digest of the data that a result depends on. An earlier result is reused only if the digest is the same.
+//! The digest of the data that a result depends on. An earlier result is reused only if the digest is unchanged.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::responses::decided_by;
 
-/// The files of checks, with a digest of each file that was read and of its imports.
+/// The files that checks name. Each file that was read has a digest, which covers its imports.
 pub(super) struct Referred<'a> {
     files: &'a Folder,
     programs: Programs<'a>,
@@ -19,7 +19,7 @@ pub(super) struct Referred<'a> {
 }
 
 impl<'a> Referred<'a> {
-    /// Creates the set without any file.
+    /// Creates the set; no file is read yet.
     pub(super) fn new(files: &'a Folder) -> Self {
         Self { files, programs: Programs::new(files), digests: Mutex::default() }
     }
@@ -32,7 +32,7 @@ impl<'a> Referred<'a> {
         Digest::of(all)
     }
 
-    /// Returns the files that were read and are named in one of these texts, with their digests.
+    /// Returns one line for each read file that a text names: the path and the digest.
     fn named_in(&self, texts: &[&str]) -> String {
         let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         let named = digests.iter().filter(|(path, _)| texts.iter().any(|it| names(it, path)));
@@ -59,7 +59,9 @@ impl Files for Referred<'_> {
     }
 }
 
-/// Returns true if a JSON text contains a path: as a whole string, after `file://`, or before a function name.
+/// True if a JSON text contains a path.
+///
+/// The path is a whole string, follows a `/`, or stands before a function name.
 fn names(text: &str, path: &str) -> bool {
     text.match_indices(path).any(|(at, _)| {
         let before = text.get(..at).and_then(|it| it.chars().next_back());
@@ -68,16 +70,19 @@ fn names(text: &str, path: &str) -> bool {
     })
 }
 
-/// The data that all records share.
+/// The settings that the results of all records depend on.
 pub(super) struct Basis<'a> {
     files: &'a Referred<'a>,
-    /// The suite's judges, scripts and named checks, as text.
+    /// The judges, scripts, named checks and provider settings, as JSON text.
     setup: String,
 }
 
 impl<'a> Basis<'a> {
-    /// Creates the basis of records that these models judge; `judge` is the default. Base URLs and keys are left out,
-    /// as they do not change an answer.
+    /// Creates the basis of records that these models judge.
+    ///
+    /// `judge` is the id of the default model.
+    ///
+    /// Base URLs and keys are left out, because they do not change an answer.
     pub(super) fn new(
         files: &'a Referred<'a>,
         models: &[kindlm_engine::Model],
@@ -90,7 +95,9 @@ impl<'a> Basis<'a> {
         Self { files, setup: json!([models, judge]).to_string() }
     }
 
-    /// Adds the settings of a suite.
+    /// Adds the settings of a suite that affect the results.
+    ///
+    /// These are the judge settings, named checks, scripts, provider settings and the threshold.
     #[must_use]
     pub(super) fn with_suite(mut self, suite: &Suite) -> Self {
         let scripts = format!("{:?}", suite.scripts);
@@ -107,7 +114,7 @@ impl<'a> Basis<'a> {
         self
     }
 
-    /// Returns the digest of one record, whose `rules` are compiled already.
+    /// Returns the digest of one record. Its `rules` must be compiled first, so that the files that they name are read.
     pub(super) fn digest(&self, record: &[u8], rules: [Option<&str>; 2]) -> String {
         let [expect, assertions] = rules.map(Option::unwrap_or_default);
         let files = self.files.named_in(&[expect, assertions, &self.setup]);

@@ -1,4 +1,4 @@
-//! A cache of compiled `expect` blocks. Many records share the same block, which is compiled once.
+//! Caches compiled `expect` blocks. Many records share a block, which is compiled once.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,15 +9,17 @@ use lru::LruCache;
 /// The maximum number of cached blocks, which bounds the memory.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
 
-/// The result of compiling a block: its checks, or the problem of the block.
+/// The result of compiling a block: the checks, or an error message.
 pub(super) type Compiled = Arc<Result<Vec<Check>, String>>;
 
-/// The cached state of a block.
+/// The cache entry of a block.
 #[derive(Clone)]
 enum Known {
-    /// The compiled block, which does not depend on variables.
+    /// The result of the compilation. The block has no templates, or the key of the entry contains the variables.
     Compiled(Compiled),
     /// The block has templates, so its result depends on the variables.
+    ///
+    /// The result is cached under a key with the variables.
     ByVariables,
 }
 
@@ -39,8 +41,11 @@ impl Default for Cache {
 }
 
 impl Cache {
-    /// Returns the compiled blocks; calls `compile` if they are not cached. Calls `variables` only if a block has
-    /// templates.
+    /// Returns the checks from the cache, or calls `compile`.
+    ///
+    /// The key consists of `expect` and `assertions`.
+    ///
+    /// `variables` is only called if a block has templates.
     pub(super) fn get(
         &self,
         expect: Option<&str>,
@@ -70,7 +75,7 @@ impl Cache {
                 compiled
             }
             None => {
-                // Compile without the lock, so that threads do not wait. Two threads may compile the same block.
+                // Compile without the lock, so that other threads do not wait. Two threads may compile the same block.
                 let made = compile();
                 let compiled = Arc::new(made.checks);
                 if made.by_variables {

@@ -1,4 +1,4 @@
-//! An input that ends when the evaluation is stopped, even while a read blocks.
+//! An input that ends when the evaluation is stopped, even during a blocked read.
 
 use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -9,10 +9,10 @@ use kindlm_engine::Control;
 
 use crate::Failure;
 
-/// The interval between two checks of the control.
+/// The interval between two checks for a stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The number of bytes per read.
+/// The maximum number of bytes per read.
 const BLOCK: usize = 64 * 1024;
 
 /// A reader that ends when `control` requests a stop.
@@ -23,7 +23,9 @@ pub(super) struct Stoppable {
 }
 
 impl Stoppable {
-    /// Starts a thread that reads the input, as a blocked read cannot be cancelled.
+    /// Starts a thread that reads the input.
+    ///
+    /// The thread is needed because a blocked read cannot be cancelled.
     pub(super) fn new(mut input: Box<dyn Read + Send>, control: Control) -> Result<Self, Failure> {
         let (sender, blocks) = sync_channel(1);
         let read = move || {

@@ -7,7 +7,9 @@ use tokio::runtime::Runtime;
 
 use crate::Failure;
 
-/// The error of a record that asks a judge model when none is configured. It ends the evaluation.
+/// The error of a record that needs a judge model, if none is configured.
+///
+/// This error ends the evaluation.
 #[derive(Debug)]
 pub(super) struct NoJudge;
 
@@ -19,7 +21,7 @@ impl From<NoJudge> for Failure {
     }
 }
 
-/// The judges of an evaluation. Scripts run even without a judge model.
+/// The judges of an evaluation, and the runtime for their requests. Scripts run even without a judge model.
 pub(super) struct Asking<'a> {
     judges: Judges<'a>,
     runtime: Runtime,
@@ -28,7 +30,9 @@ pub(super) struct Asking<'a> {
 }
 
 impl<'a> Asking<'a> {
-    /// Creates the judges; `default` is the model for checks that name none. Without `models`, only scripts run.
+    /// Creates the judges; `default` is the model for checks that name no model.
+    ///
+    /// Without `models`, only scripts run.
     pub(super) fn new(
         ports: Ports<'a>,
         models: Option<&'a [Model]>,
@@ -42,7 +46,9 @@ impl<'a> Asking<'a> {
         Ok(Self { judges, runtime: runtime()?, has_judge: models.is_some() })
     }
 
-    /// Returns the reason why the judges are no longer asked, if the budget is spent.
+    /// Returns the reason why no more questions are asked.
+    ///
+    /// Returns `None` if the budget is not used up.
     pub(super) fn exhausted(&self) -> Option<&str> {
         self.judges.exhausted()
     }
@@ -55,7 +61,7 @@ impl<'a> Asking<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if a check asks a judge model and there is none.
+    /// Fails if a check needs a judge model and no judge model is configured.
     pub(super) fn judge(
         &self,
         checks: &[Check],
@@ -70,7 +76,7 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// Returns true if a check has a question for a judge model.
+/// True if a check has a question for a model, which includes embedding models.
 fn asks_a_model(check: &Check, execution: &Execution, baseline: Option<&str>) -> bool {
     let answers = Answers::default();
     let evidence = Evidence { execution, answers: &answers, baseline, contest: None };

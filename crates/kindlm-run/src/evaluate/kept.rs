@@ -1,7 +1,7 @@
-//! The file of `--output`. With `--resume`, the answered records in it are not evaluated again.
+//! The file of `--output`. With `--resume`, records with a valid result in this file are not evaluated again.
 //!
 //! While an evaluation resumes, the earlier results are in a second file, and are copied line by line. The two files
-//! together always hold all results, so a killed process loses none.
+//! together always hold all results, so no result is lost if the process is killed.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::Failure;
 
-/// The ending of the second file's name.
+/// The suffix that is added to the file name for the second file.
 const BEFORE: &str = ".before";
 
 /// The file of results.
@@ -21,12 +21,12 @@ pub(super) struct Output {
     path: PathBuf,
     /// The writer for new results.
     pub(super) file: BufWriter<File>,
-    /// The reader of the earlier results.
+    /// The reader of the earlier results; `None` if there are none.
     pub(super) kept: Option<Kept>,
     _lock: Option<Lock>,
 }
 
-/// A lock that keeps a second process from the same file, as both would pay for the same answers.
+/// A lock that stops a second process from writing the same file. Both processes would pay for the same answers.
 struct Lock {
     file: PathBuf,
     /// The open lock file. The operating system releases the lock when the process ends.
@@ -34,7 +34,9 @@ struct Lock {
 }
 
 impl Lock {
-    /// Locks a separate file next to the results, because each resumed run replaces the results file.
+    /// Locks a separate file next to the results.
+    ///
+    /// The results file cannot be locked, because each resumed run replaces it.
     fn take(path: &Path, failed: impl Fn(&io::Error) -> Failure) -> Result<Self, Failure> {
         let file = beside(path, ".lock");
         let open = File::options().append(true).create(true).open(&file);
@@ -56,12 +58,12 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // If the removal fails, the remaining file is not locked.
+        // If the removal fails, the file is left behind. It is not locked, so a later process can use it.
         let _ = fs::remove_file(&self.file);
     }
 }
 
-/// A reader of complete lines of results, in order.
+/// A reader of the complete lines of a results file, in order.
 pub(super) struct Kept(Box<dyn BufRead + Send>);
 
 impl Kept {
@@ -69,19 +71,19 @@ impl Kept {
         let mut line = Vec::new();
         // Treat an unreadable line as absent, so that its record is evaluated again.
         self.0.read_until(b'\n', &mut line).ok()?;
-        // A line without an end was cut off when its process was killed.
+        // A line without a line break was cut off when its process was killed.
         (line.last() == Some(&b'\n')).then_some(line)
     }
 }
 
 impl Output {
-    /// Opens the file for results. A file that already has results is only opened with `resume`.
+    /// Opens the file for results. A file that already has results is refused without `resume`.
     pub(super) fn open(path: PathBuf, resume: bool) -> Result<Self, Failure> {
         let failed = |err: &io::Error| {
             let why = kindlm_store::words(err);
             Failure::input(format!("cannot write `{}`: {why}", path.display()))
         };
-        // A terminal or a pipe has no earlier results to protect.
+        // A device or a pipe has no earlier results to protect.
         let is_file = fs::metadata(&path).map_or(true, |it| it.is_file());
         let lock = if is_file { Some(Lock::take(&path, failed)?) } else { None };
         let before = beside(&path, BEFORE);
@@ -111,7 +113,7 @@ impl Output {
         Ok(Self { path, file, kept, _lock: lock })
     }
 
-    /// Completes the file and removes the file of earlier results.
+    /// Flushes the results and removes the second file with the earlier results.
     pub(super) fn finish(mut self) -> Result<(), Failure> {
         let done =
             self.file.flush().and_then(|()| match fs::remove_file(beside(&self.path, BEFORE)) {
@@ -131,8 +133,9 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Moves the earlier results to the file `before`. It joins them with the lines that an earlier resumed run did not
-/// copy.
+/// Moves the earlier results from `path` to the file `before`.
+///
+/// If `before` exists, an earlier resumed run was interrupted. The lines that it did not copy are appended.
 fn put_aside(path: &Path, before: &Path) -> io::Result<()> {
     let open = |path: &Path| match File::open(path) {
         Ok(file) => Ok(Some(Kept(Box::new(BufReader::new(file))))),
@@ -144,7 +147,7 @@ fn put_aside(path: &Path, before: &Path) -> io::Result<()> {
     let mut whole_name = before.as_os_str().to_owned();
     whole_name.push(".new");
     let mut whole = BufWriter::new(File::create(&whole_name)?);
-    // Each line in the new file replaces the line of the same record in the old file.
+    // The files list the same records in the same order, so each new line replaces one old line.
     while let Some(line) = new.next_line() {
         whole.write_all(&line)?;
         old.next_line();
@@ -156,8 +159,9 @@ fn put_aside(path: &Path, before: &Path) -> io::Result<()> {
     fs::rename(&whole_name, before)
 }
 
-/// Returns true if a file begins like a file of results. That is a result, the error of a malformed line, or a part of
-/// either.
+/// True if the first line of a file is a result or the error of a malformed line.
+///
+/// An incomplete first line must begin with `{`.
 fn has_results(path: &Path) -> io::Result<bool> {
     let mut line = Vec::new();
     BufReader::new(File::open(path)?).read_until(b'\n', &mut line)?;
@@ -169,12 +173,16 @@ fn has_results(path: &Path) -> io::Result<bool> {
     Ok(has("results") && has("outcome") || has("error") && has("line"))
 }
 
-/// Parses the result of a record; `None` if the line is the error of a malformed record.
+/// Parses the result of a record; returns `None` if the line is not a result.
 pub(super) fn result(line: &[u8]) -> Option<Evaluation> {
     serde_json::from_slice(line).ok()
 }
 
-/// Parses the result of a line, if it is not errored. Errored and malformed records are evaluated again.
+/// Parses the result of a record, unless the result is errored.
+///
+/// Returns `None` for an errored result, or if the line is not a result.
+///
+/// Such records are evaluated again.
 pub(super) fn answered(line: &[u8]) -> Option<Evaluation> {
     result(line).filter(|it| it.outcome != Outcome::Errored)
 }
@@ -187,7 +195,7 @@ mod tests {
         fs::read_to_string(path).unwrap_or_default()
     }
 
-    /// Returns one line per name. The last line is cut off, unless the names end with a comma.
+    /// Returns one line per comma-separated name. The last line is cut off, unless the names end with a comma.
     fn results(names: &str) -> String {
         let line = |name: &str| format!("{{\"error\":\"{name}\",\"line\":1}}\n");
         let (whole, torn) = names.rsplit_once(',').unwrap_or(("", names));

@@ -1,5 +1,5 @@
-//! Detects unknown keys of a record that resemble checks or actions. Without this error, such a key would be ignored
-//! and the record would pass.
+//! Detects unknown keys of a record that resemble the keys of checks or actions. Without this error, such a key would
+//! be ignored, and the record could pass.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use serde_json::{Map, Value, json};
 
 use super::line::Line;
 
-/// Common dataset keys that resemble KindLM keys. They are ignored, unless their values look like checks.
+/// Common dataset keys that resemble KindLM keys. They are ignored, unless their values are checks.
 const KNOWN_ELSEWHERE: [&str; 2] = ["expected", "assertion"];
 
 /// The common stems of keys that hold checks.
 const STEMS: [&str; 4] = ["expect", "assert", "check", "rule"];
 
-/// Returns the problem of the first such key. `meant` returns the most similar known key.
+/// Returns the error message for the first such key. `meant` returns the most similar known key.
 pub(super) fn misspelt(
     line: &Line<'_>,
     json: &[u8],
@@ -47,10 +47,10 @@ pub(super) fn misspelt(
     })
 }
 
-/// Keys for an agent's actions. Under a wrong key, an action would count as absent.
+/// Keys for an agent's actions. If such a key is misspelled, the checks see no action.
 const EVIDENCE: [&str; 3] = ["tool_calls", "events", "complete_for"];
 
-/// Returns true if a value has the form that one of these keys expects.
+/// True if a value has the form that `key`, one of [`EVIDENCE`], expects.
 fn is_evidence(key: &str, value: &Value) -> bool {
     let is_part = |it: &Value| if key == "complete_for" { it.is_string() } else { it.is_object() };
     value.as_array().is_some_and(|it| !it.is_empty() && it.iter().all(is_part))
@@ -64,7 +64,9 @@ fn is_suspect(key: &str) -> bool {
 /// The keys of a record that hold checks.
 const RULES: [&str; 2] = ["expect", "assertions"];
 
-/// Returns the key under which a value would be valid as checks or rules; `None` if it is something else.
+/// Returns the key under which a value would be valid checks or rules.
+///
+/// Returns `None` for any other value.
 fn holds(value: &Value, vars: &Map<String, Value>, setup: &Setup<'_>) -> Option<&'static str> {
     let rules =
         |rules: Value| json!({"assert": [{"type": "prompt-assertion", "assertions": rules}]});
@@ -100,7 +102,7 @@ mod tests {
             (r#"{"assert": [{"type": "contains", "value": "x"}]}"#, Some("expect.assert")),
             (r#"{"checks": [{"type": "contains", "value": "x"}]}"#, Some("expect.assert")),
             (r#"{"rules": [{"id": "a", "instruction": "x"}], "expect": {}}"#, Some("assertions")),
-            // Keys that datasets use for other data.
+            // These keys hold other data in datasets.
             (r#"{"checks": ["passed"], "rules": {"max": 3}, "checksum": "x"}"#, None),
             (r#"{"expected": {"a": 1}}"#, None),
             (r#"{"expected": {"output": "Paris"}}"#, None),

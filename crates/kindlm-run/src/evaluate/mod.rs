@@ -35,7 +35,9 @@ use notes::Notes;
 pub use run::{EvaluateConfig, Records, evaluate};
 use summary::Totals;
 
-/// The names that messages use for the folder of relative paths, in a suite and in records.
+/// The name of the base folder in error messages about a config.
+///
+/// Error messages about records use [`BASE_FOLDER`] instead.
 const CONFIG_FOLDER: &str = "the folder of the config file";
 const BASE_FOLDER: &str = "the base folder (`--base`)";
 
@@ -48,10 +50,10 @@ struct Evaluator<'a> {
     notes: Notes,
     totals: Totals,
     secrets: Secrets,
-    /// The data that a result depends on; present if results can be resumed.
+    /// The data that a result depends on; `None` if the results cannot be resumed.
     basis: Option<Basis<'a>>,
     control: Control,
-    /// The mean score that a record without its own `threshold` needs to pass.
+    /// The mean score that a record without a `threshold` needs to pass.
     threshold: Option<f64>,
 }
 
@@ -64,28 +66,28 @@ impl<'a> Evaluator<'a> {
         Self { setup, asking, echo, cache, notes, totals, secrets, basis, control, threshold }
     }
 
-    /// Adds to each result a digest of the data that it depends on.
+    /// Makes each result contain a digest of the data that it depends on.
     #[must_use]
     pub(super) fn with_basis(mut self, basis: Option<Basis<'a>>) -> Self {
         self.basis = basis;
         self
     }
 
-    /// Starts no further records after `control` is stopped.
+    /// Makes `control` stop the evaluation: no further record is started after a stop.
     #[must_use]
     pub(super) fn with_control(mut self, control: Control) -> Self {
         self.control = control;
         self
     }
 
-    /// Masks these secrets in the results.
+    /// Makes the evaluator mask these secrets in the results.
     #[must_use]
     pub(super) fn with_secrets(mut self, secrets: Secrets) -> Self {
         self.secrets = secrets;
         self
     }
 
-    /// Sets the mean score that a record without its own `threshold` needs to pass.
+    /// Sets the mean score that a record without a `threshold` needs to pass.
     #[must_use]
     pub(super) fn with_threshold(self, threshold: Option<f64>) -> Self {
         Self { threshold, ..self }
@@ -96,7 +98,7 @@ impl<'a> Evaluator<'a> {
         self.asking.has_judge()
     }
 
-    /// Returns true if at least one record was read.
+    /// Returns true if at least one line was counted.
     pub(super) fn has_looked(&self) -> bool {
         !self.totals.is_empty()
     }
@@ -109,11 +111,13 @@ impl<'a> Evaluator<'a> {
         self.notes.warnings().into_iter().chain(ended).collect()
     }
 
-    /// Evaluates one record and writes one line, even for a malformed record. `number` is the record's line, from 1.
+    /// Evaluates one record and writes one line, even for a malformed record.
+    ///
+    /// `number` is the record's line, from 1.
     ///
     /// # Errors
     ///
-    /// Fails if a check asks a judge model and there is none. Writes nothing then.
+    /// Fails, and writes nothing, if a check needs a judge model and no judge model is configured.
     pub(super) fn record(
         &self,
         json: &[u8],
@@ -130,7 +134,9 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Copies the earlier result of a record, if the record and its rules are unchanged.
+    /// Copies the earlier result of a record.
+    ///
+    /// Returns `None` if the result is errored, or if the record, its rules or its judges have changed.
     fn keep(&self, json: &[u8], kept: &[u8], number: u64, out: &mut Vec<u8>) -> Option<ExitStatus> {
         let evaluation = kept::answered(kept)?;
         let line = Line::parse(json).ok()?;
@@ -149,7 +155,7 @@ impl<'a> Evaluator<'a> {
         Some(status(evaluation.outcome, &[]))
     }
 
-    /// Counts the earlier result of a record without comparing it with the record.
+    /// Counts the earlier result of a record, without looking at the record.
     fn take_over(&self, kept: &[u8], number: u64) -> ExitStatus {
         let Some(evaluation) = kept::result(kept) else {
             self.totals.malformed();
@@ -160,9 +166,9 @@ impl<'a> Evaluator<'a> {
         status(evaluation.outcome, &[])
     }
 
-    /// Copies the earlier results that have no record in this stream.
+    /// Copies the earlier results that are left after the last record.
     fn keep_rest(&self, mut rest: Kept, output: &mut dyn Write) -> io::Result<()> {
-        // After a stop, the remaining records were not read, so the results may belong to them.
+        // After a stop, some records were not read, so the results may belong to these records.
         let is_stopped = self.control.reason().is_some();
         while let Some(line) = rest.next_line() {
             output.write_all(&line)?;
@@ -182,7 +188,7 @@ impl<'a> Evaluator<'a> {
         Some(id)
     }
 
-    /// Writes the error of a malformed record.
+    /// Writes the error of a malformed record, and counts the record.
     fn refuse(&self, malformed: Malformed, line: u64, out: &mut Vec<u8>) -> ExitStatus {
         self.totals.malformed();
         let Malformed { id, mut error } = malformed;
@@ -191,7 +197,7 @@ impl<'a> Evaluator<'a> {
         ExitStatus::InvalidInput
     }
 
-    /// Writes the summary of all records so far. `suite` has the names of the suite and the agent.
+    /// Writes the summary of all records so far. `suite` holds the names of the suite and the agent.
     pub(super) fn write_summary(
         &self,
         path: &Path,
@@ -265,18 +271,23 @@ impl<'a> Evaluator<'a> {
         )
     }
 
-    /// Returns the digest of the data that a record's result depends on. Its rules must be compiled first.
+    /// Returns the digest of the data that a record's result depends on.
+    ///
+    /// Returns `None` if results cannot be resumed.
+    ///
+    /// The record's rules must be compiled first.
     fn digest(&self, json: &[u8], line: &Line<'_>) -> Option<String> {
         Some(self.basis.as_ref()?.digest(json, rules(line)))
     }
 
-    /// Returns the number of records and of reused results, as text.
+    /// Returns the number of results and of reused results, as text.
     pub(super) fn counts(&self) -> String {
         self.totals.words(self.notes.count_kept())
     }
 
-    /// Evaluates checks directly. Only two kinds of records take the slow path: checks that ask questions, and checks
-    /// whose failure skips others.
+    /// Evaluates the checks of a record.
+    ///
+    /// The judges are only used if a check asks a question, or if the failure of a check skips other checks.
     ///
     /// The flag is true if a required check failed.
     fn results(
@@ -295,7 +306,7 @@ impl<'a> Evaluator<'a> {
         Ok((checks.iter().flat_map(|check| check.evaluate(&evidence)).collect(), false))
     }
 
-    /// Compiles the checks of a record: first the prompt assertions, as one call judges them all.
+    /// Compiles the checks of a record. Prompt assertions come first, because one request judges them all.
     fn compile(
         &self,
         expect: Option<&str>,
@@ -321,7 +332,7 @@ impl<'a> Evaluator<'a> {
             block = serde_json::from_str(expect).map_err(|err| err.to_string())?;
             *by_variables = self.setup.has_templates(&block);
             expected = compiled(&block, &self.setup, vars, |it| format!("/expect{it}"))?;
-            // The judge of the record's `expect` also judges its prompt assertions.
+            // The judge settings of the record's `expect` also apply to its prompt assertions.
             if let Some(judging) = block.get("judging") {
                 entry["judging"] = judging.clone();
             }
@@ -352,7 +363,9 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// Escapes templates in rules. Without variables, braces are plain text.
+/// Escapes template syntax in the instructions and criteria of rules.
+///
+/// Braces are plain text then.
 fn literal(rules: &mut Value) {
     let escape = |text: &mut String| {
         let mut escaped = String::with_capacity(text.len());
@@ -398,7 +411,9 @@ fn rule_twice(blocks: [&Value; 2]) -> Option<&str> {
     ids.into_iter().find(|it| !seen.insert(*it))
 }
 
-/// Collects the ids of the rules in the list form of a block, including nested sets.
+/// Adds the ids of the rules in the list form of a block to `found`.
+///
+/// Nested sets are included.
 fn rule_ids<'v>(block: &'v Value, found: &mut Vec<&'v str>) {
     for entry in block.get("assert").and_then(Value::as_array).into_iter().flatten() {
         let rules = entry.get("assertions").and_then(Value::as_array).into_iter().flatten();
@@ -407,7 +422,7 @@ fn rule_ids<'v>(block: &'v Value, found: &mut Vec<&'v str>) {
     }
 }
 
-/// Returns the source text of a record's rules: `expect`, then `assertions`.
+/// Returns the JSON text of a record's rules: `expect`, then `assertions`.
 fn rules<'a>(line: &Line<'a>) -> [Option<&'a str>; 2] {
     [line.expect, line.assertions].map(|it| it.map(RawValue::get))
 }
@@ -426,25 +441,29 @@ fn compiled(
         let help = it.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
         format!("`{}`: {}{help}", place(&it.pointer), it.message)
     });
-    // There is no config file here, so messages name the base folder instead.
+    // A record has no config file, so error messages name the base folder instead.
     Err(said.collect::<Vec<_>>().join("\n").replace(CONFIG_FOLDER, BASE_FOLDER))
 }
 
-/// The failure of an input that holds only white space.
+/// Returns the failure of an input that holds only white space.
 fn no_record() -> Failure {
     Failure::input("there is no record to evaluate")
         .with_help("pipe one in, or name a file: `kindlm evaluate record.json`")
 }
 
 fn write(out: &mut Vec<u8>, value: &impl serde::Serialize) {
-    // All map keys are strings, so the serialization cannot fail.
+    // All map keys are strings, so the serialization cannot fail. The fallback is still one valid line, with an error.
     let json =
         serde_json::to_string(value).unwrap_or_else(|err| format!("{{\"error\":\"{err}\"}}"));
     out.extend_from_slice(without_separators(&json).as_bytes());
     out.push(b'\n');
 }
 
-/// Escapes Unicode line separators. Some readers, such as Python's `splitlines`, would split the line there.
+/// Escapes Unicode line separators.
+///
+/// Some readers would split the line at a separator.
+///
+/// An example is Python's `splitlines`.
 fn without_separators(json: &str) -> Cow<'_, str> {
     const SEPARATORS: [(char, &str); 3] =
         [('\u{85}', "\\u0085"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
@@ -457,7 +476,7 @@ fn without_separators(json: &str) -> Cow<'_, str> {
     json
 }
 
-/// Returns the exit status of one outcome.
+/// Returns the exit status of one outcome. `results` show if a provider failed.
 fn status(outcome: Outcome, results: &[AssertionResult]) -> ExitStatus {
     match outcome {
         Outcome::Passed | Outcome::Scored | Outcome::Skipped => ExitStatus::Success,

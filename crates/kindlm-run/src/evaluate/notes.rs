@@ -9,26 +9,26 @@ use serde_json::Value;
 
 use super::line::KEYS;
 
-/// The maximum number of records that a warning names; the others are only counted.
+/// The maximum number of records that a warning names. Further records are only counted.
 const NAMED: usize = 5;
 
-/// The maximum number of remembered keys, which bounds the memory.
+/// The maximum number of stored keys, which bounds the memory.
 const REMEMBERED: usize = 1000;
 
-/// The collected notes, from any number of threads.
+/// The collected notes, for any number of threads.
 #[derive(Default)]
 pub(super) struct Notes {
     unchecked: Mutex<Unchecked>,
-    /// The unknown keys, each with the most similar known key.
+    /// The unknown keys, each with the most similar known key, if any.
     keys: RwLock<HashMap<String, Option<&'static str>>>,
     misspelt: Mutex<BTreeSet<String>>,
-    /// The number of earlier results whose record has another id now.
+    /// The number of earlier results whose record has a different id now.
     other_ids: AtomicU64,
     /// The number of earlier results whose record, rules or judges have changed.
     changed: AtomicU64,
     /// The number of earlier results that are still valid.
     kept: AtomicU64,
-    /// The number of earlier results without a record in this stream.
+    /// The number of earlier results that are left after the last record.
     without_record: AtomicU64,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Notes {
 #[derive(Default)]
 struct Unchecked {
     count: u64,
-    /// The lines and ids of the first few records.
+    /// The ids of the first few records, by line.
     first: BTreeMap<u64, Option<String>>,
 }
 
@@ -51,7 +51,7 @@ impl Notes {
         }
     }
 
-    /// Counts an earlier result whose record has another id now.
+    /// Counts an earlier result whose record has a different id now.
     pub(super) fn other_id(&self) {
         self.other_ids.fetch_add(1, Ordering::Relaxed);
     }
@@ -71,12 +71,12 @@ impl Notes {
         self.kept.load(Ordering::Relaxed)
     }
 
-    /// Counts an earlier result that has no record in this stream.
+    /// Counts an earlier result that is left after the last record.
     pub(super) fn without_record(&self) {
         self.without_record.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes unknown keys, which may be typos of known keys.
+    /// Stores unknown keys, with a warning for each key that resembles a known key.
     pub(super) fn keys(&self, keys: &[Cow<'_, str>]) {
         for key in keys {
             let known = self.keys.read().unwrap_or_else(PoisonError::into_inner);
@@ -96,12 +96,14 @@ impl Notes {
     }
 
     /// Returns the known key that is most similar to an unknown key.
+    ///
+    /// Returns `None` if no key is similar.
     pub(super) fn meant(&self, key: &str) -> Option<&'static str> {
         let known = self.keys.read().unwrap_or_else(PoisonError::into_inner).get(key).copied();
         known.unwrap_or_else(|| meant(key))
     }
 
-    /// Returns the warnings, in an order that does not depend on the threads.
+    /// Returns all warnings, in an order that does not depend on the threads.
     pub(super) fn warnings(&self) -> Vec<String> {
         let misspelt = self.misspelt.lock().unwrap_or_else(PoisonError::into_inner);
         let unchecked = self.unchecked.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +111,7 @@ impl Notes {
         misspelt.iter().cloned().chain(unchecked.warning()).chain(left).collect()
     }
 
-    /// Returns the warnings about earlier results that do not match the records of this stream.
+    /// Returns the warnings about earlier results that do not match their records.
     fn left_over(&self) -> impl Iterator<Item = String> {
         let count = |it: &AtomicU64, words: &str| match it.load(Ordering::Relaxed) {
             0 => None,
@@ -141,7 +143,9 @@ impl Unchecked {
     }
 }
 
-/// Returns the most similar known key. Short keys such as `id` are left out, as too many words resemble them.
+/// Returns the known key that is most similar to `key`, if any.
+///
+/// Short keys such as `id` are left out, because too many words resemble them.
 fn meant(key: &str) -> Option<&'static str> {
     kindlm_types::nearest(key, KEYS.into_iter().filter(|it| it.len() > 2))
 }

@@ -30,18 +30,17 @@ use crate::{
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub struct EvaluateConfig {
-    /// The folder of relative paths in records, itself relative to the working folder. The default is the working
-    /// folder.
+    /// The base folder of paths in records, relative to the working folder. The default is the working folder.
     pub base: Option<PathBuf>,
-    /// True if records may refer to files outside that folder.
+    /// True if records may refer to files outside the base folder.
     pub allow_outside: bool,
-    /// The judge, if there is no suite.
+    /// The judge given by name; `None` if there is a suite, or no judge.
     pub judge: Option<NamedJudge>,
     /// The source of the judges' answers.
     pub responses: ResponseSource,
-    /// The budget for judges in US dollars.
+    /// The budget for judges in US dollars; `None` is no limit.
     pub budget_usd: Option<f64>,
-    /// True if an evaluation with a budget may run although the price of the judge is unknown.
+    /// True to allow a budget although the price of a judge is unknown.
     pub allow_unpriced: bool,
     /// The number of records judged at once, at least 1.
     pub concurrency: usize,
@@ -49,9 +48,10 @@ pub struct EvaluateConfig {
     pub jsonl: bool,
     /// True if each result repeats the unknown keys of its record.
     pub echo: bool,
-    /// The file for the results of JSON lines, relative to the working folder. It can be resumed.
+    /// The file for the results of JSON lines, relative to the working folder. A stopped evaluation can be resumed from
+    /// it.
     pub output: Option<PathBuf>,
-    /// True if results in `output` are reused, so that only missing or errored ones are evaluated.
+    /// True to reuse the results in `output`. Missing, errored and outdated results are evaluated again.
     pub resume: bool,
     /// The file for the summary of all records, relative to the working folder.
     pub summary: Option<PathBuf>,
@@ -80,18 +80,20 @@ impl Default for EvaluateConfig {
 pub enum Records {
     /// A file, relative to the working folder.
     File(PathBuf),
-    /// A stream. A second thread reads it if results go to a file.
+    /// A stream. A separate thread reads it for JSON lines with `output`, or without a judge.
     Stream(Box<dyn Read + Send>),
 }
 
-/// Evaluates records, and writes their results to `results`, or to the `output` of `config`.
+/// Evaluates records, and writes the results.
+///
+/// They are written to the `output` of `config`, or else to `results`.
 ///
 /// The models of `suite` may judge, and its scripts and named checks can be used.
 ///
 /// # Errors
 ///
 /// Fails if nothing can be evaluated: a file is missing, two files are the same, or a judge cannot be asked. A
-/// malformed record is no failure: its result is an error, and the status is 2.
+/// malformed record is not a failure: its result is an error, and the exit status is 2.
 pub fn evaluate(
     world: &World,
     suite: Option<&Project>,
@@ -123,7 +125,7 @@ pub fn evaluate(
     let judges = judge_of(models.unwrap_or_default(), default);
     budget::check_judges(judges, config.budget_usd, config.allow_unpriced)?;
     let asking = Asking::new(abortable.ports(), models, default, concurrency, config.budget_usd)?;
-    // With a judge, checks that name an unknown model are refused. Without one, they are errored.
+    // With judge models, a check that names an unknown model is refused. Without them, the check is errored.
     let ids: Option<Vec<String>> =
         models.map(|models| models.iter().map(|it| it.id.clone()).collect());
     let referred = Referred::new(&files);
@@ -131,7 +133,7 @@ pub fn evaluate(
     if let Some(project) = suite {
         basis = basis.with_suite(&project.suite);
         if project.suite.gates.iter().any(|it| it.judge_kappa_min().is_some()) {
-            // The records name their judges, but they are not read yet, so the gate cannot be checked.
+            // The records name their judges, but no record was read yet, so the gate cannot be checked.
             world.tell(&format!(
                 "warning: only `kindlm test` checks `gates.judgeKappaMin` of {}; `kindlm evaluate` does not",
                 project.place.name
@@ -159,7 +161,7 @@ struct Evaluation<'a> {
     config: &'a EvaluateConfig,
     evaluator: Evaluator<'a>,
     control: Control,
-    /// The waits before requests, which an interrupt ends.
+    /// The waits before requests; an interrupt ends these waits.
     waits: Waits,
     /// The sender that aborts running requests.
     abort: watch::Sender<bool>,
@@ -175,7 +177,8 @@ impl Evaluation<'_> {
         };
         let outcome = match &config.output {
             Some(path) if config.jsonl => self.write_file(input, path),
-            // Without a judge, the evaluation ends at the first record that needs one, even if no more input arrives.
+            // Without a judge, the evaluation ends at the first record that needs a judge, even if no more input
+            // arrives.
             _ if config.jsonl && !evaluator.may_wait() => {
                 let mut input = Stoppable::new(input, self.control.clone())?;
                 stream::run(evaluator, &mut input, results, None, self.workers())
@@ -183,7 +186,7 @@ impl Evaluation<'_> {
             _ if config.jsonl => stream::run(evaluator, &mut input, results, None, self.workers()),
             _ => one(evaluator, &mut input, results),
         };
-        // A failure before the first record leaves nothing to summarize.
+        // After a failure before the first record, there is nothing to summarize.
         if let (Some(path), true) = (&config.summary, outcome.is_ok() || evaluator.has_looked()) {
             let suite = suite.map(|it| &it.suite.info);
             evaluator.write_summary(&world.working_dir.join(path), suite)?;
@@ -195,7 +198,9 @@ impl Evaluation<'_> {
         outcome
     }
 
-    /// Returns the number of threads: the concurrency if records may wait for a judge, otherwise the number of cores.
+    /// Returns the number of threads.
+    ///
+    /// This is the concurrency if records may wait for a judge, otherwise the number of cores.
     fn workers(&self) -> usize {
         if self.evaluator.may_wait() {
             return self.config.concurrency;
@@ -203,8 +208,7 @@ impl Evaluation<'_> {
         std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
     }
 
-    /// Evaluates a stream into a file, which is complete at the end of the stream. After an interrupt it can be
-    /// resumed.
+    /// Evaluates a stream into a file. After an interrupt, the evaluation can be resumed from the file.
     fn write_file(&self, input: Box<dyn Read + Send>, path: &Path) -> Outcome {
         let Self { world, config, evaluator, control, waits, .. } = self;
         let mut output = Output::open(world.working_dir.join(path), config.resume)?;
@@ -227,7 +231,7 @@ impl Evaluation<'_> {
         });
         let status = status.map_err(|_| Failure::internal("the evaluation stopped"));
         let status = match status? {
-            // The interrupt came before the first record.
+            // The interrupt was received before the first record.
             Err(_) if interrupted => ExitStatus::Interrupted,
             Err(failure) => return Err(failure),
             Ok(status) => status,
@@ -242,7 +246,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// Refuses to overwrite one named file with another, before any record is judged.
+/// Refuses to overwrite one named file with another, before any record is read.
 fn check_targets(
     world: &World,
     suite: Option<&Project>,

@@ -1,7 +1,7 @@
-//! A stream of records, read in blocks, evaluated on several threads, and written in order.
+//! Reads a stream of records in blocks, evaluates them on several threads, and writes the results in order.
 //!
-//! Memory use is constant, because every queue is bounded. A record is evaluated and written as soon as it arrives, so
-//! that the stream can be a dialogue.
+//! Memory use is bounded, because every queue is bounded. A result is written as soon as possible, so a program can
+//! read it before it sends the next record.
 
 use std::io::{self, Read, Write};
 use std::mem;
@@ -20,10 +20,10 @@ use crate::failure::Outcome;
 /// The number of bytes per read.
 const BLOCK: usize = 64 * 1024;
 
-/// The maximum number of bytes of a line.
+/// The maximum number of bytes in a line.
 const LONGEST: usize = 64 << 20;
 
-/// The lines that a worker evaluates, and the channel for their results.
+/// A group of lines for a worker, and the channel for their results.
 struct Job {
     work: Work,
     /// The number of the first line, from 1.
@@ -32,7 +32,7 @@ struct Job {
 }
 
 enum Work {
-    /// Whole lines without earlier results.
+    /// Complete lines without earlier results.
     Lines(Vec<u8>),
     /// A line and its earlier result.
     Known(Vec<u8>, Vec<u8>),
@@ -40,15 +40,17 @@ enum Work {
     TooLong { was_known: bool },
 }
 
-/// The results of a job, in order.
+/// The results of a job, in the order of the lines.
 struct Done {
     text: Vec<u8>,
     status: ExitStatus,
-    /// Present if the record after `text` needs a judge and there is none.
+    /// The error of the first record that needs a judge model, if none is configured.
     no_judge: Option<NoJudge>,
 }
 
 /// Evaluates every line of `input` and writes the results to `output`, in order.
+///
+/// Returns the worst exit status of all records.
 pub(super) fn run(
     evaluator: &Evaluator<'_>,
     input: &mut (dyn Read + Send),
@@ -97,8 +99,8 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
         let (job, is_stopped) = {
             let todo = todo.lock().unwrap_or_else(PoisonError::into_inner);
             let job = todo.recv();
-            // Read the stop flag under the lock: all jobs after the first stopped one are stopped too, so results have
-            // no gap.
+            // Read the stop flag under the lock. All jobs after the first stopped job are stopped too, so the results
+            // have no gap.
             (job, evaluator.control.reason().is_some())
         };
         let Ok(job) = job else { return };
@@ -115,7 +117,7 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
             }
         };
         match job.work {
-            // After a stop, no record is evaluated, but earlier results are still written in their order.
+            // After a stop, no record is evaluated, but earlier results are still written in order.
             Work::Known(_, kept) if is_stopped => {
                 done.status = evaluator.take_over(&kept, job.first);
                 done.text = kept;
@@ -123,7 +125,7 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
             Work::Lines(_) | Work::TooLong { was_known: false } if is_stopped => {}
             Work::Lines(lines) => {
                 for (line, number) in lines.split(|&it| it == b'\n').zip(job.first..) {
-                    // Some programs begin UTF-8 files with a byte order mark.
+                    // Some programs write a byte order mark at the start of a UTF-8 file.
                     let mark = if number == 1 { &b"\xef\xbb\xbf"[..] } else { b"" };
                     let line = line.strip_prefix(mark).unwrap_or(line);
                     if !line.iter().all(u8::is_ascii_whitespace) {
@@ -146,15 +148,17 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
                 done.status = evaluator.refuse(malformed, job.first, &mut done.text);
             }
         }
-        // The receiver is gone if the stream has ended.
+        // The receiver is closed if the stream has ended. The results are not needed then.
         let _ = job.done.send(done);
     }
 }
 
-/// Writes all results; returns the exit status, or `None` if there was no result.
+/// Writes all results in order, and returns the worst exit status.
 ///
-/// If the output is closed, `control` is stopped. Running records are still counted, so that the exit code covers every
-/// evaluated record.
+/// Returns `None` if there was no result.
+///
+/// If the reader of the output is closed, `control` is stopped. Records that are already being evaluated are still
+/// counted, so that the exit status covers all evaluated records.
 fn write_all(
     output: &mut (dyn Write + Send),
     results: &Receiver<Receiver<Done>>,
@@ -184,7 +188,7 @@ fn write_all(
             Ok(next) => next,
             Err(TryRecvError::Disconnected) => break,
             Err(TryRecvError::Empty) => {
-                // The sender may be waiting for this answer before it sends more.
+                // The program that sends records may wait for this result before it sends more.
                 to(None)?;
                 let Ok(next) = results.recv() else { break };
                 next
@@ -192,7 +196,7 @@ fn write_all(
         };
         let done = match next.try_recv() {
             Err(TryRecvError::Empty) => {
-                // The next record takes time. Flush now, so that paid results are not lost if the process ends.
+                // The next result is not ready. Flush now, so that paid results are not lost if the process ends.
                 to(None)?;
                 next.recv().ok()
             }
@@ -218,18 +222,22 @@ struct Feed<'a> {
     queue: SyncSender<Receiver<Done>>,
     /// The number of the next line, from 1.
     next: u64,
-    /// True if each line is a job of its own, so that lines wait for the judge in parallel.
+    /// True if each line is a separate job.
+    ///
+    /// Several lines can then wait for a judge at once.
     one_by_one: bool,
     /// The earlier results, in the order of the records.
     kept: Option<Kept>,
-    /// The control that stops the reading.
+    /// The control that stops the evaluation.
     control: &'a Control,
 }
 
 impl Feed<'_> {
-    /// Reads to the end of the input, or until the receiver of the results is gone.
+    /// Reads to the end of the input.
+    ///
+    /// Reading ends earlier after a stop, or if the receiver of the results is closed.
     fn all(&mut self, input: &mut dyn Read, longest: usize) -> io::Result<()> {
-        // The start of a line whose end has not arrived yet.
+        // The start of an incomplete line.
         let mut pending = Vec::new();
         let mut skipping = false;
         loop {
@@ -263,7 +271,7 @@ impl Feed<'_> {
                 None if pending.len() > longest => {
                     skipping = true;
                     pending.clear();
-                    // Skip the earlier result of this line, as each line has one.
+                    // Each line has an earlier result, so skip the result of this line too.
                     let was_known = self.kept.as_mut().is_some_and(|it| it.next_line().is_some());
                     self.send(Work::TooLong { was_known }, 1)
                 }
@@ -273,14 +281,16 @@ impl Feed<'_> {
                 return Ok(());
             }
         }
-        // If reading was stopped, the rest is an incomplete line and is not evaluated.
+        // After a stop, the rest is an incomplete line and is not evaluated.
         if !pending.is_empty() && self.control.reason().is_none() {
             self.lines(pending);
         }
         Ok(())
     }
 
-    /// Sends whole lines; returns false if the receiver of the results is gone.
+    /// Sends complete lines.
+    ///
+    /// Returns false after a stop, or if the receiver of the results is closed.
     fn lines(&mut self, block: Vec<u8>) -> bool {
         if self.one_by_one {
             return block.split_inclusive(|&it| it == b'\n').all(|line| {
@@ -299,7 +309,9 @@ impl Feed<'_> {
         self.send(Work::Lines(block), count)
     }
 
-    /// Returns the line with its earlier result. Blank lines and lines over the limit are handled elsewhere.
+    /// Returns the line with its earlier result.
+    ///
+    /// Returns `None` if the line is blank or has no earlier result.
     fn known(&mut self, line: &[u8]) -> Option<Work> {
         if line.iter().all(u8::is_ascii_whitespace) {
             return None;
@@ -321,7 +333,7 @@ impl Feed<'_> {
 mod tests {
     use super::*;
 
-    /// A reader that returns a few bytes at a time, like a slow pipe.
+    /// A reader that returns a few bytes per read, like a slow pipe.
     struct Drip<'a>(&'a [u8], usize);
 
     impl Read for Drip<'_> {

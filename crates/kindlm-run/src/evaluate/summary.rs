@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::Failure;
 
-/// The maximum number of prompt assertions with their own counts, which bounds the memory.
+/// The maximum number of prompt assertions with counts, which bounds the memory.
 const ASSERTIONS: usize = 1_000;
 
 /// The sums over all records, for any number of threads.
@@ -33,7 +33,7 @@ impl Default for Totals {
 }
 
 impl Totals {
-    /// Adds the result of the record on this line.
+    /// Adds the result of the record on this line to the sums.
     pub(super) fn observe(&self, line: u64, evaluation: &Evaluation, results: &[AssertionResult]) {
         let mut sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Sums { results: counts, score, breakdown } = &mut *sums;
@@ -70,7 +70,7 @@ impl Totals {
         total_cases + skipped_cases + malformed_lines == 0
     }
 
-    /// Returns the number of records and their outcomes, as text. `kept` of them have a reused result.
+    /// Returns the number of results and their outcomes, as text. `kept` is the number of reused results.
     pub(super) fn words(&self, kept: u64) -> String {
         let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let BatchResults {
@@ -129,7 +129,9 @@ impl Totals {
     }
 }
 
-/// Rebuilds the results of prompt assertions from an earlier evaluation, with the fields that the summary needs.
+/// Rebuilds the results of prompt assertions from an earlier evaluation.
+///
+/// The results have only the fields that the summary needs.
 pub(super) fn results_of(evaluation: &Evaluation) -> Vec<AssertionResult> {
     let prompt_assertions = evaluation.results.iter().filter(|it| it.id.is_some());
     let result = prompt_assertions.map(|it| {

@@ -1,4 +1,4 @@
-//! The parts of a run that must be unchanged when it is resumed: the suite, the models, and the tests.
+//! The parts of a run that must be unchanged when the run is resumed: the suite, the models, and the tests.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::Failure;
 use crate::suites::{PROJECT, config_name};
 
-/// Returns the header, which is the first line of a run's journal.
+/// Returns the header of a run, which is the first line of its journal.
 pub(super) fn of<'a>(
     info: &'a RunInfo,
     (suite, files): (&'a Suite, &dyn Files),
@@ -94,15 +94,15 @@ fn planned<'a>(
     })
 }
 
-/// Returns the digest of the prompt or command, and of the number of turns.
+/// Returns the digest of the prompt, command or transcript, and the conversation.
 fn prompt(body: &CaseBody, programs: &Programs<'_>) -> Digest {
     let sum = Fingerprint::default().number(body.max_turns.into());
     let sum = match &body.subject {
         Subject::Prompt { messages } => {
             messages.iter().fold(sum.number(messages.len() as u64), |sum, it| {
                 let sum = sum.text(it.role.as_str()).text(&it.content);
-                // Debug text is stable enough here. If a new KindLM version formats it differently, the user must start
-                // a new run.
+                // Debug text is stable enough here. If a new KindLM version formats it differently, such a run cannot
+                // be resumed.
                 if it.tool_calls.is_empty() {
                     sum
                 } else {
@@ -139,7 +139,7 @@ fn vars(vars: &Map<String, Value>) -> Digest {
     Digest::shortened(sum.finish().as_bytes())
 }
 
-/// Returns a digest of the values that does not depend on the order of keys.
+/// Returns a digest of the values that does not depend on the order of their keys.
 fn digest(values: impl IntoIterator<Item = Value>) -> Digest {
     let sorted: Value = values.into_iter().map(sorted).collect();
     Digest::of(sorted.to_string())

@@ -1,4 +1,4 @@
-//! Stores finished executions in the journal, and loads those of an earlier process.
+//! Stores finished executions in the journal, and loads the executions of an earlier process.
 
 use std::io;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use kindlm_types::{CaseResult, ExecutionResult};
 use crate::Failure;
 use crate::secrets::Secrets;
 
-/// The interval of disk syncs: the most work that is lost if the machine crashes. A crash of the process loses nothing.
+/// The interval of disk syncs. A crash of the machine loses at most this time; a crash of the process loses nothing.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// The executions of a run in its journal.
@@ -24,9 +24,9 @@ pub(crate) struct Kept {
     past: Option<(Journal, Index)>,
     secrets: Secrets,
     reader: Reader,
-    /// The journal positions, by position in the plan.
+    /// The positions of executions in the journal, by position in the plan.
     places: Mutex<Vec<Option<Place>>>,
-    /// The case summaries; `None` after one could not be stored.
+    /// The case summaries; `None` if they could not be stored.
     heads: Mutex<Option<Heads>>,
     syncing: Option<(Sender<()>, JoinHandle<()>)>,
 }
@@ -70,12 +70,13 @@ impl Kept {
         self.past.as_ref().map_or(0, |(_, index)| index.done())
     }
 
-    /// Waits until all data is on the disk, and returns the error of a failed sync. After that, nothing more can be
-    /// stored.
+    /// Syncs all data to the disk, and returns the error of a failed sync.
+    ///
+    /// Also stops the thread that syncs.
     pub(crate) fn finish(&mut self) -> Option<RecordError> {
         if let Some((stop, thread)) = self.syncing.take() {
             drop(stop);
-            // The thread does not panic. If it did, the sync below does its work.
+            // The thread does not panic. If it did panic, the sync below replaces the syncs of the thread.
             let _ = thread.join();
         }
         self.shared.sync();
@@ -98,7 +99,7 @@ impl Kept {
         place.ok_or_else(|| RecordError(format!("the journal has no execution {at}")))
     }
 
-    /// Runs `with` on the case summaries. If it fails, the run continues without case summaries.
+    /// Runs `with` on the case summaries. If it fails, the case summaries are dropped and the run continues.
     fn with_heads<T>(&self, with: impl FnOnce(&mut Heads) -> io::Result<T>) -> Option<T> {
         let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
         let done = with(heads.as_mut()?);
@@ -150,7 +151,7 @@ impl Record for Kept {
         let Some(place) = place else { return Ok(0.0) };
         let it = journal.read(place).map_err(|err| RecordError(err.to_string()))?;
         if it.is_unjudged() {
-            // The execution is loaded and only judged again, so its cost is counted there.
+            // The execution is loaded and judged again; its cost is counted then.
             return Ok(0.0);
         }
         let judges = it.judge_cost_usd.unwrap_or_default();
@@ -175,8 +176,8 @@ impl Record for Kept {
     }
 
     fn case_finished(&self, position: usize, case: &CaseResult) {
-        // A resumed run stores no summaries. It reads all results from the journal again, because an earlier process
-        // may have masked fewer secrets.
+        // A resumed run stores no case summaries. It loads all results from the journal again, because an earlier
+        // process may have masked fewer secrets.
         if self.past.is_none() {
             self.with_heads(|heads| heads.keep(position, case));
         }
@@ -188,7 +189,7 @@ impl ReadRecord for Kept {
         let read = self.reader.read(self.place(at)?);
         let mut result = read.map_err(|err| RecordError(err.to_string()))?;
         if self.past.is_some() {
-            // Mask again, as an earlier process may have known fewer secrets.
+            // Mask secrets again, because an earlier process may have masked fewer secrets.
             self.secrets.redact_execution(&mut result);
         }
         Ok(result)

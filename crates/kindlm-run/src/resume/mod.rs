@@ -1,4 +1,4 @@
-//! The journal of a run: it begins before the first request, and `kindlm test --resume` continues it.
+//! The journal of a run. It is created before the first request, and `kindlm test --resume` continues it.
 
 mod header;
 mod kept;
@@ -15,7 +15,7 @@ use crate::{Failure, World};
 
 pub(crate) use kept::Kept;
 
-/// The argument that marks journals of `kindlm trace`. Such a run cannot be resumed, because its spans are not stored.
+/// The argument that marks a journal of `kindlm trace`. Such a run cannot be resumed, because its spans are not stored.
 pub(crate) const TRACE: &str = "trace";
 
 /// A past run to resume.
@@ -60,7 +60,7 @@ pub fn find(
         let folder = runs.run_folder(id).map_err(|err| Failure::store(&err))?;
         let journal = match Journal::open(folder) {
             Ok(journal) => journal,
-            // The header is written before the first request, so a journal without one has no answers to lose.
+            // The header is written before the first request, so a journal without a header has no answers to lose.
             Err(err @ JournalError::Unbegun { .. }) => {
                 world.tell(&format!("the run `{id}` is passed over: {err}"));
                 continue;
@@ -96,7 +96,7 @@ impl Past {
         &self.0.header().run
     }
 
-    /// Returns the arguments with which the run began.
+    /// Returns the arguments that were stored when the run started.
     pub fn arguments(&self) -> Vec<String> {
         self.0.header().arguments.iter().map(ToString::to_string).collect()
     }
@@ -110,7 +110,7 @@ impl Past {
         targets
     }
 
-    /// Returns the failure of a resumed run if none of its tests is in the suite any more.
+    /// Returns the failure of a resumed run if the suite has none of its tests.
     pub(crate) fn nothing_left(&self) -> Failure {
         let run = &self.0.header().run;
         Failure::input(format!(
@@ -119,7 +119,9 @@ impl Past {
         .with_help(START_ANEW)
     }
 
-    /// Returns the part of the plan that is not executed yet.
+    /// Returns the executions that are not done yet.
+    ///
+    /// Also reports damaged lines of the journal.
     pub(crate) fn open(&self, world: &World, suite: &Suite, plan: &Plan) -> Result<Plan, Failure> {
         let index = self.0.index().map_err(|err| Failure::journal(&err))?;
         tell_damaged(world, &index, plan.units.len());
@@ -148,7 +150,9 @@ const START_ANEW: &str = "undo that to resume the run, or start a new one with `
 
 /// The identity of a run, and the data that must be unchanged when it is resumed.
 pub(crate) struct Identity<'a> {
-    /// The identity of the run. [`settle`](Self::settle) replaces its id and start time by those of the resumed run.
+    /// The identity of the run.
+    ///
+    /// [`settle`](Self::settle) replaces its id and start time by the values of the resumed run.
     pub info: &'a mut RunInfo,
     /// The suite of the run.
     pub suite: &'a Suite,
@@ -163,7 +167,7 @@ pub(crate) struct Identity<'a> {
 }
 
 impl<'a> Identity<'a> {
-    /// Creates the identity of a planned run. `baseline` is a digest; `arguments` are those that affect the results.
+    /// Creates the identity of a planned run. `baseline` is the digest of the baseline's outputs.
     pub(crate) fn new(
         info: &'a mut RunInfo,
         (suite, files, plan): (&'a Suite, &'a Folder, &'a Plan),
@@ -173,7 +177,9 @@ impl<'a> Identity<'a> {
         Self { info, suite, files, plan, baseline, arguments }
     }
 
-    /// Checks that a resumed run is unchanged, and takes over its id and start time.
+    /// Checks that a resumed run is unchanged, and takes its id and start time.
+    ///
+    /// Fails if the suite, a model, a test, the baseline or an argument has changed.
     pub(crate) fn settle(&mut self, world: &World, past: &Past) -> Result<(), Failure> {
         let then = past.0.header();
         let differences = then.compare(&self.header()?);
@@ -189,7 +195,7 @@ impl<'a> Identity<'a> {
         Ok(())
     }
 
-    /// Creates the run's journal, or continues it.
+    /// Creates the run's journal, or continues the journal of `past`.
     pub(crate) fn keep(
         &self,
         world: &World,
@@ -231,13 +237,15 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// Returns the duration of a run that was already complete before it was resumed.
+/// Returns the stored duration of a run in milliseconds.
+///
+/// Returns `None` if its report cannot be read.
 pub(crate) fn duration_before(place: &Place, id: &str) -> Option<f64> {
     let report = Runs::new(place.state()).each_case(id, &mut |_| {});
     Some(report.ok()?.run.duration_ms)
 }
 
-/// Returns the command that resumes a run.
+/// Returns the command that resumes a run, in backticks.
 pub(crate) fn command(place: &Place, id: &str) -> String {
     match place.name.as_str() {
         CONFIG => format!("`kindlm test --resume {id}`"),
@@ -245,7 +253,11 @@ pub(crate) fn command(place: &Place, id: &str) -> String {
     }
 }
 
-/// Describes the executions that are left after a run, and the command that resumes it; `None` if none are left.
+/// Describes the missing executions, and the command that resumes the run.
+///
+/// These executions were not run, or a provider failed.
+///
+/// Returns `None` if there are none.
 pub(crate) fn advice(place: &Place, id: &str, summary: &Summary) -> Option<String> {
     let (not_run, errored) = (summary.not_run, summary.failed_by_provider);
     let what = match (not_run, errored) {

@@ -1,4 +1,4 @@
-//! Runs an agent's command with an environment that sends its spans to the receiver.
+//! The environment variables of an agent's command, and the errors of the command.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -6,10 +6,10 @@ use kindlm_types::{CommandOutput, ProviderError, ProviderErrorKind};
 
 use super::MODEL;
 
-/// The provider name in reports if the agent's command fails.
+/// The provider name in the error of a failed command.
 const COMMAND: &str = "command";
 
-/// Returns the variables that make OpenTelemetry SDKs send all spans to this address.
+/// Returns the variables that make OpenTelemetry SDKs send spans to this address.
 ///
 /// <https://opentelemetry.io/docs/specs/otel/protocol/exporter/>
 pub(super) fn env(address: SocketAddr) -> Vec<(String, String)> {
@@ -18,7 +18,7 @@ pub(super) fn env(address: SocketAddr) -> Vec<(String, String)> {
         ("OTEL_TRACES_EXPORTER", "otlp".to_owned()),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", base.clone()),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf".to_owned()),
-        // The specific variables for traces take precedence, so override those of the user too.
+        // The variables for traces take precedence over the general variables, so override the user's values too.
         ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", format!("{base}/v1/traces")),
         ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf".to_owned()),
         ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", format!("{base}/v1/logs")),
@@ -29,7 +29,9 @@ pub(super) fn env(address: SocketAddr) -> Vec<(String, String)> {
     .to_vec()
 }
 
-/// Returns the address that local programs use for a server that listens on all interfaces.
+/// Returns an address that local programs can use to reach the server.
+///
+/// If the server listens on all interfaces, this is the loopback address.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -39,9 +41,11 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Returns the error of a command that did not start or crashed. Its missing actions would look like good behavior.
+/// Returns the error of a command that did not start or crashed.
 ///
-/// Any other exit code is the program's own result.
+/// Without this error, its missing actions would look like good behavior.
+///
+/// Any other exit code is a result of the program, not a crash.
 pub(super) fn crash(output: &CommandOutput) -> Option<ProviderError> {
     let what = CommandOutput::broken_off(output.exit_code)?;
     Some(error(with_stderr(what, &output.stderr)))
@@ -52,12 +56,12 @@ pub(super) fn error(message: String) -> ProviderError {
     ProviderError::new(ProviderErrorKind::Command, COMMAND, message)
 }
 
-/// Creates the error of missing evidence that the command did not cause.
+/// Creates the error of missing spans that no command caused.
 pub(super) fn missing(message: String) -> ProviderError {
     ProviderError::new(ProviderErrorKind::Command, MODEL, message)
 }
 
-/// Adds the command's stderr to the message.
+/// Adds the first 500 characters of the command's stderr to the message.
 pub(super) fn with_stderr(message: String, stderr: &str) -> String {
     let said: String = stderr.trim().chars().take(500).collect();
     if said.is_empty() { message } else { format!("{message}; it wrote to stderr: {said}") }

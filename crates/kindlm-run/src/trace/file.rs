@@ -11,7 +11,9 @@ use crate::{Failure, World};
 /// The maximum size of a file in bytes, after decompression: 256 MiB.
 const MAX_FILE: usize = 256 * 1024 * 1024;
 
-/// Reads all files as one sequence of spans.
+/// Reads the spans of all files as one sequence.
+///
+/// Fails if a file cannot be read or decoded, or is too large.
 pub(crate) fn read_files(world: &World, files: &[PathBuf]) -> Result<Told, Failure> {
     let mut received = Received::default();
     let (mut rejected, mut notes) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Waits for the spans of an agent's command, or of any program.
+//! Waits for the spans of an agent, which a command starts or which runs separately.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
@@ -13,10 +13,10 @@ use super::receiver::{Inbox, Receiver, State};
 use super::{Told, agent};
 use crate::{Failure, World};
 
-/// The interval at which the received spans are checked for completeness.
+/// The interval between two checks of the received spans.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The longest wait for the root span of a trace, as a multiple of the settle time.
+/// The wait for missing root spans, as a multiple of the settle time.
 const LATE: u32 = 5;
 
 /// The settings of the span receiver.
@@ -27,21 +27,23 @@ pub(crate) struct Gathering<'a> {
     pub port: u16,
     /// True if another port may be used when this one is taken.
     pub any_port: bool,
-    /// The longest wait for the first span, or for the end of the command.
+    /// The maximum wait for the first span, or for the end of the command.
     pub timeout: Duration,
     /// The time without new spans after which the traces are complete.
     pub settle: Duration,
-    /// The agent's command line.
+    /// The agent's command line; `None` if the agent runs separately.
     pub command: Option<&'a str>,
     /// The folder in which the command runs.
     pub folder: &'a Path,
-    /// The number of expected traces.
+    /// The number of expected traces, if it is known.
     pub traces: Option<usize>,
-    /// True to print only the address.
+    /// True to send no notice of the address if there is a command.
     pub quiet: bool,
 }
 
 /// Opens the port, runs the command if there is one, and collects the spans.
+///
+/// Fails if the port cannot be opened, or on an interrupt.
 pub(crate) fn gather(world: &World, gathering: &Gathering<'_>) -> Result<Told, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -77,7 +79,7 @@ pub(crate) fn gather(world: &World, gathering: &Gathering<'_>) -> Result<Told, F
     told
 }
 
-/// Returns the failure of an interrupted wait. The command and its child processes are stopped.
+/// Returns the failure of an interrupted wait. The command and its child processes are stopped by then.
 fn given_up() -> Failure {
     Failure {
         message: Some("interrupted while waiting for spans: nothing was judged".to_owned()),
@@ -112,12 +114,12 @@ async fn bind(gathering: &Gathering<'_>) -> Result<Receiver, Failure> {
 struct Ended {
     command: Option<CommandOutput>,
     failure: Option<ProviderError>,
-    /// A note about spans that may be missing.
+    /// The note that the wait was cut off, so spans may be missing.
     note: Option<String>,
 }
 
 impl Gathering<'_> {
-    /// Waits for the command, then for its last spans.
+    /// Runs the command, and waits for its last spans.
     async fn run(&self, command: &str, address: SocketAddr, inbox: &Inbox) -> Ended {
         let spec =
             CommandSpec { env: agent::env(address), ..CommandSpec::new(command, self.timeout) };
@@ -142,9 +144,9 @@ impl Gathering<'_> {
         Ended { command: Some(output), failure, note }
     }
 
-    /// Renames the settings in an error to those of `kindlm trace`.
+    /// Renames the setting in an error message to the setting of `kindlm trace`.
     fn unfinished(err: ProviderError) -> ProviderError {
-        // The command provider names the settings of tests.
+        // The error message of a command names a setting of tests.
         let message = err.message.replace("`defaults.timeoutMs`", "`trace.timeoutMs`");
         ProviderError { message, ..err }
     }
@@ -156,7 +158,7 @@ impl Gathering<'_> {
         )
     }
 
-    /// Waits for the spans of any program.
+    /// Waits for the spans of an agent that runs separately.
     async fn wait(&self, inbox: &Inbox) -> Ended {
         let begun = Instant::now();
         let all = async {
@@ -166,7 +168,7 @@ impl Gathering<'_> {
             self.settle(inbox, begun).await;
         };
         let settled = timeout_at(begun + self.timeout, all).await;
-        // If expected traces are missing, another message reports that.
+        // If expected traces are missing, another message reports this.
         let is_late = settled.is_err() && self.has_enough(inbox.state());
         let note = is_late.then(|| self.unsettled("after they were first waited for"));
         let failure = (inbox.state().spans == 0).then(|| {
@@ -182,7 +184,9 @@ impl Gathering<'_> {
         state.finished >= self.traces.unwrap_or(1)
     }
 
-    /// Waits until no new spans arrive.
+    /// Waits until no new spans have arrived for the settle time.
+    ///
+    /// The wait is longer while the root span of a trace is missing.
     async fn settle(&self, inbox: &Inbox, begun: Instant) {
         loop {
             let state = inbox.state();

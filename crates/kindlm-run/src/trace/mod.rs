@@ -1,4 +1,4 @@
-//! The traces of an agent under test, received or read from files, as executions.
+//! Receives the traces of an agent under test, or reads them from files, and judges them.
 
 mod agent;
 mod file;
@@ -14,7 +14,7 @@ pub(crate) use observed::{Observations, Options, model};
 use kindlm_otlp::OtlpSpan;
 use kindlm_types::{CommandOutput, ProviderError};
 
-/// The model id of traces in reports.
+/// The id of the model that stands for traces in reports.
 pub(crate) const MODEL: &str = "trace";
 
 /// The traces of an agent, and the result of its command.
@@ -22,15 +22,15 @@ pub(crate) const MODEL: &str = "trace";
 pub(crate) struct Told {
     /// The spans of each trace, in order of arrival.
     pub traces: Vec<Vec<OtlpSpan>>,
-    /// The command's output, if a command ran and ended.
+    /// The command's output; `None` if no command ran to its end.
     pub command: Option<CommandOutput>,
-    /// The error that prevents all judging: the command failed, or no span arrived.
+    /// The error that makes judging impossible, for example because no span arrived.
     pub failure: Option<ProviderError>,
     /// Messages about rejected data.
     pub rejected: Vec<String>,
-    /// The reason why spans of any trace may be missing.
+    /// The reason why any trace may lack spans; `None` if no data was lost.
     pub lost: Option<String>,
-    /// Notes about the transfer.
+    /// Notes about the transfer of the spans.
     pub notes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Traces as executions of a run: assigns traces to test cases, and computes costs.
+//! Converts traces to executions of a run: assigns traces to test cases, and computes costs.
 
 use std::collections::HashMap;
 
@@ -16,9 +16,9 @@ use crate::Failure;
 
 /// The settings for converting traces to executions.
 pub(crate) struct Options {
-    /// True if all traces form one execution.
+    /// True to join all traces to one execution.
     pub merge: bool,
-    /// The number of expected traces.
+    /// The number of expected traces, if it is known.
     pub traces: Option<usize>,
 }
 
@@ -26,11 +26,11 @@ pub(crate) struct Options {
 pub(crate) struct Observations {
     /// The parsed traces.
     readings: Vec<Reading>,
-    /// The traces that name a test case, by the name of the case.
+    /// The indices of the traces that name a test case, by the name of the case.
     named: HashMap<String, Vec<usize>>,
-    /// The traces that name no test case. Every test case without its own traces judges them.
+    /// The indices of the traces that name no test case. Test cases without named traces judge these.
     open: Vec<usize>,
-    /// The error that prevents all judging.
+    /// The error that makes judging impossible.
     failure: Option<ProviderError>,
     command: Option<CommandOutput>,
     expected: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Observations {
 }
 
 impl Observations {
-    /// Reads the spans, and returns notes for the user.
+    /// Parses the traces; also returns notes for the user.
     pub(crate) fn new(
         suite: &Suite,
         told: Told,
@@ -60,7 +60,7 @@ impl Observations {
                 apart + readings.len()
             ));
         }
-        // A trace without spans after the filter has nothing to judge.
+        // A trace can lose all its spans by the filter. It has nothing to judge.
         readings.retain(|it| it.execution.trace.as_ref().is_some_and(|it| !it.spans.is_empty()));
         for (number, reading) in readings.iter_mut().enumerate() {
             if let Some(lost) = &lost {
@@ -73,7 +73,7 @@ impl Observations {
                 ));
             }
             if !reading.shows_agent {
-                // The duration of another program is not the latency of an agent.
+                // The duration of a trace without an agent is not the latency of an agent.
                 reading.execution.latency_ms = None;
                 notes.push(format!("warning: trace {} shows no step of an agent", number + 1));
             }
@@ -109,8 +109,11 @@ impl Observations {
         Ok((this, notes))
     }
 
-    /// Uses the command's output as the agent's answer if the only trace has none. Many instrumentations do not record
-    /// messages by default.
+    /// Uses the command's output as the agent's answer.
+    ///
+    /// This happens only if there is one trace and it has no answer.
+    ///
+    /// Many instrumentations do not record messages by default.
     fn adopt_output(&mut self) {
         let Some(command) = &self.command else { return };
         if let [reading] = self.readings.as_mut_slice()
@@ -118,7 +121,7 @@ impl Observations {
         {
             let text = command.text.trim_end();
             reading.execution.output = match &command.output_json {
-                // A JSON value is an output too, even without text.
+                // A JSON value without text is an output too.
                 Some(value) if text.is_empty() => ecma::text(value),
                 _ => text.to_owned(),
             };
@@ -126,8 +129,10 @@ impl Observations {
         }
     }
 
-    /// Returns the number of executions of a test case. There is one for each of its traces, and at least one to report
-    /// a missing trace.
+    /// Returns the number of executions of a test case.
+    ///
+    /// This is the number of its traces, of expected traces, or 1, whichever is highest. An execution without a trace
+    /// reports that the trace is missing.
     pub(crate) fn repeats(&self, case: &str) -> u32 {
         let count = self.of_case(case).len().max(self.expected).max(1);
         u32::try_from(count).unwrap_or(u32::MAX)
@@ -137,7 +142,9 @@ impl Observations {
         self.named.get(case).unwrap_or(&self.open)
     }
 
-    /// Returns the cost of the used tokens in US dollars, if all prices are known.
+    /// Returns the cost of the used tokens in US dollars.
+    ///
+    /// Returns `None` if a price is unknown, or if the usage was not completely recorded.
     fn cost(&self, reading: &Reading) -> Option<f64> {
         if reading.inferences.is_empty()
             || !reading.execution.completeness.coverage.includes(Channel::Usage)
@@ -217,7 +224,7 @@ pub(crate) fn model() -> Model {
 
 fn read_all(suite: &Suite, traces: &[Vec<OtlpSpan>]) -> Result<Vec<Reading>, Failure> {
     let settings = &suite.trace;
-    // The pattern compiled when the config was read, so it compiles here too.
+    // The pattern was compiled when the config was loaded, so it compiles here too.
     let pattern = settings.filter.name_pattern.as_deref().map(Pattern::compile).transpose();
     let pattern = pattern.map_err(|err| Failure::input(err.to_string()))?;
     let matches = |name: &str| match &pattern {
@@ -230,7 +237,7 @@ fn read_all(suite: &Suite, traces: &[Vec<OtlpSpan>]) -> Result<Vec<Reading>, Fai
     readings.map_err(|why| Failure::input(format!("`trace.spanFilter.namePattern`: {why}")))
 }
 
-/// Returns warnings about the first rejected spans, and the number of the others.
+/// Returns warnings about the first five rejected parts, and counts the others.
 fn rejection(rejected: &[String]) -> Vec<String> {
     let mut notes: Vec<String> =
         rejected.iter().take(5).map(|it| format!("warning: {it}")).collect();
@@ -240,7 +247,9 @@ fn rejection(rejected: &[String]) -> Vec<String> {
     notes
 }
 
-/// Returns the provider whose price list covers a vendor, by the vendor's name in the OpenTelemetry conventions.
+/// Returns the provider whose price list covers a vendor; `None` if no list does.
+///
+/// `vendor` is a name of the OpenTelemetry conventions.
 fn provider(vendor: &str) -> Option<&'static str> {
     match vendor.to_ascii_lowercase().as_str() {
         "openai" => Some("openai"),

@@ -1,7 +1,8 @@
 //! An OTLP/HTTP server that receives spans.
 //!
-//! Responses follow <https://opentelemetry.io/docs/specs/otlp/#otlphttp>. Status 200 comes with a list of the rejected
-//! data. Status 4xx tells the client not to retry; it has a status message in the encoding of the request.
+//! Responses follow <https://opentelemetry.io/docs/specs/otlp/#otlphttp>. A response with status 200 describes the
+//! rejected data. A response with status 4xx tells the client not to retry, and has a status message in the encoding of
+//! the request.
 
 use std::convert::Infallible;
 use std::io;
@@ -27,10 +28,10 @@ use tokio::time::{Instant, timeout};
 /// The maximum size of a request body, before and after decompression. It is 20 MiB, as in the OpenTelemetry Collector.
 const MAX_BODY: usize = 20 * 1024 * 1024;
 
-/// The number of bytes of an oversized body that are read and discarded: 128 MiB.
+/// The size up to which an oversized body is read and discarded: 128 MiB.
 const MAX_THROWN_AWAY: usize = 128 * 1024 * 1024;
 
-/// The maximum size of all requests together, after decompression: 256 MiB.
+/// The maximum size of all request bodies together, after decompression: 256 MiB.
 const MAX_ALL: usize = 256 * 1024 * 1024;
 
 /// The maximum number of open connections.
@@ -39,7 +40,7 @@ const MAX_CONNECTIONS: usize = 64;
 /// The time limit for receiving a request.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The gRPC status codes in responses to refused requests.
+/// The gRPC status codes in the responses to refused requests.
 const INVALID_ARGUMENT: i32 = 3;
 const RESOURCE_EXHAUSTED: i32 = 8;
 const UNIMPLEMENTED: i32 = 12;
@@ -51,7 +52,7 @@ pub(super) struct Receiver {
     pub(super) inbox: Arc<Inbox>,
 }
 
-/// The received data.
+/// The data received so far.
 #[derive(Default)]
 pub(super) struct Inbox(Mutex<Contents>);
 
@@ -60,19 +61,19 @@ struct Contents {
     received: Received,
     bytes: usize,
     rejected: Vec<String>,
-    /// The first message about data loss, after which spans may be missing.
+    /// The first message about lost data; `None` if no data was lost.
     lost: Option<String>,
     last: Option<Instant>,
 }
 
-/// The progress of the inbox.
+/// The progress of receiving.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct State {
     pub(super) spans: usize,
-    /// The number of traces whose root span has arrived.
+    /// The number of traces with a root span.
     pub(super) finished: usize,
     pub(super) traces: usize,
-    /// The time of the last arrival.
+    /// The time at which data last arrived; `None` before.
     pub(super) last: Option<Instant>,
 }
 
@@ -87,7 +88,9 @@ impl Inbox {
         }
     }
 
-    /// Takes the received data, the messages about rejected data, and the first message about data loss.
+    /// Takes the received data and the messages about rejected data.
+    ///
+    /// Also returns the first message about lost data.
     pub(super) fn take(&self) -> (Received, Vec<String>, Option<String>) {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Contents { received, rejected, lost, .. } = std::mem::take(&mut *inner);
@@ -120,14 +123,14 @@ impl Inbox {
 }
 
 impl Contents {
-    /// Stores an error message, up to a limit.
+    /// Stores a message about rejected data, up to a limit.
     fn note(&mut self, words: &str) {
         if self.rejected.len() < 100 {
             self.rejected.push(words.to_owned());
         }
     }
 
-    /// Stores an error message about lost evidence of the agent.
+    /// Stores a message about rejected data that was evidence about the agent.
     fn lose(&mut self, words: &str) {
         self.lost.get_or_insert_with(|| words.to_owned());
         self.note(words);
@@ -141,7 +144,7 @@ impl Receiver {
         Ok(Self { listener, address, inbox: Arc::default() })
     }
 
-    /// Serves until the future is dropped, which aborts open requests.
+    /// Serves requests until the future is dropped, which aborts open requests.
     pub(super) async fn serve(&self) -> Infallible {
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut connections = JoinSet::new();
@@ -151,7 +154,7 @@ impl Receiver {
             };
             while connections.try_join_next().is_some() {}
             let Ok((stream, _)) = self.listener.accept().await else {
-                // The process is probably out of file descriptors, so wait until some are closed.
+                // The process probably has too many open files, so wait until some are closed.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
@@ -163,7 +166,7 @@ impl Receiver {
                 });
                 let mut http = hyper::server::conn::http1::Builder::new();
                 http.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-                // A connection error needs no handling here.
+                // The client has closed the connection or broken the protocol. Data that arrived before is kept.
                 let _ = http.serve_connection(TokioIo::new(stream), service).await;
                 drop(place);
             });
@@ -189,9 +192,9 @@ impl Refusal {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Signal {
     Traces,
-    /// Logs, of which only conversation events are used.
+    /// Logs; only the conversation events in them are used.
     Logs,
-    /// Metrics, which are accepted and ignored. An error would make the SDK write to the agent's stderr.
+    /// Metrics, which are accepted and ignored. An error response would make the SDK write to the agent's stderr.
     Metrics,
 }
 
@@ -199,7 +202,7 @@ async fn answer(request: Request<Incoming>, inbox: &Inbox) -> Response<Full<Byte
     let content_type = request.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
     let encoding = content_type.and_then(Encoding::of_content_type);
     let path = request.uri().path().to_owned();
-    // Only a POST can carry evidence about the agent, even one to a wrong path. Metrics carry none.
+    // A POST can carry evidence about the agent, even to a wrong path. Other methods and metrics carry no evidence.
     let tells_something = request.method() == Method::POST && path != "/v1/metrics";
     match take(request, encoding, inbox).await {
         Ok(rejected) => {
@@ -227,7 +230,7 @@ fn respond(status: StatusCode, encoding: Encoding, body: Vec<u8>) -> Response<Fu
     response
 }
 
-/// Takes in a request, and returns messages about the rejected parts.
+/// Stores the data of a request, and returns messages about its rejected parts.
 async fn take(
     request: Request<Incoming>,
     encoding: Option<Encoding>,
@@ -274,8 +277,11 @@ async fn take(
     inbox.put(decoded, body.len())
 }
 
-/// Reads a body, and discards the rest of an oversized one up to a limit. A client that is still sending would not read
-/// the response.
+/// Reads a body, and refuses an oversized body.
+///
+/// The rest of an oversized body is read and discarded, up to a limit.
+///
+/// A client that is still sending would not read the response.
 async fn read_body(mut body: Incoming) -> Result<Vec<u8>, Refusal> {
     let mut all = Vec::new();
     let mut size = 0_usize;

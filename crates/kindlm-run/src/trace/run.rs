@@ -1,4 +1,4 @@
-//! Judges an agent by the spans of its traces.
+//! Judges an agent by the spans in its traces.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -17,28 +17,28 @@ use crate::{
     Failure, Outcome, ResponseSource, Selection, Session, World, identity, saved, select, trust,
 };
 
-/// The default time without new spans after which traces are complete.
+/// The default time without new spans after which the traces are complete.
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// The source of spans, and the settings for judging them.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub struct TraceConfig {
-    /// The agent's command, which `sh -c` runs in the folder of the suite.
+    /// The agent's command, which a shell runs in the folder of the suite.
     pub command: Option<String>,
-    /// The files of spans; if given, no port is opened.
+    /// The files of spans. If any are given, no port is opened.
     pub from: Vec<PathBuf>,
-    /// The port to listen on; 0 is any free port. The default is the suite's port.
+    /// The port to listen on; 0 is any free port. The default is the port of the suite.
     pub port: Option<u16>,
     /// The address to listen on.
     pub host: IpAddr,
-    /// The longest wait for spans or the command. The default is the suite's timeout.
+    /// The maximum wait for spans or for the command. The default is the timeout of the suite.
     pub timeout: Option<Duration>,
-    /// The time without new spans after which traces are complete. The default is one second.
+    /// The time without new spans after which the traces are complete. The default is one second.
     pub settle: Option<Duration>,
-    /// The number of expected traces.
+    /// The number of expected traces, if it is known.
     pub traces: Option<usize>,
-    /// True if all traces form one execution.
+    /// True to join all traces to one execution.
     pub merge: bool,
     /// The selected test cases; the selection of models is not used.
     pub select: Selection,
@@ -54,12 +54,12 @@ pub struct TraceConfig {
     pub strict: bool,
     /// The label of the baseline that drift is measured against. The default is `default`.
     pub baseline: Option<String>,
-    /// True if only warnings are shown as notices.
+    /// True to show only warnings as notices.
     pub quiet: bool,
 }
 
 impl Default for TraceConfig {
-    /// Returns settings that listen on the suite's port at 127.0.0.1, for all test cases.
+    /// Returns settings for all test cases, with the suite's port at 127.0.0.1.
     fn default() -> Self {
         Self {
             command: None,
@@ -129,10 +129,10 @@ pub fn judge_traces(
         options,
         baseline,
         quiet,
-        // A resumed run would need the spans, which are not stored.
+        // Resuming needs the spans, which are not stored.
         can_resume: false,
         waits: session.waits.clone(),
-        // The agent uses its own folder.
+        // The agent uses its own folder, so it needs no workspace.
         workspaces: None,
         observed: Some(observed),
     };
@@ -171,7 +171,9 @@ fn observe(
     Ok(observed)
 }
 
-/// Replaces the models of the suite by one that stands for the traces, as no prompts are sent.
+/// Replaces the models of all test cases by the model that stands for traces.
+///
+/// No prompt is sent.
 fn stand_in(suite: &mut Suite) {
     suite.models.push(model());
     for case in &mut suite.cases {
@@ -190,7 +192,7 @@ fn gathering<'a>(
     Gathering {
         host: config.host,
         port: config.port.unwrap_or(suite.trace.port),
-        // The command gets the address, so any free port will do.
+        // The command is given the address, so any free port works.
         any_port: config.port.is_none() && config.command.is_some(),
         timeout: config.timeout.unwrap_or(suite.trace.timeout),
         settle: config.settle.unwrap_or(SETTLE),

@@ -1,4 +1,4 @@
-//! Reads the keys of a record, and refuses duplicate keys. Values that are only cache keys stay text.
+//! Reads the keys of a record, and refuses duplicate keys. The values of `expect` and `assertions` stay JSON text.
 
 use std::borrow::Cow;
 use std::{fmt, mem};
@@ -17,7 +17,7 @@ pub(super) struct Fields<'l, 'a> {
     pub(super) at: &'l mut Option<&'static str>,
 }
 
-/// A text that is copied only if it has escapes.
+/// A text that is copied only if it has escape sequences.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 

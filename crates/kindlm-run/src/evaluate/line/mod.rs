@@ -1,4 +1,4 @@
-//! Parses a record, and copies as little of it as possible.
+//! Parses a record with as few copies as possible.
 
 mod fields;
 mod problem;
@@ -45,7 +45,7 @@ pub(super) const KEYS: [&str; 22] = [
     "threshold",
 ];
 
-/// The fields of a record. Values that are only cache keys stay text.
+/// The fields of a record. The values of `expect` and `assertions` stay JSON text.
 #[derive(Default)]
 pub(super) struct Line<'a> {
     pub(super) id: Option<Value>,
@@ -70,16 +70,16 @@ pub(super) struct Line<'a> {
     tools: Option<Vec<RecordedTool>>,
     pub(super) expect: Option<&'a RawValue>,
     pub(super) threshold: Option<f64>,
-    /// The unknown keys, which are not in [`KEYS`].
+    /// The keys that are not in [`KEYS`].
     pub(super) others: Vec<Cow<'a, str>>,
 }
 
 /// The error of a record that cannot be evaluated.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Malformed {
-    /// The record's id, if it could be read.
+    /// The record's id; `None` if it is missing or could not be read.
     pub(super) id: Option<Value>,
-    /// The problem and the help.
+    /// The error message, with advice for the user.
     pub(super) error: String,
 }
 
@@ -102,14 +102,16 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Reads an object into the fields. After an error, `at` is the key whose value is invalid.
+    /// Reads an object into the fields. After an error, `at` is the key whose value was read last.
     fn read(&mut self, text: &'a str, at: &mut Option<&'static str>) -> serde_json::Result<()> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         deserializer.deserialize_map(Fields { line: self, at })?;
         deserializer.end()
     }
 
-    /// Returns a problem if the record has rules but no input, as the judge would not see the input.
+    /// Returns an error message if the record has rules but no input.
+    ///
+    /// The judge would not see the input.
     pub(super) fn lacks_input(&self) -> Option<String> {
         let has_rules = self.assertions.is_some_and(|it| !matches!(it.get(), "null" | "[]"));
         if !has_rules || self.agent_input.is_some() || self.transcript.is_some() {
@@ -151,7 +153,9 @@ impl<'a> Line<'a> {
         bad.then(|| "`threshold` is not between 0 and 1".to_owned())
     }
 
-    /// Returns a problem if two keys hold the same kind of data. Only one would be read, and they might differ.
+    /// Returns an error message if two keys hold the same kind of data.
+    ///
+    /// Only one of them would be read, and they might differ.
     fn told_twice(&self) -> Option<String> {
         let twice = |a: &str, b: &str| {
             Some(format!("`{a}` and `{b}` both tell what happened; leave out one of them"))
@@ -184,7 +188,9 @@ impl<'a> Line<'a> {
         self.vars.as_ref().unwrap_or(&NONE)
     }
 
-    /// Returns true if the record has any message or action of an agent.
+    /// True if the record has any evidence about the agent.
+    ///
+    /// This is an output, calls, events, a transcript, a trace, a workspace, or a response of the provider.
     pub(super) fn has_evidence(&self) -> bool {
         self.agent_output.is_some()
             || self.tool_calls.is_some()
@@ -195,8 +201,9 @@ impl<'a> Line<'a> {
             || self.provider_response.is_some()
     }
 
-    /// Returns the kinds of evidence that are complete. These are the declared ones, or else all that the record
-    /// contains.
+    /// Returns the kinds of evidence that are complete.
+    ///
+    /// These are the declared kinds, or else all kinds that the record contains.
     fn coverage(&self) -> Coverage {
         if let Some(channels) = &self.complete_for {
             return Coverage::Only(channels.clone());
@@ -212,7 +219,7 @@ impl<'a> Line<'a> {
         .fold(told, |sum, (_, channel)| sum.with(channel))
     }
 
-    /// Converts the record to an execution.
+    /// Converts the record to an execution, and moves the values out of its fields.
     pub(super) fn execution(&mut self) -> Execution {
         let Some(transcript) = self.transcript.take() else { return self.told() };
         let complete = self.complete_for.take();
@@ -224,7 +231,7 @@ impl<'a> Line<'a> {
             Some(_) => Coverage::new(complete, told.completeness.coverage.lost().clone()),
             None => told.completeness.coverage,
         };
-        // A value from the record takes precedence over one from the log.
+        // A value of the record takes precedence over a value of the transcript.
         Execution {
             usage: if is_counted { said.usage } else { told.usage },
             latency_ms: said.latency_ms.or(told.latency_ms),
@@ -248,6 +255,8 @@ impl<'a> Line<'a> {
     }
 
     /// Converts the fields other than the transcript to an execution.
+    ///
+    /// The values are moved out of their fields.
     fn told(&mut self) -> Execution {
         let coverage = self.coverage();
         let (output, output_json) = match self.agent_output.take() {
@@ -260,7 +269,7 @@ impl<'a> Line<'a> {
             Some(Value::String(text)) => vec![Message::new(Role::User, text)],
             Some(value) => vec![Message::new(Role::User, ecma::stringify(&value))],
         };
-        // A record with tool calls, even an empty list, is evidence of at least one answer and all its calls.
+        // A record with `tool_calls`, even an empty list, shows that the model was asked at least once.
         let requests = u32::from(self.tool_calls.is_some());
         let events = self.events.take().unwrap_or_default();
         let (usage, cost) = Event::usage(&events);
@@ -277,7 +286,7 @@ impl<'a> Line<'a> {
         let stopped_to_call = word.map(FinishReason::of_vendor) == Some(FinishReason::ToolCalls);
         let gap = "it stopped to call tools (`finish_reason`), but no call is recorded";
         let lacks_call = stopped_to_call && tool_calls.is_empty();
-        // A record that declares nothing complete needs no warning.
+        // Without complete evidence of the actions, a missing call needs no warning.
         let lacks_call = lacks_call && coverage.includes(Channel::Actions);
         Execution {
             input,
@@ -307,20 +316,22 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Returns the entries of a record with unknown keys.
+/// Returns the entries of a record whose keys are unknown.
 pub(super) fn extra(json: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
     let mut all: Map<String, Value> = serde_json::from_slice(json)?;
     all.retain(|key, _| !KEYS.contains(&key.as_str()));
     Ok(all)
 }
 
-/// Returns the id of a record with an error elsewhere.
+/// Returns the id of a record that has an error in another key.
+///
+/// Returns `None` if the id cannot be read.
 fn id(text: &str) -> Option<Value> {
     #[derive(Deserialize)]
     struct Named {
         id: Value,
     }
-    // Serde also reads fields from a list, in order. A record is never a list.
+    // Serde also reads the fields of a struct from a list. A record is never a list.
     let is_object = text.trim_start().starts_with('{');
     serde_json::from_str::<Named>(text).ok().filter(|_| is_object).map(|it| it.id)
 }

@@ -1,4 +1,4 @@
-//! Messages about text that is not a valid record.
+//! Error messages about text that is not a valid record.
 
 use kindlm_types::{Problem, place_of_twice};
 
@@ -9,23 +9,23 @@ pub(super) const NO_OBJECT: &str =
 
 pub(super) const TWICE: &str = "is there twice";
 
-/// Returns the problem of a record with a duplicate key in one of its objects.
+/// Returns an error message if an object in the record has a duplicate key.
 pub(super) fn given_twice(text: &str) -> Option<String> {
     let place = place_of_twice(text)?;
     Some(failure::given_twice(&place))
 }
 
-/// Returns the message and the place of a transcript's problem.
+/// Returns the error message for a transcript: location, problem and help.
 pub(super) fn unreadable(problem: &Problem) -> String {
     let place = if problem.pointer.is_empty() { "" } else { ": " };
     let help = problem.help.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
     format!("{NO_TRANSCRIPT}{}{place}{}{help}", problem.pointer, problem.message)
 }
 
-/// The start of a message about a transcript.
+/// The start of an error message about a transcript.
 const NO_TRANSCRIPT: &str = "cannot be read: ";
 
-/// Explains why a text is not a record: the value of a key is invalid, or the JSON is.
+/// Returns the error message for a text that is not a record. Either the value of a key or the JSON is invalid.
 pub(super) fn explain(text: &str, at: Option<&str>, err: &serde_json::Error) -> String {
     if err.is_data() && !text.trim_start().starts_with('{') {
         return NO_OBJECT.to_owned();
@@ -40,7 +40,7 @@ pub(super) fn explain(text: &str, at: Option<&str>, err: &serde_json::Error) -> 
     match at.filter(|_| err.is_data()) {
         Some(key) if words.starts_with(NO_TRANSCRIPT) => format!("`{key}` {words} (at {place})"),
         Some(key) if words == TWICE => format!("`{key}` {TWICE} (at {place})"),
-        // The error of the deserializer does not name the duplicate key, so look for it.
+        // The error of the deserializer does not name the duplicate key, so search for it.
         Some(key) => given_twice(text)
             .unwrap_or_else(|| format!("`{key}` is not {} (at {place})", expected(key))),
         None => {
@@ -72,7 +72,7 @@ fn expected(key: &str) -> &'static str {
     }
 }
 
-/// Rewords a message of the JSON parser for people who write JSON.
+/// Rewords an error message of the JSON parser for people who write JSON. Unknown messages stay unchanged.
 fn in_words(said: &str) -> &str {
     for (begin, meaning) in [
         ("EOF", "it ends too early"),

@@ -1,4 +1,4 @@
-//! Tests for reading records, and for the messages about records that cannot be read.
+//! Tests for parsing records, and for the error messages about invalid records.
 
 use super::problem::NO_OBJECT;
 use super::*;
