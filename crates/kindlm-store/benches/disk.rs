@@ -1,6 +1,6 @@
-//! Measures the cost of durability and of the response store, on the disk with the target folder.
+//! Measures the cost of durability and of the response store, on the disk that holds the target folder.
 //!
-//! Prints one table with the operations per second and the time of each.
+//! Prints one table with the operations per second and the time of each operation.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot run must say so loudly")]
 
@@ -16,7 +16,7 @@ use kindlm_types::{
 };
 
 fn main() {
-    // Only `cargo bench` passes `--bench`. `cargo test --benches` only needs to build this.
+    // Only `cargo bench` passes `--bench`. `cargo test --benches` starts the program too, but must not measure.
     if !std::env::args().any(|it| it == "--bench") {
         return;
     }
@@ -38,7 +38,7 @@ fn row(what: &str, times: u32, work: impl FnOnce()) {
     println!("| {what} | {:.0} | {:.1} µs |", 1.0 / each.as_secs_f64(), each.as_secs_f64() * 1e6);
 }
 
-/// Returns a result of about 2 KiB as a line, with three checks and an answer of 120 words.
+/// Returns a result with three checks and 120 words, about 2 KiB as a line.
 fn result(index: u32) -> ExecutionResult {
     let labels = ["Output does not contain: sorry", "PII scan", "Keyword deny list"];
     ExecutionResult {
@@ -110,7 +110,7 @@ fn journal(scratch: &Path) {
     });
 }
 
-/// A backend that answers immediately.
+/// A backend that answers without a delay.
 struct Instantly;
 
 impl Models for Instantly {

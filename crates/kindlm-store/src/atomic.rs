@@ -1,4 +1,4 @@
-//! Atomic writes: readers see a complete file or none.
+//! Atomic writes: a reader sees the complete old file or the complete new file.
 
 use std::fs::{self, TryLockError};
 use std::io::{self, BufWriter, Write as _};
@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use crate::StoreError;
 
-/// A file that appears under its name only when it is complete.
+/// The new content of a file, which replaces the old file when it is complete.
 ///
-/// A draft that is dropped before [`finish`](Draft::finish) leaves no file behind, and the old file stays.
+/// If a draft is dropped before [`finish`](Draft::finish), the old file stays and no other file is left behind. A
+/// device or a pipe is written directly.
 #[derive(Debug)]
 pub struct Draft {
-    /// The path for messages.
+    /// The path for error messages.
     path: PathBuf,
     target: PathBuf,
     out: Out,
@@ -19,17 +20,17 @@ pub struct Draft {
 
 #[derive(Debug)]
 enum Out {
-    /// A temporary file next to the target, with the permissions of the file that it replaces.
+    /// A temporary file next to the target, with the old file's permissions, if any.
     Beside(BufWriter<tempfile::NamedTempFile>, Option<fs::Permissions>),
-    /// A target that is not a regular file, written in place.
+    /// The target, which is not a regular file and is written directly.
     Directly(BufWriter<fs::File>),
 }
 
 impl Draft {
-    /// Creates a draft, and makes the folders above the file.
+    /// Creates a draft, and creates the missing parent folders.
     ///
-    /// A device or a pipe is written to directly, because `/dev/null` must not become a regular file. A symbolic link
-    /// is followed: the linked file is replaced, not the link.
+    /// A device or a pipe is written directly, because `/dev/null` must not become a regular file. A symbolic link is
+    /// followed: the linked file is replaced, not the link.
     pub fn begin(path: &Path) -> Result<Self, StoreError> {
         let failed = |err: &io::Error| StoreError::io("write", path, err);
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -47,13 +48,12 @@ impl Draft {
         fs::create_dir_all(folder)
             .map_err(|err| StoreError::io("make the folder", folder, &err))?;
         let file = temporary(folder).map_err(|err| failed(&err))?;
-        // Keep the permissions of the old file.
         let permissions = existing.map(|it| it.permissions());
         let out = Out::Beside(BufWriter::with_capacity(1 << 16, file), permissions);
         Ok(Self { path: path.to_owned(), target, out })
     }
 
-    /// Moves the file to its target.
+    /// Writes the rest of the content, and moves the file to its target.
     pub fn finish(self) -> Result<(), StoreError> {
         let Self { path, target, out } = self;
         let finished = match out {
@@ -70,7 +70,7 @@ impl Draft {
         finished.map_err(|err| StoreError::io("write", &path, &err))
     }
 
-    /// Converts a write error, with the path of the file.
+    /// Converts a write error to a store error with the path of the file.
     pub fn failed(&self, err: &io::Error) -> StoreError {
         StoreError::io("write", &self.path, err)
     }
@@ -84,7 +84,7 @@ impl io::Write for Draft {
         }
     }
 
-    // A report comes in pieces of a few bytes, so pass each one directly to the buffer.
+    // A report is written in pieces of a few bytes, so pass each piece directly to the buffer.
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.out {
             Out::Beside(out, _) => out.write_all(bytes),
@@ -100,16 +100,16 @@ impl io::Write for Draft {
     }
 }
 
-/// Writes a whole file like [`Draft`].
+/// Writes a file with this content, atomically like [`Draft`].
 pub fn write(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     let mut draft = Draft::begin(path)?;
     draft.write_all(content).map_err(|err| draft.failed(&err))?;
     draft.finish()
 }
 
-/// Checks that [`write()`] can write to a path, without leaving a file behind.
+/// Checks that [`write()`] can write to a path. No file is left behind.
 ///
-/// Callers check this before they pay for the data.
+/// Callers do this check before they pay for the data.
 pub fn check_writable(path: &Path) -> Result<(), StoreError> {
     let failed = |err: &std::io::Error| StoreError::io("write", path, err);
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -117,11 +117,11 @@ pub fn check_writable(path: &Path) -> Result<(), StoreError> {
         Ok(it) if it.is_dir() => {
             return Err(failed(&std::io::ErrorKind::IsADirectory.into()));
         }
-        // Skip a device or a pipe, as opening it may already affect its reader.
+        // Skip a device or a pipe, because opening it may already affect its reader.
         Ok(it) if !it.is_file() => return Ok(()),
         _ => {}
     }
-    // Missing folders will be created, so check the first existing one.
+    // Missing folders will be created, so check the first existing parent folder.
     let folder = target.ancestors().skip(1).find(|it| it.symlink_metadata().is_ok());
     let folder = folder.unwrap_or(Path::new("."));
     if folder.is_file() {
@@ -140,9 +140,11 @@ const TEMPORARY: (&str, &str) = (".kindlm-", ".tmp");
 /// The maximum number of attempts to create and lock a temporary file.
 const ATTEMPTS: u32 = 16;
 
-/// Creates a temporary file that others may read, as far as the umask allows, because reports are shared.
+/// Creates a locked temporary file.
 ///
-/// The lock lasts as long as the writer, so that [`remove_abandoned`] can detect files of killed processes.
+/// Other users may read the file if the umask allows it, because reports are shared.
+///
+/// The lock is held while the file is open, so that [`remove_abandoned`] can detect files of killed processes.
 pub(crate) fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(TEMPORARY.0).suffix(TEMPORARY.1);
@@ -154,7 +156,7 @@ pub(crate) fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
         let file = builder.tempfile_in(folder)?;
         match file.as_file().try_lock() {
             Ok(()) if file.path().exists() => return Ok(file),
-            // Another process removed the file, or is about to, before it was locked.
+            // Another process removed the file, or is about to remove it, before it was locked.
             Ok(()) | Err(TryLockError::WouldBlock) => {}
             // On file systems without locks, no process removes temporary files.
             Err(TryLockError::Error(_)) => return Ok(file),
@@ -163,7 +165,9 @@ pub(crate) fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     Err(io::Error::other("its temporary file is removed again and again"))
 }
 
-/// Removes the temporary files of killed processes from a folder. Ignores files that cannot be removed.
+/// Removes the temporary files of killed processes from a folder.
+///
+/// Files that cannot be removed stay.
 pub fn remove_abandoned(folder: &Path) {
     let Ok(items) = fs::read_dir(folder) else { return };
     for item in items.flatten() {
@@ -171,7 +175,7 @@ pub fn remove_abandoned(folder: &Path) {
         let is_temporary = name
             .to_str()
             .is_some_and(|it| it.starts_with(TEMPORARY.0) && it.ends_with(TEMPORARY.1));
-        // Opening a pipe would block, and a link may point anywhere.
+        // Opening a pipe would block, and a symbolic link may lead to any file.
         if !is_temporary || !item.file_type().is_ok_and(|it| it.is_file()) {
             continue;
         }

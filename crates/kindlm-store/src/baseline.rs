@@ -1,4 +1,4 @@
-//! The baseline: the stored results of one run, for comparing later runs.
+//! The baseline: the stored results of one run, which later runs are compared with.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,13 @@ use kindlm_types::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The version of the file format that this crate writes, and the only one that it reads.
+/// The version of the file format. Files with another version are refused.
 const VERSION: &str = "1";
 
-/// The number of characters of a digest that people see.
+/// The number of characters of a digest that are shown.
 const SHOWN: usize = 8;
 
-/// A baseline: the stored results of one run, for comparing later runs.
+/// The stored results of one run, which later runs are compared with.
 ///
 /// The format is version `"1"` of the original KindLM with additional fields. Files of the original can be read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -29,17 +29,17 @@ pub struct Baseline {
     pub suite_name: String,
     /// The start of the run, in RFC 3339.
     pub created_at: String,
-    /// The id of the run.
+    /// The id of the run; absent in files of the original KindLM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// The other conditions of the results; absent in files of the original KindLM.
+    /// The conditions of the results; absent in files of the original KindLM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Conditions>,
     #[serde(serialize_with = "by_name")]
     results: IndexMap<(String, String), Entry>,
 }
 
-/// The conditions of a run's results other than its test cases.
+/// The conditions that affect a run's results, other than its test cases.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Conditions {
@@ -80,7 +80,7 @@ pub struct Entry {
     /// The mean latency in milliseconds.
     #[serde(default)]
     pub latency_avg_ms: Option<f64>,
-    /// The cost of all repeats in US dollars, if known.
+    /// The cost of all repeats in US dollars; `None` if it is unknown.
     #[serde(default)]
     pub cost_usd: Option<f64>,
     /// The number of executed repeats.
@@ -89,7 +89,7 @@ pub struct Entry {
     /// The number of repeats that could not be executed or judged.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub errored_repeats: u32,
-    /// The digest of everything that the case sends and expects.
+    /// The digest of everything that the case sends and expects, if it is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// All checks of all repeats; empty in files of the original KindLM.
@@ -100,14 +100,14 @@ pub struct Entry {
     pub scores: Vec<EntryScore>,
 }
 
-/// A check of a test case.
+/// A check of a test case, without its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryCheck {
     /// The assertion's id.
     pub assertion: String,
-    /// The label of the check, with the labels of its sets and its turn in front.
+    /// The label of the check, preceded by its turn and the labels of its sets.
     pub label: String,
-    /// The severity of a failure; `None` in files that do not record it.
+    /// The severity of a failure; `None` in files that do not record severities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub severity: Option<Severity>,
 }
@@ -144,6 +144,8 @@ pub enum BaselineError {
 
 impl Baseline {
     /// Creates a baseline from the report of a run.
+    ///
+    /// Fails if a case of the report cannot be read.
     pub fn of<Cases: CaseSource + ?Sized>(report: &Report<Cases>) -> Result<Self, CaseError> {
         let mut baseline = Self::new(&report.suite.name, &report.run.started_at);
         baseline.project = Some(report.suite.project.clone());
@@ -160,12 +162,14 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// Returns true if the baseline belongs to this suite. Files of the original KindLM record only the suite's name.
+    /// Returns true if the baseline belongs to this suite.
+    ///
+    /// A file without a project is compared by the name of the suite only.
     pub fn is_of(&self, project: &str, suite: &str) -> bool {
         self.suite_name == suite && self.project.as_deref().is_none_or(|it| it == project)
     }
 
-    /// Creates a baseline without entries.
+    /// Creates a baseline without entries and conditions.
     pub fn new(suite_name: impl Into<String>, created_at: impl Into<String>) -> Self {
         Self {
             version: VERSION.to_owned(),
@@ -183,7 +187,7 @@ impl Baseline {
         self.results.insert((entry.case.clone(), entry.model.clone()), entry);
     }
 
-    /// Returns the entry of a case on a model.
+    /// Returns the entry of a case on a model, if there is one.
     pub fn get(&self, case: &str, model: &str) -> Option<&Entry> {
         self.results.get(&(case.to_owned(), model.to_owned()))
     }
@@ -193,7 +197,7 @@ impl Baseline {
         self.results.values()
     }
 
-    /// Parses the text of a baseline file.
+    /// Parses a baseline file.
     pub fn parse(text: &str) -> Result<Self, BaselineError> {
         let corrupt = |message: &str| BaselineError::Corrupt { message: message.to_owned() };
         let value: Value =
@@ -223,7 +227,7 @@ impl Baseline {
             let mut entry = Entry::deserialize(value)
                 .map_err(|err| corrupt(&format!("the result of `{name}`: {err}")))?;
             if entry.case.is_empty() {
-                // Files of the original KindLM have the case and the model only in the key.
+                // In files of the original KindLM, the case and the model are only in the key.
                 let (case, model) = name.rsplit_once("::").unwrap_or((name, ""));
                 case.clone_into(&mut entry.case);
                 model.clone_into(&mut entry.model);
@@ -233,7 +237,7 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// Returns the text of the baseline file.
+    /// Returns the content of the baseline file.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).unwrap_or_else(|err| err.to_string());
         text.push('\n');
@@ -241,7 +245,7 @@ impl Baseline {
     }
 }
 
-/// The texts of labelled turns, in their order.
+/// The texts of labelled turns, in the order of the turns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TurnTexts(IndexMap<String, String>);
@@ -252,7 +256,7 @@ impl TurnTexts {
         self.0.is_empty()
     }
 
-    /// Returns the labels with their texts.
+    /// Returns the labels with their texts, in the order of the turns.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(label, text)| (label.as_str(), text.as_str()))
     }
@@ -298,12 +302,16 @@ impl Entry {
         }
     }
 
-    /// Returns true if at least one repeat was executed. Files of the original KindLM may have no count.
+    /// Returns true if at least one repeat was executed.
+    ///
+    /// An entry without an outcome is of the original KindLM, and counts as executed.
     pub fn was_executed(&self) -> bool {
         self.run_count > 0 || self.outcome.is_none()
     }
 
-    /// Returns true if at least one repeat was judged, so that the pass rate is meaningful.
+    /// Returns true if at least one repeat was judged.
+    ///
+    /// Otherwise, the pass rate has no meaning.
     pub fn was_judged(&self) -> bool {
         self.was_executed()
             && self.outcome != Some(Outcome::Skipped)
@@ -343,8 +351,9 @@ impl Conditions {
     }
 }
 
-/// Returns the checks of a case over all repeats, in order of first appearance. Equal checks are listed as often as in
-/// the repeat that has the most of them.
+/// Returns the checks of a case over all repeats, in order of first appearance.
+///
+/// If a repeat has several equal checks, each is listed. The repeat with the most equal checks counts.
 fn checks_of(case: &CaseResult) -> Vec<EntryCheck> {
     let mut checks = Vec::new();
     for execution in &case.executions {
@@ -383,10 +392,10 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// Writes the results under the original's keys, `case::model`.
+/// Serializes the results under the keys of the original KindLM: `case::model`.
 ///
-/// Names may contain `::`, so two cases may have the same key. The second key gets a tilde; the entry has the exact
-/// names.
+/// Names may contain `::`, so two cases may have the same key. Then a tilde is added to the second key. The exact names
+/// are in the entry.
 fn by_name<S: serde::Serializer>(
     results: &IndexMap<(String, String), Entry>,
     serializer: S,

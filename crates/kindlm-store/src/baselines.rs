@@ -6,32 +6,38 @@ use std::path::PathBuf;
 use crate::io_error::is_absent;
 use crate::{Baseline, StoreError, atomic, name};
 
-/// The baselines in a state folder, as `baselines/<label>.json`.
+/// The baselines in a state folder, stored as `baselines/<label>.json`.
 #[derive(Clone, Debug)]
 pub struct Baselines {
     folder: PathBuf,
 }
 
 impl Baselines {
-    /// Creates a store in the state folder, usually `.kindlm` next to the config file. It need not exist.
+    /// Creates a store in the state folder, which need not exist.
+    ///
+    /// The state folder is usually `.kindlm` next to the config file.
     pub fn new(state: impl Into<PathBuf>) -> Self {
         Self { folder: state.into().join("baselines") }
     }
 
     /// Returns the path of a baseline's file.
+    ///
+    /// Fails if the label is not a valid file name.
     pub fn path(&self, label: &str) -> Result<PathBuf, StoreError> {
         name::check("baseline label", label)?;
         Ok(self.folder.join(format!("{label}.json")))
     }
 
-    /// Stores a baseline, and replaces the one with the same label.
+    /// Stores a baseline, and returns the path of its file.
+    ///
+    /// A baseline with the same label is replaced.
     pub fn set(&self, label: &str, baseline: &Baseline) -> Result<PathBuf, StoreError> {
         let path = self.path(label)?;
         atomic::write(&path, baseline.to_json().as_bytes())?;
         Ok(path)
     }
 
-    /// Loads the baseline with this label; `None` if there is none.
+    /// Loads the baseline with this label; returns `None` if it does not exist.
     pub fn find(&self, label: &str) -> Result<Option<Baseline>, StoreError> {
         match self.load(label) {
             Ok(baseline) => Ok(Some(baseline)),
@@ -40,7 +46,7 @@ impl Baselines {
         }
     }
 
-    /// Loads the baseline with this label.
+    /// Loads the baseline with this label; a missing baseline is an error.
     pub fn load(&self, label: &str) -> Result<Baseline, StoreError> {
         let path = self.path(label)?;
         let text = fs::read(&path).map_err(|err| {

@@ -1,4 +1,4 @@
-//! The stored calibrations of judges, for gates that require agreement with people.
+//! The stored calibrations of judges, for gates that demand agreement with people.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,20 @@ use serde_json::{Map, Value};
 use crate::io_error::is_absent;
 use crate::{Digest, StoreError, atomic};
 
-/// The version of the file format that this crate writes, and the only one that it reads.
+/// The version of the file format. Files with another version are refused.
 const VERSION: &str = "2";
 
-/// The maximum length of the part of a file name that comes from the provider and the model.
+/// The maximum length of the provider and model in a file name.
 const LONGEST: usize = 80;
 
-/// The identity of a judge: its models, and the settings that combine their answers into a verdict. If any part
-/// differs, it is a different judge.
+/// The identity of a judge: its models and settings.
+///
+/// The settings combine the models' answers into a verdict. If any part differs, the judge is another one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judge {
     /// The models, each with one vote.
     pub models: Vec<JudgeModel>,
-    /// The settings that differ from the default of asking each model once, such as `samples`.
+    /// The settings that differ from the default, such as `samples`. By default, each model is asked once.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub settings: Map<String, Value>,
 }
@@ -30,13 +31,13 @@ pub struct Judge {
 /// A model of a judge.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct JudgeModel {
-    /// The key of the provider.
+    /// The provider's key in the config.
     pub provider: String,
     /// The vendor's name for the model.
     pub model: String,
 }
 
-/// The agreement between a judge and people on the same outputs, for one kind of check.
+/// The agreement between a judge and people, for one kind of check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Calibration {
@@ -46,46 +47,53 @@ pub struct Calibration {
     pub calibrated_at: String,
     /// The version of KindLM that asked the judge.
     pub kindlm_version: String,
-    /// The digests of the judge's instructions, sorted. Other instructions make a different judge.
+    /// The digests of the judge's instructions, sorted. A judge with other instructions needs another calibration.
     pub prompts: Vec<String>,
-    /// The digest of all other data that affects the answers: provider settings, and local programs. A different digest
-    /// makes a different judge. `None` if there is no such data.
+    /// The digest of other data that affects the answers.
+    ///
+    /// This data is provider settings and local programs. With a different digest, the calibration is not valid. `None`
+    /// if there is no such data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub providers: Option<String>,
     /// The name of the file of labels, as the user gave it.
     pub labels: String,
     /// The digest of the file of labels.
     pub labels_digest: String,
-    /// The counts of verdicts by people and the judge, over all criteria.
+    /// The counts of outputs by the verdicts, over all criteria.
     pub counts: Counts,
-    /// The counts for each criterion, sorted by digest. Agreement on one criterion does not imply agreement on another.
+    /// The counts for each criterion, sorted by digest.
+    ///
+    /// Agreement on one criterion does not imply agreement on another criterion.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<CriterionCounts>,
-    /// The model names that the vendor returned, sorted, if they differ from the requested ones.
+    /// The model names that the provider returned, if they differ from the request. They are sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answered: Vec<String>,
-    /// The number of labelled outputs without a readable answer of the judge. No other count includes them.
+    /// The number of labelled outputs without a verdict of the judge. The other counts leave these outputs out.
     pub errored: u64,
     /// The share of outputs that people passed, from 0 to 1.
     pub base_rate: f64,
-    /// The share of outputs with the same verdict of both, from 0 to 1.
+    /// The share of outputs on which people and the judge agree, from 0 to 1.
     pub agreement: f64,
-    /// Cohen's kappa, from -1 to 1; absent if it is undefined. It follows from the counts and is stored for human
-    /// readers.
+    /// Cohen's kappa, from -1 to 1; absent if it is undefined.
+    ///
+    /// It can be computed from the counts, and is stored for human readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kappa: Option<f64>,
-    /// The lower and upper end of the 95% interval of the kappa.
+    /// The lower and upper end of the kappa's 95% interval; absent if it is undefined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kappa_interval: Option<[f64; 2]>,
 }
 
 impl Calibration {
-    /// Returns the number of labelled outputs, with or without an answer of the judge.
+    /// Returns the number of labelled outputs, with or without a verdict of the judge.
     pub fn labelled(&self) -> u64 {
         Confusion::from(self.counts).total().saturating_add(self.errored)
     }
 
-    /// Returns a contradiction between the counts and the other numbers. It means that the file was edited by hand.
+    /// Returns an error message if a stored number contradicts the counts.
+    ///
+    /// Such a file was probably edited by hand.
     fn contradiction(&self) -> Option<String> {
         let counts = Confusion::from(self.counts);
         let rate = |it: Result<Tally, Undefined>| Some(it.map_or(0.0, Tally::rate));
@@ -108,17 +116,17 @@ impl Calibration {
     }
 }
 
-/// The counts of verdicts by people and the judge, for one criterion.
+/// The counts of outputs by the verdicts, for one criterion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CriterionCounts {
-    /// The criterion in a few words, or the id of the rule.
+    /// The text of the criterion, or the id of the rule.
     pub name: String,
     /// The digest of the criterion's text.
     pub digest: String,
     /// The time when the judge was asked, in RFC 3339.
     pub calibrated_at: String,
-    /// The counts of verdicts by people and the judge.
+    /// The counts of outputs by the verdicts of people and the judge.
     pub counts: Counts,
 }
 
@@ -126,13 +134,13 @@ pub struct CriterionCounts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Counts {
-    /// The outputs that both passed.
+    /// The number of outputs that both passed.
     pub both_pass: u64,
-    /// The outputs that only people passed.
+    /// The number of outputs that only people passed.
     pub only_human: u64,
-    /// The outputs that only the judge passed.
+    /// The number of outputs that only the judge passed.
     pub only_judge: u64,
-    /// The outputs that both failed.
+    /// The number of outputs that both failed.
     pub both_fail: u64,
 }
 
@@ -150,7 +158,7 @@ impl From<Confusion> for Counts {
     }
 }
 
-/// The file with a judge's calibrations.
+/// The content of a judge's file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct JudgeFile {
@@ -159,19 +167,25 @@ struct JudgeFile {
     calibrations: Vec<Calibration>,
 }
 
-/// The calibrations in a state folder, as `calibrations/<judge>.json`, one file for each judge.
+/// The calibrations in a state folder, with one file for each judge.
+///
+/// The files are `calibrations/<judge>.json`.
 #[derive(Clone, Debug)]
 pub struct Calibrations {
     folder: PathBuf,
 }
 
 impl Calibrations {
-    /// Creates a store in the state folder, usually `.kindlm` next to the config file. It need not exist.
+    /// Creates a store in the state folder, which need not exist.
+    ///
+    /// The state folder is usually `.kindlm` next to the config file.
     pub fn new(state: impl Into<PathBuf>) -> Self {
         Self { folder: state.into().join("calibrations") }
     }
 
-    /// Returns the path of a judge's file. The name has the provider and model, and a digest if these are ambiguous.
+    /// Returns the path of a judge's file.
+    ///
+    /// The file name consists of the provider and the model. A digest is added if they do not identify the judge.
     pub fn path(&self, judge: &Judge) -> PathBuf {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let first = judge.models.first();
@@ -195,9 +209,11 @@ impl Calibrations {
         self.folder.join(format!("{name}.json"))
     }
 
-    /// Stores the calibration of a judge. It replaces an earlier one for the same check and instructions.
+    /// Stores the calibration of a judge, and returns the path of the judge's file.
     ///
-    /// Earlier counts for other criteria are kept if the same models answered.
+    /// An earlier calibration with the same check and instructions is replaced.
+    ///
+    /// Its counts for other criteria stay, if the same models answered with the same provider settings.
     pub fn set(&self, judge: &Judge, mut calibration: Calibration) -> Result<PathBuf, StoreError> {
         let path = self.path(judge);
         let mut known = self.of(judge)?;
@@ -233,7 +249,7 @@ impl Calibrations {
         Ok(path)
     }
 
-    /// Returns the stored calibrations of a judge; empty if there are none.
+    /// Returns the stored calibrations of a judge, or an empty list.
     pub fn of(&self, judge: &Judge) -> Result<Vec<Calibration>, StoreError> {
         let path = self.path(judge);
         let Some(file) = read(&path)? else { return Ok(Vec::new()) };

@@ -1,4 +1,4 @@
-//! The changes between a baseline and another run.
+//! Compares a later run with a baseline.
 
 use std::collections::BTreeMap;
 
@@ -7,29 +7,31 @@ use kindlm_types::{FailureCode, Severity};
 use crate::baseline::{Conditions, EntryScore};
 use crate::{Baseline, Entry, EntryCheck};
 
-/// The largest difference between rates or scores that counts as equal.
+/// The maximum difference between rates or scores that count as equal.
 const TOLERANCE: f64 = 0.001;
 
-/// The changes between a baseline and another run.
+/// The changes from a baseline to a later run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
     /// The cases whose pass rate fell, in the order of the new run.
     pub regressions: Vec<Change>,
     /// The cases whose pass rate rose, in the order of the new run.
     pub improvements: Vec<Change>,
-    /// The cases whose pass rate is unchanged, in the order of the new run.
+    /// The cases whose pass rate did not change, in the order of the new run.
     pub unchanged: Vec<Change>,
-    /// The cases that cannot be compared, in the order of the new run. Some repeats were not judged in one of the runs.
+    /// The cases that cannot be compared, in the order of the new run.
+    ///
+    /// Some repeats were not judged in one of the runs.
     pub unknown: Vec<Change>,
     /// The cases that are not in the baseline.
     pub added: Vec<Entry>,
     /// The cases that were executed for the baseline but not in the new run.
     pub removed: Vec<Entry>,
-    /// The other differences: judges, models, rules, and the version of KindLM.
+    /// The other differences: judges, models, rules, and versions of KindLM.
     pub differences: Vec<Difference>,
 }
 
-/// A case that is in both runs.
+/// A case that is in both runs, and its changes.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Change {
@@ -41,7 +43,7 @@ pub struct Change {
     pub before: Option<f64>,
     /// The pass rate in the new run, from 0 to 1; `None` if no repeat was judged.
     pub after: Option<f64>,
-    /// The number of repeats that could not be judged, in the baseline and in the new run.
+    /// The number of repeats that could not be judged, in each of the two runs.
     pub errored: (u32, u32),
     /// The number of executed repeats, in the baseline and in the new run.
     pub repeats: (u32, u32),
@@ -49,15 +51,15 @@ pub struct Change {
     pub new_failure_codes: Vec<FailureCode>,
     /// The checks of the baseline that the new run did not make.
     pub removed_checks: Vec<EntryCheck>,
-    /// The checks whose severity was lowered from gate to soft.
+    /// The checks whose severity changed from gate to soft.
     pub softened_checks: Vec<EntryCheck>,
     /// The checks that are not in the baseline.
     pub added_checks: Vec<EntryCheck>,
     /// The checks whose mean score changed.
     pub scores: Vec<ScoreChange>,
-    /// True if the case sends or expects something different.
+    /// True if the case sends or expects something else than in the baseline.
     pub test_changed: bool,
-    /// True if the output is different.
+    /// True if the output differs from the output in the baseline.
     pub output_changed: bool,
 }
 
@@ -75,22 +77,23 @@ pub struct ScoreChange {
     pub after: f64,
 }
 
-/// A condition that differs between the runs.
+/// A condition of the results that differs between the runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// The name of the condition: `KindLM`, `judges`, ``the model `gpt` ``, ``the rules `kind` ``.
+    /// The name of the condition, such as `KindLM`, `judges` or ``the model `gpt` ``.
     pub what: String,
-    /// The value in the baseline; `None` if absent.
+    /// The value in the baseline; `None` if the baseline does not have it.
     pub before: Option<String>,
-    /// The value in the new run; `None` if absent.
+    /// The value in the new run; `None` if the new run does not have it.
     pub after: Option<String>,
 }
 
 impl Comparison {
     /// Returns true if the new run is not worse than the baseline.
     ///
-    /// No pass rate fell or is unknown, no case and no check is missing, and no check became soft.
+    /// In a run that is not worse, no pass rate fell or is unknown. No case and no check is missing, and no check
+    /// became soft.
     pub fn held(&self) -> bool {
         self.regressions.is_empty()
             && self.unknown.is_empty()
@@ -104,7 +107,7 @@ impl Comparison {
         self.changes().map(|it| it.softened_checks.len()).sum()
     }
 
-    /// Returns the number of checks of the baseline that the new run did not make.
+    /// Returns the number of checks of the baseline that are missing in the new run.
     pub fn removed_checks(&self) -> usize {
         self.changes().map(|it| it.removed_checks.len()).sum()
     }
@@ -117,7 +120,9 @@ impl Comparison {
 }
 
 impl Baseline {
-    /// Compares a later run with this baseline. Pass rates that differ by at most 0.001 are equal.
+    /// Compares a later run with this baseline.
+    ///
+    /// Pass rates that differ by at most 0.001 count as equal.
     ///
     /// A case that was not executed counts as absent.
     pub fn compare(&self, current: &Self) -> Comparison {
@@ -131,7 +136,7 @@ impl Baseline {
             let change = Change::between(then, now);
             let is_known = change.errored == (0, 0);
             let changes = match (change.before, change.after) {
-                // The judged repeats already show a regression, whatever the others would be.
+                // The judged repeats already show a regression, so the unjudged repeats do not matter.
                 (Some(before), Some(after)) if after - before < -TOLERANCE => {
                     &mut comparison.regressions
                 }
@@ -163,7 +168,7 @@ impl Change {
         let rate = |it: &Entry| it.was_judged().then_some(it.pass_rate);
         let (before, after) = (checks_of(then), checks_of(now));
         let Pairs { mut removed, mut softened, mut added } = Pairs::of(&before, after);
-        // If no repeat was judged, the missing checks are unknown.
+        // If no repeat was judged, it is not known which checks are missing.
         if !now.was_judged() {
             (removed, softened) = (Vec::new(), Vec::new());
         }
@@ -188,7 +193,9 @@ impl Change {
     }
 }
 
-/// Returns the checks of an entry. Without a list of checks, those with a score are used.
+/// Returns the checks of an entry.
+///
+/// Without a list of checks, the checks with a score are returned.
 fn checks_of(entry: &Entry) -> Vec<EntryCheck> {
     let of_score = |it: &EntryScore| EntryCheck {
         assertion: it.assertion.clone(),
@@ -202,7 +209,7 @@ fn checks_of(entry: &Entry) -> Vec<EntryCheck> {
     }
 }
 
-/// The differences between the checks of two runs.
+/// The differences between the checks of a case in two runs.
 #[derive(Default)]
 struct Pairs {
     removed: Vec<EntryCheck>,

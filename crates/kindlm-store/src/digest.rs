@@ -1,4 +1,4 @@
-//! Digests. Short ones detect changes, long ones name files.
+//! SHA-256 digests. Shortened digests detect changes; complete digests name files.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// The first 64 bits of a SHA-256, enough to detect a change.
+/// The first 64 bits of a SHA-256 digest, which are enough to detect a change.
 ///
 /// ```
 /// use kindlm_store::Digest;
@@ -21,18 +21,18 @@ use sha2::{Digest as _, Sha256};
 #[serde(into = "String", try_from = "String")]
 pub struct Digest(u64);
 
-/// The error of a text that is not a digest.
+/// The error of parsing a text that is not a digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a digest: 16 hexadecimal digits are")]
 pub struct DigestError(String);
 
 impl Digest {
-    /// Returns the digest of a text.
+    /// Returns the digest of a text or of bytes.
     pub fn of(text: impl AsRef<[u8]>) -> Self {
         Self::shortened(&Sha256::digest(text))
     }
 
-    /// Takes the first 8 bytes of a SHA-256.
+    /// Creates a digest from the first 8 bytes of a SHA-256 digest.
     pub fn shortened(long: &[u8]) -> Self {
         Self(long.iter().take(8).fold(0, |sum, byte| (sum << 8) | u64::from(*byte)))
     }
@@ -68,7 +68,7 @@ impl TryFrom<String> for Digest {
     }
 }
 
-/// Returns the whole SHA-256 in lower-case hex.
+/// Returns the complete SHA-256 digest in lower-case hex digits.
 pub(crate) fn sha256(text: &str) -> String {
     HEXLOWER.encode(&Sha256::digest(text))
 }

@@ -10,14 +10,14 @@ use crate::journal::JournalError;
 /// An error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The operating system returned an error.
+    /// An operation of the operating system failed.
     #[error("cannot {action} `{path}`: {message}")]
     Io {
         /// The attempted action, as a verb.
         action: &'static str,
         /// The file or folder.
         path: String,
-        /// The system's message, with advice if there is any.
+        /// The system's error message, with advice for some errors.
         message: String,
     },
     /// A run id or a label is not a valid file name.
@@ -30,7 +30,7 @@ pub enum StoreError {
         /// The name that was given.
         name: String,
     },
-    /// No run has this id.
+    /// There is no run with this id.
     #[error("there is no run `{id}` in `{folder}`")]
     NoSuchRun {
         /// The id that was given.
@@ -38,7 +38,7 @@ pub enum StoreError {
         /// The folder that was searched.
         folder: String,
     },
-    /// No baseline has this label.
+    /// There is no baseline with this label.
     #[error("there is no baseline `{label}` in `{folder}`")]
     NoSuchBaseline {
         /// The label that was given.

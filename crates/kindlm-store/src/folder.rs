@@ -14,15 +14,15 @@ use crate::io_error::words;
 /// The maximum size of a file, in bytes: 64 MiB.
 pub const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// The files in one folder, without access to other files.
+/// The files in one folder. Files outside the folder cannot be read.
 ///
-/// A path that leads out of the folder is refused, unless [`allow_outside`](Folder::allow_outside) permits it. This
-/// includes `..`, an absolute path of any system, and a symbolic link.
+/// A path that leads out of the folder is refused, unless [`allow_outside`](Folder::allow_outside) permits it. Such a
+/// path has `..`, is absolute on any system, or follows a symbolic link.
 #[derive(Clone, Debug)]
 pub struct Folder {
     root: PathBuf,
     outside: bool,
-    /// The requested paths, whether they exist or not; shared by clones.
+    /// The requested paths and searched folders, which may not exist; shared by clones.
     seen: Arc<Mutex<BTreeSet<PathBuf>>>,
     /// The folders whose whole content was requested; shared by clones.
     trees: Arc<Mutex<BTreeSet<PathBuf>>>,
@@ -47,17 +47,21 @@ impl Folder {
         self
     }
 
-    /// Returns the folder's path, without symbolic links.
+    /// Returns the folder's path, with symbolic links resolved.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Returns the files requested so far, whether they exist or not, and the searched folders.
+    /// Returns the requested files and the searched folders so far.
+    ///
+    /// The files need not exist.
     pub fn seen(&self) -> Vec<PathBuf> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// Returns the folders whose whole content was requested so far, without symbolic links.
+    /// Returns the folders whose whole content was requested so far.
+    ///
+    /// Their symbolic links are resolved.
     pub fn trees(&self) -> Vec<PathBuf> {
         self.trees.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
@@ -66,13 +70,15 @@ impl Folder {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
     }
 
-    /// Returns the path without symbolic links, if it may be read.
+    /// Returns the path with symbolic links resolved.
+    ///
+    /// Fails if the file does not exist or may not be read.
     fn resolve(&self, path: &str) -> Result<PathBuf, FileError> {
         let other = |message: String| FileError::Other { path: path.to_owned(), message };
         if path.is_empty() {
             return Err(other("the path is empty".to_owned()));
         }
-        // Check this before accessing the disk, because the error must not reveal whether an outside file exists.
+        // Check this before accessing the disk. The error must not reveal whether a file outside the folder exists.
         if !self.outside && leads_out(path) {
             return Err(FileError::Outside { path: path.to_owned() });
         }
@@ -119,7 +125,7 @@ impl Files for Folder {
             path: path.to_owned(),
             offset: err.valid_up_to(),
         })?;
-        // Some editors start UTF-8 files with a byte order mark, which is not part of the text.
+        // Some editors write a byte order mark at the start of UTF-8 files, which is not part of the text.
         Ok(Arc::from(text.strip_prefix('\u{feff}').unwrap_or(text)))
     }
 
@@ -136,9 +142,11 @@ impl Files for Folder {
         Ok(tree)
     }
 
-    /// Finds files by a pattern. `*`, `?`, `[…]` and `{a,b}` stay within one path part; `**` crosses parts.
+    /// Finds files by a pattern.
     ///
-    /// Names with a leading dot match only if the pattern has the dot. Linked folders are skipped.
+    /// `*`, `?`, `[…]` and `{a,b}` match within one path component; `**` matches across components.
+    ///
+    /// A name with a leading dot only matches if the pattern has this dot. Symbolic links to folders are not followed.
     fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError> {
         let other = |message: String| FileError::Other { path: pattern.to_owned(), message };
         if !self.outside && leads_out(pattern) {
@@ -164,7 +172,7 @@ impl Files for Folder {
         }
         let mut walk = Walk {
             hidden: rest.starts_with('.') || rest.contains("/."),
-            // Without `**`, no deeper file can match.
+            // Without `**`, no file in a deeper folder can match.
             depth: if rest.contains("**") { 64 } else { rest.matches('/').count() },
             found: Vec::new(),
         };
@@ -180,7 +188,9 @@ impl Files for Folder {
     }
 }
 
-/// Returns true if the path itself leads out of the folder. Absolute paths of all systems count, as suites are shared.
+/// Returns true if the text of the path leads out of the folder.
+///
+/// Absolute paths of all systems count, because suites are shared between systems.
 fn leads_out(path: &str) -> bool {
     let bytes = path.as_bytes();
     let drive = bytes.len() > 1 && bytes[0].is_ascii_alphabetic() && bytes[1] == b':';
@@ -216,7 +226,7 @@ impl Walk {
     fn folder(&mut self, folder: &Path, relative: &str, depth: usize) -> std::io::Result<()> {
         for item in fs::read_dir(folder)? {
             let item = item?;
-            // A suite cannot name a file whose name is not Unicode.
+            // A suite cannot name a file whose name is not Unicode, so skip it.
             let Ok(name) = item.file_name().into_string() else { continue };
             if name.starts_with('.') && !self.hidden {
                 continue;

@@ -1,13 +1,17 @@
-//! Errors of the operating system.
+//! Error messages of the operating system.
 
 use std::io;
 
-/// Returns true if the file does not exist. A file in the place of a folder counts too.
+/// Returns true if the error means that the file does not exist.
+///
+/// This includes a path that has a file in the place of a folder.
 pub(crate) fn is_absent(err: &io::Error) -> bool {
     matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Returns the system's message in lower case and without the error number, with advice if there is any.
+/// Returns the system's error message in lower case, with advice for some errors.
+///
+/// The error number is removed.
 ///
 /// ```
 /// let err = std::fs::read("no such file").unwrap_err();

@@ -1,13 +1,13 @@
-//! The storage of KindLM: runs, baselines, calibrations and responses on disk, and access to a suite's files.
+//! The storage of KindLM: runs, baselines, calibrations and responses on disk, and the files of a suite.
 //!
-//! - [`Folder`] reads the files that a suite refers to, and none outside its folder.
+//! - [`Folder`] reads the files that a suite refers to, and no file outside the suite's folder.
 //! - [`Runs`] stores the report of each run.
 //! - [`journal`] stores executions as they finish, so that a run can be resumed.
 //! - [`responses`] stores the answers of models, so that no request is paid for again.
-//! - [`Baselines`] stores the results that later runs are compared with; [`Baseline::compare`] compares them.
+//! - [`Baselines`] stores results for [`Baseline::compare`], which compares later runs with them.
 //! - [`Calibrations`] stores the agreement of judges with people.
 //!
-//! Every write except the journal's is atomic: a reader sees the old file or the new one.
+//! Every write except to the journal is atomic: a reader sees either the old file or the new file.
 //!
 //! ```
 //! use kindlm_store::{Folder, Runs};

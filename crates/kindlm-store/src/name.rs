@@ -4,7 +4,7 @@ use crate::StoreError;
 
 const MAX: usize = 100;
 
-/// Accepts a name that is a valid file name on every system, without a path.
+/// Refuses a name that is not a valid file name on every system.
 pub(crate) fn check(kind: &'static str, name: &str) -> Result<(), StoreError> {
     let ok = name.len() <= MAX
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())

@@ -11,15 +11,17 @@ use crate::io_error::is_absent;
 use crate::journal;
 use crate::{Draft, ReportError, SavedCases, StoreError, name};
 
-/// The name of the file with the order of the runs.
+/// The name of the file that lists the runs in order.
 const ORDER: &str = "order";
 
-/// The reports of past runs in a state folder, as `runs/<run-id>/report.json`.
+/// The reports of past runs in a state folder.
+///
+/// A report is stored as `runs/<run-id>/report.json`.
 ///
 /// Reports are JSON text in the wire format.
 ///
-/// `runs/order` has the ids in the order in which runs were started or resumed. The time in a run id would not do, as
-/// clocks can be wrong. A run that is not listed there counts as older than the listed ones.
+/// `runs/order` lists the run ids in the order in which the runs were started or resumed. The times in run ids are not
+/// used, because clocks can be wrong. A run that is not listed counts as older than all listed runs.
 #[derive(Clone, Debug)]
 pub struct Runs {
     state: PathBuf,
@@ -29,23 +31,29 @@ impl Runs {
     /// The file name of a report in the folder of its run.
     pub const REPORT: &str = "report.json";
 
-    /// Creates a store in the state folder, usually `.kindlm` next to the config file. It need not exist.
+    /// Creates a store in the state folder, which need not exist.
+    ///
+    /// The state folder is usually `.kindlm` next to the config file.
     pub fn new(state: impl Into<PathBuf>) -> Self {
         Self { state: state.into() }
     }
 
     /// Returns the path of a run's report.
+    ///
+    /// Fails if the id is not a valid file name.
     pub fn path(&self, id: &str) -> Result<PathBuf, StoreError> {
         Ok(self.run_folder(id)?.join(Self::REPORT))
     }
 
-    /// Returns the folder of a run, which holds its journal. It need not exist.
+    /// Returns the folder of a run, which need not exist.
+    ///
+    /// The folder holds the run's journal and report.
     pub fn run_folder(&self, id: &str) -> Result<PathBuf, StoreError> {
         name::check("run id", id)?;
         Ok(self.folder().join(id))
     }
 
-    /// Makes a run the newest, when it is started or resumed.
+    /// Registers a run as the newest, when it is started or resumed.
     pub fn begin(&self, id: &str) -> Result<(), StoreError> {
         name::check("run id", id)?;
         let (folder, path) = (self.folder(), self.order_file());
@@ -54,14 +62,18 @@ impl Runs {
         append_line(&path, id).map_err(|err| StoreError::io("write", &path, &err))
     }
 
-    /// Stores the report of a run. A run that was not registered before becomes the newest.
+    /// Stores the report of a run, and returns its path.
+    ///
+    /// A run that is not registered becomes the newest.
     pub fn save(&self, id: &str, report: &str) -> Result<PathBuf, StoreError> {
         self.save_with(id, |out| out.write_all(report.as_bytes()))
     }
 
-    /// Stores the report of a run while `write` writes it. A run that was not registered before becomes the newest.
+    /// Stores the report that `write` writes, and returns its path.
     ///
-    /// After an error, neither happens.
+    /// A run that is not registered becomes the newest.
+    ///
+    /// If `write` fails, the old report stays and the run is not registered.
     pub fn save_with(
         &self,
         id: &str,
@@ -77,7 +89,7 @@ impl Runs {
         Ok(path)
     }
 
-    /// Returns the position of each run in the order file.
+    /// Returns the last line number of each run in the order file.
     fn order(&self) -> Result<HashMap<String, usize>, StoreError> {
         let path = self.order_file();
         match fs::read(&path) {
@@ -95,14 +107,14 @@ impl Runs {
         self.having(has_report)
     }
 
-    /// Returns the ids of all runs with a journal, oldest first. These can be resumed, even after they ended.
+    /// Returns the ids of all runs with a journal, oldest first.
     pub fn journals(&self) -> Result<Vec<String>, StoreError> {
         self.having(|folder| folder.join(journal::FILE).is_file())
     }
 
     /// Returns the ids of all runs, oldest first. The flag is true if the run has a report.
     ///
-    /// A run without a report is still running, was interrupted, or its report could not be written.
+    /// A run without a report is still running or was interrupted, or its report could not be written.
     pub fn all(&self) -> Result<Vec<(String, bool)>, StoreError> {
         let ids = self.having(|it| has_report(it) || it.join(journal::FILE).is_file())?;
         let with_report = |id: String| {
@@ -132,12 +144,14 @@ impl Runs {
         Ok(ids)
     }
 
-    /// Opens the report of a run; its cases are read from the file on demand.
+    /// Opens the report of a run. Its cases are read from the file on demand.
     pub fn open(&self, id: &str) -> Result<Report<SavedCases>, ReportError> {
         crate::open_report(&self.existing(id)?)
     }
 
-    /// Passes each case of a run's report to `on_case`. The returned report has no cases.
+    /// Passes each case of a run's report to `on_case`.
+    ///
+    /// The returned report has no cases.
     pub fn each_case(
         &self,
         id: &str,
@@ -155,7 +169,7 @@ impl Runs {
         Ok(path)
     }
 
-    /// Loads the report of a run as JSON text.
+    /// Returns the report of a run as JSON text.
     pub fn load(&self, id: &str) -> Result<String, StoreError> {
         let path = self.path(id)?;
         fs::read_to_string(&path).map_err(|err| {
@@ -180,7 +194,9 @@ fn has_report(folder: &Path) -> bool {
     folder.join(Runs::REPORT).is_file()
 }
 
-/// Appends a line with one write. If the last line is incomplete, it starts a new line first.
+/// Appends a line with one write.
+///
+/// If the last line is incomplete, a line break is written first.
 fn append_line(path: &Path, line: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
     let mut last = [b'\n'];

@@ -12,7 +12,7 @@ use kindlm_wire::{WireError, parse_case, read_report};
 
 use crate::StoreError;
 
-/// The cases of a stored report, of which only a few dozen bytes each are in memory.
+/// The cases of a stored report. Each case uses only a few dozen bytes of memory.
 #[derive(Debug)]
 pub struct SavedCases {
     path: PathBuf,
@@ -26,7 +26,7 @@ pub struct SavedCases {
 #[derive(Debug)]
 struct Saved {
     at: Range<u64>,
-    /// The index in `models`.
+    /// The index of the model in `models`.
     model: usize,
     outcome: Outcome,
     plan_index: Option<u64>,
@@ -43,7 +43,7 @@ pub enum ReportError {
     Wire(#[from] WireError),
 }
 
-/// Opens a report file. Each case is read again on demand, so the file must not change.
+/// Opens a report file. The file must not change, because its cases are read on demand.
 pub fn open_report(path: &Path) -> Result<Report<SavedCases>, ReportError> {
     let mut cases = Vec::new();
     let (mut models, mut tally) = (Vec::new(), Tally::default());
@@ -59,7 +59,9 @@ pub fn open_report(path: &Path) -> Result<Report<SavedCases>, ReportError> {
     Ok(with_cases(report, SavedCases { path, file, cases, models, tally }))
 }
 
-/// Reads a report file, and passes each case to `on_case`. The returned report has no cases.
+/// Reads a report file, and passes each case to `on_case`.
+///
+/// The returned report has no cases.
 pub fn each_saved_case(
     path: &Path,
     on_case: &mut dyn FnMut(CaseResult),
@@ -76,7 +78,9 @@ fn scan(
     Ok((file, report))
 }
 
-/// Opens a file. The content of a pipe is copied to a temporary file, so that it can be read again.
+/// Opens a file that can be read several times.
+///
+/// The content of a pipe or a device is copied to a temporary file.
 fn seekable(path: &Path) -> io::Result<File> {
     let mut file = File::open(path)?;
     let kind = file.metadata()?.file_type();

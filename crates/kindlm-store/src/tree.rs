@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use kindlm_types::{FileTree, TreeLimits};
 use sha2::{Digest as _, Sha256};
 
-/// Returns the digest of a file, or of a folder with all paths, contents, modes and link targets.
+/// Returns the digest of a file, or of all files and folders in a folder.
+///
+/// The digest of a folder covers paths, contents, modes and link targets.
 pub(crate) fn digest(path: &Path) -> io::Result<FileTree> {
     let mut digest = Sha256::new();
     let is_folder = path.is_dir();
@@ -33,7 +35,7 @@ pub(crate) fn digest(path: &Path) -> io::Result<FileTree> {
                 }
             }
             names.sort_unstable();
-            // The list is a stack, so add the names in reverse order.
+            // The list is a stack, so push the names in reverse order.
             open.extend(names.into_iter().rev().map(|it| relative.join(it)));
         } else if metadata.is_symlink() {
             add("link", fs::read_link(&at)?.as_os_str().as_encoded_bytes());
@@ -51,7 +53,11 @@ pub(crate) fn digest(path: &Path) -> io::Result<FileTree> {
     Ok(FileTree { is_folder, digest })
 }
 
-/// Returns the limit that a file or folder exceeds, from the reported sizes. Reads no contents.
+/// Returns the limit that a file or folder exceeds, and its unit.
+///
+/// Returns `None` if no limit is exceeded.
+///
+/// Only the sizes are read, not the contents.
 pub(crate) fn beyond(path: &Path, limits: TreeLimits) -> io::Result<Option<(u64, &'static str)>> {
     let (mut bytes, mut files) = (0_u64, 0_u64);
     let mut open = vec![(path.to_path_buf(), fs::metadata(path)?)];
@@ -110,7 +116,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("in")).unwrap();
         fs::write(folder.path().join("in/a"), "12345").unwrap();
-        // A sparse file of a terabyte, which would take minutes to read.
+        // A sparse file of one terabyte, which would take minutes to read.
         let large = fs::File::create(folder.path().join("in/large")).unwrap();
         large.set_len(1 << 40).unwrap();
         for (bytes, files, expected) in [

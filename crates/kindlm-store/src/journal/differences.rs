@@ -7,18 +7,20 @@ use std::fmt;
 use super::{Header, PlannedCase};
 use crate::Digest;
 
-/// The maximum number of names of a kind in a message; the others are counted.
+/// The maximum number of names of one kind in an error message.
+///
+/// Further names are counted.
 const NAMED: usize = 3;
 
 /// The differences between the run of a journal and another run.
 ///
-/// The [`Display`](fmt::Display) text is a fragment with the reasons against resuming, such as ``the vars of `refund`
-/// changed; the model `gpt` is new``.
+/// The [`Display`](fmt::Display) text gives the reasons why the run cannot be resumed. An example is ``the vars of
+/// `refund` changed; the model `gpt` is new``.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences {
     /// The old and the new name of the suite, if they differ.
     pub suite: Option<(String, String)>,
-    /// The names of settings with a different value.
+    /// The names of changed, added and removed settings.
     pub settings: Vec<String>,
     /// The ids of models with a different definition.
     pub models_changed: Vec<String>,
@@ -32,13 +34,13 @@ pub struct Differences {
     pub cases_added: Vec<(String, String)>,
     /// The removed cases, each with its model.
     pub cases_removed: Vec<(String, String)>,
-    /// The old and the new version of KindLM, if they differ. The run can still be resumed.
+    /// The old and the new version of KindLM, if they differ. This does not prevent resuming.
     pub version: Option<(String, String)>,
-    /// True if the bytes of the config file differ. The run can still be resumed.
+    /// True if the bytes of the config file differ. This does not prevent resuming.
     pub file: bool,
 }
 
-/// A test case on a model that has changed.
+/// A test case on a model, with the parts that have changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChangedCase {
@@ -46,12 +48,12 @@ pub struct ChangedCase {
     pub case: String,
     /// The model's id.
     pub model: String,
-    /// The parts that changed: `prompt`, `tools`, `vars`, `checks`, `number of repeats`.
+    /// The changed parts, such as `prompt`, `tools`, `vars` or `checks`.
     pub parts: Vec<&'static str>,
 }
 
 impl Header<'_> {
-    /// Compares this header with that of the run that resumes it.
+    /// Compares this header with the header of the run that resumes it.
     pub fn compare(&self, now: &Header<'_>) -> Differences {
         let pair = |then: &str, now: &str| (then != now).then(|| (then.to_owned(), now.to_owned()));
         let (models_changed, models_added, models_removed) = changes(&self.models, &now.models);
@@ -74,7 +76,9 @@ impl Header<'_> {
 }
 
 impl Differences {
-    /// Returns true if the run can be resumed: everything that its executions depend on is unchanged.
+    /// Returns true if the run can be resumed.
+    ///
+    /// The data that its executions depend on is unchanged then.
     pub fn is_empty(&self) -> bool {
         self.suite.is_none()
             && self.cases_changed.is_empty()
@@ -102,7 +106,7 @@ impl Differences {
                 }
             }
         }
-        // Keep the order of the plan, which the map does not have.
+        // The map has no order, so use the order of the plan.
         let removed = then.iter().filter(|it| known.remove(&key(it)).is_some());
         self.cases_removed = removed.map(|it| owned(key(it))).collect();
     }
@@ -162,7 +166,9 @@ impl fmt::Display for Differences {
 }
 
 impl Differences {
-    /// Returns fragments such as ``the prompt and vars of `a` changed``, one for each case.
+    /// Returns a text for each case, such as ``the prompt and vars of `a` changed``.
+    ///
+    /// After the first few cases, one text gives the number of the others.
     fn changed_cases(&self) -> Vec<String> {
         let mut cases: Vec<(&str, Vec<&str>)> = Vec::new();
         let mut places: HashMap<&str, usize> = HashMap::new();
@@ -196,7 +202,9 @@ enum Verb {
     Gone,
 }
 
-/// Returns a fragment such as ``the models `a` and `b` are new``.
+/// Returns a text such as ``the models `a` and `b` are new``.
+///
+/// Returns `None` without names.
 fn sentence(what: &str, names: Vec<String>, verb: Verb) -> Option<String> {
     let many = names.len() > 1;
     let more = names.len().saturating_sub(NAMED);

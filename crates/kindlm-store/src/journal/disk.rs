@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// A file that grows at its end.
+/// A file that is only written at its end.
 pub(super) trait Disk: Send {
     /// Appends the bytes, with one system call if possible.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
@@ -28,17 +28,19 @@ impl Disk for File {
     }
 }
 
-/// Opens a file in append mode, so that every write goes to its current end.
+/// Opens a file in append mode, so that every write goes to the end of the file.
 pub(super) fn open(path: &Path) -> io::Result<Box<dyn Disk>> {
     Ok(Box::new(OpenOptions::new().append(true).open(path)?))
 }
 
-/// Syncs a folder, so that the name of a new file is as durable as its content.
+/// Syncs a folder to the disk, so that the names of new files are not lost.
 pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     open_folder(folder)?.map_or(Ok(()), |it| it.sync_all())
 }
 
-/// Opens a folder for syncing; `None` on systems where folders cannot be opened and need no sync.
+/// Opens a folder for syncing.
+///
+/// Returns `None` on systems that cannot open folders and need no sync.
 pub(super) fn open_folder(folder: &Path) -> io::Result<Option<File>> {
     if cfg!(unix) { File::open(folder).map(Some) } else { Ok(None) }
 }

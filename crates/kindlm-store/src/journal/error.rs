@@ -6,20 +6,20 @@ use std::path::Path;
 use super::Holder;
 use crate::io_error::words;
 
-/// An error of writing or reading a journal.
+/// An error in writing or reading a journal.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The operating system returned an error.
+    /// An operation of the operating system failed.
     #[error("cannot {action} `{path}`: {message}")]
     Io {
-        /// The attempted action, as a verb.
+        /// The attempted operation, as a verb.
         action: &'static str,
         /// The file or folder.
         path: String,
-        /// The system's message, with advice if there is any.
+        /// The system's error message, with advice for some errors.
         message: String,
     },
-    /// A finished execution could not be stored. The journal is unchanged.
+    /// A finished execution could not be stored. The journal has no part of it.
     #[error(
         "cannot write `{path}`: {message}; {what} is not counted, everything before it is kept and the run can be resumed"
     )]
@@ -28,7 +28,7 @@ pub enum JournalError {
         path: String,
         /// The description of the data that could not be stored.
         what: String,
-        /// The system's message, with advice if there is any.
+        /// The system's error message, with advice for some errors.
         message: String,
     },
     /// The run already has a journal.
@@ -53,10 +53,10 @@ pub enum JournalError {
     Locked {
         /// The path of the journal.
         path: String,
-        /// The id of the writing process, if it is recorded.
+        /// The id of the writing process; `None` if it is unknown.
         pid: Option<u32>,
     },
-    /// The journal has a version that this program does not support.
+    /// The journal has a format version that this program does not support.
     #[error(
         "the journal `{path}` has `schemaVersion` {found}, and this KindLM reads {}: use the KindLM that wrote it, or start a new run",
         super::VERSION
@@ -67,15 +67,15 @@ pub enum JournalError {
         /// The version in the journal, as JSON.
         found: String,
     },
-    /// The first line is incomplete. Nothing is sent before it is written, so no work is lost.
+    /// The first line is incomplete. It is written before the first request, so no work is lost.
     #[error("the journal `{path}` has no first line: {message}; start a new run")]
     Unbegun {
         /// The path of the journal.
         path: String,
-        /// The description of the data in its place.
+        /// The description of the data in place of the line.
         message: String,
     },
-    /// The first line is damaged, so the other lines cannot be used.
+    /// The first line is damaged, so the journal cannot be used.
     #[error("the first line of the journal `{path}` is damaged: {message}; start a new run")]
     Header {
         /// The path of the journal.
@@ -83,7 +83,7 @@ pub enum JournalError {
         /// The description of the problem.
         message: String,
     },
-    /// A line is damaged, so one execution is lost.
+    /// A line is damaged, so its execution is lost.
     #[error("line {line} of `{path}` is damaged: {message}")]
     Corrupt {
         /// The path of the journal.

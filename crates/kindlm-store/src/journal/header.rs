@@ -1,5 +1,4 @@
-//! The first line of a journal. It has the identity of the run, and digests of everything that its executions depend
-//! on.
+//! The first line of a journal: the identity of the run, and digests of the data that its executions depend on.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,8 +12,8 @@ pub const VERSION: u32 = 2;
 
 /// The first line of a journal.
 ///
-/// The header holds digests, not contents. [`compare`](Header::compare) uses them to check that a resumed run is
-/// unchanged.
+/// The header holds digests of the data, not the data. [`compare`](Header::compare) uses the digests to check that a
+/// resumed run is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -32,14 +31,17 @@ pub struct Header<'a> {
     /// The file name of the config file, without its folder. Several suites may share one folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<Cow<'a, str>>,
-    /// The digest of the config file, if there is one. A change is only reported, because the relevant parts have their
-    /// own digests.
+    /// The digest of the config file, if there is one.
+    ///
+    /// A difference is only reported, because each relevant part has another digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite_digest: Option<Cow<'a, str>>,
-    /// The other data that affects results, by names for people, such as `strict`, `baseline` or `judge model`.
+    /// The digests of other data that affects results, such as `strict` or `baseline`.
+    ///
+    /// The keys are readable names for error messages.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<Cow<'a, str>, Digest>,
-    /// The arguments of `kindlm test` that select the tests and affect results. A resumed run needs the same ones.
+    /// The arguments of `kindlm test` that affect results. A resumed run needs the same arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<Cow<'a, str>>,
     /// The digests of the models (provider, name and parameters), by id.
@@ -50,7 +52,7 @@ pub struct Header<'a> {
     pub cases: Vec<PlannedCase<'a>>,
 }
 
-/// One test case on one model: the number of repeats, and digests of everything that the results depend on.
+/// One test case on one model, with digests of the data behind its results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedCase<'a> {
@@ -60,19 +62,21 @@ pub struct PlannedCase<'a> {
     pub model: Cow<'a, str>,
     /// The number of planned repeats.
     pub repeats: u32,
-    /// The digest of the prompt or command: the messages with `maxTurns`, or the command line.
+    /// The digest of the prompt (the messages and `maxTurns`) or of the command line.
     pub prompt: Digest,
-    /// The digest of the tools with their simulated results.
+    /// The digest of the tools and their simulated results.
     pub tools: Digest,
     /// The digest of the variables.
     pub vars: Digest,
-    /// The digest of the expectations for the output and for each turn. It may be a digest of the whole case: if the
-    /// other parts are equal, a difference comes from the checks.
+    /// The digest of the expectations for the output and for each turn.
+    ///
+    /// It may be a digest of the whole case. If the other digests are equal, a difference means that the checks
+    /// changed.
     pub checks: Digest,
 }
 
 impl<'a> Header<'a> {
-    /// Creates a header without models, cases and settings.
+    /// Creates a header without models, cases, settings, arguments and config file.
     pub fn new(
         run: impl Into<Cow<'a, str>>,
         version: impl Into<Cow<'a, str>>,
@@ -96,7 +100,7 @@ impl<'a> Header<'a> {
 }
 
 impl<'a> PlannedCase<'a> {
-    /// Creates a case without prompt, tools, variables and checks.
+    /// Creates a case with digests of nothing.
     pub fn new(
         case: impl Into<Cow<'a, str>>,
         model: impl Into<Cow<'a, str>>,

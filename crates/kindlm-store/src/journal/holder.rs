@@ -2,10 +2,12 @@
 
 use std::fmt;
 
-/// The process that writes a journal. Its text is `process 4711`, or `another process` if the id is unknown.
+/// The process that writes a journal.
+///
+/// Its text is `process 4711`, or `another process` if the id is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The process id, if it is recorded.
+    /// The process id; `None` if it is unknown.
     pub pid: Option<u32>,
 }
 

@@ -6,38 +6,42 @@ use kindlm_types::ExecutionResult;
 
 use super::{JournalError, Place};
 
-/// The index of the executions in a journal, with the last entry of each.
+/// The index of the executions in a journal: the last entry of each execution.
 ///
-/// It uses about 100 bytes per execution and holds no content. A report of any size can be written by reading
-/// ([`Journal::read`](super::Journal::read)) one execution after the other.
+/// It uses about 100 bytes per execution, because it holds no content. A report of any size can be written by reading
+/// one execution after the other with [`Journal::read`](super::Journal::read).
 #[derive(Debug, Default)]
 pub struct Index {
-    /// The numbers of case and model names, as many executions share a name.
+    /// The numbers of case and model names, because many executions share a name.
     names: HashMap<Box<str>, u32>,
     places: HashMap<(u32, u32, u32), Place>,
     damaged: Vec<JournalError>,
 }
 
 impl Index {
-    /// Returns the place of the last entry of an execution, if there is one.
+    /// Returns the location of an execution's last entry, if there is one.
     pub fn get(&self, case: &str, model: &str, repeat: u32) -> Option<Place> {
         let key = (*self.names.get(case)?, *self.names.get(model)?, repeat);
         self.places.get(&key).copied()
     }
 
-    /// Returns true if an execution need not run again, because it was executed and judged.
+    /// Returns true if an execution was executed and judged.
+    ///
+    /// Such an execution need not run again.
     pub fn is_done(&self, case: &str, model: &str, repeat: u32) -> bool {
         self.get(case, model, repeat).is_some_and(Place::is_done)
     }
 
-    /// Stores the place of an execution; replaces an earlier place.
+    /// Stores the location of an execution; replaces an earlier location.
     pub fn insert(&mut self, result: &ExecutionResult, place: Place) {
         let execution = &result.execution;
         let key = (self.number(&execution.case), self.number(&execution.model), execution.repeat);
         self.places.insert(key, place);
     }
 
-    /// Returns an error for each damaged line. The executions of these lines are not in the index, so they run again.
+    /// Returns an error for each damaged line.
+    ///
+    /// The execution of a damaged line is only in the index if another line has it too. Otherwise it runs again.
     pub fn damaged(&self) -> &[JournalError] {
         &self.damaged
     }
@@ -51,12 +55,12 @@ impl Index {
         self.places.len()
     }
 
-    /// Returns true if there are no executions.
+    /// Returns true if the index has no executions.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// Returns the number of executions that need not run again.
+    /// Returns the number of executions that were executed and judged.
     pub fn done(&self) -> usize {
         self.places.values().filter(|it| it.is_done()).count()
     }

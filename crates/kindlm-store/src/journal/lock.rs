@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{Holder, JournalError};
 use crate::io_error::is_absent;
 
-/// A separate file, because on some systems a lock on the journal would block its readers.
+/// The name of the lock file. On some systems, a lock on the journal would block its readers.
 const FILE: &str = "lock";
 
 /// A lock that is held until it is dropped or the process ends.
@@ -15,10 +15,12 @@ const FILE: &str = "lock";
 pub(super) struct Lock(File);
 
 impl Lock {
-    /// Takes the lock of a run's folder, and writes the process id to the lock file.
+    /// Locks a run's folder, and writes the process id to the lock file.
     ///
-    /// A file system without locks is accepted. Run ids are unique, so two writers meet only if a user resumes a run
-    /// that is still running.
+    /// Fails if another process holds the lock.
+    ///
+    /// A file system without locks is accepted. Run ids are unique, so two processes only write one journal if a user
+    /// resumes a run that is still running.
     pub(super) fn take(folder: &Path) -> Result<Self, JournalError> {
         let path = folder.join(FILE);
         let failed = |err: &io::Error| JournalError::io("write", &path, err);
@@ -38,7 +40,8 @@ impl Lock {
             Err(TryLockError::Error(err)) if err.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(err)) => return Err(JournalError::io("lock", &path, &err)),
         }
-        // A full disk causes an error in the journal's own writes; the process id is optional.
+        // If the disk is full, the id is missing; only an error message shows it. The journal's own writes report the
+        // full disk.
         let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Self(file))
     }
@@ -46,16 +49,19 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Remove the process id, as the process may end. Keep the file, because another process may have it open.
+        // Remove the process id, because the process may end. Keep the file, because another process may have opened
+        // it.
         let _ = self.0.set_len(0);
-        // A forked child process keeps the file open until it runs its program. Closing the file would not release the
-        // lock before that.
+        // Unlock explicitly. A forked child process keeps the file open until it starts its program, and closing the
+        // file here would not release the lock before.
         let _ = self.0.unlock();
     }
 }
 
 impl Holder {
-    /// Returns the process that holds the lock of a run's folder; `None` if the lock is free. Does not take the lock.
+    /// Returns the process that holds the lock of a run's folder.
+    ///
+    /// Returns `None` if no process holds it, or if the file system has no locks. The lock is not taken.
     pub(super) fn of(folder: &Path) -> Result<Option<Self>, JournalError> {
         let path = folder.join(FILE);
         let mut file = match File::open(&path) {
@@ -63,7 +69,8 @@ impl Holder {
             Err(err) if is_absent(&err) => return Ok(None),
             Err(err) => return Err(JournalError::io("read", &path, &err)),
         };
-        // Use a shared lock, as several processes may check at once. A killed process leaves its id, but not its lock.
+        // Use a shared lock, because several processes may check at once. A killed process leaves its id in the file,
+        // but no lock.
         match file.try_lock_shared() {
             Ok(()) => Ok(None),
             Err(TryLockError::WouldBlock) => Ok(Some(Self { pid: written(&mut file) })),
@@ -73,7 +80,7 @@ impl Holder {
     }
 }
 
-/// Reads the process id from the lock file.
+/// Returns the process id in the lock file, if it can be read.
 fn written(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.take(32).read_to_string(&mut text).ok()?;

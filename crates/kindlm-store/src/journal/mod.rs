@@ -1,20 +1,20 @@
 //! The journal of a run: every execution is written to disk before it is counted.
 //!
-//! The first line of `.kindlm/runs/<run-id>/journal.jsonl` is the [`Header`], which describes the run. Each further
-//! line is a finished execution, in the report's format ([`Execution`](kindlm_wire::v1::Execution)).
+//! The first line of `.kindlm/runs/<run-id>/journal.jsonl` is the [`Header`], which describes the run. Each other line
+//! is a finished execution, in the format of reports ([`Execution`](kindlm_wire::v1::Execution)).
 //!
-//! Lines never change: an execution that runs again is appended again, and the last one counts. One process may append
+//! Lines never change. An execution that runs again is appended again, and its last line counts. One process may append
 //! at a time; any process may read.
 //!
 //! Every line ends with a checksum under the key `crc32`. A line that does not match its checksum is not used.
 //!
 //! The caller must mask secrets before it appends an execution.
 //!
-//! A killed process leaves complete lines and at most one incomplete line. Readers ignore it, and the resumed run cuts
-//! it off.
+//! A killed process leaves complete lines and at most one incomplete line. Readers ignore the incomplete line, and a
+//! resumed run cuts it off.
 //!
-//! Any other damaged line affects only its own execution. The index omits it and reports it ([`Index::damaged`]), so
-//! the execution runs again. A journal without a header cannot be read.
+//! Any other damaged line affects only its execution. The index omits the line and reports it ([`Index::damaged`]), so
+//! that the execution runs again. A journal without a header cannot be used.
 //!
 //! ```
 //! use kindlm_store::Digest;

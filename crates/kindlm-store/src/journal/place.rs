@@ -1,4 +1,4 @@
-//! The place of an entry in its journal.
+//! The location of an entry in its journal.
 
 use kindlm_types::{ExecutionResult, Outcome};
 
@@ -15,7 +15,9 @@ pub struct Place {
 }
 
 impl Place {
-    /// Creates a location. `len` is the length of the line, including the line break.
+    /// Creates a location.
+    ///
+    /// `len` is the length of the line, including the line break.
     pub(super) fn new(offset: u64, len: usize, line: u64, result: &ExecutionResult) -> Self {
         let is_done = match result.outcome {
             Outcome::Errored => false,
@@ -25,7 +27,9 @@ impl Place {
         Self { offset, len: len as u64, line, outcome: result.outcome, is_done }
     }
 
-    /// Returns true if the execution was executed and judged, so that it need not run again.
+    /// Returns true if the execution was executed and judged.
+    ///
+    /// Such an execution need not run again.
     pub fn is_done(self) -> bool {
         self.is_done
     }

@@ -15,13 +15,14 @@ use super::seal::Seal;
 use super::{FILE, Header, Holder, Index, JournalError, Place, VERSION};
 use crate::io_error::is_absent;
 
-/// The number of bytes per read. Executions finish nearly in the order of the report, so one read usually contains the
-/// next execution too.
+/// The read-ahead in bytes.
+///
+/// Executions finish nearly in the order of the report, so one read usually contains the next execution too.
 const READ_AHEAD: u64 = 1 << 18;
 
-/// A readable journal, even while another process appends to it.
+/// A readable journal. Another process may append to it meanwhile.
 ///
-/// It keeps no execution in memory.
+/// No execution is kept in memory.
 #[derive(Debug)]
 pub struct Journal {
     folder: PathBuf,
@@ -33,7 +34,9 @@ pub struct Journal {
     reader: Reader,
 }
 
-/// A reader for single entries of a journal, in any order. Tasks and threads may share it.
+/// A reader for single entries of a journal, in any order.
+///
+/// Tasks and threads may share it.
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
@@ -42,7 +45,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens a file with read-ahead. Nothing may be appended while it is read.
+    /// Opens a file with read-ahead. Nothing may be appended while the reader is used.
     pub(super) fn open(path: &Path, seal: Seal) -> Result<Self, JournalError> {
         let file = File::open(path).map_err(|err| JournalError::io("read", path, &err))?;
         Ok(Self::new(path, file, seal, READ_AHEAD))
@@ -52,13 +55,15 @@ impl Reader {
         Self { path: path.to_owned(), seal, file: Mutex::new(Ahead::new(file, ahead)) }
     }
 
-    /// Reads one entry. Fails if the line is damaged.
+    /// Reads one entry. Fails if the line cannot be read or is damaged.
     pub fn read(&self, place: Place) -> Result<ExecutionResult, JournalError> {
         let line = self.line(place)?;
         parse(&line, self.seal).map_err(|message| corrupt(&self.path, place.line, message))
     }
 
-    /// Reads one entry as compact JSON text of an execution. Fails if the line is damaged.
+    /// Reads one entry as JSON text without its checksum.
+    ///
+    /// Fails if the line cannot be read or is damaged.
     pub fn text(&self, place: Place) -> Result<String, JournalError> {
         let corrupt = |message: String| corrupt(&self.path, place.line, message);
         let text = self.seal.open(&self.line(place)?).map_err(|err| corrupt(err.to_string()))?;
@@ -100,12 +105,12 @@ impl Journal {
             .map_err(|err| JournalError::io("read", &path, &err))?;
         let (header, seal) = read_header(&path, &first)?;
         let start = first.len() as u64;
-        // Read without read-ahead, because another process may append, and remove an incomplete line from a full disk.
+        // Read without read-ahead, because another process may append to the file, or cut off an incomplete line.
         let reader = Reader::new(&path, file, seal, 0);
         Ok(Self { folder, path, header, start, seal, reader })
     }
 
-    /// Returns the header: the run, and the data that its executions depend on.
+    /// Returns the header of the journal.
     pub fn header(&self) -> &Header<'static> {
         &self.header
     }
@@ -124,14 +129,16 @@ impl Journal {
         self.seal
     }
 
-    /// Returns the process that is writing the journal, while the run is still running.
+    /// Returns the process that is writing the journal; `None` if the run has ended.
     pub fn holder(&self) -> Result<Option<Holder>, JournalError> {
         Holder::of(&self.folder)
     }
 
-    /// Returns all entries in the order in which they were written, including replaced ones.
+    /// Returns all entries in the order in which they were written.
     ///
-    /// An incomplete last line is ignored. A damaged line is an error, after which the other entries follow.
+    /// An execution that ran again has several entries.
+    ///
+    /// An incomplete last line is ignored. A damaged line is an error, and the iteration continues after it.
     pub fn entries(&self) -> Result<Entries, JournalError> {
         let failed = |err: io::Error| JournalError::io("read", &self.path, &err);
         let mut file = File::open(&self.path).map_err(failed)?;
@@ -147,9 +154,9 @@ impl Journal {
         })
     }
 
-    /// Builds the index of the executions, in one pass over the journal.
+    /// Builds the index of the executions in one pass over the journal.
     ///
-    /// Damaged lines are omitted and reported.
+    /// The index omits and reports damaged lines.
     pub fn index(&self) -> Result<Index, JournalError> {
         self.scan().map(|(index, _)| index)
     }
@@ -168,27 +175,29 @@ impl Journal {
         Ok((index, End { offset: entries.offset, line: entries.line }))
     }
 
-    /// Reads one entry.
+    /// Reads one entry. Fails if the line cannot be read or is damaged.
     pub fn read(&self, place: Place) -> Result<ExecutionResult, JournalError> {
         self.reader.read(place)
     }
 }
 
-/// The end of a journal, without an incomplete line.
+/// The end of a journal, before any incomplete line.
 pub(super) struct End {
     pub(super) offset: u64,
     /// The number of lines.
     pub(super) line: u64,
 }
 
-/// The entries of a journal, in the order in which they were written. They end if the file cannot be read.
+/// The entries of a journal, in the order in which they were written.
+///
+/// The iteration ends after an error of the file.
 #[derive(Debug)]
 pub struct Entries {
     path: PathBuf,
     seal: Seal,
     reader: BufReader<File>,
     buffer: Vec<u8>,
-    /// The position of the reader in bytes; `line` is the line number.
+    /// The offset of the next line; `line` is the number of lines before it.
     offset: u64,
     line: u64,
     ended: bool,
@@ -203,7 +212,7 @@ impl Entries {
             return Ok(None);
         }
         let parsed = parse(&self.buffer, self.seal);
-        // After a machine crash, data that had not reached the disk may read as zeros.
+        // After a machine crash, data that was not yet on the disk may read as zeros.
         if parsed.is_err() && self.buffer.contains(&0) && self.is_at_end()? {
             return Ok(None);
         }
@@ -241,13 +250,14 @@ fn read_header(path: &Path, line: &[u8]) -> Result<(Header<'static>, Seal), Jour
         schema_version: Value,
     }
     let path_text = || path.display().to_string();
-    // The file gets its name only when it is complete. After a machine crash it may still be incomplete or zeros.
+    // The file gets its name only when it is complete. After a machine crash, it may still be incomplete or full of
+    // zeros.
     if line.last() != Some(&b'\n') || line.iter().all(|it| matches!(it, 0 | b'\n')) {
         let message = "it was never finished".to_owned();
         return Err(JournalError::Unbegun { path: path_text(), message });
     }
     let unreadable = |message: String| JournalError::Header { path: path_text(), message };
-    // Read the version first, as a later format may differ so much that other errors would mislead.
+    // Read the version first, because other errors of a different format would mislead the user.
     let version: Version =
         serde_json::from_slice(line).map_err(|err| unreadable(err.to_string()))?;
     if version.schema_version != VERSION {
@@ -265,7 +275,7 @@ fn parse(line: &[u8], seal: Seal) -> Result<ExecutionResult, String> {
     wire.try_into().map_err(|err: kindlm_wire::WireError| err.to_string())
 }
 
-/// Removes the line number from a JSON error, as it is always 1.
+/// Removes the line number from a JSON error, because it is always 1.
 fn in_line(err: &serde_json::Error) -> String {
     let text = err.to_string();
     match text.rsplit_once(" at line 1 column ") {

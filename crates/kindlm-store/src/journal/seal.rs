@@ -11,8 +11,8 @@ const DIGITS: usize = 8;
 
 /// The checksum function of a journal's lines.
 ///
-/// A line is a JSON object whose last key, `crc32`, covers everything before it. The checksums of all lines after the
-/// header start from the header's checksum, so that lines of another journal do not match.
+/// A line is a JSON object whose last key is `crc32`, the checksum of everything before it. The checksums of all lines
+/// after the header depend on the header's checksum. So a line of another journal does not match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seal {
     /// The checksum of the header; 0 for the header line itself.
@@ -22,7 +22,7 @@ pub(super) struct Seal {
 /// The error of a damaged line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SealError {
-    /// The line has no checksum, or text after it.
+    /// The line has no checksum at its end.
     #[error("it does not end with a checksum")]
     Missing,
     /// The content does not match the checksum.
@@ -31,13 +31,15 @@ pub(super) enum SealError {
 }
 
 impl Seal {
-    /// Returns the function for the lines after this header, which must have its checksum.
+    /// Returns the checksum function for the lines after this header.
+    ///
+    /// Fails if the header does not match its checksum.
     pub(super) fn after(header: &[u8]) -> Result<Self, SealError> {
         let content = Self::default().content(header)?;
         Ok(Self { header: crc32fast::hash(content) })
     }
 
-    /// Adds the checksum to the JSON object that begins at `start`, and ends the line.
+    /// Adds the checksum and a line break to the JSON object that begins at `start`.
     pub(super) fn close(self, line: &mut Vec<u8>, start: usize) {
         line.pop_if(|last| *last == b'}');
         let checksum = self.checksum(line.get(start..).unwrap_or_default());
@@ -46,12 +48,14 @@ impl Seal {
         line.extend_from_slice(end.as_bytes());
     }
 
-    /// Checks a line, with or without its line break.
+    /// Checks the checksum of a line, with or without its line break.
     pub(super) fn check(self, line: &[u8]) -> Result<(), SealError> {
         self.content(line).map(drop)
     }
 
-    /// Returns the JSON object of a line without its checksum.
+    /// Returns the JSON object of a line without the checksum.
+    ///
+    /// Fails if the line does not match its checksum.
     pub(super) fn open(self, line: &[u8]) -> Result<Vec<u8>, SealError> {
         let content = self.content(line)?;
         let mut object = Vec::with_capacity(content.len() + 1);
@@ -68,7 +72,7 @@ impl Seal {
         let digits = end.strip_prefix(BEFORE.as_bytes());
         let digits = digits.and_then(|it| it.strip_suffix(BEHIND.as_bytes()));
         let digits = digits.ok_or(SealError::Missing)?;
-        // Compare text, so that only one spelling of a checksum is valid.
+        // Compare the text, so that only one spelling of a checksum is valid.
         if digits == format!("{:08x}", self.checksum(content)).as_bytes() {
             Ok(content)
         } else {

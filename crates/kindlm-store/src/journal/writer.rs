@@ -1,4 +1,4 @@
-//! Writes a journal. After `append` has returned, the execution is not lost.
+//! Writes a journal. An execution is safe when `append` has returned.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -16,28 +16,31 @@ use super::{FILE, Header, Index, Journal, JournalError, Place, Reader};
 use crate::atomic;
 use crate::io_error::words;
 
-/// The events that an appended execution survives.
+/// The events after which an appended execution still exists.
 ///
 /// | | the process ends | the machine crashes |
 /// |---|---|---|
 /// | `Flush` | kept | the last seconds may be lost, as an incomplete end |
 /// | `Sync` | kept | kept, if the disk honors the sync |
 ///
-/// `cargo bench -p kindlm-store` measures the costs: 15 µs and 4 ms for a line of 2 KiB, on a virtual machine with two
+/// `cargo bench -p kindlm-store` measures the time: 15 µs and 4 ms for a line of 2 KiB, on a virtual machine with two
 /// cores.
 ///
 /// If many executions finish at once, [`append_all`](JournalWriter::append_all) waits for the disk only once.
-/// Otherwise, `Flush` with a regular [`sync`](JournalWriter::sync) loses only the executions since the last sync.
+/// Otherwise, use `Flush` with a regular [`sync`](JournalWriter::sync). Then a crash loses only the executions after
+/// the last sync.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// The operating system has the line before `append` returns.
+    /// The operating system has accepted the line before `append` returns.
     #[default]
     Flush,
     /// The line is on the disk before `append` returns.
     Sync,
 }
 
-/// The writer of a run's journal. Tasks and threads may share it. While it exists, no other process can append.
+/// The writer of a run's journal. Tasks and threads may share it.
+///
+/// While it exists, no other process can append to the journal.
 pub struct JournalWriter {
     path: PathBuf,
     durability: Durability,
@@ -47,11 +50,12 @@ pub struct JournalWriter {
     _lock: Lock,
 }
 
-/// The files that [`sync`](JournalWriter::sync) waits for. They are opened with the journal, because the process may
-/// reach its limit of open files later.
+/// The files that [`sync`](JournalWriter::sync) writes to the disk.
+///
+/// They are opened together with the journal, because the process may reach its limit of open files later.
 struct OnDisk {
     file: File,
-    /// The parent folders of the journal, until their entries are synced to the disk.
+    /// The parent folders of the journal; empty after the first sync.
     folders: Mutex<Vec<File>>,
 }
 
@@ -87,7 +91,9 @@ struct State {
 impl JournalWriter {
     /// Creates the journal of a new run in the run's `folder`, which need not exist.
     ///
-    /// A reader sees either no journal, or one with a complete header.
+    /// Fails if the run already has a journal, or another process writes it.
+    ///
+    /// A reader sees either no journal, or a journal with a complete header.
     pub fn create(
         folder: impl AsRef<Path>,
         header: &Header<'_>,
@@ -115,15 +121,15 @@ impl JournalWriter {
         Ok(Self { path, durability, seal, state: Mutex::new(state), on_disk, _lock: lock })
     }
 
-    /// Resumes the journal of a run, and returns the index of its executions.
+    /// Opens the journal of a run for appending, and indexes its executions.
     ///
-    /// An incomplete last line is cut off. A damaged line stays, and the index omits it. The caller must first check
-    /// that the run is unchanged ([`Header::compare`]).
+    /// An incomplete last line is cut off. A damaged line stays in the file, but not in the index. The caller must
+    /// first check that the run is unchanged ([`Header::compare`]).
     pub fn resume(
         journal: &Journal,
         durability: Durability,
     ) -> Result<(Self, Index), JournalError> {
-        // Read the journal only with the lock, as another process may have appended before.
+        // Take the lock before reading the journal, because another process could still append without it.
         let lock = Lock::take(journal.folder())?;
         let path = journal.path().to_owned();
         let (index, end) = journal.scan()?;
@@ -150,22 +156,24 @@ impl JournalWriter {
         &self.path
     }
 
-    /// Opens a reader for all executions in the journal. Nothing may be appended while it is used.
+    /// Opens a reader for the executions. Nothing may be appended while it is used.
     pub fn reader(&self) -> Result<Reader, JournalError> {
         Reader::open(&self.path, self.seal)
     }
 
-    /// Stores a finished execution. Afterwards, it survives the events of its [`Durability`].
+    /// Stores a finished execution, and returns its location.
     ///
-    /// Returns `None` for an execution that never began: nothing is stored, and a resumed run executes it. After an
-    /// error, the journal is unchanged and the execution must not be counted.
+    /// [`Durability`] lists the events after which the execution still exists.
+    ///
+    /// Returns `None` for an execution that never started. It is not stored, and a resumed run executes it. After an
+    /// error, the journal has no part of the execution, which must not be counted.
     pub fn append(&self, result: &ExecutionResult) -> Result<Option<Place>, JournalError> {
         Ok(self.append_all([result])?.pop().flatten())
     }
 
-    /// Stores several finished executions with a single write and a single sync.
+    /// Stores several finished executions with one write and at most one sync.
     ///
-    /// All of them are stored, or none is.
+    /// After an error, none of the executions is stored.
     pub fn append_all<'r>(
         &self,
         results: impl IntoIterator<Item = &'r ExecutionResult>,
@@ -204,7 +212,7 @@ impl JournalWriter {
 
     /// Waits until all earlier lines and the name of the journal are on the disk.
     ///
-    /// Other threads may append meanwhile without waiting.
+    /// Other threads may append meanwhile.
     pub fn sync(&self) -> Result<(), JournalError> {
         self.on_disk.sync().map_err(|err| JournalError::io("write", &self.path, &err))
     }
@@ -228,7 +236,7 @@ impl std::fmt::Debug for JournalWriter {
 }
 
 impl State {
-    /// Writes bytes at `offset`. If that fails, it removes the incomplete data.
+    /// Writes bytes at `offset`. After an error, it removes the incomplete data.
     fn append(&mut self, bytes: &[u8], durability: Durability) -> io::Result<()> {
         if self.torn {
             self.disk.cut(self.offset)?;
@@ -239,7 +247,7 @@ impl State {
             Durability::Sync => self.disk.sync(),
         });
         if written.is_err() {
-            // Incomplete data must not stay between two lines. If it cannot be cut off now, the next append tries again
+            // Incomplete data must not stay between two lines. If it cannot be cut off now, the next append tries it
             // first.
             self.torn = self.disk.cut(self.offset).is_err();
         }
@@ -247,10 +255,10 @@ impl State {
     }
 }
 
-/// The initial buffer size in bytes, enough for most lines.
+/// The initial size of the buffer in bytes, enough for most lines.
 const USUAL: usize = 4096;
 
-/// The maximum size of the reused buffer, in bytes.
+/// The maximum size in bytes of a buffer that is reused.
 const MOST_ROOM: usize = 1 << 20;
 
 /// The lines of one write.
@@ -258,10 +266,10 @@ const MOST_ROOM: usize = 1 << 20;
 struct Batch {
     bytes: Vec<u8>,
     writer: v1::LineWriter,
-    /// The locations, relative to the first of these lines.
+    /// The locations, relative to the first line of the batch.
     places: Vec<Option<Place>>,
     lines: u64,
-    /// The description of the first execution.
+    /// The description of the first execution, for error messages.
     first: String,
 }
 
@@ -290,13 +298,15 @@ impl Batch {
     }
 }
 
-/// Returns true if the line can be read back. JSON would store infinity and NaN as `null`.
+/// Returns true if the line can be read back.
+///
+/// JSON would store infinity and NaN as `null`.
 fn is_writable(result: &ExecutionResult) -> bool {
     result.results.iter().all(|it| it.weight.is_finite())
         && result.execution.turns.iter().all(|it| it.latency_ms.is_finite())
 }
 
-/// Writes the header to a temporary file, and renames the file when it is complete.
+/// Writes the header to a temporary file, and renames the complete file.
 fn begin(
     folder: &Path,
     path: &Path,
@@ -346,7 +356,7 @@ mod tests {
         Header::new("r", "0.1.0", "2026-11-20T14:09:12Z", "s")
     }
 
-    /// A disk that writes only half of the data while it is full.
+    /// A disk that writes only half of the data while `now` is set, like a full disk.
     struct Full {
         real: Box<dyn Disk>,
         now: Arc<AtomicBool>,
@@ -396,7 +406,7 @@ mod tests {
                     "{err}"
                 );
                 assert!(err.contains("journal.jsonl`: ") && !err.contains("os error"), "{err}");
-                // An incomplete line does not count, even if it could not be cut off.
+                // An incomplete line is ignored, even if it could not be cut off.
                 assert_eq!(Journal::open(folder.path()).unwrap().index().unwrap().len(), 1);
             }
             full.store(false, Ordering::SeqCst);

@@ -1,17 +1,21 @@
-//! Describes the differences between two requests.
+//! Describes the differences between two requests, for error messages.
 
 use kindlm_types::pointer;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// The maximum number of differences in a message; the others are counted.
+/// The maximum number of differences in an error message.
+///
+/// Further differences are counted.
 const NAMED: usize = 4;
-/// The characters shown before the first difference, and the characters shown in all.
+/// The number of characters shown before the first difference, and in all.
 const BEFORE: usize = 16;
 const SHOWN: usize = 60;
 
-/// Describes how a request differs from a recorded one, such as `/messages/0/content: recorded "…", asked "…"`.
+/// Describes how a request differs from a recorded request.
+///
+/// An example is `/messages/0/content: recorded "…", asked "…"`.
 pub(super) fn differences(recorded: &Value, asked: &Value) -> String {
     let (then, now) = (leaves(recorded), leaves(asked));
     let mut said = Vec::new();
@@ -40,11 +44,13 @@ pub(super) fn differences(recorded: &Value, asked: &Value) -> String {
     said.join("; ")
 }
 
-/// Returns the leaf values by JSON pointer, in order. Empty containers count as leaves.
+/// Returns the values without children, by JSON pointer.
+///
+/// An empty list or object counts as such a value.
 fn leaves(value: &Value) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     collect(value, String::new(), &mut found);
-    // The first sample has no `sample` key.
+    // The request of the first sample has no `sample` key.
     found.entry("/sample".to_owned()).or_insert_with(|| 0.into());
     found
 }
@@ -68,7 +74,9 @@ fn collect(value: &Value, place: String, found: &mut BTreeMap<String, Value>) {
     }
 }
 
-/// Returns both values for display. Of two texts, it returns the part around their first difference.
+/// Returns both values as text for an error message.
+///
+/// Two texts are cut to the part around their first difference.
 fn around(before: &Value, now: &Value) -> (String, String) {
     let (Value::String(before), Value::String(now)) = (before, now) else {
         return (shown(before), shown(now));
@@ -85,7 +93,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Returns a part of a text as JSON, so that it stays on one line.
+/// Returns a part of a text as a JSON string, which stays on one line.
 fn cut(text: &str, start: usize) -> String {
     let part: String = text.chars().skip(start).take(SHOWN).collect();
     let begun = if start > 0 { "…" } else { "" };

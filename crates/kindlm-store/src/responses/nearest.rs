@@ -1,4 +1,4 @@
-//! Finds the recording that is nearest to a request without a recording, and describes the differences.
+//! Finds the recording that is most similar to a request, and describes the differences.
 
 use std::fs;
 use std::io::Read as _;
@@ -12,11 +12,11 @@ use super::recording::{self, request_in};
 use super::request::{Request, addressee};
 use super::sketch::Sketch;
 
-/// The maximum number of recordings to search, and the maximum size of a recording in bytes.
+/// The maximum number of recordings that are read, and the maximum size of each.
 const MAX_RECORDINGS: usize = 5_000;
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The catalogue of a folder's recordings, for finding the nearest one.
+/// The recordings of a folder, for finding the most similar recording.
 #[derive(Debug, Default)]
 pub(super) struct Catalogue(Vec<Item>);
 
@@ -30,14 +30,16 @@ struct Item {
 }
 
 impl Catalogue {
-    /// Reads the recordings of a folder, and skips unreadable files.
+    /// Reads the recordings of a folder. Unreadable files are skipped.
     pub(super) fn read(folder: &Path) -> Self {
         let files = sorted(folder).into_iter().flat_map(|it| sorted(&it));
         let json = files.filter(|it| it.extension().is_some_and(|it| it == "json"));
         Self(json.take(MAX_RECORDINGS).filter_map(|it| Item::read(&it)).collect())
     }
 
-    /// Returns the error message for a request without a recording, with the nearest recording and advice.
+    /// Returns the error message for a request without a recording.
+    ///
+    /// The message names the most similar recording, if any, and gives advice.
     pub(super) fn miss(&self, folder: &Path, request: &Request) -> String {
         let advice = "run once with `--responses cache` to record what is missing";
         let folder_name = folder.display();
@@ -66,7 +68,7 @@ impl Catalogue {
         let of_model = self.0.iter().filter(|it| {
             it.provider == provider && it.model == model && it.is_embedding == embedding
         });
-        // Of equally near recordings, take the first, so that the message is stable.
+        // Of equally similar recordings, take the first, so that the error message is stable.
         let nearest = of_model.rev().max_by_key(|it| it.sketch.in_common(&sketch))?;
         let path = recording::path(folder, &nearest.digest);
         let recorded = read(&path)?;
@@ -93,7 +95,7 @@ fn is_embedding(request: &Value) -> bool {
     request.get("messages").is_none()
 }
 
-/// Reads the request of a recording, unless the file is too large.
+/// Reads the request of a recording; returns `None` if the file cannot be used.
 fn read(path: &Path) -> Option<Value> {
     let mut text = String::new();
     let file = fs::File::open(path).ok()?;
@@ -101,7 +103,7 @@ fn read(path: &Path) -> Option<Value> {
     if text.len() as u64 > MAX_BYTES { None } else { request_in(&text) }
 }
 
-/// Returns the entries of a folder, sorted by name; empty if it cannot be read.
+/// Returns the paths in a folder, sorted; empty if the folder cannot be read.
 fn sorted(folder: &Path) -> Vec<PathBuf> {
     let items = fs::read_dir(folder).into_iter().flatten();
     let mut paths: Vec<PathBuf> = items.filter_map(|it| Some(it.ok()?.path())).collect();

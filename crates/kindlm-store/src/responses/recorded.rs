@@ -1,4 +1,4 @@
-//! Models that store their answers and return stored answers.
+//! Models whose answers are stored and loaded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::{Mode, Responses};
 
 /// Models with a response store.
 ///
-/// Agents are not stored. As they send requests of their own, [`Mode::Replay`] refuses them: see
-/// [`agents`](Self::agents).
+/// The answers of agents are not stored, because agents send requests themselves. In [`Mode::Replay`], agents are
+/// refused: see [`agents`](Self::agents).
 ///
-/// A stored reply is marked as [`cached`](Reply::cached), counts as 0 requests, and has the latency of its recording.
-/// Checks use that latency; statistics leave it out.
+/// A stored reply is marked as [`cached`](Reply::cached), counts as 0 requests, and has the latency of the recorded
+/// request. Checks use this latency; statistics leave it out.
 #[derive(Debug)]
 pub struct Recorded<M> {
     inner: M,
@@ -24,7 +24,7 @@ pub struct Recorded<M> {
 }
 
 impl<M> Recorded<M> {
-    /// Adds a response store to models.
+    /// Wraps models with a response store.
     pub fn new(inner: M, responses: Responses) -> Self {
         Self { inner, responses }
     }
@@ -34,7 +34,7 @@ impl<M> Recorded<M> {
         &self.responses
     }
 
-    /// Returns the port for agents: `agents`, or one that refuses all of them in a replay.
+    /// Returns `agents`, or in a replay a port that refuses all agents.
     pub fn agents<'a>(&self, agents: &'a dyn Agents) -> &'a dyn Agents {
         if self.responses.mode() == Mode::Replay { &NoReplay } else { agents }
     }
@@ -92,7 +92,7 @@ impl<M: Models> Models for Recorded<M> {
     }
 }
 
-/// The port for agents in a replay, which refuses all of them.
+/// A port that refuses all agents, for a replay.
 struct NoReplay;
 
 impl Agents for NoReplay {

@@ -1,4 +1,4 @@
-//! The file format of a recorded answer.
+//! The file format of a recording: a request and its answer.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::{StoreError, atomic, words};
 /// The `schemaVersion` of new files.
 const VERSION: u32 = 1;
 
-/// The content of a file.
+/// The content of a recording file.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Recording<Q, R> {
@@ -30,7 +30,7 @@ struct Recording<Q, R> {
     response: R,
 }
 
-/// The stored form of a chat answer.
+/// The stored form of a model's reply.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RecordedReply {
@@ -41,10 +41,10 @@ pub(super) struct RecordedReply {
     tool_calls: Vec<ToolCall>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     events: Vec<Event>,
-    /// The kinds of evidence that are complete; absent if all are.
+    /// The kinds of evidence that are complete; absent if all kinds are complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     complete_for: Option<BTreeSet<Channel>>,
-    /// The kinds of evidence of which some is known to be lost.
+    /// The kinds of evidence of which a part is known to be lost.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     lost_evidence: BTreeSet<Channel>,
     #[serde(default)]
@@ -90,8 +90,9 @@ pub(super) trait Answer: Sized {
     /// The form for writing.
     type Json: Serialize;
 
-    /// Returns the stored form with masked secrets. The flag is true if a secret was masked. `None` if JSON cannot hold
-    /// the value.
+    /// Returns the stored form with secrets masked, and true if a secret was masked.
+    ///
+    /// Returns `None` if JSON cannot hold a number of the answer.
     fn to_json(&self, secrets: &Secrets) -> Option<(Self::Json, bool)>;
 }
 
@@ -115,7 +116,7 @@ impl Answer for Reply {
             metadata: self.metadata.clone(),
             cost_usd: self.cost_usd,
             response: self.response.clone(),
-            // Three decimals are precise enough.
+            // Three decimals of a millisecond are precise enough.
             latency_ms: Some((self.latency_ms * 1000.0).round() / 1000.0),
         })
         .ok()?;
@@ -165,14 +166,16 @@ impl From<RecordedVector> for Arc<[f64]> {
     }
 }
 
-/// Returns the path of the answer to a request.
+/// Returns the path of the recording with this digest.
 pub(super) fn path(folder: &Path, digest: &str) -> PathBuf {
     folder.join(digest.get(..2).unwrap_or_default()).join(format!("{digest}.json"))
 }
 
-/// Finds the answer to a request; `None` if there is none. An unusable file is an error that names the file.
+/// Loads the answer to a request; returns `None` if it is not stored.
 ///
-/// An empty file counts as missing, because a machine crash can leave one.
+/// The error message of an unusable file names the file.
+///
+/// An empty file counts as missing, because a machine crash can leave an empty file.
 pub(super) fn find<A: Answer>(folder: &Path, request: &Request) -> Result<Option<A>, String> {
     let path = path(folder, &request.digest);
     let spoiled = |what: &str| {
@@ -202,7 +205,9 @@ pub(super) fn find<A: Answer>(folder: &Path, request: &Request) -> Result<Option
     Ok(Some(recording.response.into()))
 }
 
-/// Returns the problem of a file. A different version is reported first, as its format may cause misleading errors.
+/// Returns the description of a file's problem.
+///
+/// Another version is reported first, because other errors of its format may mislead.
 fn what_is_wrong(text: &str, err: &serde_json::Error) -> String {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -219,7 +224,7 @@ fn other_version(found: u32) -> String {
     format!("it has `schemaVersion` {found}, and this KindLM reads {VERSION}")
 }
 
-/// Returns the request of a recording; `None` if the text is no recording.
+/// Returns the request of a recording; `None` if the text is not a recording.
 pub(super) fn request_in(text: &str) -> Option<Value> {
     #[derive(Deserialize)]
     struct Asked {
@@ -230,9 +235,9 @@ pub(super) fn request_in(text: &str) -> Option<Value> {
     request.is_object().then_some(request)
 }
 
-/// Stores the answer to a request, unless the stored answer differs only in its time.
+/// Stores the answer to a request, and returns true if a secret was masked.
 ///
-/// Returns true if secrets were masked.
+/// A file that differs only in its time and latency stays unchanged.
 pub(super) fn keep<A: Answer>(
     folder: &Path,
     request: &Request,
@@ -262,7 +267,7 @@ pub(super) fn keep<A: Answer>(
     Ok(redacted)
 }
 
-/// Returns true if two files differ only in their time and latency.
+/// Returns true if two recordings are equal except for their time and latency.
 fn is_same(before: &str, now: &str) -> bool {
     let timeless = |text: &str| {
         let mut value: Value = serde_json::from_str(text).ok()?;

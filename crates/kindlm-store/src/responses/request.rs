@@ -1,4 +1,4 @@
-//! The canonical form of a request, which is the key of its answer.
+//! The canonical form of a request. Its digest names the file of the answer.
 
 use std::collections::HashMap;
 
@@ -8,28 +8,32 @@ use serde_json::{Map, Value, json};
 
 use crate::digest::sha256;
 
-/// A request in its canonical form: sorted keys, masked secrets, and numbered ids of tool calls.
+/// A request in its canonical form.
+///
+/// Keys are sorted, secrets are masked, and the ids of tool calls are numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Request {
     pub(super) value: Value,
     pub(super) digest: String,
 }
 
-/// The provider configuration that affects answers.
+/// The provider configuration that affects the answers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Setup {
-    /// The digest of the whole configuration.
+    /// The digest of the provider's setup, if it is set.
     pub(super) digest: Option<String>,
-    /// The configured settings for chat requests.
+    /// The configured settings of chat requests.
     pub(super) settings: Map<String, Value>,
     /// The digests of the provider's files.
     pub(super) files: Map<String, Value>,
-    /// True if the provider wraps an agent. This is not a part of the request.
+    /// True if the provider wraps an agent. The request does not contain this flag.
     pub(super) wraps_agent: bool,
 }
 
 impl Request {
-    /// Creates the request for a chat answer. `setup` is the configuration that affects the answer.
+    /// Creates the canonical request for a reply.
+    ///
+    /// `setup` is the provider configuration that affects the reply.
     pub(super) fn completion(
         provider: &str,
         setup: Option<&Setup>,
@@ -46,7 +50,7 @@ impl Request {
         Ok(Self::new(provider, setup, value, secrets))
     }
 
-    /// Creates the request for an embedding vector.
+    /// Creates the canonical request for an embedding vector.
     pub(super) fn embedding(
         provider: &str,
         setup: Option<&Setup>,
@@ -60,7 +64,7 @@ impl Request {
     fn new(provider: &str, setup: Option<&Setup>, mut value: Value, secrets: &Secrets) -> Self {
         if let Value::Object(map) = &mut value {
             map.insert("provider".to_owned(), provider.into());
-            // An absent value must not change the digest, so that older recordings are still found.
+            // Without a digest, add no key, so that older recordings are still found.
             if let Some(digest) = setup.and_then(|it| it.digest.as_deref()) {
                 map.insert("setup".to_owned(), digest.into());
             }
@@ -74,24 +78,30 @@ impl Request {
         Self { value, digest }
     }
 
-    /// Returns the provider and the model of the request.
+    /// Returns the provider and the model of the request; empty texts if missing.
     pub(super) fn addressee(&self) -> (&str, &str) {
         addressee(&self.value)
     }
 }
 
 /// Returns the provider and the model of a canonical request.
+///
+/// A missing value is an empty text.
 pub(super) fn addressee(request: &Value) -> (&str, &str) {
     let text = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default();
     (text("provider"), text("model"))
 }
 
-/// Returns the digest of a request with sorted keys. Different spellings of a number give the same digest.
+/// Returns the digest of a request with sorted keys.
+///
+/// Different spellings of a number give the same digest.
 pub(super) fn digest(request: &Value) -> String {
     sha256(&ecma::stringify(request))
 }
 
-/// Replaces the ids of tool calls by numbers, because providers generate new ids for each answer.
+/// Replaces the ids of tool calls by numbers.
+///
+/// Providers generate new ids for each answer.
 fn number_tool_calls(prompt: &mut Value) {
     let mut numbers: HashMap<String, usize> = HashMap::new();
     let mut number = |id: &mut Value| {

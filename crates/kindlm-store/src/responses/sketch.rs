@@ -1,14 +1,16 @@
-//! Estimates the similarity of two texts without comparing them word by word.
+//! Estimates the similarity of two texts by hashes of short word sequences.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// The maximum number of hashes per text.
 const SIZE: usize = 64;
-/// The maximum number of bytes of a text that are hashed.
+/// The maximum number of bytes of a text that the sketch covers.
 const LOOKED_AT: usize = 256 << 10;
 
-/// The smallest hashes of a text's three-word sequences. Similar texts share many of them.
+/// The smallest hashes of a text's three-word sequences.
+///
+/// Similar texts share many of these hashes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sketch(Vec<u64>);
 
@@ -29,7 +31,7 @@ impl Sketch {
         Self(smallest.into_iter().collect())
     }
 
-    /// Returns the number of common hashes among the smallest hashes of both texts, at most 64.
+    /// Returns the number of hashes that both texts share, at most 64.
     pub(super) fn in_common(&self, other: &Self) -> usize {
         let (mut ours, mut theirs) = (self.0.iter().peekable(), other.0.iter().peekable());
         let mut common = 0;

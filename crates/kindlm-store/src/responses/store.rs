@@ -23,15 +23,15 @@ pub enum Mode {
     /// Sends every request and stores nothing.
     #[default]
     Live,
-    /// Sends only requests without a stored answer, and stores the answers.
+    /// Sends only requests without a stored answer, and stores their answers.
     Cache,
-    /// Sends every request, and replaces the stored answer.
+    /// Sends every request, and replaces the stored answers.
     Record,
-    /// Sends nothing. A request without a stored answer fails.
+    /// Sends no request. A request without a stored answer fails.
     Replay,
 }
 
-/// The error of a word that is not a [`Mode`].
+/// The error of parsing a word that is not a [`Mode`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no way to use responses: `live`, `cache`, `record` and `replay` are")]
 pub struct ModeError(String);
@@ -65,24 +65,24 @@ impl FromStr for Mode {
     }
 }
 
-/// The counts of a response store.
+/// The counts of a response store since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// The answers from the store.
+    /// The number of answers from the store.
     pub recalled: u64,
-    /// The requests that were not sent because their answers are not stored.
+    /// The number of requests that a replay refused, as no answer is stored.
     pub missing: u64,
-    /// The answers from providers.
+    /// The number of answers from providers; not counted in the mode [`Mode::Live`].
     pub answered: u64,
-    /// The answers from providers that were stored.
+    /// The number of answers from providers that were stored.
     pub kept: u64,
-    /// The stored answers in which secrets were masked, so that a replay does not have them.
+    /// The number of stored answers with masked secrets. A replay returns the masked text.
     pub redacted: u64,
 }
 
 /// The response store: a folder of recorded answers, and its mode.
 ///
-/// Reads and writes are short and synchronous. No lock is held while a request runs.
+/// Reading and writing a file blocks the caller for a short time. No lock is held while a request runs.
 #[derive(Debug)]
 pub struct Responses {
     folder: PathBuf,
@@ -96,12 +96,14 @@ pub struct Responses {
     kept: AtomicU64,
     redacted: AtomicU64,
     failure: OnceLock<String>,
-    /// The catalogue of recordings, read at the first miss.
+    /// The recordings of the folder, read when a replay first misses an answer.
     catalogue: OnceLock<Catalogue>,
 }
 
 impl Responses {
-    /// Creates a store in `folder`, usually `.kindlm/responses`. It need not exist.
+    /// Creates a store in `folder`, which need not exist.
+    ///
+    /// The folder is usually `.kindlm/responses`.
     pub fn new(folder: impl Into<PathBuf>, mode: Mode) -> Self {
         Self {
             folder: folder.into(),
@@ -119,20 +121,21 @@ impl Responses {
         }
     }
 
-    /// Masks these secrets in every file.
+    /// Adds secrets that are masked in every file.
     ///
-    /// Text in the key format of a known provider is always masked. Secrets shorter than 6 bytes are ignored, as they
-    /// would match ordinary words.
+    /// Text in the key format of a known provider is always masked. Secrets shorter than 6 bytes are ignored, because
+    /// they would match ordinary words.
     #[must_use]
     pub fn with_secrets(mut self, secrets: &Secrets) -> Self {
         self.secrets.extend(secrets);
         self
     }
 
-    /// Adds a digest of a provider's setup to each of its requests. An example is the URL and template of an `http`
-    /// provider.
+    /// Adds a digest of a provider's setup to each of its requests.
     ///
-    /// Without it, stored answers are found regardless of the provider's configuration.
+    /// An example of a setup is the URL and template of an `http` provider.
+    ///
+    /// Without a setup, a change of the provider's configuration does not affect which stored answer is found.
     #[must_use]
     pub fn with_setup(mut self, provider: impl Into<String>, setup: &str) -> Self {
         self.setups.entry(provider.into()).or_default().digest =
@@ -140,8 +143,9 @@ impl Responses {
         self
     }
 
-    /// Adds the configured request settings of a provider to each of its chat requests. They may add body keys.
-    /// Embeddings do not use them.
+    /// Adds the configured settings of a provider to each of its chat requests.
+    ///
+    /// These settings may be keys of the request body. Embedding requests do not use them.
     #[must_use]
     pub fn with_settings(
         mut self,
@@ -152,7 +156,9 @@ impl Responses {
         self
     }
 
-    /// Adds the files that a provider's answers depend on to each of its requests, as paths with digests.
+    /// Adds paths and digests of a provider's files to each of its requests.
+    ///
+    /// The provider's answers depend on these files.
     #[must_use]
     pub fn with_files(
         mut self,
@@ -164,21 +170,24 @@ impl Responses {
         self
     }
 
-    /// Treats stored answers of this provider as those of a wrapped agent; see [`Reply::of_wrapped_agent`]. Files of
-    /// earlier versions do not record which evidence is complete.
+    /// Treats stored answers of this provider as answers of a wrapped agent.
+    ///
+    /// See [`Reply::of_wrapped_agent`]. Files of earlier versions do not record which evidence is complete.
     #[must_use]
     pub fn with_wrapped_agent(mut self, provider: impl Into<String>) -> Self {
         self.setups.entry(provider.into()).or_default().wraps_agent = true;
         self
     }
 
-    /// Limits the complete evidence of a stored answer to the kinds that its provider can guarantee.
+    /// Limits the complete evidence of an answer to what the provider can guarantee.
     pub(super) fn vouched(&self, provider: &str, reply: Reply) -> Reply {
         let wraps_agent = self.setups.get(provider).is_some_and(|it| it.wraps_agent);
         if wraps_agent { reply.of_wrapped_agent() } else { reply }
     }
 
-    /// Stores a time in new files. Without it, files change only if answers change.
+    /// Stores this time in new files.
+    ///
+    /// Without a time, a file only changes if its answer changes.
     #[must_use]
     pub fn with_recorded_at(mut self, time: impl Into<String>) -> Self {
         self.recorded_at = Some(time.into());
@@ -195,7 +204,7 @@ impl Responses {
         &self.folder
     }
 
-    /// Checks before the first request that the folder is writable, or readable for a replay.
+    /// Checks that the folder is writable, or for a replay readable.
     pub fn check(&self) -> Result<(), StoreError> {
         let folder = &self.folder;
         match self.mode {
@@ -225,9 +234,9 @@ impl Responses {
         }
     }
 
-    /// Returns the first error of storing an answer, for a warning at the end of the run.
+    /// Returns the first error of storing an answer; `None` if there was no error.
     ///
-    /// The paid answer is still returned. In the mode [`Mode::Record`], nothing more is sent after such an error.
+    /// The paid answer is still returned. In the mode [`Mode::Record`], no more requests are sent after such an error.
     pub fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
     }
@@ -243,7 +252,9 @@ impl Responses {
         })
     }
 
-    /// Returns true if this request is not sent, because its answer is stored or the mode forbids it.
+    /// Returns true if this request will not be sent.
+    ///
+    /// Its answer is stored, the mode forbids requests, or the recording is unreadable.
     pub(super) fn has(&self, provider: &str, prompt: &Prompt) -> bool {
         match self.mode {
             Mode::Live | Mode::Record => false,
@@ -251,7 +262,6 @@ impl Responses {
             Mode::Cache => {
                 let request = self.completion(provider, prompt);
                 let found = |it: Request| recording::find::<Reply>(&self.folder, &it);
-                // An unreadable recording is an error, so the request is not sent.
                 request.is_ok_and(|it| !matches!(found(it), Ok(None)))
             }
         }
@@ -262,7 +272,9 @@ impl Responses {
         Request::embedding(provider, setup, model, text, &self.secrets)
     }
 
-    /// Returns the stored answer if the mode allows it. Fails if there is none and nothing may be sent.
+    /// Returns the stored answer if the mode uses stored answers, otherwise `None`.
+    ///
+    /// Fails if the request may not be sent and has no stored answer, or if the recording is unreadable.
     pub(super) fn recall<A: Answer>(
         &self,
         provider: &str,
@@ -290,7 +302,9 @@ impl Responses {
         Ok(found)
     }
 
-    /// Stores an answer. An error is only noted, because the paid answer stays valid.
+    /// Stores an answer, and counts it.
+    ///
+    /// An error is only recorded, because the paid answer stays valid.
     pub(super) fn keep<A: Answer>(&self, request: &Request, answer: &A) {
         self.answered.fetch_add(1, Ordering::Relaxed);
         let time = self.recorded_at.as_deref();
@@ -300,14 +314,15 @@ impl Responses {
                 self.redacted.fetch_add(u64::from(redacted), Ordering::Relaxed);
             }
             Err(err) => {
-                // Report only the first error, as the next ones are similar.
+                // Keep only the first error, because later errors are similar. `set` changes nothing after the first
+                // call.
                 let _ = self.failure.set(err.to_string());
             }
         }
     }
 }
 
-/// Creates the error of a request that was not sent.
+/// Creates the error of a request that the store did not send.
 fn refused(provider: &str, message: String) -> ProviderError {
     let err = ProviderError::new(ProviderErrorKind::NotRecorded, provider, message);
     ProviderError { attempts: 0, ..err }

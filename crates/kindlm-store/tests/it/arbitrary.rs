@@ -16,14 +16,14 @@ use proptest::option::of;
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
-/// Returns texts with characters that could end a line or a JSON string too early.
+/// Returns texts, some of which could end a line or a JSON string too early.
 pub(crate) fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         ".{0,24}",
         Just(String::new()),
         Just("line\nbreak\r\n\u{2028}\u{0}\"\\ 注文 🚚".to_owned()),
         Just("stop".to_owned()),
-        // The writer of lines looks for this.
+        // The line writer searches for this text.
         Just("\"results\":[]".to_owned()),
     ]
 }
@@ -127,7 +127,7 @@ pub(crate) fn finish_reason() -> impl Strategy<Value = FinishReason> {
             FinishReason::ContentFilter,
             FinishReason::Refusal,
         ]),
-        // Upper-case words do not collide with known reasons, which are parsed as such.
+        // Upper-case words differ from all known reasons, which have other enum variants.
         "[A-Z]{0,8}".prop_map(FinishReason::Other),
     ]
 }
@@ -168,7 +168,7 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
         vec(tool_call(), 0..3),
         vec(turn(), 0..3),
     );
-    // A cost of zero is not written.
+    // A cost of zero is not written, so it cannot be read back.
     let spent = (of(number()), prop_oneof![Just(0.0), 0.001..9.0]);
     let numbers = (any::<u32>(), usage(), of(number()), of(number()), spent, of(finish_reason()));
     let gaps = vec(text(), 0..2);
@@ -227,7 +227,7 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
             recorded_events,
             trace: trace.map(Box::new),
             workspace: workspace.map(Box::new),
-            // Reports do not have these fields.
+            // These fields are not written to reports.
             tools: Vec::new(),
             written: None,
         }
@@ -350,7 +350,7 @@ fn simple_result() -> impl Strategy<Value = AssertionResult> {
     )
 }
 
-/// Returns facts about a judgement, of which at least one is known.
+/// Returns judging data in which the model is always known.
 fn judging() -> impl Strategy<Value = Judging> {
     let status = prop::sample::select(vec![VoteStatus::Passed, VoteStatus::Errored]);
     let vote = (of(text()), of(any::<u32>()), status, of(number()), of(text())).prop_map(
@@ -379,7 +379,7 @@ fn judging() -> impl Strategy<Value = Judging> {
 }
 
 fn error() -> impl Strategy<Value = ExecutionError> {
-    // Seconds as a double have nanosecond precision up to 48 days.
+    // A double holds up to 48 days in seconds with nanosecond precision.
     let wait = of((0..4_000_000_u64, 0..1_000_000_000_u32));
     prop_oneof![
         text().prop_map(|message| ExecutionError::Internal { message }),
@@ -400,7 +400,7 @@ fn error() -> impl Strategy<Value = ExecutionError> {
     ]
 }
 
-/// Returns a result that passed and has no other data.
+/// Returns the result as a passed result, without components, scores and metadata.
 pub(crate) fn passed(result: &AssertionResult) -> AssertionResult {
     AssertionResult {
         verdict: Verdict::Pass,

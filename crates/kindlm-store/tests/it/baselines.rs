@@ -269,7 +269,9 @@ fn names_other_causes_of_changed_results() {
     );
 }
 
-/// The intended differences to the original KindLM, as pairs of a test vector and a reason.
+/// The test vectors with an intended difference from the original KindLM.
+///
+/// Each has the reason for the difference.
 const DIFFERENCES: &[(&str, &str)] = &[(
     "de-entry-garbage",
     "an entry that cannot be read is reported when the file is loaded, not when the comparison trips over it",
@@ -297,7 +299,7 @@ fn agrees_with_the_original_on_every_vector() {
             op => panic!("unknown operation {op}"),
         };
         let mut theirs = vector["expect"].clone();
-        // The wording of messages may differ.
+        // The wording of error messages may differ.
         theirs.as_object_mut().unwrap().shift_remove("message");
         if ours != theirs {
             differing.push(vector["id"].as_str().unwrap().to_owned());
@@ -359,7 +361,7 @@ fn compare(before: &Value, after: &Value) -> Value {
     })
 }
 
-/// Formats rates like the test vectors, with whole numbers without a fraction.
+/// Formats a rate like the test vectors: a whole number has no fraction.
 fn number(rate: f64) -> Value {
     if rate.fract() == 0.0 { json!(u8::from(rate > 0.5)) } else { json!(rate) }
 }
@@ -394,7 +396,7 @@ fn build(input: &Value) -> Value {
     })
 }
 
-/// Aggregates runs, as far as a baseline needs it.
+/// Aggregates runs to a case result, with the fields that a baseline needs.
 fn aggregated(runs: &[Value]) -> CaseResult {
     let first = &runs[0];
     let mut result =

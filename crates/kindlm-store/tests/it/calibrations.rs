@@ -45,7 +45,7 @@ fn each_kind_of_check_has_its_own_calibration() {
         let path = calibrations.set(&judge, calibration(check, both_pass)).unwrap();
         assert!(path.ends_with("calibrations/openai-gpt-4o.json"), "{}", path.display());
     }
-    // Other instructions make a different calibration, and both are stored.
+    // Calibrations with different instructions are both stored.
     let other = Calibration { prompts: vec!["4567".to_owned()], ..calibration("judge", 4) };
     calibrations.set(&judge, other.clone()).unwrap();
     let known = calibrations.of(&judge).unwrap();

@@ -1,4 +1,4 @@
-//! Tests for the reasons against resuming a run, and for their wording.
+//! Tests for the reasons why a run cannot be resumed, and for their wording.
 
 use kindlm_store::Digest;
 use kindlm_store::journal::{Header, PlannedCase};
@@ -17,7 +17,7 @@ fn header() -> Header<'static> {
     header
 }
 
-/// Returns the text for a change of the header.
+/// Returns the text of the differences after a change of the header.
 fn said(change: impl Fn(&mut Header<'_>)) -> String {
     let mut now = header();
     change(&mut now);

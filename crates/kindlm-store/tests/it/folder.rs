@@ -1,4 +1,4 @@
-//! A folder gives access to its own files only.
+//! A folder gives access only to the files inside it.
 
 use std::fs;
 

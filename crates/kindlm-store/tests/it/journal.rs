@@ -1,4 +1,4 @@
-//! A journal loses no appended execution, and reports damaged ones.
+//! A journal loses no appended execution, and reports damaged executions.
 
 use std::fs;
 use std::io::Write as _;
@@ -54,7 +54,7 @@ fn results(folder: &Path) -> Result<Vec<ExecutionResult>, JournalError> {
     Journal::open(folder)?.entries()?.map(|entry| entry.map(|it| it.result)).collect()
 }
 
-/// Returns the executed executions of the sample report.
+/// Returns the executions of the sample report, without those that were not run.
 fn sample() -> Vec<ExecutionResult> {
     sample_report()
         .cases
@@ -132,7 +132,7 @@ fn the_last_entry_of_an_execution_counts() {
         ("a", 0, Outcome::Passed),
         ("b", 1, Outcome::Passed),
         ("b", 1, Outcome::Errored),
-        // No check applies to this execution, and running it again would not change that.
+        // This execution has no applicable check, so running it again would not change its outcome.
         ("c", 0, Outcome::Skipped),
     ] {
         writer.append(&result(case, repeat, outcome)).unwrap();
@@ -222,7 +222,7 @@ fn a_damaged_line_costs_its_execution_and_is_named() {
         assert!(damaged.contains("line 3 of `") && damaged.contains(says), "{damaged}");
         let done = ["a", "b", "c"].into_iter().filter(|it| index.is_done(it, "gpt", 0));
         assert_eq!(done.collect::<Vec<_>>(), left, "{spoiled}");
-        // Executions that run again are appended; the others stay.
+        // Executions that run again are appended; the other lines stay.
         let place = writer.append(&all[1]).unwrap().unwrap();
         assert_eq!(journal.read(place).unwrap(), all[1]);
         assert!(journal.index().unwrap().is_done("b", "gpt", 0));
@@ -318,7 +318,7 @@ fn one_process_appends_and_any_reads() {
     assert_eq!(journal.holder().unwrap(), Some(own), "and once more: {:?}", journal.holder());
     drop(writer);
     assert_eq!(journal.holder().unwrap(), None);
-    // A killed process leaves its id, but not its lock.
+    // A killed process leaves its id in the file, but no lock.
     fs::write(folder.path().join("lock"), "1\n").unwrap();
     assert_eq!(journal.holder().unwrap(), None);
     let (writer, _) = JournalWriter::resume(&journal, Durability::Flush).unwrap();

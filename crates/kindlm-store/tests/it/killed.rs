@@ -1,4 +1,4 @@
-//! A process that is killed while it writes loses no execution that was reported as stored.
+//! A process that is killed during a write loses no execution that it reported as stored.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,9 @@ use kindlm_types::{Execution, ExecutionResult, Outcome, Usage};
 
 const FOLDER: &str = "KINDLM_TEST_FOLDER";
 
-/// Returns a long result: its line takes several pages, so that a kill may come between them.
+/// Returns a long result.
+///
+/// Its line has several pages, so the process can be killed between the writes of two pages.
 fn result(repeat: u32) -> ExecutionResult {
     ExecutionResult {
         execution: Execution {
@@ -66,7 +68,7 @@ fn a_killed_process_loses_no_stored_answer() {
             .spawn()
             .unwrap();
         let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
-        // The kill comes at a different time each round; in the first, before anything was stored.
+        // The process is killed at a different time in each round; in the first round, before it stores anything.
         let stop_after = (round * 7) % 23;
         let mut seen = 0;
         while seen < stop_after {
@@ -90,7 +92,7 @@ fn a_killed_process_loses_no_stored_answer() {
             (0..len).collect::<Vec<_>>(),
             "nothing is lost, nothing is there twice"
         );
-        // The last execution may be stored without a report.
+        // The process may be killed after it stored the last execution and before it reported it.
         assert!(len == kept || len == kept + 1, "{kept} were kept, {len} are there");
         kept = len;
     }

@@ -1,4 +1,4 @@
-//! Tests of the response store: sent requests, stored answers and loaded answers.
+//! Tests of the response store: requests that are sent, answers that are stored, and answers that are loaded.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -95,7 +95,7 @@ fn prompt(user: &str) -> Prompt {
     }
 }
 
-/// Asks `openai`. The fake backend never waits.
+/// Sends a prompt to `openai`. The future is ready at once, because the fake backend never waits.
 fn ask(models: &impl Models, prompt: &Prompt) -> Result<Reply, ProviderError> {
     block_on(models.complete("openai", prompt, Duration::from_mins(1), &Unlimited))
 }
@@ -115,13 +115,13 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the only file of a store.
+/// Returns the path of the only file of a store.
 fn only(folder: &Path) -> PathBuf {
     let [file] = files(folder).try_into().unwrap();
     file
 }
 
-/// Returns the file name for a changed prompt.
+/// Returns the digest in the file name for a changed prompt.
 fn digest_of(change: impl FnOnce(&mut Prompt)) -> String {
     let folder = tempfile::tempdir().unwrap();
     let mut prompt = prompt("Where is order 7?");
@@ -132,7 +132,7 @@ fn digest_of(change: impl FnOnce(&mut Prompt)) -> String {
 
 #[test]
 fn each_mode_sends_and_stores_as_documented() {
-    // The mode and if an answer is stored; then the number of requests, the answer and the stored answer.
+    // The columns: mode, if an answer is stored, number of requests, answer, stored answer.
     for (mode, recorded, asked, says, file) in [
         (Mode::Live, false, 1, Some("new"), None),
         (Mode::Live, true, 1, Some("new"), Some("old")),
@@ -373,7 +373,7 @@ fn secrets_are_in_no_file_and_no_name() {
     assert!(!format!("{first:?}", first = first.responses()).contains("hunter2"));
 }
 
-/// Files of earlier versions have no `completeFor` for these providers.
+/// Files of earlier versions have no `completeFor` for wrapped agents.
 #[test]
 fn a_stored_answer_of_a_wrapped_agent_is_not_complete() {
     let folder = tempfile::tempdir().unwrap();
@@ -497,7 +497,7 @@ fn a_spoiled_recording_is_named_and_not_used() {
     let edited: Value = serde_json::from_str(&good.replace("\"x\"", "\"edited\"")).unwrap();
     fs::write(&file, edited.to_string()).unwrap();
     assert_eq!(ask(&fake.store(folder.path(), Mode::Replay), &prompt("a")).unwrap().text, "edited");
-    // A machine crash leaves an empty file.
+    // A machine crash can leave an empty file.
     fs::write(&file, "").unwrap();
     assert!(ask(&fake.store(folder.path(), Mode::Replay), &prompt("a")).is_err());
     assert_eq!(ask(&fake.store(folder.path(), Mode::Cache), &prompt("a")).unwrap().text, "x");
@@ -515,7 +515,7 @@ fn an_answer_that_cannot_be_stored_is_not_lost() {
         assert_eq!(ask(&store, &prompt("a")).unwrap().text, "paid for");
         let failure = store.responses().failure().unwrap().to_owned();
         assert!(failure.starts_with("cannot make the folder `"), "{failure}");
-        // In the record mode, an answer that cannot be stored is not worth its price.
+        // In the record mode, a request whose answer cannot be stored is not sent.
         let again = ask(&store, &prompt("b"));
         assert_eq!(again.is_ok(), second, "{mode}");
         if let Err(err) = again {

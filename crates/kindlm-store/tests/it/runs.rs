@@ -14,7 +14,7 @@ fn keeps_runs_in_the_order_in_which_they_are_saved() {
     assert_eq!(path, folder.path().join(".kindlm/runs/20261120-1/report.json"));
     assert_eq!(runs.list().unwrap(), ["20261120-2", "20261120-1"]);
     assert_eq!(runs.load("20261120-2").unwrap(), "two");
-    // A new report of a run does not make it newer, but resuming it does.
+    // A new report of a run does not make the run newer, but resuming the run does.
     runs.save("20261120-2", "three").unwrap();
     assert_eq!(runs.list().unwrap(), ["20261120-2", "20261120-1"]);
     runs.begin("20261120-2").unwrap();
@@ -25,7 +25,7 @@ fn keeps_runs_in_the_order_in_which_they_are_saved() {
 fn the_newest_run_is_the_one_begun_last_whatever_the_clock_says() {
     let folder = tempfile::tempdir().unwrap();
     let runs = Runs::new(folder.path());
-    // These runs are not in the order file, for example because they were copied here.
+    // These runs are not in the order file, for example because they were copied from another machine.
     for id in ["20260101-b", "20260101-a"] {
         let path = runs.path(id).unwrap();
         write(&path, b"{}").unwrap();
@@ -38,7 +38,7 @@ fn the_newest_run_is_the_one_begun_last_whatever_the_clock_says() {
     let all = ["20260101-a", "20260101-b", "20311120-future", "19700101-past", "20261120-now"];
     assert_eq!(runs.list().unwrap(), all);
     assert_eq!(runs.all().unwrap(), all.map(|it| (it.to_owned(), true)));
-    // An incomplete line does not damage other lines.
+    // An incomplete line does not damage other lines of the order file.
     let order = folder.path().join("runs/order");
     let text = std::fs::read_to_string(&order).unwrap() + "20311120-fut";
     std::fs::write(&order, text).unwrap();

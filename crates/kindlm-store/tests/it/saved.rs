@@ -1,4 +1,4 @@
-//! Report files give the same cases when they are read one by one and at once.
+//! A report file gives the same cases, whether they are read one by one or all at once.
 
 use std::io::Write as _;
 
