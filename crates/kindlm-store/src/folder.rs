@@ -22,7 +22,7 @@ pub const MAX_FILE_BYTES: u64 = 64 << 20;
 pub struct Folder {
     root: PathBuf,
     outside: bool,
-    /// The requested paths and searched folders, which may not exist; shared by clones.
+    /// The requested paths and searched folders, existing or not; shared by clones.
     seen: Arc<Mutex<BTreeSet<PathBuf>>>,
     /// The folders whose whole content was requested; shared by clones.
     trees: Arc<Mutex<BTreeSet<PathBuf>>>,

@@ -1,4 +1,4 @@
-//! The file changes between the starting state of a workspace and the state after the agent.
+//! Finds the file changes between the starting state of a workspace and the state after the agent.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,9 @@ use similar::udiff::UnifiedHunkHeader;
 use crate::inside::Inside;
 use crate::tree::{Entry, Found, Limits, Tree, walk};
 
-/// The time limit for a minimal diff of one file; after that, a longer diff is used.
+/// The time limit for the smallest diff of one file.
+///
+/// After the limit, a longer diff is used.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The unchanged lines around each change of a diff.
@@ -23,7 +25,9 @@ const CONTEXT: usize = 3;
 /// The number of bytes of a large file that decide if it is text.
 const SAMPLE: usize = 8 * 1024;
 
-/// Compiles path globs such as `node_modules/**`. `*` stays within one path part.
+/// Compiles path globs such as `node_modules/**`.
+///
+/// `*` matches within one path component.
 pub(crate) fn globs(globs: &[String]) -> Result<GlobSet, String> {
     let mut set = GlobSetBuilder::new();
     for glob in globs {
@@ -33,9 +37,11 @@ pub(crate) fn globs(globs: &[String]) -> Result<GlobSet, String> {
     set.build().map_err(|err| err.to_string())
 }
 
-/// Returns the changes between two folders. The tree of the first one is given.
+/// Returns the changes between two folders.
 ///
-/// Texts and diffs are limited to `room` bytes in all.
+/// The first folder is given with its listing, which is its [`Tree`].
+///
+/// The texts and diffs of all changes together are limited to `room` bytes.
 pub(crate) fn changes(
     (start, before): (&Inside, &Tree),
     end: &Inside,
@@ -45,7 +51,7 @@ pub(crate) fn changes(
 ) -> Result<Vec<FileChange>, String> {
     let after = walk(end, limits).map_err(|err| err.words("what the agent left behind"))?;
     let mut changes = Vec::new();
-    // Describe deleted files last, so that existing files get the room for texts first.
+    // Describe deleted files last, because `room` should be used for the texts of existing files first.
     let differing = differing((start, before), (end, &after), ignore)?.into_iter();
     let (gone, there): (Vec<_>, Vec<_>) =
         differing.partition(|(_, kind)| *kind == ChangeKind::Deleted);
@@ -59,7 +65,9 @@ pub(crate) fn changes(
     Ok(changes)
 }
 
-/// Returns the changed paths with the kinds of their changes. Ignored paths are not read.
+/// Returns the changed paths, each with the kind of change.
+///
+/// Ignored paths are left out.
 fn differing(
     (start, before): (&Inside, &Tree),
     (end, after): (&Inside, &Tree),
@@ -87,7 +95,9 @@ fn differing(
     Ok(differing)
 }
 
-/// Returns true if two files of the same size have the same content.
+/// Returns true if a file has the same content in both folders.
+///
+/// The sizes must already be equal.
 fn is_same((one, other): (&Inside, &Inside), path: &Path) -> io::Result<bool> {
     let (mut one, mut other) = (one.file(path)?, other.file(path)?);
     let (mut a, mut b) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
@@ -105,7 +115,7 @@ fn is_same((one, other): (&Inside, &Inside), path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Adds the link, the text and the diff to a change.
+/// Adds the link, size, mode, text and diff to a change.
 fn described(
     mut change: FileChange,
     start: &Inside,
@@ -162,11 +172,11 @@ fn described(
 
 /// The content of a file.
 enum Content {
-    /// The file does not exist, or is not a regular file.
+    /// The file does not exist or is not a regular file.
     None,
     Text(String),
     Binary,
-    /// The file is larger than the room for texts.
+    /// The file is larger than the remaining space for texts.
     TooLarge,
 }
 
@@ -183,7 +193,7 @@ fn content(
     }
     let mut bytes = Vec::new();
     folder.file(path)?.read_to_end(&mut bytes)?;
-    // Like in git, a file with a NUL byte is binary. Bytes that are not UTF-8 are replaced.
+    // A file with a NUL byte counts as binary, as in git. Bytes that are not UTF-8 are replaced.
     Ok(if bytes.contains(&0) {
         Content::Binary
     } else {

@@ -1,4 +1,4 @@
-//! Copies a folder without links that lead out of it.
+//! Copies a folder, and refuses symbolic links that lead out of it.
 
 use std::fs;
 use std::io;
@@ -9,15 +9,18 @@ use kindlm_types::FileTree;
 use crate::inside::without_setuid;
 use crate::tree::{Count, Limits};
 
-/// The paths of files that are not copied because agents must not see them, without symbolic links.
+/// The resolved paths of the files that are not copied.
+///
+/// Agents must not see these files.
 pub(crate) type Except<'a> = &'a [PathBuf];
 
-/// Copies the content of a folder into an existing one, with shared blocks if the file system supports them.
+/// Copies the content of a folder into an existing folder.
 ///
-/// Symbolic links are copied as links. Links that lead out, pipes, sockets and devices are errors. `.git` and `.kindlm`
-/// are left out.
+/// File blocks are shared if the file system supports it.
+/// Symbolic links are copied as links. A link that leads out of the folder, a pipe, a socket and a device are errors.
+/// `.git` and `.kindlm` are left out.
 ///
-/// An error names the file. `name` is the name of the folder in errors about the limits.
+/// An error message names the file. `name` is the name of the folder in error messages about the limits.
 pub(crate) fn copy(
     from: &Path,
     to: &Path,
@@ -70,14 +73,16 @@ fn cannot(what: &str, path: &Path, err: &io::Error) -> String {
     format!("cannot {what} `{}`: {err}", path.display())
 }
 
-/// Copies a link if both its text and its real target stay inside the folder.
+/// Copies a symbolic link. Fails if the link leads out of the folder.
+///
+/// Both its text and its real target must stay inside the folder.
 fn copy_link(root: &Path, relative: &Path, target: &Path) -> Result<(), String> {
     let source = root.join(relative);
     let leads_to = fs::read_link(&source).map_err(|err| cannot("read", &source, &err))?;
     let inside = stays_inside(relative, &leads_to)
         && match source.canonicalize() {
             Ok(real) => real.starts_with(root),
-            // The target does not exist yet, so only the text of the link counts.
+            // The target does not exist, so only the text of the link can be checked.
             Err(err) => err.kind() == io::ErrorKind::NotFound,
         };
     if !inside {
@@ -90,7 +95,9 @@ fn copy_link(root: &Path, relative: &Path, target: &Path) -> Result<(), String> 
     link(&leads_to, target).map_err(|err| cannot("make", target, &err))
 }
 
-/// Returns true if the text of a link stays inside the folder that the path `at` is relative to.
+/// Returns true if the text of a link stays inside the folder.
+///
+/// `at` is the path of the link, relative to this folder.
 fn stays_inside(at: &Path, leads_to: &Path) -> bool {
     let mut depth = at.components().count() - 1;
     for part in leads_to.components() {
@@ -160,7 +167,7 @@ mod tests {
         assert!(to.join("empty").is_dir() && fs::read_link(to.join("dangling")).is_ok());
         assert!(!to.join(".git").exists() && !to.join("secret.test").exists());
 
-        // An agent that follows one of these links would write outside of its copy.
+        // An agent that follows one of these links would write outside its copy.
         fs::create_dir(folder.path().join("outside")).unwrap();
         fs::create_dir(from.join("inner")).unwrap();
         for (at, leads_to) in [
@@ -176,7 +183,7 @@ mod tests {
             );
             fs::remove_file(from.join(at)).unwrap();
         }
-        // A chain of links counts by its final target.
+        // The final target of a chain of links counts.
         symlink("inner/away", from.join("chain")).unwrap();
         symlink("../../outside", from.join("inner/away")).unwrap();
         let to = tempfile::tempdir().unwrap();

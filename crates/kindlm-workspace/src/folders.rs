@@ -15,38 +15,43 @@ use crate::open::Open;
 use crate::options::{FoldersOptions, folder, slug};
 use crate::start::{Start, StartKey};
 
-/// The workspace folders of a run. All folders are removed on drop, unless the user asked to keep them.
+/// The workspace folders of a run.
+///
+/// All folders are removed on drop, unless the user keeps workspaces.
 #[derive(Debug)]
 pub struct Folders {
     options: FoldersOptions,
-    /// The parent of all folders, created with the first one.
+    /// The parent of all folders, which is created with the first folder.
     root: Mutex<Option<Arc<TempDir>>>,
-    /// The starting states, each of which is created once.
+    /// The starting states. Each starting state is created once.
     starts: Mutex<HashMap<StartKey, Arc<OnceStart>>>,
 }
 
 type OnceStart = OnceCell<Result<Arc<Start>, WorkspaceError>>;
 
 impl Folders {
-    /// Creates an empty set of folders. Nothing is created on disk yet.
+    /// Creates an empty set of folders. No folder is created on disk yet.
     pub fn new(options: FoldersOptions) -> Self {
         Self { options, root: Mutex::default(), starts: Mutex::default() }
     }
 
-    /// Checks that a workspace can be created. Its source folder must exist, and the program for its isolation must be
-    /// installed.
+    /// Checks that a workspace can be created.
+    ///
+    /// Its source folder must exist, and the program for its isolation must be installed.
     pub fn check(&self, spec: &WorkspaceSpec) -> Result<(), WorkspaceError> {
         Wrap::of(spec, &self.options)?;
         self.source(spec).map(|_| ())
     }
 
-    /// Returns the parent of the workspaces that were kept, if there are any.
+    /// Returns the parent of the kept workspaces.
+    ///
+    /// Returns `None` if workspaces are removed, or if none was created.
     pub fn kept(&self) -> Option<PathBuf> {
         let root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
         root.as_ref().filter(|_| self.options.keep).map(|it| it.path().to_path_buf())
     }
 
-    /// Returns the path of the source folder, without symbolic links.
+    /// Returns the path of the source folder, with symbolic links resolved.
     pub(crate) fn source(&self, spec: &WorkspaceSpec) -> Result<PathBuf, WorkspaceError> {
         let source = resolve(&self.options, &spec.from, "workspace.from")?;
         if source.is_dir() {
@@ -90,7 +95,9 @@ impl Folders {
     }
 }
 
-/// Returns a path from the suite without symbolic links, if the suite may use it.
+/// Resolves a path from the suite.
+///
+/// Fails if the path does not exist, or leads out of the suite's folder without permission.
 fn resolve(options: &FoldersOptions, path: &str, key: &str) -> Result<PathBuf, WorkspaceError> {
     let failed = |why: String| WorkspaceError(format!("`{key}` is `{path}`: {why}"));
     let suite = options.suite.canonicalize().map_err(|err| failed(err.to_string()))?;

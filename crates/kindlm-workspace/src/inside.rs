@@ -1,9 +1,10 @@
-//! Reads and writes files in a folder that an agent has modified, without ever leaving it.
+//! Reads and writes files in a folder that an agent has modified, without leaving the folder.
 //!
-//! All paths are resolved by `cap-std` inside an open folder, so `..`, absolute paths and links cannot lead out. A
-//! write replaces the entry at its path.
+//! All paths are resolved by `cap-std` inside an open folder, so `..`, absolute paths and links cannot lead out of it.
+//! A write replaces the entry at its path.
 //!
-//! The folder is opened before the agent starts. It stays open, so a folder that replaces it is not used by mistake.
+//! The folder is opened before the agent starts and stays open. So a folder that later replaces it is not used by
+//! mistake.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read};
@@ -12,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions, Permissions, ReadDir};
 
-/// An open folder.
+/// An open folder and its path.
 #[derive(Debug)]
 pub(crate) struct Inside {
     dir: Dir,
@@ -20,14 +21,14 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    /// Opens a folder that KindLM created, before a program works in it.
+    /// Opens a folder that KindLM created, before any program works in it.
     pub(crate) fn open(folder: &Path) -> Result<Self, String> {
         let dir = Dir::open_ambient_dir(folder, ambient_authority());
         let dir = dir.map_err(|err| format!("cannot open `{}`: {err}", folder.display()))?;
         Ok(Self { dir, at: folder.to_path_buf() })
     }
 
-    /// Fails if the folder is no longer at its path, where commands would use it.
+    /// Fails if another folder is at the path now. Commands would use that folder.
     pub(crate) fn is_in_place(&self) -> Result<(), String> {
         let at = self.at.display();
         match is_same(&self.dir, &self.at) {
@@ -44,12 +45,12 @@ impl Inside {
         if folder.as_os_str().is_empty() { self.dir.entries() } else { self.dir.read_dir(folder) }
     }
 
-    /// Returns the metadata of a path, without following a link.
+    /// Returns the metadata of an entry, without following a link.
     pub(crate) fn entry(&self, path: &Path) -> io::Result<Metadata> {
         self.dir.symlink_metadata(path)
     }
 
-    /// Returns the target of a link as written.
+    /// Returns the target of a link, as the link states it.
     pub(crate) fn link(&self, path: &Path) -> io::Result<PathBuf> {
         self.dir.read_link_contents(path)
     }
@@ -59,7 +60,9 @@ impl Inside {
         self.dir.open(path)
     }
 
-    /// Returns the text of a file with at most `limit` bytes; `None` if it does not exist.
+    /// Returns the text of a file; `None` if it does not exist.
+    ///
+    /// Fails for more than `limit` bytes, for text that is not UTF-8, and for entries that are not files.
     pub(crate) fn text(&self, path: &str, limit: u64) -> Result<Option<String>, String> {
         let metadata = match self.dir.metadata(path) {
             Ok(metadata) => metadata,
@@ -86,7 +89,7 @@ impl Inside {
         String::from_utf8(bytes).map(Some).map_err(|_| format!("`{path}` is not UTF-8 text"))
     }
 
-    /// Writes a file, and replaces any existing entry.
+    /// Writes a file, and replaces any existing entry at its path.
     pub(crate) fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         self.make_way(path)?;
         let mut options = OpenOptions::new();
@@ -94,7 +97,7 @@ impl Inside {
         io::Write::write_all(&mut file, content)
     }
 
-    /// Removes a file, a link, or a folder with its content.
+    /// Removes a file, a link, or a folder with its content. A missing entry is not an error.
     pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
         match self.dir.symlink_metadata(path) {
             Ok(metadata) if metadata.is_dir() => self.dir.remove_dir_all(path),
@@ -106,7 +109,7 @@ impl Inside {
         }
     }
 
-    /// Creates a folder, unless it exists.
+    /// Creates a folder, unless the folder exists. Any other entry at the path is replaced.
     pub(crate) fn make_dir(&self, path: &Path) -> io::Result<()> {
         if self.dir.symlink_metadata(path).is_ok_and(|it| it.is_dir()) {
             return Ok(());
@@ -115,13 +118,15 @@ impl Inside {
         self.dir.create_dir(path)
     }
 
-    /// Copies a file of the suite to a path.
+    /// Copies a file of the suite to a path, with its permissions.
     pub(crate) fn put(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.write(to, &fs::read(from)?)?;
         self.set_mode(to, &fs::metadata(from)?.permissions())
     }
 
-    /// Returns true if the path is a regular file with the same content as a file of the suite.
+    /// Returns true if the path is a regular file with the content of `from`.
+    ///
+    /// `from` is a file of the suite.
     pub(crate) fn is_like(&self, from: &Path, at: &Path) -> io::Result<bool> {
         match self.dir.symlink_metadata(at) {
             Ok(it) if it.is_file() && it.len() == fs::metadata(from)?.len() => {
@@ -135,7 +140,9 @@ impl Inside {
         }
     }
 
-    /// Copies a file or a link from another folder to the same path. Skips pipes, sockets and devices.
+    /// Copies a file or a link from another folder to the same path.
+    ///
+    /// For a pipe, a socket or a device, the entry at the path is only removed.
     pub(crate) fn bring(&self, from: &Self, path: &Path) -> io::Result<()> {
         let metadata = from.dir.symlink_metadata(path)?;
         if metadata.is_symlink() {
@@ -152,12 +159,16 @@ impl Inside {
         self.set_mode(path, &from.dir.metadata(path)?.permissions().into_std(&to)?)
     }
 
-    /// Sets permissions without `setuid` and similar bits, so that no program runs with the rights of another user.
+    /// Sets permissions without `setuid` and similar bits.
+    ///
+    /// With these bits, a program would run with the rights of another user.
     fn set_mode(&self, path: &Path, permissions: &fs::Permissions) -> io::Result<()> {
         self.dir.set_permissions(path, Permissions::from_std(without_setuid(permissions)))
     }
 
-    /// Creates the parent folders, replaces links among them by folders, and removes the entry at the path.
+    /// Makes the path free: creates its parent folders, and removes its entry.
+    ///
+    /// Parents that are no folders are replaced.
     fn make_way(&self, path: &Path) -> io::Result<()> {
         let parts: Vec<Component<'_>> =
             path.components().filter(|it| *it != Component::CurDir).collect();
@@ -166,7 +177,7 @@ impl Inside {
             at.push(part);
             match self.dir.symlink_metadata(&at) {
                 Ok(metadata) if metadata.is_dir() => {}
-                // A link would lead to a different folder.
+                // A link would lead to a different folder, so replace it.
                 Ok(_) => {
                     self.dir.remove_file(&at)?;
                     self.dir.create_dir(&at)?;
@@ -179,14 +190,14 @@ impl Inside {
     }
 }
 
-/// Returns the permissions without the bits that run a program with the rights of its owner or group.
+/// Returns the permissions without the `setuid`, `setgid` and sticky bits.
 #[cfg(unix)]
 pub(crate) fn without_setuid(permissions: &fs::Permissions) -> fs::Permissions {
     use std::os::unix::fs::PermissionsExt as _;
     fs::Permissions::from_mode(permissions.mode() & 0o777)
 }
 
-/// Returns the same permissions, as this system has no such bits.
+/// Returns the permissions unchanged, because this system has no such bits.
 #[cfg(not(unix))]
 pub(crate) fn without_setuid(permissions: &fs::Permissions) -> fs::Permissions {
     permissions.clone()
@@ -202,7 +213,7 @@ fn link(_dir: &Dir, _leads_to: &Path, _at: &Path) -> io::Result<()> {
     Err(io::Error::new(ErrorKind::Unsupported, "links cannot be made on this system"))
 }
 
-/// Returns true if the path is the open folder itself and not a link.
+/// Returns true if the path is the open folder and not a link.
 #[cfg(unix)]
 fn is_same(open: &Dir, at: &Path) -> io::Result<bool> {
     use cap_std::fs::MetadataExt as _;
@@ -212,7 +223,7 @@ fn is_same(open: &Dir, at: &Path) -> io::Result<bool> {
     Ok(there.is_dir() && (is.dev(), is.ino()) == (there.dev(), there.ino()))
 }
 
-/// On this system, an open folder cannot be moved.
+/// Returns true if the path is a folder. On this system, an open folder cannot be moved.
 #[cfg(not(unix))]
 fn is_same(_open: &Dir, at: &Path) -> io::Result<bool> {
     Ok(fs::symlink_metadata(at)?.is_dir())
@@ -244,7 +255,7 @@ mod tests {
             let words = inside.text(path, 100).unwrap_err();
             assert!(words.contains("outside of the filesystem"), "{path}: {words}");
         }
-        // A write replaces links instead of following them.
+        // A write replaces a link instead of following it.
         for path in ["EVAL.ts", "tests/deep/EVAL.ts", "taken", "way/new"] {
             inside.write(Path::new(path), b"ours").unwrap();
             assert_eq!(inside.text(path, 100).unwrap().as_deref(), Some("ours"), "{path}");

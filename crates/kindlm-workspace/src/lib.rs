@@ -1,9 +1,9 @@
 //! Workspaces: the folders in which agents work.
 //!
-//! [`Folders`] gives each execution its own copy of a folder of the suite. Afterwards it reports the changes, and the
-//! results of commands and tests ([`reports`]).
+//! [`Folders`] gives each execution a separate copy of a folder of the suite. After the agent has finished, it reports
+//! the changes, and the results of commands and tests ([`reports`]).
 //!
-//! File access never leaves the workspace, whatever links the agent has created.
+//! File access never leaves the workspace, even if the agent creates links that lead out.
 //!
 //! ```
 //! use kindlm_types::workspace::{TestFormat, TestStatus};

@@ -27,19 +27,20 @@ pub(crate) struct Open {
     start: Arc<Start>,
     hidden: Vec<(PathBuf, PathBuf)>,
     wrap: Wrap,
-    /// The folder where the agent works; in a worktree it may be below the root of the checkout.
+    /// The folder where the agent works. In a worktree, it may be below the root of the checkout.
     folder: PathBuf,
-    /// The same folder, opened before the agent started.
+    /// The opened `folder`. It was opened before the agent started.
     inside: Arc<Inside>,
-    /// The root of the checkout, if the isolation is a worktree.
+    /// The root of the checkout; `None` if the isolation is not a worktree.
     checkout: Option<Arc<Inside>>,
     /// The paths whose changes are ignored.
     ignore: GlobSet,
     keep: bool,
     timeout: Duration,
-    /// The readable part of folder names, from the execution.
+    /// The readable part of folder names, which names the execution.
     name: String,
-    /// The folder of the workspace; `None` after it was removed. It must be dropped before its parent `root`.
+    /// The temporary folder of the workspace; `None` after it was removed. It is declared first, because it must be
+    /// dropped before its parent `root`.
     work: Option<TempDir>,
     root: Arc<TempDir>,
 }
@@ -54,7 +55,7 @@ impl Open {
         of: WorkFor<'_>,
         commands: &dyn Commands,
     ) -> Result<Self, WorkspaceError> {
-        // Each workspace has its own parent folder, so that `..` contains no work of other agents.
+        // Each workspace has a separate parent folder, so that `..` does not show the work of other agents.
         let folder = start.copy_to(&work.path().join("work"), commands).await?;
         let ignore = globs(&spec.ignore).map_err(WorkspaceError)?;
         let is_guarded = wrap.is_sandbox();
@@ -111,14 +112,14 @@ impl Open {
         Ok(workspace)
     }
 
-    /// Ends the remaining processes, and removes the folder unless the user asked to keep it.
+    /// Ends the remaining processes, and removes the folder unless the user keeps it.
     async fn remove(&mut self, commands: &dyn Commands) -> Result<(), WorkspaceError> {
         self.wrap.end(&self.folder, commands).await;
         let work = self.work.take();
         if self.keep {
             return Ok(());
         }
-        // Use a blocking task, as removing many files takes time.
+        // Use a blocking task, because removing many files takes time.
         let removed = blocking(move || {
             let closed = work.map_or(Ok(()), TempDir::close);
             closed.map_err(|err| format!("the folder cannot be removed: {err}"))
@@ -173,7 +174,7 @@ impl OpenWorkspace for Open {
         Self: 'a,
     {
         Box::pin(async move {
-            // The failure of the execution is already reported.
+            // The execution has already failed with another error, so an error here is ignored.
             let _ = self.remove(commands).await;
         })
     }
@@ -181,7 +182,7 @@ impl OpenWorkspace for Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // The run was stopped, so do not wait.
+        // The run was stopped, so do not wait for the processes to end.
         if self.work.is_some() {
             self.wrap.abandon(&self.folder);
         }

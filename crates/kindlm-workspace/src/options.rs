@@ -1,4 +1,4 @@
-//! The options of workspace folders, and their names.
+//! The options of workspace folders, and the names of folders and variables.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,31 +6,35 @@ use std::path::{Path, PathBuf};
 use kindlm_types::{WorkFor, WorkspaceError};
 use tempfile::TempDir;
 
-/// The environment variable with the path of the suite.
+/// The name of the environment variable with the path of the suite.
 const SUITE: &str = "KINDLM_SUITE";
-/// The environment variable with the path of the workspace.
+/// The name of the environment variable with the path of the workspace.
 pub(crate) const WORKSPACE: &str = "KINDLM_WORKSPACE";
 
 /// The options of workspace folders.
 #[derive(Clone, Debug, Default)]
 pub struct FoldersOptions {
-    /// The folder of the suite, which paths in the suite are relative to.
+    /// The folder of the suite. Paths in the suite are relative to it.
     pub suite: PathBuf,
-    /// The hidden files and folders of all tests, relative to the suite's folder. Agents must not read those of other
-    /// tests either.
+    /// The hidden files and folders of all tests, relative to the suite's folder.
+    ///
+    /// An agent must not read the hidden files of any test.
     pub hidden: Vec<String>,
-    /// True if a workspace may start as a folder outside the suite's folder.
+    /// True if the source folder of a workspace may be outside the suite's folder.
     pub allow_outside: bool,
-    /// The folder for temporary files. It is outside the suite, so that tools do not confuse the suite with the agent's
-    /// work.
+    /// The folder for temporary files, which is outside the suite.
+    ///
+    /// Inside the suite, tools could confuse the suite with the agent's work.
     pub temp: PathBuf,
-    /// True if workspaces are not removed.
+    /// True to keep workspaces after the run.
     pub keep: bool,
     /// The folders to search for programs, in the format of the variable `PATH`.
     pub path: OsString,
 }
 
-/// Creates a temporary folder with a readable `prefix` in its name.
+/// Creates a temporary folder whose name begins with `prefix`.
+///
+/// With `keep`, it is not removed on drop.
 pub(crate) fn folder(within: &Path, prefix: &str, keep: bool) -> Result<TempDir, WorkspaceError> {
     let mut made = tempfile::Builder::new().prefix(prefix).tempdir_in(within).map_err(|err| {
         WorkspaceError(format!("cannot make a folder in `{}`: {err}", within.display()))
@@ -39,7 +43,7 @@ pub(crate) fn folder(within: &Path, prefix: &str, keep: bool) -> Result<TempDir,
     Ok(made)
 }
 
-/// Returns the name of an execution as part of a file name.
+/// Returns the case, model and repeat of an execution as a part of a file name.
 pub(crate) fn slug(of: &WorkFor<'_>) -> String {
     let plain = |it: char| if it.is_ascii_alphanumeric() { it.to_ascii_lowercase() } else { '-' };
     let case: String = of.case.chars().take(40).map(plain).collect();
@@ -47,7 +51,7 @@ pub(crate) fn slug(of: &WorkFor<'_>) -> String {
     format!("{case}-{model}-{}", of.repeat)
 }
 
-/// Returns the environment variables that describe the workspace to commands.
+/// Returns the variables with the paths of the suite and the workspace.
 pub(crate) fn variables(options: &FoldersOptions, folder: &Path) -> Vec<(String, String)> {
     let variable = |name: &str, path: &Path| (name.to_owned(), path.display().to_string());
     let suite = options.suite.canonicalize().unwrap_or_else(|_| options.suite.clone());

@@ -1,4 +1,4 @@
-//! The starting states of workspaces, each of which is created once and copied for each agent.
+//! The starting states of workspaces. Each is created once, and copied for each agent.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,13 +15,15 @@ use crate::options::folder;
 use crate::tree::{Limits, Tree, walk, written_at};
 use crate::work::{NAME, blocking, copy_start, run};
 
-/// The minimum timeout of a setup, as it may install the agent's tools.
+/// The minimum time limit of a setup, which may install the agent's tools.
 const SETUP: Duration = Duration::from_mins(10);
 
-/// A command that fails only if its isolation does not start.
+/// A command that fails only if the isolation does not start.
 const NOTHING: &str = "true";
 
-/// The settings that determine a starting state. Equal keys share one state.
+/// The settings that determine a starting state.
+///
+/// Workspaces with equal keys share one state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct StartKey {
     from: String,
@@ -52,19 +54,19 @@ impl StartKey {
 /// The starting state of a workspace, in a folder where no agent works.
 #[derive(Debug)]
 pub(crate) struct Start {
-    /// The folder that is copied.
+    /// The folder with the starting state, from which the workspaces are copied.
     pub(crate) folder: PathBuf,
-    /// The same folder, opened right after its creation.
+    /// The opened `folder`. It was opened right after its creation.
     pub(crate) inside: Inside,
     /// The content of the folder.
     pub(crate) tree: Tree,
-    /// The repository for more checkouts, if the isolation is a worktree.
+    /// The repository for further checkouts, if the isolation is a worktree.
     pub(crate) worktrees: Option<Worktrees>,
     _made: TempDir,
 }
 
 impl Start {
-    /// Creates the folder, and runs the setup.
+    /// Creates the folder with a copy of the source, and runs the setup.
     pub(crate) async fn make(
         spec: &WorkspaceSpec,
         source: PathBuf,
@@ -85,7 +87,7 @@ impl Start {
             let checkout = made.path().join("worktree");
             let folder = found.check_out(&checkout, commands).await?;
             prepare(spec, &folder, wrap, timeout, commands).await?;
-            // Git is not needed in this folder any more.
+            // This folder does not need its repository any more.
             at = found.make_plain(&checkout, &at).await?;
             worktrees = Some(found);
         } else {
@@ -111,7 +113,9 @@ impl Start {
         Ok(Self { folder: at, inside, tree, worktrees, _made: made })
     }
 
-    /// Copies the starting state to a new path, and returns the folder to work in.
+    /// Creates a copy of the starting state at a new path.
+    ///
+    /// Returns the folder to work in.
     pub(crate) async fn copy_to(
         &self,
         at: &Path,
@@ -126,13 +130,14 @@ impl Start {
         Ok(at.to_path_buf())
     }
 
-    /// Fails if the starting state was modified after its creation. Agents' folders are copied from it and compared
-    /// with it.
+    /// Fails if the starting state was modified after its creation.
     ///
-    /// Ignored paths count too: their changes are not reported, but every agent works with them.
+    /// Agents' folders are copied from it and compared with it.
     ///
-    /// If agents cannot write there (`is_guarded`), ignored paths may change, because only a process that the setup
-    /// left running can do that.
+    /// Ignored paths count too. Their changes are not reported, but all agents work with these files.
+    ///
+    /// With `is_guarded`, agents cannot write to the starting state. Then ignored paths may change, because only a
+    /// process of the setup can have changed them.
     pub(crate) fn is_as_made(&self, ignore: &GlobSet, is_guarded: bool) -> Result<(), String> {
         let at = self.folder.display();
         let advice = "an agent, or what `setup` left running, has left its own folder; choose `isolation: bubblewrap` or `container`, and name there in `workspace.ignore` what `setup` goes on writing";
@@ -152,6 +157,8 @@ impl Start {
 }
 
 /// Checks that the isolation starts, and runs the setup.
+///
+/// If the setup fails, its processes are ended.
 async fn prepare(
     spec: &WorkspaceSpec,
     folder: &Path,
@@ -162,7 +169,7 @@ async fn prepare(
     let watched = Watched { wrap, folder, is_over: false };
     let prepared = async {
         if wrap.is_sandbox() {
-            // Use the agent's network setting; the setup has network access even if the agent does not.
+            // The check uses the agent's network setting. The setup always has network access.
             let nothing = wrap.command(folder, NOTHING, timeout.max(SETUP), spec.network, &[]);
             let what = format!("the sandbox of `isolation: {}`", spec.isolation.as_str());
             run(&nothing, &what, Some(wrap), commands).await?;
@@ -178,7 +185,7 @@ async fn prepare(
     prepared
 }
 
-/// A guard for commands in a starting state, which ends them if the future is dropped.
+/// A guard for the commands in a starting state. It ends their processes if it is dropped early.
 struct Watched<'a> {
     wrap: &'a Wrap,
     folder: &'a Path,
@@ -186,7 +193,9 @@ struct Watched<'a> {
 }
 
 impl Watched<'_> {
-    /// Keeps the processes of a successful setup running, as the agents may need them.
+    /// Marks the commands as finished. After a failure, the remaining processes are ended.
+    ///
+    /// After a success, they keep running, because the agents may need them.
     async fn over(mut self, has_failed: bool, commands: &dyn Commands) {
         if has_failed {
             self.wrap.end(self.folder, commands).await;

@@ -12,19 +12,19 @@ use crate::inside::Inside;
 /// The files and links in a folder, by their relative paths with `/` as separator.
 pub(crate) type Tree = BTreeMap<String, Found>;
 
-/// An entry in a folder, with a stamp that reveals writes even if the file times were reset.
+/// An entry in a folder. Its stamp reveals a write even if the file times were reset.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) entry: Entry,
     stamp: Stamp,
 }
 
-/// The kind of an entry in a folder.
+/// An entry in a folder, other than a folder.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// A regular file.
     File { bytes: u64, executable: bool },
-    /// A symbolic link with its target as written.
+    /// A symbolic link. The path is its target, as the link states it.
     Link(PathBuf),
     /// A pipe, a socket or a device.
     Other,
@@ -60,7 +60,7 @@ impl Count {
         Self { limits, bytes: 0, files: 0 }
     }
 
-    /// Adds a file of `bytes` bytes.
+    /// Counts a file of `bytes` bytes. Fails if a limit is exceeded.
     pub(crate) fn add(&mut self, bytes: u64) -> Result<(), WalkError> {
         self.files += 1;
         self.bytes = self.bytes.saturating_add(bytes);
@@ -85,7 +85,7 @@ pub(crate) enum WalkError {
 }
 
 impl WalkError {
-    /// Returns the message; `what` names the folder.
+    /// Returns the error message; `what` names the folder.
     pub(crate) fn words(&self, what: &str) -> String {
         match self {
             Self::Io(path, err) => format!("cannot read `{}` in {what}: {err}", path.display()),
@@ -99,7 +99,7 @@ impl WalkError {
     }
 }
 
-/// Lists the content of a folder at any depth.
+/// Lists the files and links in a folder at any depth. Fails if a limit is exceeded.
 pub(crate) fn walk(root: &Inside, limits: Limits) -> Result<Tree, WalkError> {
     let mut tree = Tree::new();
     let mut count = Count::new(limits);
@@ -114,7 +114,7 @@ pub(crate) fn walk(root: &Inside, limits: Limits) -> Result<Tree, WalkError> {
             let path = format!("{prefix}{}", name.to_string_lossy());
             let at = folder.join(name);
             let failed = |err| WalkError::Io(at.clone(), err);
-            // Returns the metadata of a link itself.
+            // This is the metadata of the link, not of its target.
             let metadata = root.entry(&at).map_err(failed)?;
             let kind = metadata.file_type();
             let entry = if kind.is_dir() {
@@ -134,7 +134,9 @@ pub(crate) fn walk(root: &Inside, limits: Limits) -> Result<Tree, WalkError> {
     Ok(tree)
 }
 
-/// Returns a path that was modified between two listings.
+/// Returns a path that differs between two listings; `None` if they are equal.
+///
+/// Paths for which `ignore` returns true may differ.
 pub(crate) fn written_at<'a>(
     before: &'a Tree,
     now: &'a Tree,
@@ -144,7 +146,7 @@ pub(crate) fn written_at<'a>(
     before.keys().chain(now.keys()).find(differs).map(String::as_str)
 }
 
-/// The inode and the change time, which only the operating system sets.
+/// The inode and the change time. Programs cannot set the change time.
 #[cfg(unix)]
 type Stamp = (u64, i64, i64);
 
@@ -154,7 +156,7 @@ fn stamp(metadata: &Metadata) -> Stamp {
     (metadata.ino(), metadata.ctime(), metadata.ctime_nsec())
 }
 
-/// The modification time, as this system has no change time.
+/// The modification time, because this system has no change time.
 #[cfg(not(unix))]
 type Stamp = Option<cap_std::time::SystemTime>;
 

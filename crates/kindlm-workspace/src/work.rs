@@ -8,10 +8,12 @@ use crate::copy::copy;
 use crate::isolation::Wrap;
 use crate::tree::Limits;
 
-/// The name of the starting state in errors.
+/// The name of the starting state in error messages.
 pub(crate) const NAME: &str = "the start of the workspace";
 
-/// Runs a command that must succeed. `what` is its name in errors, and `wrap` its isolation.
+/// Runs a command that must succeed, and returns its stdout.
+///
+/// `what` is its name in error messages, and `wrap` its isolation.
 pub(crate) async fn run(
     command: &CommandSpec,
     what: &str,
@@ -49,7 +51,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Copies a starting state to a folder. Its size was checked before.
+/// Copies a starting state to a folder. The limits were checked when the state was created.
 pub(crate) async fn copy_start(start: &Path, to: &Path) -> Result<(), WorkspaceError> {
     let (from, to) = (start.to_path_buf(), to.to_path_buf());
     blocking(move || copy(&from, &to, &[], Limits::NONE, NAME)).await

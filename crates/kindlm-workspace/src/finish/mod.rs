@@ -31,7 +31,7 @@ pub(crate) struct Finish<'a> {
     /// The folder where the agent worked.
     pub(crate) folder: &'a Path,
     pub(crate) inside: &'a Arc<Inside>,
-    /// The root of the agent's checkout, if the isolation is a worktree.
+    /// The root of the agent's checkout; `None` if the isolation is not a worktree.
     pub(crate) checkout: Option<&'a Arc<Inside>>,
     pub(crate) ignore: &'a GlobSet,
     pub(crate) timeout: Duration,
@@ -41,17 +41,17 @@ pub(crate) struct Finish<'a> {
     pub(crate) keep: bool,
 }
 
-/// Finds the changes, and runs the commands and tests of checks in fresh copies.
+/// Finds the changes, and runs the commands and tests of the checks.
 ///
-/// All commands share one copy, so that one can use the results of another. Each test run has its own copy, because
-/// commands run the agent's code, which must not affect the tests.
+/// All commands run in one fresh copy, so that a command can use the results of another command. Each test run has a
+/// separate fresh copy. Commands run the agent's code, which must not affect the tests.
 pub(crate) async fn finish(
     task: Finish<'_>,
     execution: &Execution,
     wanted: &[Gather],
     commands: &dyn Commands,
 ) -> Result<Workspace, WorkspaceError> {
-    // The agent has finished, so end the processes that it left running.
+    // The agent has finished, so end its remaining processes.
     task.wrap.end(task.folder, commands).await;
     let (changes, files) = look(&task, wanted).await?;
     let changes = Arc::new(changes);
@@ -69,7 +69,7 @@ pub(crate) async fn finish(
     Ok(workspace)
 }
 
-/// Runs the commands and tests of the checks.
+/// Runs the commands and tests of the checks, and adds the results to `workspace`.
 async fn score(
     task: &Finish<'_>,
     parts: &Parts,
@@ -105,7 +105,7 @@ async fn score(
     }
 }
 
-/// Returns the changes, and the files that checks read.
+/// Returns the changes, and the files that the checks read.
 async fn look(
     task: &Finish<'_>,
     wanted: &[Gather],
@@ -124,7 +124,7 @@ async fn look(
         inside.is_in_place()?;
         let before = (&start.inside, &start.tree);
         let changes = changes(before, &inside, &ignore, limits, max_diff_bytes)?;
-        // Check the start afterwards, so that the result covers everything that was read.
+        // Check the starting state last, so that the check covers everything that was read before.
         start.is_as_made(&ignore, is_guarded)?;
         let seen = |path: String| {
             let (text, problem) = match inside.text(&path, MAX_FILE) {
@@ -138,7 +138,7 @@ async fn look(
     .await
 }
 
-/// Collects the parts of the fresh copies.
+/// Collects the data for the fresh copies.
 async fn parts(
     task: &Finish<'_>,
     changes: Arc<Vec<FileChange>>,

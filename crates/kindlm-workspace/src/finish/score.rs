@@ -1,9 +1,9 @@
-//! The fresh copies in which commands and tests run after the agent has finished.
+//! The fresh copies of the workspace, in which commands and tests run after the agent has finished.
 //!
 //! A copy consists of the starting state, the agent's changes and the hidden files.
 //!
-//! Files that the agent left in ignored paths are not copied, such as a replaced test runner in `node_modules`.
-//! Processes that it left running do not know the path of the copy.
+//! Files that the agent left in ignored paths are not copied. An example is a replaced test runner in `node_modules`.
+//! Processes that the agent left running do not know the path of the copy.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -29,16 +29,16 @@ use crate::work::blocking;
 
 /// The maximum size of a test report: 64 MiB.
 const MAX_REPORT: u64 = 64 << 20;
-/// The maximum number of stored bytes of a command's output.
+/// The maximum number of bytes that are stored of a command's output.
 const KEPT: usize = 16 * 1024;
-/// The setting that a timeout error names if the check has its own limit.
+/// The setting that a timeout error names if the check sets a time limit.
 const OWN_LIMIT: &str = "the `timeoutMs` of the check";
-/// The files that give tests the agent's actions.
+/// The files that describe the agent's actions to tests.
 const SUMMARIES: [&str; 2] = ["__kindlm__/results.json", "__niceeval__/results.json"];
 
-/// The files in `.git` that belong to the agent's work, such as commits, branches and index.
+/// The entries of `.git` that belong to the agent's work, such as commits.
 ///
-/// Settings and hooks are left out, because git would run programs that they name.
+/// Settings and hooks are left out, because git would run the programs that they name.
 const GIT_STATE: [&str; 10] = [
     "HEAD",
     "FETCH_HEAD",
@@ -51,34 +51,38 @@ const GIT_STATE: [&str; 10] = [
     "refs",
     "shallow",
 ];
-/// The file that points to the objects of the user's repository. The fresh checkout has its own.
+/// The file that points to the objects of the user's repository.
+///
+/// It is not copied, because the fresh checkout already has this file.
 const ALTERNATES: &str = ".git/objects/info/alternates";
 
-/// The parts of a fresh copy.
+/// The data that makes up a fresh copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts {
     pub(crate) start: Arc<Start>,
     /// The agent's folder.
     pub(crate) agent: Arc<Inside>,
-    /// The root of the agent's checkout, if the isolation is a worktree.
+    /// The root of the agent's checkout; `None` if the isolation is not a worktree.
     pub(crate) checkout: Option<Arc<Inside>>,
     /// The agent's changes.
     pub(crate) changes: Arc<Vec<FileChange>>,
-    /// The hidden files by their paths in the workspace.
+    /// The paths of the hidden files, by their paths in the workspace.
     pub(crate) hidden: Arc<BTreeMap<PathBuf, PathBuf>>,
-    /// The agent's actions in JSON, for tests.
+    /// The agent's actions as JSON, for tests.
     pub(crate) summary: Arc<Vec<u8>>,
     /// The paths whose changes are ignored.
     pub(crate) ignore: GlobSet,
-    /// The paths whose changes by the agent are discarded.
+    /// The paths of protected files, whose changes by the agent are discarded.
     pub(crate) protect: GlobSet,
     pub(crate) limits: Limits,
 }
 
 impl Parts {
-    /// Adds the agent's changes, hidden files and actions to a copy of the starting state.
+    /// Adds the agent's changes, the hidden files and the agent's actions to a copy.
+    ///
+    /// The copy holds the starting state before.
     fn put_into(&self, copy: &Inside, top: Option<&Path>, is_guarded: bool) -> Result<(), String> {
-        // The copy is only valid if the starting state was not modified meanwhile.
+        // The copy is only valid if the starting state is still unmodified.
         self.start.is_as_made(&self.ignore, is_guarded)?;
         if let (Some(agent), Some(top)) = (&self.checkout, top) {
             bring_git(agent, &Inside::open(top)?, self.limits)?;
@@ -114,22 +118,24 @@ impl Parts {
         Ok(())
     }
 
-    /// Returns true if the agent's file does not displace a remaining file of the start. For example, a link named
-    /// `node_modules` would displace all ignored files in that folder.
+    /// Returns true if the agent's file displaces no remaining file of the start.
+    ///
+    /// For example, a link named `node_modules` would displace all ignored files in that folder.
     fn has_room(&self, path: &str, removed: &HashSet<&str>) -> bool {
         let stays = |it: &str| self.start.tree.contains_key(it) && !removed.contains(it);
         let within = format!("{path}/");
         let below = self.start.tree.range(within.clone()..).map(|(it, _)| it.as_str());
         let has_below = below.take_while(|it| it.starts_with(&within)).any(stays);
         let mut above = path.match_indices('/').map(|(at, _)| &path[..at]);
-        // This name stands for any file in the folder, as no real file has it.
+        // No real file has this name, so it stands for any file in the folder.
         let is_ignored_folder = self.ignore.is_match(format!("{within}\u{1}"));
         !has_below && !above.any(stays) && !is_ignored_folder
     }
 }
 
-/// Copies the agent's commits, branches and index into a fresh checkout. If the agent removed the repository, the copy
-/// has none either.
+/// Copies the agent's commits, branches and index into a fresh checkout.
+///
+/// If the agent removed its repository, the repository of the checkout is removed too.
 fn bring_git(agent: &Inside, copy: &Inside, limits: Limits) -> Result<(), String> {
     let git = Path::new(".git");
     let failed = |path: &Path, err: io::Error| {
@@ -154,7 +160,7 @@ fn bring_git(agent: &Inside, copy: &Inside, limits: Limits) -> Result<(), String
             Err(err) => return Err(failed(&path, err)),
         };
         if metadata.is_dir() {
-            // Git needs some of these folders even if they are empty.
+            // Git needs some of these folders even if they are empty, so create them.
             copy.make_dir(&path).map_err(|err| failed(&path, err))?;
             for item in agent.list(&path).map_err(|err| failed(&path, err))? {
                 open.push(path.join(item.map_err(|err| failed(&path, err))?.file_name()));
@@ -167,7 +173,9 @@ fn bring_git(agent: &Inside, copy: &Inside, limits: Limits) -> Result<(), String
     Ok(())
 }
 
-/// Returns all hidden files by their paths in the workspace. For the same path, the last one counts.
+/// Returns all hidden files by their paths in the workspace.
+///
+/// If two files have the same path, the last one counts.
 pub(crate) fn hidden_files(
     hidden: &[(PathBuf, PathBuf)],
 ) -> Result<BTreeMap<PathBuf, PathBuf>, String> {
@@ -191,7 +199,7 @@ pub(crate) fn hidden_files(
     Ok(files)
 }
 
-/// A test run of a check.
+/// The parameters of a check's test run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TestsToRun<'a> {
     pub(crate) run: &'a str,
@@ -200,13 +208,13 @@ pub(crate) struct TestsToRun<'a> {
     pub(crate) timeout: Option<Duration>,
 }
 
-/// A fresh copy in which commands or tests run.
+/// A fresh copy of the workspace, in which commands or tests run.
 pub(crate) struct Score<'a> {
     task: &'a Finish<'a>,
     parts: Parts,
     folder: PathBuf,
     inside: Arc<Inside>,
-    /// The folder of the copy; `None` after it was closed.
+    /// The temporary folder of the copy; `None` after the copy was closed.
     made: Option<TempDir>,
 }
 
@@ -232,7 +240,7 @@ impl<'a> Score<'a> {
         Ok(Self { task, parts, folder: at, inside, made: Some(made) })
     }
 
-    /// Ends the remaining processes, and removes the copy unless the user asked to keep it.
+    /// Ends the remaining processes, and removes the copy unless the user keeps it.
     pub(crate) async fn close(mut self, commands: &dyn Commands) -> Result<(), WorkspaceError> {
         self.task.wrap.end(&self.folder, commands).await;
         let made = self.made.take();
@@ -246,7 +254,9 @@ impl<'a> Score<'a> {
         .await
     }
 
-    /// Runs a command, and stores the end of its output. Also returns its whole stdout.
+    /// Runs a command; returns its result and its whole stdout.
+    ///
+    /// The result holds only the end of the output.
     pub(crate) async fn run(
         &self,
         line: &str,
@@ -261,13 +271,13 @@ impl<'a> Score<'a> {
         let command = wrap.command(&self.folder, line, timeout, spec.network, env);
         let command = CommandSpec { raise, ..command };
         let ran = CommandRan { run: line.to_owned(), timeout_ms, ..CommandRan::default() };
-        // An earlier command may have moved the folder away. Nothing must run in the folder that replaced it.
+        // An earlier command may have moved the folder away. No command may run in a folder that replaced it.
         if let Err(problem) = self.inside.is_in_place() {
             return (CommandRan { problem: Some(problem), ..ran }, String::new());
         }
         match commands.run_command(&command).await {
             Err(err) => {
-                // A stopped container client may leave its container running.
+                // The client was stopped, but its container may still run.
                 wrap.end(&self.folder, commands).await;
                 (CommandRan { problem: Some(err.message), ..ran }, String::new())
             }
@@ -288,7 +298,7 @@ impl<'a> Score<'a> {
         }
     }
 
-    /// Runs tests, and parses their report.
+    /// Runs tests, and parses their report. A missing or invalid report is a problem in the result.
     pub(crate) async fn tests(
         &self,
         tests: TestsToRun<'_>,
@@ -297,7 +307,7 @@ impl<'a> Score<'a> {
         let TestsToRun { run, format, report, timeout } = tests;
         let report = report.or(format.default_report()).map(str::to_owned);
         if let Some(path) = report.clone() {
-            // Remove an existing report, which these tests did not write.
+            // Remove an existing report, because these tests did not write it.
             let inside = Arc::clone(&self.inside);
             blocking(move || {
                 let removed = inside.remove(Path::new(&path));
@@ -305,13 +315,13 @@ impl<'a> Score<'a> {
             })
             .await?;
         }
-        // Disable colors in messages. nextest needs the variable for its experimental JSON format.
+        // Disable colors in the output. nextest needs the second variable for its experimental JSON format.
         let env = [("NO_COLOR", "1"), ("NEXTEST_EXPERIMENTAL_LIBTEST_JSON", "1")];
         let (command, stdout) = self.run(run, timeout, &env, commands).await;
         let (inside, hidden) = (Arc::clone(&self.inside), Arc::clone(&self.parts.hidden));
         let seen = self.task.wrap.seen(&self.folder).display().to_string();
         let path = report.clone();
-        // Parse in a blocking task, as a report may be large.
+        // Parse in a blocking task, because a report may be large.
         let read = blocking(move || {
             are_as_put(&inside, &hidden)?;
             let text = match path {
@@ -330,7 +340,7 @@ impl<'a> Score<'a> {
             }
             Err(why) => (Vec::new(), Some(why.0)),
         };
-        // The report of an aborted command is not reliable, except for tests that failed.
+        // The report of an aborted command is only reliable for tests that failed.
         if command.problem.is_some() {
             tests.retain(|it| it.status == TestStatus::Failed);
         }
@@ -341,15 +351,16 @@ impl<'a> Score<'a> {
 
 impl Drop for Score<'_> {
     fn drop(&mut self) {
-        // The run was stopped while commands ran in the copy.
+        // The run was stopped while commands were running in the copy.
         if self.made.is_some() {
             self.task.wrap.abandon(&self.folder);
         }
     }
 }
 
-/// Fails if a hidden file was modified. Tested code, or a process of the agent, may have replaced it by tests that
-/// pass.
+/// Fails if a hidden file was modified.
+///
+/// The tested code, or a process of the agent, may have replaced it by tests that pass.
 fn are_as_put(copy: &Inside, hidden: &BTreeMap<PathBuf, PathBuf>) -> Result<(), String> {
     for (to, from) in hidden {
         let at = to.display();
@@ -365,6 +376,8 @@ fn are_as_put(copy: &Inside, hidden: &BTreeMap<PathBuf, PathBuf>) -> Result<(), 
 }
 
 /// Returns the end of a text, because commands print errors last.
+///
+/// A short text is returned unchanged.
 fn end_of(text: &str) -> String {
     if text.len() <= KEPT {
         return text.to_owned();

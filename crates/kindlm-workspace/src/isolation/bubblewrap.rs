@@ -1,4 +1,4 @@
-//! Isolation by `bwrap`: all files outside the workspace are read-only, and the hidden files are not visible.
+//! Isolation with `bwrap`: files outside the workspace are read-only, and the hidden files are not visible.
 
 use std::path::{Path, PathBuf};
 
@@ -7,20 +7,25 @@ use kindlm_types::{WorkspaceError, WorkspaceSpec};
 use super::{Inner, installed, quoted};
 use crate::options::FoldersOptions;
 
-/// The folders with sockets of Docker, key agents, desktops and services. Read-only access would still allow
-/// connections to these sockets.
+/// The folders with sockets of Docker, key agents, desktops and services.
+///
+/// Programs could connect to these sockets even with read-only access.
 const SOCKETS: [&str; 2] = ["/run", "/var/run"];
 
-/// The parts of these folders that programs need: host name resolution, and on NixOS the programs.
+/// The paths in these folders that programs need.
+///
+/// They are for host name resolution, and on NixOS hold the programs.
 const NEEDED: [&str; 3] =
     ["/run/systemd/resolve/stub-resolv.conf", "/run/current-system", "/run/wrappers"];
 
-/// The kernel settings, which root can often write without any capability. Some name a program that the kernel runs
-/// outside of the sandbox. Container engines make the same folders read-only.
+/// The folders of kernel settings, which root can write without capabilities.
+///
+/// Some settings name a program that the kernel runs outside the sandbox. Container engines make the same folders
+/// read-only.
 const KERNEL: [&str; 5] =
     ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
 
-/// The environment variables that point to sockets outside of the sandbox.
+/// The environment variables that point to sockets outside the sandbox.
 const LEADING_OUT: [&str; 7] = [
     "SSH_AUTH_SOCK",
     "GPG_AGENT_INFO",
@@ -31,13 +36,13 @@ const LEADING_OUT: [&str; 7] = [
     "WAYLAND_DISPLAY",
 ];
 
-/// A sandbox of `bwrap`.
+/// A sandbox with `bwrap`.
 #[derive(Debug)]
 pub(crate) struct Bubblewrap {
     program: PathBuf,
     /// The suite's folder, which stays visible even inside a hidden folder.
     suite: PathBuf,
-    /// The folder for temporary files, which contains the workspaces of other agents.
+    /// The folder for temporary files, which holds the workspaces of all agents.
     temp: PathBuf,
     /// The files and folders of the suite that agents must not read.
     hidden: Vec<PathBuf>,
@@ -58,7 +63,7 @@ impl Bubblewrap {
         Ok(Self { program, suite, temp, hidden })
     }
 
-    /// Returns the prefix of a command line that runs it in the sandbox.
+    /// Returns the start of a command line that runs a command in the sandbox.
     pub(super) fn before(&self, folder: &Path, inner: Inner<'_>) -> String {
         let shown = |path: &Path| path.display().to_string();
         let (program, suite, temp) = (shown(&self.program), shown(&self.suite), shown(&self.temp));
@@ -68,7 +73,7 @@ impl Bubblewrap {
             words.push("--share-net");
         }
         words.extend(["--die-with-parent", "--new-session"]);
-        // Root keeps all capabilities unless they are dropped, and could then undo the mounts.
+        // Drop all capabilities. Otherwise, root keeps them and can undo the mounts.
         words.extend(["--cap-drop", "ALL"]);
         words.extend(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
         for path in KERNEL {
@@ -87,7 +92,7 @@ impl Bubblewrap {
             words.extend(["--ro-bind-try", path, path]);
         }
         words.extend(["--tmpfs", "/tmp"]);
-        // The inner one of the two folders must be mounted after the outer one.
+        // If one of the two folders is inside the other, the outer folder must be mounted first.
         if self.temp.starts_with(&self.suite) {
             words.extend(["--ro-bind", &suite, &suite, "--tmpfs", &temp]);
         } else {
@@ -106,7 +111,7 @@ impl Bubblewrap {
         quoted(words)
     }
 
-    /// Returns the paths that an agent must not read:
+    /// Returns the existing paths that an agent must not read:
     /// - the hidden files,
     /// - the reports of earlier runs, which name these files and show agents' output,
     /// - and the git history, which contains these files.
@@ -114,7 +119,7 @@ impl Bubblewrap {
         let own = self.suite.join(".kindlm");
         let git = self.suite.ancestors().flat_map(|it| git_folders(&it.join(".git")));
         let all = self.hidden.iter().cloned().chain([own]).chain(git);
-        // A path inside a masked folder does not exist any more.
+        // After a folder is masked, the paths inside it do not exist, so leave them out.
         let mut masked: Vec<PathBuf> = Vec::new();
         let mut all: Vec<PathBuf> = all.filter(|it| it.exists()).collect();
         all.sort();
@@ -126,8 +131,9 @@ impl Bubblewrap {
         masked
     }
 
-    /// Returns the message of `bwrap` if the sandbox did not start. `bwrap` has no special exit code for that, so its
-    /// message must be the first line of stderr.
+    /// Returns the error message of `bwrap`, if the sandbox did not start.
+    ///
+    /// `bwrap` has no special exit code for this error, so the message must be the first line of stderr.
     pub(super) fn not_started(exit_code: Option<i32>, stderr: &str) -> Option<String> {
         let said = stderr.lines().find(|it| !it.trim().is_empty())?;
         (exit_code == Some(1) && said.starts_with("bwrap: "))
@@ -135,11 +141,13 @@ impl Bubblewrap {
     }
 }
 
-/// Returns git's folder, or the `.git` file of a worktree or submodule with the folders that it points to.
+/// Returns the git folders that a `.git` entry stands for.
+///
+/// The entry is a folder, or the `.git` file of a worktree or submodule, which points to other folders.
 fn git_folders(git: &Path) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = git.canonicalize().into_iter().collect();
-    // The file has the line `gitdir: /repo/.git/worktrees/name`. In that folder, `commondir` points to the main
-    // repository.
+    // The file has the line `gitdir: /repo/.git/worktrees/name`. In the folder that the line names, the file
+    // `commondir` points to the main repository.
     let leads_to = |file: &Path, prefix: &str| {
         let text = std::fs::read_to_string(file).ok()?;
         let path = text.trim().strip_prefix(prefix)?.trim();

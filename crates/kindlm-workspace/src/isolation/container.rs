@@ -1,4 +1,4 @@
-//! Isolation by a Docker or Podman container, which has only the workspace and the image.
+//! Isolation with a Docker or Podman container, which sees only the workspace and the image.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,13 +16,13 @@ pub(crate) const FOLDER: &str = "/workspace";
 /// The time limit for removing a container.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The settings for one container per command.
+/// The settings for containers. Each command runs in a new container.
 #[derive(Debug)]
 pub(crate) struct Boxed {
     engine: ContainerEngine,
     program: PathBuf,
     container: Container,
-    /// The suite's folder, in which the engine's command for removing a container runs.
+    /// The suite's folder, in which the command that removes a container runs.
     suite: PathBuf,
 }
 
@@ -52,7 +52,7 @@ impl Boxed {
         Ok(Self { engine, program, container, suite: options.suite.clone() })
     }
 
-    /// Returns the prefix of a command line that runs it in the container.
+    /// Returns the start of a command line that runs a command in a container.
     pub(super) fn before(&self, folder: &Path, inner: Inner<'_>) -> String {
         let program = self.program.display().to_string();
         let volume = format!("{}:{FOLDER}", folder.display());
@@ -65,7 +65,7 @@ impl Boxed {
         }
         words.extend(["--name", &name, "--volume", &volume, "--workdir", FOLDER]);
         match (self.engine, &user) {
-            // Files must belong to the user of KindLM.
+            // Files in the workspace must belong to the user who runs KindLM.
             (ContainerEngine::Docker, Some(user)) => words.extend(["--user", user]),
             (ContainerEngine::Podman, _) => words.push("--userns=keep-id"),
             (ContainerEngine::Docker, None) => {}
@@ -88,10 +88,12 @@ impl Boxed {
         self.container.env.iter().any(|it| it == name)
     }
 
-    /// Returns the engine's message if the container did not start. The engine has exit code 125 for that.
+    /// Returns an error message if the container did not start; `None` if it did.
     ///
-    /// With 126 and 127 it reports an image without a shell, unless the shell itself returned these codes for its
-    /// command.
+    /// Exit code 125 is reserved for this error.
+    ///
+    /// Exit codes 126 and 127 mean that the image has no shell, if the engine wrote an error message. Otherwise, the
+    /// shell returned these codes for its command.
     pub(super) fn not_started(&self, exit_code: Option<i32>, stderr: &str) -> Option<String> {
         let says = match self.engine {
             ContainerEngine::Docker => "docker: ",
@@ -120,7 +122,7 @@ impl Boxed {
         ))
     }
 
-    /// Removes the container of a killed client, if there is one.
+    /// Removes the container of a folder, if a killed client left it running.
     pub(super) async fn end(&self, folder: &Path, commands: &dyn Commands) {
         let program = self.program.display().to_string();
         let line = quoted([program.as_str(), "rm", "--force", &name(folder)]);
@@ -129,22 +131,24 @@ impl Boxed {
         let _ = commands.run_command(&command).await;
     }
 
-    /// Removes the container of a stopped execution without waiting.
+    /// Starts to remove the container of a stopped execution, without waiting.
     pub(super) fn abandon(&self, folder: &Path) {
         let mut command = Command::new(&self.program);
         command.args(["rm", "--force", &name(folder)]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        // Use a separate process group, so that neither Ctrl-C nor the end of KindLM stops the removal.
+        // Use a separate process group, so that the removal continues after Ctrl-C and after the end of KindLM.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        // The process has started here, so it completes even if KindLM ends now.
+        // The process has started, so it completes even if KindLM ends now.
         if let Ok(mut child) = command.spawn() {
             std::thread::spawn(move || child.wait());
         }
     }
 }
 
-/// Returns the container name of a folder. It combines the names of the folder and its parent, one of which is unique.
+/// Returns the container name of a folder.
+///
+/// It combines the names of the folder and its parent, because only one of them is unique.
 fn name(folder: &Path) -> String {
     let within = folder.parent().and_then(Path::file_name).unwrap_or_default();
     let (within, own) = (within.to_string_lossy(), folder.file_name().unwrap_or_default());
@@ -152,7 +156,7 @@ fn name(folder: &Path) -> String {
     format!("kindlm-{}-{}", within.trim_start_matches(['.', '-']), own)
 }
 
-/// Returns the user and group ids of KindLM; `None` on systems without them.
+/// Returns the user and group ids of KindLM; `None` on systems without such ids.
 fn user() -> Option<String> {
     #[cfg(unix)]
     let user = {

@@ -16,7 +16,7 @@ use bubblewrap::Bubblewrap;
 use container::Boxed;
 pub(crate) use worktree::Worktrees;
 
-/// The wrapper around every command in a workspace.
+/// The isolation, which wraps every command in a workspace.
 #[derive(Debug)]
 pub(crate) struct Wrap {
     options: FoldersOptions,
@@ -31,19 +31,21 @@ enum Kind {
     Container(Boxed),
 }
 
-/// The requirements of a wrapped command.
+/// The requirements of a command in an isolation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inner<'a> {
     /// True if the command has network access.
     pub(crate) network: bool,
-    /// The names of its environment variables, for isolations that do not pass all variables.
+    /// The names of the command's variables, for isolations that need the names.
     pub(crate) env: &'a [&'a str],
     /// True if the command reads from stdin.
     pub(crate) stdin: bool,
 }
 
 impl Wrap {
-    /// Returns the isolation of a workspace, if its program is installed.
+    /// Returns the isolation of a workspace.
+    ///
+    /// Fails if the program of the isolation is not installed.
     pub(crate) fn of(
         spec: &WorkspaceSpec,
         options: &FoldersOptions,
@@ -60,7 +62,9 @@ impl Wrap {
         Ok(Self { options: options.clone(), kind })
     }
 
-    /// Returns a wrapped command in a folder. `env` has additional variables.
+    /// Returns a command that runs in a folder in the isolation.
+    ///
+    /// `env` are additional variables.
     pub(crate) fn command(
         &self,
         folder: &Path,
@@ -84,7 +88,9 @@ impl Wrap {
         }
     }
 
-    /// Returns the folder of an agent session. `env` has the names of the variables that the suite passes.
+    /// Returns the folder of an agent session, with its isolation.
+    ///
+    /// `env` are the names of the variables that the suite passes.
     pub(crate) fn agent(&self, folder: &Path, network: bool, env: &[String]) -> AgentFolder {
         let names: Vec<&str> = env.iter().map(String::as_str).collect();
         let mut without = self.without();
@@ -98,7 +104,9 @@ impl Wrap {
         }
     }
 
-    /// Returns the variables that are removed from commands, except those that the container gets by name.
+    /// Returns the variables that are removed from the environment of commands.
+    ///
+    /// Variables that the suite passes to the container stay.
     fn without(&self) -> Vec<String> {
         let mut names = own_git();
         if let Kind::Container(it) = &self.kind {
@@ -107,7 +115,9 @@ impl Wrap {
         names
     }
 
-    /// Returns the prefix of the command line, which is then quoted as one word; `None` without a prefix.
+    /// Returns the start of the command line; `None` if the command is not wrapped.
+    ///
+    /// The command follows as one quoted word.
     fn before(&self, folder: &Path, inner: Inner<'_>) -> Option<String> {
         match &self.kind {
             Kind::Plain => None,
@@ -116,12 +126,14 @@ impl Wrap {
         }
     }
 
-    /// Returns true if commands run in a sandbox, which may fail to start.
+    /// Returns true if commands run in a sandbox, which can fail to start.
     pub(crate) fn is_sandbox(&self) -> bool {
         !matches!(self.kind, Kind::Plain)
     }
 
-    /// Returns the reason why the isolation did not start a command; `None` if it did.
+    /// Returns the reason why the isolation did not start a command.
+    ///
+    /// Returns `None` if the command started.
     pub(crate) fn not_started(&self, exit_code: Option<i32>, stderr: &str) -> Option<String> {
         match &self.kind {
             Kind::Plain => None,
@@ -130,7 +142,7 @@ impl Wrap {
         }
     }
 
-    /// Returns the path of the folder inside the isolation.
+    /// Returns the path of the folder as commands see it.
     pub(crate) fn seen<'a>(&self, folder: &'a Path) -> &'a Path {
         match &self.kind {
             Kind::Plain | Kind::Bubblewrap(_) => folder,
@@ -138,7 +150,7 @@ impl Wrap {
         }
     }
 
-    /// Ends the processes that commands left running in a folder. `bwrap` leaves none.
+    /// Ends the remaining processes of commands in a folder. With `bwrap`, there are none.
     pub(crate) async fn end(&self, folder: &Path, commands: &dyn Commands) {
         match &self.kind {
             Kind::Plain => {
@@ -146,7 +158,8 @@ impl Wrap {
                 let ended = tokio::task::spawn_blocking(move || {
                     kindlm_process::end_marked(WORKSPACE, folder.as_os_str());
                 });
-                // The task does not panic. If the runtime is shutting down, there is nothing else to do.
+                // The task does not panic. If the runtime is shutting down, the processes stay, and nothing more can be
+                // done here.
                 let _ = ended.await;
             }
             Kind::Bubblewrap(_) => {}
@@ -154,7 +167,9 @@ impl Wrap {
         }
     }
 
-    /// Ends the processes of an abandoned folder without waiting.
+    /// Ends the remaining processes of an abandoned folder.
+    ///
+    /// It does not wait until a container is removed.
     pub(crate) fn abandon(&self, folder: &Path) {
         match &self.kind {
             Kind::Plain => kindlm_process::end_marked(WORKSPACE, folder.as_os_str()),
@@ -164,10 +179,11 @@ impl Wrap {
     }
 }
 
-/// The variables that git sets for its hooks, in case a hook starts KindLM. They make git use the user's repository and
-/// index from any folder.
+/// The variables that git sets for its hooks.
 ///
-/// `git rev-parse --local-env-vars` lists them, together with [`GIT_SETTINGS`].
+/// If a hook starts KindLM, they would make git use the user's repository and index from any folder.
+///
+/// `git rev-parse --local-env-vars` lists these variables and [`GIT_SETTINGS`].
 const GIT_PLACES: [&str; 13] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_OBJECT_DIRECTORY",
@@ -184,16 +200,17 @@ const GIT_PLACES: [&str; 13] = [
     "GIT_QUARANTINE_PATH",
 ];
 
-/// The settings for one git command and its child processes. They may have `safe.directory`, without which git cannot
-/// read the user's repository.
+/// The variables with settings for one git command and its child processes.
+///
+/// The settings may contain `safe.directory`, without which git cannot read the user's repository.
 const GIT_SETTINGS: [&str; 3] = ["GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"];
 
-/// Returns the variables to remove, so that git uses the repository of its folder.
+/// Returns the variables to remove, so that git uses its current folder.
 fn own_git() -> Vec<String> {
     GIT_PLACES.into_iter().chain(GIT_SETTINGS).map(str::to_owned).collect()
 }
 
-/// Searches a program in the folders of `path`.
+/// Searches for a program in the folders of `path`, a value such as that of `PATH`.
 fn find(name: &str, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path).map(|it| it.join(name)).find(|it| is_program(it))
 }
@@ -209,7 +226,9 @@ fn is_program(path: &Path) -> bool {
     path.is_file() || path.with_extension("exe").is_file()
 }
 
-/// Searches a required program; an error has the help text.
+/// Searches for a required program.
+///
+/// If it is not installed, the error message contains `help`.
 fn installed(
     name: &str,
     options: &FoldersOptions,
@@ -221,10 +240,11 @@ fn installed(
     })
 }
 
-/// Quotes words as one command line for `sh -c`.
+/// Quotes words, and joins them to one command line for `sh -c`.
 fn quoted<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
     let quoted = words.into_iter().map(|word| {
-        // Only a word with a NUL byte cannot be quoted, and no path or command line has one.
+        // Only a word with a NUL byte cannot be quoted. No path or command line has a NUL byte, so the empty text is
+        // never used.
         shlex::try_quote(word).map_or_else(|_| String::new(), std::borrow::Cow::into_owned)
     });
     quoted.collect::<Vec<_>>().join(" ")

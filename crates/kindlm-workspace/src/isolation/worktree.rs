@@ -1,7 +1,8 @@
-//! Git checkouts for agents, without the user's uncommitted changes.
+//! Creates git checkouts for agents, without the user's uncommitted changes.
 //!
-//! Each agent has its own repository, which reads the objects of the user's repository and writes its own. `git
-//! worktree` would share branches, tags, the stash, hooks and settings, so the agent's changes to them would remain.
+//! Each agent has a separate repository. It reads the objects of the user's repository, and stores new objects itself.
+//! `git worktree` would share branches, tags, the stash, hooks and settings, so the agent's changes to these would
+//! remain.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,31 +15,35 @@ use crate::work::{blocking, copy_start, run};
 /// The time limit of a git command.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// The repository from which checkouts are created.
+/// The user's repository, from which checkouts are created.
 #[derive(Debug)]
 pub(crate) struct Worktrees {
     /// The path from the root of the repository to the workspace's source folder.
     prefix: String,
     /// The root of the repository.
     top: PathBuf,
-    /// The commit to check out, the same for all checkouts.
+    /// The commit of all checkouts.
     commit: String,
-    /// The path of the user's git configuration, with names, remotes and filters.
+    /// The path of the user's git configuration, which has names, remotes and filters.
     config: PathBuf,
-    /// The path of the user's git objects, which are only read.
+    /// The path of the objects of the user's repository, which are only read.
     objects: PathBuf,
-    /// The content of git's `shallow` file, if the user's repository is shallow.
+    /// The content of git's `shallow` file; `None` if the repository is complete.
     shallow: Option<Vec<u8>>,
     /// The format of object names: `sha1` or `sha256`.
     format: String,
-    /// The user's branches and tags and the last fetched remote branches, in the `packed-refs` format.
+    /// All refs of the user's repository in the `packed-refs` format.
+    ///
+    /// These are branches, tags, and the remote branches as they were last fetched.
     refs: String,
-    /// The files and folders that agents must not see, relative to the root of the repository.
+    /// The files and folders to hide from agents, relative to the repository's root.
     hidden: Vec<PathBuf>,
 }
 
 impl Worktrees {
-    /// Finds the repository of a folder. `hidden` has real paths of files to hide.
+    /// Finds the repository of a folder.
+    ///
+    /// `hidden` are the resolved paths of the files to hide.
     pub(crate) async fn find(
         source: &Path,
         reference: &str,
@@ -63,7 +68,7 @@ impl Worktrees {
                 "`isolation: worktree` needs a git repository, and `{source}` is in none: {err}"
             ))
         })?;
-        // Keep empty lines, because the prefix is empty at the root of the repository.
+        // Keep empty lines: at the root of the repository, the prefix is an empty line.
         let mut places = places.split('\n').map(|it| it.trim_end_matches('\r'));
         let mut next = || places.next().unwrap_or_default().to_owned();
         let real = |path: PathBuf| path.canonicalize().unwrap_or(path);
@@ -93,7 +98,9 @@ impl Worktrees {
         Ok(Self { prefix, top, commit, config, objects, shallow, format, refs, hidden })
     }
 
-    /// Checks out into a new folder, and returns the folder to work in.
+    /// Creates a checkout in a new folder, and returns the folder to work in.
+    ///
+    /// Fails if the commit does not have this folder.
     pub(crate) async fn check_out(
         &self,
         at: &Path,
@@ -110,8 +117,11 @@ impl Worktrees {
         )))
     }
 
-    /// Creates a checkout with the content of a start, including the results of the setup. Returns the folder to work
-    /// in.
+    /// Creates a checkout with the files of a starting state.
+    ///
+    /// Returns the folder to work in.
+    ///
+    /// The starting state includes the files that the setup created.
     pub(crate) async fn like(
         &self,
         start: &Path,
@@ -120,7 +130,7 @@ impl Worktrees {
     ) -> Result<PathBuf, WorkspaceError> {
         self.add(at, commands).await?;
         let folder = at.join(&self.prefix);
-        // Replace the checked-out files by those of the start, which include the files from the setup.
+        // Replace the checked-out files by the files of the starting state.
         blocking({
             let folder = folder.clone();
             move || clear(&folder)
@@ -136,7 +146,9 @@ impl Worktrees {
         folder.ancestors().nth(depth).unwrap_or(folder)
     }
 
-    /// Moves a checkout to a new path without its repository, and returns the folder to work in.
+    /// Moves a checkout to a new path, and removes its repository.
+    ///
+    /// Returns the folder to work in.
     pub(crate) async fn make_plain(&self, at: &Path, to: &Path) -> Result<PathBuf, WorkspaceError> {
         let (from, into) = (at.to_path_buf(), to.to_path_buf());
         blocking(move || {
@@ -150,20 +162,21 @@ impl Worktrees {
 
     async fn add(&self, at: &Path, commands: &dyn Commands) -> Result<(), WorkspaceError> {
         let (to, config) = (at.display().to_string(), self.config.display().to_string());
-        // Use an empty template, because the default one adds hooks and files.
+        // Use an empty template, because git's default template adds hooks and files.
         let mut init = command(&self.top, line(&["init", "--quiet", "--template=", &to]));
-        // Override the user's defaults for new repositories. Older versions of git ignore these variables.
+        // Override the user's defaults for new repositories. Old versions of git ignore these variables.
         let formats = [("GIT_DEFAULT_HASH", &*self.format), ("GIT_DEFAULT_REF_FORMAT", "files")];
         init.env = formats.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         run(&init, "`git init`", None, commands).await?;
-        // Do not clone: a clone of a shallow repository, or for a commit without a branch, would lack the commit.
+        // Do not clone: a clone of a shallow repository would lack the commit, and so would a clone for a commit
+        // without a branch.
         blocking({
             let (git, objects) = (at.join(".git"), self.objects.display().to_string());
             let (shallow, refs) = (self.shallow.clone(), self.refs.clone());
             move || share(&git, &objects, shallow.as_deref(), &refs)
         })
         .await?;
-        // Include the user's configuration before the checkout, as it defines filters and line endings.
+        // Include the user's configuration before the checkout, because it defines filters and line endings.
         git(at, &["config", "include.path", &config], commands).await?;
         git(at, &["checkout", "--quiet", "--detach", &self.commit], commands).await?;
         for hidden in &self.hidden {
@@ -172,8 +185,9 @@ impl Worktrees {
         Ok(())
     }
 
-    /// Removes a file or folder that agents must not see. Git skips it, so that `git status` does not show it as
-    /// deleted.
+    /// Removes a file or folder that agents must not see.
+    ///
+    /// Git is told to skip it, so that `git status` does not show it as deleted.
     async fn hide(
         &self,
         checkout: &Path,
@@ -199,10 +213,12 @@ impl Worktrees {
     }
 }
 
-/// Makes a new repository use the objects, the shallow boundary and the refs of another one.
+/// Makes a repository use the objects and refs of another repository.
 ///
-/// The last fetched remote branches are included, so that `git diff origin/main` works. A push by the agent goes to the
-/// user's remotes, not to the user's repository.
+/// If the other repository is shallow, its boundary is copied too.
+///
+/// The remote branches are included, so that `git diff origin/main` works. A push by the agent goes to the remotes of
+/// the user's repository, not to the user's repository.
 fn share(git: &Path, objects: &str, shallow: Option<&[u8]>, refs: &str) -> Result<(), String> {
     let write = |path: &str, content: &[u8]| {
         let path = git.join(path);
@@ -218,7 +234,7 @@ fn share(git: &Path, objects: &str, shallow: Option<&[u8]>, refs: &str) -> Resul
     write("packed-refs", refs.as_bytes())
 }
 
-/// Removes everything in a folder except git's own files.
+/// Removes everything in a folder, except `.git` and `.kindlm`.
 fn clear(folder: &Path) -> Result<(), String> {
     let failed = |err: std::io::Error| format!("cannot clear `{}`: {err}", folder.display());
     for item in std::fs::read_dir(folder).map_err(failed)? {
@@ -237,19 +253,21 @@ fn clear(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns a git command line without hooks, because the user's settings may name a folder of hooks.
+/// Returns a git command line that runs no hooks.
+///
+/// The user's settings may name a folder of hooks.
 fn line(words: &[&str]) -> String {
     let own = ["git", "-c", "core.hooksPath=.git/no-hooks"];
     quoted(own.into_iter().chain(words.iter().copied()))
 }
 
-/// Returns a command that uses the repository of its folder.
+/// Returns a command in a folder. Git uses the repository of this folder.
 fn command(folder: &Path, line: String) -> CommandSpec {
     let folder = Some(folder.to_path_buf());
     CommandSpec { folder, without: own_git(), ..CommandSpec::new(line, PATIENCE) }
 }
 
-/// Runs git in a checkout.
+/// Runs git in a checkout, and returns its stdout.
 async fn git(
     folder: &Path,
     words: &[&str],
@@ -259,7 +277,9 @@ async fn git(
     run(&command(folder, line(words)), &what, None, commands).await
 }
 
-/// Runs git in the user's repository, and keeps the settings that git may need to read it.
+/// Runs git in the user's repository, and returns its stdout.
+///
+/// The git settings in the environment stay, because git may need them to read the repository.
 async fn ask(
     source: &Path,
     words: &[&str],

@@ -1,4 +1,4 @@
-//! Parses the output of `cargo test`. The output is for people, but its counts reveal missing lines.
+//! Parses the output of `cargo test`. The output is written for people, but its counts reveal missing lines.
 
 use std::collections::HashMap;
 
@@ -51,14 +51,18 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     Ok(tests)
 }
 
-/// Parses a line such as `running 3 tests`.
+/// Parses the count in a line such as `running 3 tests`.
+///
+/// Returns `None` for any other line.
 fn running(line: &str) -> Option<usize> {
     let rest = line.strip_prefix("running ")?;
     let count = rest.strip_suffix(" tests").or_else(|| rest.strip_suffix(" test"))?;
     count.parse().ok()
 }
 
-/// Parses a line such as `test cart::adds ... ok`.
+/// Parses the name and status in a line such as `test cart::adds ... ok`.
+///
+/// Returns `None` for any other line.
 fn result(line: &str) -> Option<(String, TestStatus)> {
     let (name, status) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
     let status = match status {
@@ -71,13 +75,17 @@ fn result(line: &str) -> Option<(String, TestStatus)> {
     Some((name.trim_end_matches(" - should panic").to_owned(), status))
 }
 
-/// Parses a line such as `---- cart::adds stdout ----`.
+/// Parses the name in a line such as `---- cart::adds stdout ----`.
+///
+/// Returns `None` for any other line.
 fn header(line: &str) -> Option<&str> {
     let name = line.strip_prefix("---- ")?.strip_suffix(" ----")?;
     name.strip_suffix(" stdout").or(Some(name))
 }
 
-/// Parses the passed, failed and ignored counts in text such as `ok. 3 passed; 0 failed; 1 ignored; …`.
+/// Parses the counts in a text such as `ok. 3 passed; 0 failed; 1 ignored; …`.
+///
+/// Returns the passed, failed and ignored counts, or `None` if one is missing.
 fn counts(rest: &str) -> Option<[usize; 3]> {
     let of = |word: &str| {
         let part = rest.split([';', '.']).map(str::trim).find_map(|it| it.strip_suffix(word))?;

@@ -25,7 +25,7 @@ struct Seen {
     status: Option<TestStatus>,
     output: String,
     elapsed: Option<f64>,
-    /// True if it has an event other than build events.
+    /// True if the report has an event for the entry other than build events.
     ran: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
         let line: Line =
             serde_json::from_str(line).map_err(|err| format!("line {}: {err}", index + 1))?;
         if line.test.is_some() {
-            // A package with tests must have an end event too.
+            // A package with tests must have an end event too, so add an entry for it.
             let at = place(&mut all, &mut places, line.package.clone(), None);
             if let Some(package) = all.get_mut(at) {
                 package.ran = true;
@@ -76,7 +76,9 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     Ok(all.iter().filter(|it| groups.leave(it)).map(one).collect())
 }
 
-/// Returns the index of a test or a package, in the order of the report.
+/// Returns the index of a test or a package, and adds a missing entry.
+///
+/// Without a test name, the entry is a package.
 fn place(
     all: &mut Vec<Seen>,
     places: &mut HashMap<(String, Option<String>), usize>,
@@ -91,16 +93,18 @@ fn place(
     })
 }
 
-/// Parses a line such as `FAIL shop [build failed]`. Before Go 1.24, a failed build was not reported as JSON.
+/// Parses the package in a line such as `FAIL shop [build failed]`.
+///
+/// Before Go 1.24, a failed build was not reported as JSON.
 fn failed_without_json(line: &str) -> Option<&str> {
     line.strip_prefix("FAIL\t")?.split_whitespace().next()
 }
 
-/// The tests and packages that contain other tests. An entry without a test name is a package.
+/// The groups: packages, and tests with subtests. A group without a test name is a package.
 #[derive(Default)]
 struct Groups<'a> {
     all: HashSet<(&'a str, Option<&'a str>)>,
-    /// The groups in which a test failed.
+    /// The groups that contain a failed test.
     failed: HashSet<(&'a str, Option<&'a str>)>,
 }
 
@@ -120,19 +124,21 @@ impl<'a> Groups<'a> {
         groups
     }
 
-    /// Returns true if the entry counts as a test. A group counts only if it failed without a failed test in it.
+    /// Returns true if the entry counts as a test.
+    ///
+    /// A group counts only if it failed although no test in it failed.
     fn leave(&self, it: &Seen) -> bool {
         let key = (it.package.as_str(), it.test.as_deref());
         let has_failed_alone = status(it) == TestStatus::Failed && !self.failed.contains(&key);
         match &it.test {
-            // A package without tests has the status `skip`, but it is not a test.
+            // A package without tests is reported with the status `skip`, but it is not a test.
             None => it.status.is_some() && has_failed_alone,
             Some(_) => !self.all.contains(&key) || has_failed_alone,
         }
     }
 }
 
-/// Returns the status. A test that started but did not end has failed.
+/// Returns the status of an entry. A test without an end event has failed.
 fn status(it: &Seen) -> TestStatus {
     it.status.unwrap_or(TestStatus::Failed)
 }

@@ -49,7 +49,7 @@ pub(super) fn read(report: &str, folder: &str) -> Result<Vec<TestRan>, String> {
             tests.push(one(name, it)?);
         }
         let has_failed = tests[before..].iter().any(|it| it.status == TestStatus::Failed);
-        // The file could not be loaded or a hook failed, which no test of the file shows.
+        // A file can fail although all its tests passed: the file could not be loaded, or a hook failed.
         if file.status == "failed" && !has_failed {
             let message = Some(file.message.clone());
             tests.push(test(name.to_owned(), TestStatus::Failed, message, None));
@@ -64,7 +64,9 @@ pub(super) fn read(report: &str, folder: &str) -> Result<Vec<TestRan>, String> {
     Ok(tests)
 }
 
-/// Checks the counts in the report against its tests. The exit code alone is not enough, as a pipe may hide it.
+/// Fails if the counts in the report do not match its tests.
+///
+/// The exit code is not enough, because a pipe may hide it.
 fn check_failures(report: &Report, tests: &[TestRan]) -> Result<(), String> {
     let told = report.test_results.iter().flat_map(|it| &it.assertion_results);
     let told = told.filter(|it| it.status == "failed").count();
@@ -99,7 +101,9 @@ fn one(file: &str, it: &Test) -> Result<TestRan, String> {
     Ok(test(names.join(" > "), status, message, it.duration))
 }
 
-/// Parses a report, which may follow the output of tests.
+/// Parses a report, which may stand between other lines of output.
+///
+/// Fails if the text has no report, or several reports.
 fn parse(text: &str) -> Result<Report, String> {
     let whole = match serde_json::from_str(text) {
         Ok(report) => return Ok(report),

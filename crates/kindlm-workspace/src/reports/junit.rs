@@ -12,7 +12,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
         return Err(format!("the root element is `{}`, not `testsuites`", root.tag_name().name()));
     }
     let mut tests = Vec::new();
-    // Some runners write tests without a suite directly in the root element.
+    // Some runners write tests directly in the root element, without a suite.
     let is_suite = |it: &Node<'_, '_>| matches!(it.tag_name().name(), "testsuites" | "testsuite");
     for suite in root.descendants().filter(is_suite) {
         let cases = cases_of(suite);
@@ -29,7 +29,9 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     Ok(tests)
 }
 
-/// Returns the error of a suite itself, for example in its setup, as a failed test with the suite's name.
+/// Returns the error of a suite as a failed test with the suite's name.
+///
+/// An example is an error in the setup. Returns `None` without an error.
 fn of_suite(suite: Node<'_, '_>) -> Option<TestRan> {
     let bad: Vec<String> = suite.children().filter(is_bad).map(words).collect();
     let name = suite.attribute("name").map(str::trim).filter(|it| !it.is_empty());
@@ -37,15 +39,18 @@ fn of_suite(suite: Node<'_, '_>) -> Option<TestRan> {
     (!bad.is_empty()).then(|| test(name, TestStatus::Failed, Some(bad.join("\n")), None))
 }
 
-/// Returns the number of tests that a suite lists but does not count. Jest (`jest-junit`) lists a `todo` like a passed
-/// test.
+/// Returns the number of tests that a suite lists but does not count.
+///
+/// Jest (`jest-junit`) lists a `todo` in the same way as a passed test.
 fn uncounted(suite: Node<'_, '_>, cases: &[Node<'_, '_>]) -> usize {
     let counted: Option<usize> = suite.attribute("tests").and_then(|it| it.trim().parse().ok());
     let more = counted.map_or(0, |it| cases.len().saturating_sub(it));
     if more <= cases.iter().filter(|it| may_be_todo(**it)).count() { more } else { 0 }
 }
 
-/// Returns true if a test may not have run: it took no time, and no element or status describes a result.
+/// Returns true if a test may not have run.
+///
+/// It took no time, and has no status and no child element.
 fn may_be_todo(case: Node<'_, '_>) -> bool {
     let time = case.attribute("time").map(str::trim);
     let took_no_time = time.is_none_or(|it| it.parse() == Ok(0.0_f64));
@@ -54,8 +59,10 @@ fn may_be_todo(case: Node<'_, '_>) -> bool {
 
 /// Marks the tests that the suite does not count as skipped.
 ///
-/// If they cannot be distinguished from fast tests, all of these are skipped. One passed test with the suite's name
-/// then stands for the others.
+/// Returns a passed test that stands for the other tests, if needed.
+///
+/// If these tests cannot be distinguished from fast tests, all of them are marked as skipped. The returned test with
+/// the suite's name then stands for the fast tests.
 fn not_run(suite: Node<'_, '_>, cases: &[Node<'_, '_>], tests: &mut [TestRan]) -> Option<TestRan> {
     let uncounted = uncounted(suite, cases);
     if uncounted == 0 {
@@ -71,7 +78,9 @@ fn not_run(suite: Node<'_, '_>, cases: &[Node<'_, '_>], tests: &mut [TestRan]) -
     (all > uncounted).then(|| test(name, TestStatus::Passed, None, None))
 }
 
-/// Checks the number of tests. Some runners count the tests of nested suites too.
+/// Fails if the suite's count does not match its tests.
+///
+/// Some runners count the tests of nested suites too.
 fn check_count(suite: Node<'_, '_>, own: usize) -> Result<(), String> {
     let Some(told) = suite.attribute("tests") else { return Ok(()) };
     let told: usize = told.trim().parse().map_err(|_| format!("`tests` is `{told}`"))?;
@@ -80,7 +89,7 @@ fn check_count(suite: Node<'_, '_>, own: usize) -> Result<(), String> {
     let suites = suite.descendants().filter(|it| it.has_tag_name("testsuite"));
     let uncounted: usize = suites.map(|it| uncounted(it, &cases_of(it))).sum();
     let fits = |it| told == it || told + uncounted == it;
-    // A suite with an error may count that error as a test.
+    // A suite with an error may count this error as a test.
     if fits(own) || fits(all) || (own_bad && (told == own + 1 || told == all + 1)) {
         return Ok(());
     }
@@ -88,12 +97,14 @@ fn check_count(suite: Node<'_, '_>, own: usize) -> Result<(), String> {
     Err(format!("the suite `{name}` says that it has {told} tests, and {all} are told"))
 }
 
-/// Returns the tests directly in a suite.
+/// Returns the tests of a suite, without the tests of nested suites.
 fn cases_of<'a, 'i>(suite: Node<'a, 'i>) -> Vec<Node<'a, 'i>> {
     suite.children().filter(|it| it.has_tag_name("testcase")).collect()
 }
 
-/// Fails if a suite counts more failures than its tests show. The exit code alone is not enough, as a pipe may hide it.
+/// Fails if a suite counts more failures than its tests show.
+///
+/// The exit code is not enough, because a pipe may hide it.
 fn check_failures(suite: Node<'_, '_>) -> Result<(), String> {
     let mut counted = 0;
     for key in ["failures", "errors"] {
@@ -109,7 +120,7 @@ fn check_failures(suite: Node<'_, '_>) -> Result<(), String> {
         .filter(|it| is_bad(it) && it.parent().is_some_and(|it| is_suite(&it)))
         .count();
     for case in suite.descendants().filter(|it| it.has_tag_name("testcase")) {
-        // A test that failed and then had an error in its cleanup counts twice.
+        // A test that failed, and then had an error in its cleanup, counts twice.
         let bad = case.children().filter(is_bad).count();
         told += if bad == 0 { usize::from(in_words(case)? == TestStatus::Failed) } else { bad };
     }
@@ -120,7 +131,9 @@ fn check_failures(suite: Node<'_, '_>) -> Result<(), String> {
     Err(format!("the suite `{name}` counts {counted} failures and errors, and {told} are told"))
 }
 
-/// Returns true if the element is supported in a test. The Maven tools add elements for repeated tests.
+/// Returns true if the element is supported inside a test.
+///
+/// Maven tools add some of these elements for repeated tests.
 fn is_known(it: &Node<'_, '_>) -> bool {
     const KNOWN: [&str; 12] = [
         "failure",
@@ -166,8 +179,9 @@ fn one(case: Node<'_, '_>) -> Result<TestRan, String> {
     Ok(test(name, status, Some(bad.join("\n")), seconds.map(|it| it * 1000.0)))
 }
 
-/// Returns the status from the attributes, as some C++ test runners write it. A test that did not run has no child
-/// element for that.
+/// Returns the status that the attributes of a test give.
+///
+/// Some C++ test runners mark a test that did not run only by an attribute. An unknown word is an error.
 fn in_words(case: Node<'_, '_>) -> Result<TestStatus, String> {
     let mut status = TestStatus::Passed;
     for key in ["status", "result"] {
@@ -185,7 +199,9 @@ fn in_words(case: Node<'_, '_>) -> Result<TestStatus, String> {
     Ok(status)
 }
 
-/// Returns the message of a failure, with the element's text if it has more information.
+/// Returns the message of a failure, joined with the element's text.
+///
+/// If one contains the other or one is empty, only the longer one is returned.
 fn words(bad: Node<'_, '_>) -> String {
     let message = bad.attribute("message").unwrap_or_default().trim();
     let text = bad.text().unwrap_or_default().trim();

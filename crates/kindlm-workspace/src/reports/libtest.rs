@@ -17,8 +17,9 @@ struct Line {
     failed: Option<usize>,
     ignored: Option<usize>,
     test_count: Option<usize>,
-    /// The number of filtered tests. It is below zero, as an unsigned 64-bit number, if nextest counts an ignored test
-    /// twice.
+    /// The number of filtered tests.
+    ///
+    /// If nextest counts an ignored test twice, the number is negative, and so appears as a very large unsigned number.
     filtered_out: Option<u64>,
     exec_time: Option<f64>,
     stdout: Option<String>,
@@ -33,7 +34,7 @@ struct Counts {
     passed: usize,
     failed: usize,
     ignored: usize,
-    /// The number of all tests and of filtered tests, by binary.
+    /// The numbers of all tests and of filtered tests, by binary.
     binaries: BTreeMap<String, (usize, usize)>,
 }
 
@@ -41,10 +42,10 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     let mut tests = Vec::new();
     let mut counts = Counts::default();
     let mut open: BTreeSet<String> = BTreeSet::new();
-    // The test count and the binary of the current suite.
+    // The number of tests and the name of the binary, for the current suite.
     let (mut expected, mut binary) = (0, None);
     for line in report.lines() {
-        // Tests may print other lines, also JSON. The counts at the end reveal a missing event.
+        // Tests may print other lines, even lines of JSON. The counts at the end reveal a missing event.
         let Ok(line) = serde_json::from_str::<Line>(line) else { continue };
         match (line.kind.as_str(), line.event.as_deref()) {
             ("suite", Some("started")) => {
@@ -56,7 +57,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
                 counts.passed += line.passed.unwrap_or_default();
                 counts.failed += line.failed.unwrap_or_default();
                 counts.ignored += line.ignored.unwrap_or_default();
-                // Without nextest, each suite is a binary without a reported name.
+                // Without nextest, each suite is a binary, and its name is not reported.
                 let name = binary.take().unwrap_or_else(|| format!("suite {}", counts.ended));
                 let left_out = line.filtered_out.and_then(|it| u32::try_from(it).ok());
                 let of = counts.binaries.entry(name).or_default();
@@ -80,16 +81,18 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
         }
     }
     counts.fit(&tests, &open)?;
-    // nextest starts ignored tests, and does not always report their end.
+    // nextest starts ignored tests, but does not always report their end.
     tests.extend(open.iter().map(|it| test(full_name(it), TestStatus::Skipped, None, None)));
     Ok(tests)
 }
 
 impl Counts {
-    /// Fails if the counts of the suites do not match the tests. The tests in `open` started but did not end.
+    /// Fails if the counts of the suites do not match the tests.
     ///
-    /// nextest ends a suite while none of its tests runs and starts it again later. It then counts ignored tests each
-    /// time.
+    /// `open` are the tests that started but did not end.
+    ///
+    /// When no test of a suite is running, nextest ends the suite, and starts it again later. Each time, nextest counts
+    /// the ignored tests.
     fn fit(&self, tests: &[TestRan], open: &BTreeSet<String>) -> Result<(), String> {
         let of = |status| tests.iter().filter(|it| it.status == status).count();
         let Self { begun, ended, passed, failed, ignored, .. } = *self;
@@ -108,7 +111,7 @@ impl Counts {
         let expected: usize =
             self.binaries.values().map(|(all, out)| all.saturating_sub(*out)).sum();
         let listed = tests.len() + open.len();
-        // After a failure, nextest may stop early. The result is a failure anyway.
+        // After a failure, nextest may stop early. The tests have failed anyway, so missing tests do not matter.
         if listed < expected && failed == 0 {
             return Err(format!("the suites have {expected} tests, and {listed} are listed"));
         }
@@ -136,7 +139,9 @@ fn one(line: &Line, event: &str) -> Result<Option<TestRan>, String> {
     Ok(Some(test(name, status, Some(message), line.exec_time.map(|it| it * 1000.0))))
 }
 
-/// Returns the full name of a test. nextest puts the name of the binary before a `$`.
+/// Returns the full name of a test.
+///
+/// nextest writes the name of the binary before a `$`.
 fn full_name(name: &str) -> String {
     name.replacen('$', " > ", 1)
 }

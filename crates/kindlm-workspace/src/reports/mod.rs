@@ -1,6 +1,6 @@
-//! Parses the reports of test runners into single tests.
+//! Parses the reports of test runners.
 //!
-//! These are pure functions on text. An incomplete report is an error and never a shorter list of tests.
+//! The parsers only look at the text. An incomplete report is an error, and never a shorter list of tests.
 
 mod cargo_test;
 mod go;
@@ -14,17 +14,17 @@ use std::collections::HashMap;
 
 use kindlm_types::workspace::{TestFormat, TestRan, TestStatus};
 
-/// The maximum number of stored characters of a failure message.
+/// The maximum number of characters that are stored of a failure message.
 const MESSAGE: usize = 4000;
 
-/// Parses the tests of a report.
+/// Parses a report, and returns its tests.
 ///
-/// Absolute paths become relative to `folder`. `is_file` returns true if a path in `folder` is a file, because Node.js
-/// names a test after its file if no test ran in it.
+/// The path `folder` is removed from names and messages. `is_file` returns true if a path in `folder` is a file. It is
+/// needed because Node.js names a test after its file if no test ran in the file.
 ///
 /// # Errors
 ///
-/// Fails if the report is incomplete or contradictory.
+/// Fails if the report is empty, incomplete or contradictory.
 pub fn read(
     format: TestFormat,
     report: &str,
@@ -53,7 +53,9 @@ pub fn read(
     Ok(tests)
 }
 
-/// Returns the reason why the tests are not credible: none ran, or the exit code contradicts them.
+/// Returns the reason why the results are not credible, if there is one.
+///
+/// No test ran, or the exit code contradicts the tests.
 pub fn contradiction(exit_code: Option<i32>, tests: &[TestRan]) -> Option<String> {
     let failed = tests.iter().filter(|it| it.status == TestStatus::Failed).count();
     let skipped = tests.iter().filter(|it| it.status == TestStatus::Skipped).count();
@@ -74,8 +76,9 @@ pub fn contradiction(exit_code: Option<i32>, tests: &[TestRan]) -> Option<String
     }
 }
 
-/// Makes the names of tests unique, and shortens long messages. The temporary folder is removed from both, as it
-/// differs each time.
+/// Makes the names of tests unique, and shortens long messages.
+///
+/// The path of the folder is removed from both, because it differs in each run.
 fn finish(tests: &mut [TestRan], folder: &str) {
     let folder = format!("{folder}/");
     let mut seen: HashMap<String, usize> = HashMap::new();
@@ -98,7 +101,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Creates a test; only a failed test keeps its message.
+/// Creates a test. The message is only kept for a failed test.
 fn test(name: String, status: TestStatus, message: Option<String>, ms: Option<f64>) -> TestRan {
     let message = message.filter(|_| status == TestStatus::Failed);
     TestRan { name, status, message, duration_ms: ms }

@@ -1,4 +1,4 @@
-//! Parses the JSON report of the pytest plugin `pytest-json-report`.
+//! Parses the JSON reports of the pytest plugin `pytest-json-report`.
 
 use kindlm_types::workspace::{TestRan, TestStatus};
 use serde::Deserialize;
@@ -21,7 +21,7 @@ struct Summary {
     total: usize,
     failed: Option<usize>,
     error: Option<usize>,
-    /// The number of collected tests, including deselected ones.
+    /// The number of collected tests, including deselected tests.
     collected: Option<usize>,
     #[serde(default)]
     deselected: usize,
@@ -70,7 +70,9 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     Ok(tests)
 }
 
-/// Checks the counts in the report against its tests, as the exit code of the command may be hidden.
+/// Fails if the counts in the report do not match its tests.
+///
+/// The exit code of the command is not enough, because a pipe may hide it.
 fn check_failures(report: &Report) -> Result<(), String> {
     let told = |outcome: &str| report.tests.iter().filter(|it| it.outcome == outcome).count();
     let (failed, error) = (told("failed"), told("error"));
@@ -83,7 +85,7 @@ fn check_failures(report: &Report) -> Result<(), String> {
     }
     let has_broken = report.collectors.iter().any(|it| it.outcome == "failed");
     let has_failed = failed + error > 0 || has_broken;
-    // After a failure, the session may stop early (`-x`). The result is a failure anyway.
+    // After a failure, the session may stop early (`-x`). The tests have failed anyway, so missing tests do not matter.
     let total = report.summary.total;
     match report.summary.collected.map(|it| it.saturating_sub(report.summary.deselected)) {
         Some(selected) if selected > total && !has_failed => {
@@ -93,7 +95,7 @@ fn check_failures(report: &Report) -> Result<(), String> {
         }
         _ => {}
     }
-    // See https://docs.pytest.org/en/stable/reference/exit-codes.html; a file that cannot be collected gives code 2.
+    // See https://docs.pytest.org/en/stable/reference/exit-codes.html. If a file cannot be collected, the code is 2.
     let fits = match report.exitcode {
         None => true,
         Some(0) => !has_failed,

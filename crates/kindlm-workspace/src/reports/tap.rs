@@ -1,4 +1,4 @@
-//! Parses the Test Anything Protocol, with nested tests as in version 14 and in Node.js.
+//! Parses the Test Anything Protocol, including nested tests of version 14 and of Node.js.
 
 use std::collections::HashSet;
 
@@ -6,17 +6,17 @@ use kindlm_types::workspace::{TestRan, TestStatus};
 
 use super::test;
 
-/// A line `ok …` or `not ok …`, with the test points nested in it.
+/// A test point: a line `ok …` or `not ok …`, with its nested tests.
 struct Point {
     depth: usize,
-    /// The number among its siblings, if it has one.
+    /// The number of the point, if it has a number.
     number: Option<usize>,
     name: String,
     status: TestStatus,
     message: String,
-    /// True if Node.js added the point for a file in which no test ran.
+    /// True if Node.js added the point for a file without tests.
     is_file: bool,
-    /// The nested tests; if there are any, the point is a group.
+    /// The nested tests. If there are any, the point is a group.
     within: Vec<TestRan>,
 }
 
@@ -25,7 +25,7 @@ pub(super) fn read(
     folder: &str,
     is_file: impl Fn(&str) -> bool,
 ) -> Result<Vec<TestRan>, String> {
-    // A test may be named like a file, so check that the file exists.
+    // A test may have a file's name, so check that the file exists.
     let is_test_file = |name: &str| {
         let path = name.strip_prefix(folder).map_or(name, |it| it.trim_start_matches('/'));
         has_script_ending(path) && (path.starts_with('/') || is_file(path))
@@ -33,15 +33,15 @@ pub(super) fn read(
     let mut points: Vec<Point> = Vec::new();
     let mut plan = None;
     let mut details: Option<usize> = None;
-    // The count of failures in the final summary.
+    // The number of failures in the final summary, if there is one.
     let mut failed = None;
-    // The name of the next point, from Node.js.
+    // The name of the next point, as Node.js announces it.
     let mut subtest = "";
     for line in report.lines() {
         let text = line.trim_start_matches(' ');
         let depth = line.len() - text.len();
         if let Some(indent) = details {
-            // The YAML details of a point, between `---` and `...`.
+            // The YAML details of a point are between `---` and `...`.
             if depth == indent && text.trim_end() == "..." {
                 details = None;
             } else if let Some(point) = points.last_mut() {
@@ -100,7 +100,7 @@ pub(super) fn read(
     }
 }
 
-/// Adds a point, and moves the deeper points before it into it.
+/// Adds a point, and moves the preceding deeper points into it.
 fn group(points: &mut Vec<Point>, mut point: Point) -> Result<(), String> {
     let own = points.iter().rposition(|it| it.depth <= point.depth).map_or(0, |it| it + 1);
     let within: Vec<Point> = points.drain(own..).collect();
@@ -110,14 +110,18 @@ fn group(points: &mut Vec<Point>, mut point: Point) -> Result<(), String> {
     Ok(())
 }
 
-/// Fails if a number occurs twice, because the result of another test is then missing.
+/// Fails if two points have the same number.
+///
+/// The result of another test is missing then.
 fn each_once(points: &[Point]) -> Result<(), String> {
     let mut seen = HashSet::new();
     let twice = points.iter().filter_map(|it| it.number).find(|it| !seen.insert(*it));
     twice.map_or(Ok(()), |number| Err(format!("test {number} is reported twice")))
 }
 
-/// Returns the point itself as a test, or the tests in it.
+/// Returns the tests of a point: the point itself, or the tests in it.
+///
+/// A failed group without a failed test counts as a test too.
 fn tests(point: Point) -> Vec<TestRan> {
     let Point { name, status, message, within, .. } = point;
     let mut all: Vec<TestRan> = within
@@ -163,13 +167,15 @@ fn point(text: &str, depth: usize) -> Option<Point> {
     Some(Point { depth, number, name, status, message, is_file: false, within })
 }
 
-/// Returns true if a path has the extension of a file that Node.js runs.
+/// Returns true if a path has an extension of JavaScript or TypeScript.
 fn has_script_ending(path: &str) -> bool {
     const ENDINGS: [&str; 8] = ["js", "cjs", "mjs", "jsx", "ts", "cts", "mts", "tsx"];
     path.rsplit_once('.').is_some_and(|(_, it)| ENDINGS.contains(&it))
 }
 
-/// Returns true if the directive word excuses a failure: `skip`, `skipped` or `todo`.
+/// Returns true if a directive excuses a failure.
+///
+/// The directive begins with `skip`, `skipped` or `todo`.
 fn is_excuse(directive: &str) -> bool {
     let directive = directive.trim_start();
     let end = directive.find(|it: char| !it.is_alphanumeric() && it != '_');
@@ -177,7 +183,9 @@ fn is_excuse(directive: &str) -> bool {
     ["skip", "skipped", "todo"].iter().any(|it| it.eq_ignore_ascii_case(word))
 }
 
-/// Parses the number of failed tests from a final comment such as `# fail 1`.
+/// Parses the number of failures in a final comment such as `# fail 1`.
+///
+/// Returns `None` for any other text.
 fn failures(text: &str) -> Option<usize> {
     let mut words = text.strip_prefix('#')?.split_ascii_whitespace();
     let word = words.next()?;

@@ -1,10 +1,12 @@
-//! Tests with short complete and damaged reports in each format.
+//! Tests of each format with short reports, complete and damaged.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Returns one line per test: status, name, and the first line of the message.
+/// Returns one line per test, or the error.
+///
+/// A line has the status, the name, and the first line of the message.
 fn shown(format: TestFormat, report: &str) -> String {
     let tests = match read(format, report, "/repo", |it| it.ends_with("exit.test.mjs")) {
         Ok(tests) => tests,
@@ -72,7 +74,7 @@ fn every_single_test_of_a_report_is_told() {
             "Passed a\nPassed b\nSkipped c\nSkipped d\nFailed e\nFailed f: x\n",
         ),
         (TestFormat::CargoNextest, "<testsuite><testcase name='a'/></testsuite>", "Passed a\n"),
-        // A suite that ends and starts again, with ignored tests that are counted twice or do not end.
+        // A suite ends and starts again. Its ignored tests are counted twice or do not end.
         (
             TestFormat::CargoNextest,
             NEXTEST_IGNORED,
@@ -80,7 +82,7 @@ fn every_single_test_of_a_report_is_told() {
              Failed shop::eval > f: thread 'f' panicked at tests/eval.rs:3:17:\n\
              Passed shop::eval > sp\nPassed shop::eval > p\nSkipped shop::shop > t::uig\n",
         ),
-        // Jest lists a `todo` like a passed test but does not count it.
+        // Jest lists a `todo` in the same way as a passed test, but does not count it.
         (
             TestFormat::Junit,
             JEST_TODO,
@@ -139,7 +141,7 @@ fn every_single_test_of_a_report_is_told() {
     }
 }
 
-/// Returns a report with one passed test, and additional keys.
+/// Returns a Vitest report with one passed test. `more` are additional keys.
 fn passed_in_vitest(more: &str) -> String {
     format!(
         r#"{{{more}"numTotalTests":1,"testResults":[{{"name":"A","status":"passed","assertionResults":[{{"title":"a","status":"passed"}}]}}]}}"#
@@ -335,14 +337,14 @@ fn a_report_after_other_output_is_found_and_names_stay_apart() {
     assert_eq!(shown(TestFormat::Vitest, &noisy), shown(TestFormat::Vitest, VITEST));
     let twice = "1..3\nok 1 - a\nok 2 - a\nok 3 - b # 2 items\n";
     assert_eq!(shown(TestFormat::Tap, twice), "Passed a\nPassed a (2)\nPassed b # 2 items\n");
-    // Only a whole word excuses a test, and a comment of a test does not count as a summary.
+    // Only a whole word excuses a failure. A comment before the last test is not the summary.
     let excused = "1..6\n# fail 1\nnot ok 1 - a # TODOlist\nnot ok 2 - b # TODO: later\nok 3 - c #skip\n\
                    ok 4 # Skipped for now\nnot ok 5 - see #12\nnot ok 6 - e # skipping\n# fail 3\n";
     assert_eq!(
         shown(TestFormat::Tap, excused),
         "Failed a # TODOlist\nSkipped b\nSkipped c\nSkipped test 4\nFailed see #12\nFailed e # skipping\n"
     );
-    // An error in the setup of a suite is not a test, but the suite must not pass.
+    // An error in the setup of a suite belongs to no test, but the suite must not pass.
     for (attributes, bad) in [
         ("", "<error message='no database'/>"),
         ("tests='1' errors='1'", "<error message='no database'/>"),
@@ -361,7 +363,7 @@ fn a_report_after_other_output_is_found_and_names_stay_apart() {
 }
 
 proptest! {
-    /// Parsing any text terminates and does not panic.
+    /// Parsing ends without a panic for any text.
     #[test]
     fn any_text_can_be_read(text in "[ -~\n]{0,200}", at in 0_usize..3000) {
         let formats = [

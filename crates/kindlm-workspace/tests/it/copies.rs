@@ -89,7 +89,7 @@ fn changes_of_an_agent_are_recorded_and_nothing_else() {
     let gone = workspace.change("old.txt").unwrap();
     let patch = "--- a/old.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-old\n";
     assert_eq!((gone.change, gone.patch.as_deref()), (ChangeKind::Deleted, Some(patch)));
-    // The suite is unchanged, and no other file is left.
+    // The suite is unchanged, and no temporary file is left.
     assert_eq!(fs::read_to_string(suite.path("repo/src/a.txt")).unwrap(), "one\ntwo\nthree\n");
     assert!(!suite.path("repo/made-by-setup.txt").exists());
     assert_eq!((workspace.kept, suite.left()), (None, 0));
@@ -160,11 +160,11 @@ fn hidden_files_appear_after_the_agent_has_finished() {
     assert_eq!(tap.problem, None);
     assert_eq!(junit.tests, []);
     assert!(junit.problem.as_deref().unwrap().contains("have not written `planted.xml`"));
-    // The results are found by all parameters of their checks.
+    // A result is found by all parameters of its check.
     assert_eq!(wanted.iter().map(|it| tap.answers(it)).filter(|it| *it).count(), 1);
     assert!(tap.answers(&wanted[5]) && junit.answers(&wanted[6]) && check.answers(&wanted[3]));
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
-    // These are not changes of the agent.
+    // Files that the commands change are not changes of the agent.
     assert_eq!(workspace.change("a.txt"), None);
     assert_eq!(workspace.change("one.txt"), None);
 }
@@ -221,7 +221,7 @@ fn limits_are_kept() {
         shown(&workspace),
         "changed a.txt cut\nadded b binary\nadded c cut\nadded d text\nadded e text\n"
     );
-    // Deleted files come last for the diff limit, whatever their names.
+    // For the limit, deleted files come last, independent of their names.
     suite.write("repo/0.txt", "12345678\n");
     let folders = Folders::new(suite.options.clone());
     let little = WorkspaceSpec { max_diff_bytes: 12, ..spec() };
@@ -250,14 +250,14 @@ fn a_start_is_made_once_and_nothing_in_it_leads_out() {
     assert!(words.contains("leads out of the folder, to `../../outside`"), "{words}");
 }
 
-/// Killing the process group does not reach a process that has left it.
+/// The process has left the process group, so killing the group does not end it.
 #[cfg(target_os = "linux")]
 #[test]
 fn leftovers_of_an_agent_are_ended_before_the_checks() {
     let suite = Suite::new(&[("repo/a.txt", "a\n")]);
     let begun = suite.folder.path().join("begun");
     let begun = begun.display();
-    // The agent ends after the other process has started. The check finds that process only if it still runs.
+    // The agent ends after the other process has started. The check only finds that process if it is still running.
     let agent = format!(
         "setsid sh -c 'echo $$ > {begun}; exec sleep 4117' >/dev/null 2>&1 &
         until [ -s {begun} ] && grep -q 4117 /proc/$(cat {begun})/cmdline; do sleep 0.01; done"
@@ -286,7 +286,7 @@ fn workspaces_are_left_if_asked() {
     drop(folders);
     assert!(kept.starts_with(all.to_str().unwrap()));
     assert_eq!(fs::read_to_string(format!("{kept}/b.txt")).unwrap(), "b\n");
-    // The starting state is not kept.
+    // The starting state is not kept after the run.
     assert_eq!(fs::read_dir(&all).unwrap().count(), 1);
 }
 
@@ -310,7 +310,7 @@ fn a_replaced_workspace_is_neither_read_nor_written() {
         assert!(words.contains(expected), "{agent}: {words}");
         assert_eq!((fs::read_dir(&outside).unwrap().count(), suite.left()), (0, 0), "{agent}");
     }
-    // A command of the checks runs the agent's code, which can replace the shared copy of the commands.
+    // A command of the checks runs the agent's code, which can replace the copy that all commands share.
     let swap = command(&format!("mv {at} ../away && ln -s {outside_path} {at}"));
     let tests = Gather::Tests {
         run: "printf '1..1\\nok 1 - a\\n' > report.tap".to_owned(),
@@ -333,7 +333,7 @@ fn nothing_is_held_against_a_start_that_an_agent_has_written_to() {
     let suite = Suite::new(&[("repo/a.txt", "good\n"), ("repo/log/x", "")]);
     let folders = Folders::new(suite.options.clone());
     let spec = WorkspaceSpec { ignore: vec!["log/**".to_owned()], ..spec() };
-    // Later agents work with the ignored files too.
+    // Later agents work with the ignored files too, so a change of these files is an error.
     let away = "at=$(echo ../../start-*) && mv $at/start $at/old && mkdir $at/start";
     for (agent, why) in [
         ("cd ../../start-*/start && echo more >> log/x", "`log/x` in the start of the workspace"),
@@ -344,7 +344,7 @@ fn nothing_is_held_against_a_start_that_an_agent_has_written_to() {
         assert!(words.contains(why), "{words}");
         assert_eq!(words.contains("no longer the folder"), agent == away, "{words}");
     }
-    // Resetting the time and size must not hide the change.
+    // A change is detected even if the time and the size were reset.
     let poison =
         "cd ../../start-*/start; touch -r a.txt ../at; echo evil > a.txt; touch -r ../at a.txt";
     for agent in [poison, "true"] {

@@ -1,4 +1,4 @@
-//! Tests of worktrees, bubblewrap and containers, with real programs if installed and with fake ones.
+//! Tests of worktrees, bubblewrap and containers. Some use the real programs if installed, others use fake programs.
 
 use std::fs;
 use std::process::Command;
@@ -49,7 +49,7 @@ fn git_works_in_a_worktree_and_nothing_of_it_stays() {
     assert_eq!(git(&suite, &["log", "--format=%s", "main"]), "first\n");
     assert_eq!(suite.left(), 0);
 
-    // Git changes by an agent stay in its own repository, which has the user's branches and settings.
+    // Git changes by an agent stay in the agent's repository, which has the user's branches and settings.
     git(&suite, &["config", "user.email", "user@example.org"]);
     git(&suite, &["branch", "other"]);
     git(&suite, &["remote", "add", "origin", "https://example.org/repo.git"]);
@@ -66,7 +66,7 @@ fn git_works_in_a_worktree_and_nothing_of_it_stays() {
     assert!(!suite.path(".git/hooks/pre-commit").exists());
     assert_eq!(git(&suite, &["config", "--default", "unset", "core.bare"]), "false\n");
 
-    // Fetched remote branches are available, and a commit without a branch can be used.
+    // Fetched remote branches are available, and the suite can name a commit without a branch.
     git(&suite, &["update-ref", "refs/remotes/origin/main", "main"]);
     git(&suite, &["tag", "v1"]);
     let tree = git(&suite, &["rev-parse", "main^{tree}"]);
@@ -81,7 +81,7 @@ fn git_works_in_a_worktree_and_nothing_of_it_stays() {
     let words = suite.agent(&unknown, "true", &[]).unwrap_err().to_string();
     assert!(words.contains("`workspace.ref` is `nowhere`, which names no commit"), "{words}");
 
-    // Filters of the repository (such as git-lfs) are applied at checkout.
+    // Filters of the repository (such as git-lfs) run at checkout.
     git(&suite, &["config", "filter.loud.smudge", "tr a-z A-Z"]);
     suite.write(".gitattributes", "other.txt filter=loud\n");
     git(&suite, &["add", ".gitattributes"]);
@@ -130,7 +130,7 @@ fn worktrees_hide_files_and_leave_those_of_the_user() {
     git(&suite, &["init", "--quiet", "--initial-branch=main"]);
     git(&suite, &["add", "."]);
     git(&suite, &["commit", "--quiet", "-m", "first"]);
-    // A worktree of the user on a disk that is not mounted.
+    // This is a worktree of the user, on a disk that is not mounted.
     let own = suite.folder.path().join("own");
     git(&suite, &["worktree", "add", "--quiet", "--detach", own.to_str().unwrap()]);
     fs::remove_dir_all(&own).unwrap();
@@ -183,7 +183,9 @@ fn bwrap_keeps_an_agent_in_its_folder() {
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 }
 
-/// As root, as in most CI containers, this tries everything that root could do.
+/// As root, the agent tries everything that root could do.
+///
+/// Most CI containers run as root.
 #[test]
 fn bwrap_keeps_an_agent_that_tries_to_leave() {
     if !can_sandbox() || !installed("git") {
@@ -199,7 +201,7 @@ fn bwrap_keeps_an_agent_that_tries_to_leave() {
     git(&suite, &["init", "--quiet", "--initial-branch=main"]);
     git(&suite, &["add", "hidden"]);
     git(&suite, &["commit", "--quiet", "-m", "first"]);
-    // Use a folder outside of the temporary folder, which is hidden anyway.
+    // Use a folder outside the temporary folder, because the temporary folder is hidden.
     let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let victim = outside.path().join("victim");
     fs::write(&victim, "untouched").unwrap();
@@ -232,7 +234,7 @@ fn bwrap_keeps_an_agent_that_tries_to_leave() {
     assert_eq!(fs::read_to_string(suite.path("hidden/EVAL.txt")).unwrap(), "SECRET\n");
 }
 
-/// The user's worktree has a `.git` file that points to the history.
+/// The user's worktree has a `.git` file that points to the main repository.
 #[test]
 fn bwrap_masks_the_history_of_a_worktree_of_the_user() {
     if !can_sandbox() || !installed("git") {
@@ -275,7 +277,7 @@ fn bwrap_gets_the_promised_options() {
     );
 
     fs::create_dir(&programs).unwrap();
-    // A fake `bwrap` that logs its arguments, and runs the command after `--`.
+    // This fake `bwrap` logs its arguments, and runs the command after `--`.
     let fake = "#!/bin/sh\necho \"$@\" >> \"$KINDLM_SUITE/words\"\nwhile [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"\n";
     program(&programs.join("bwrap"), fake);
     let cut_off = WorkspaceSpec { network: false, ..bubblewrap.clone() };
@@ -296,7 +298,7 @@ fn bwrap_gets_the_promised_options() {
             );
             assert!(line.contains("--unsetenv SSH_AUTH_SOCK --unsetenv"), "{line}");
         }
-        // The first line is the check that the sandbox starts.
+        // The first line is the check that the sandbox starts; the others are the agent and the command.
         assert_eq!(words.lines().count(), 3, "{words}");
         fs::remove_file(suite.path("words")).unwrap();
     }
@@ -321,7 +323,7 @@ fn containers_get_the_promised_options_and_are_ended() {
     let words = suite.agent(&container(None), "true", &[]).unwrap_err().to_string();
     assert!(words.contains("needs `docker` or `podman`, which is not installed"), "{words}");
 
-    // A fake engine that logs its arguments, and runs the command of the container in the folder.
+    // This fake engine logs its arguments, and runs the container's command in the folder.
     let words = suite.path("words");
     let fake = |name: &str| {
         format!(
@@ -365,7 +367,7 @@ fn containers_get_the_promised_options_and_are_ended() {
     }
 }
 
-/// Returns a suite with a fake `bwrap` or container engine.
+/// Returns a suite with a fake program in place of `bwrap` or a container engine.
 fn with(name: &str, fake: &str) -> Suite {
     let mut suite = Suite::new(&[("repo/a.txt", "a\n")]);
     let programs = suite.folder.path().join("programs");
@@ -452,7 +454,7 @@ fn a_failed_sandbox_is_no_failed_command() {
         assert_eq!(open.not_started(code, stderr).is_some(), is_around, "{code:?} {stderr}");
     }
     drop(open);
-    // The fake fails after the agent has finished: checks do not run, and must not count as failed.
+    // The fake fails after the agent has finished. The checks do not run, and must not count as failed.
     let agent = "printf '#!/bin/sh\\n[ \"$1\" = rm ] && exit 0; echo docker: no daemon >&2; exit 125\\n' > ../../../../programs/docker";
     let checks = [command("true")];
     let workspace = suite.agent(&spec, agent, &checks).unwrap();
@@ -504,7 +506,7 @@ fn a_container_whose_setup_takes_too_long_is_ended() {
     assert_eq!(suite.left(), 0);
 }
 
-/// In a git hook, git's variables point to the user's repository from any folder.
+/// Git sets variables for its hooks that point to the user's repository.
 #[test]
 fn git_in_a_workspace_is_not_led_away_by_a_hook() {
     if !installed("git") {
@@ -547,7 +549,7 @@ fn git_in_a_workspace_is_not_led_away_by_a_hook() {
     }
 }
 
-/// Git settings from KindLM's environment apply to the user's repository only, not to the agent's.
+/// Git settings in the environment apply only to the user's repository.
 #[test]
 fn git_settings_of_one_call_hold_for_one_repository() {
     if !installed("git") {
@@ -557,7 +559,7 @@ fn git_settings_of_one_call_hold_for_one_repository() {
     git(&suite, &["init", "--quiet", "--initial-branch=main"]);
     git(&suite, &["add", "."]);
     git(&suite, &["commit", "--quiet", "-m", "first"]);
-    // Git fails with these settings.
+    // With these settings, git fails.
     suite.shell.env = vec![
         ("GIT_CONFIG_COUNT", "1"),
         ("GIT_CONFIG_KEY_0", "no-key"),
@@ -570,7 +572,7 @@ fn git_settings_of_one_call_hold_for_one_repository() {
     suite.agent(&spec, "test \"$(git config core.editor)\" != vi", &[]).unwrap();
 }
 
-/// The user's settings may name a folder of hooks, which are for people only.
+/// The user's settings may name a folder of hooks. These hooks must not run.
 #[cfg(unix)]
 #[test]
 fn no_hook_of_the_user_runs_while_a_worktree_is_made() {
@@ -594,7 +596,7 @@ fn no_hook_of_the_user_runs_while_a_worktree_is_made() {
     let mut spec = WorkspaceSpec { isolation: Isolation::Worktree, ..spec() };
     let hidden = HiddenFiles { from: "repo/secret.test".to_owned(), to: "s".to_owned() };
     spec.hidden = vec![hidden];
-    // All refs are in one file.
+    // All refs are in one file, `packed-refs`.
     let agent = "set -e; test ! -e secret.test; test $(git for-each-ref | wc -l) -eq 41
         test $(find \"$(git rev-parse --git-dir)/refs\" -type f | wc -l) -eq 0";
     suite.agent(&spec, agent, &[]).unwrap();

@@ -7,8 +7,9 @@ use kindlm_types::workspace::{
 
 use crate::support::{Suite, command, spec};
 
-/// Returns a suite whose setup puts the test runner into the ignored folder `deps`. The hidden test expects `2` from
-/// the agent's program.
+/// Returns a suite whose setup creates a test runner in the ignored folder `deps`.
+///
+/// The hidden test expects that the agent's program prints `2`.
 fn suite() -> Suite {
     Suite::new(&[
         ("repo/program.sh", "echo 1\n"),
@@ -40,7 +41,7 @@ fn tests(protect: &[&str]) -> Gather {
     }
 }
 
-/// Returns `passed` or `failed` for the only test, or the problem.
+/// Returns the status of the only test, or the problem.
 fn verdict(ran: &TestsRan) -> String {
     match (&ran.problem, &ran.tests[..]) {
         (None, [test]) => match test.status {
@@ -61,7 +62,7 @@ fn only_changes_of_visible_paths_are_scored() {
     for (agent, expected) in [
         ("true".to_owned(), "failed"),
         (GOOD.to_owned(), "passed"),
-        // The runner in the ignored folder always comes from the starting state, whatever the agent did.
+        // The runner in the ignored folder always comes from the starting state, whatever the agent does.
         (format!("{FORGED} deps/run"), "failed"),
         (format!("rm -rf deps; mkdir evil; {FORGED} evil/run; ln -s evil deps"), "failed"),
         (format!("{GOOD}; rm -rf deps"), "passed"),
@@ -98,7 +99,7 @@ fn a_fresh_copy_has_every_change_of_the_agent() {
         "{ran:?}"
     );
     assert_eq!(deps.stdout, "exec sh \"$1\"");
-    // The changes contain the agent's work only, not the files that were added to the copy.
+    // The changes contain only the agent's work, not the files that were added to the copy.
     let marked: Vec<String> = workspace.changes.iter().map(FileChange::marked).collect();
     assert_eq!(
         marked.join(" "),
@@ -142,8 +143,9 @@ fn commands_share_a_copy_and_tests_have_their_own() {
     assert_eq!(workspace.tests.len(), 2);
 }
 
-/// The agent's processes do not know the folder of the tests. The daemon has cleared its environment and left its
-/// group.
+/// The agent's processes do not know the folder of the tests.
+///
+/// The daemon has cleared its environment and left its process group.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_daemon_of_the_agent_does_not_reach_the_tests() {
@@ -196,7 +198,7 @@ fn tests_find_the_commits_of_the_agent_not_its_hooks() {
     assert!(stdout.contains("'x' is not a git command"), "{stdout}");
     assert!(!hook.exists());
     assert_eq!(verdict(&workspace.tests[0]), "passed");
-    // If the agent removed its repository, the copy has none.
+    // If the agent removed its repository, the copy has no repository.
     let gone = "rm -rf ../.git";
     let workspace = suite.agent(&spec, gone, &[command("git log")]).unwrap();
     assert_ne!(workspace.commands[0].exit_code, Some(0));

@@ -12,11 +12,11 @@ use kindlm_types::{
 };
 use kindlm_workspace::{Folders, FoldersOptions};
 
-/// A backend that runs commands and records their lines.
+/// A backend that runs commands and records the command lines.
 #[derive(Default)]
 pub(crate) struct Shell {
     pub(crate) lines: Mutex<Vec<String>>,
-    /// The text of command lines that time out.
+    /// A part of the command lines that time out.
     pub(crate) too_slow: Option<&'static str>,
     /// The environment variables of KindLM.
     pub(crate) env: Vec<(&'static str, &'static str)>,
@@ -52,7 +52,7 @@ impl Commands for Shell {
     }
 }
 
-/// A suite in its own folder, with a separate folder for temporary files.
+/// A suite in a temporary folder, with a separate folder for temporary files.
 pub(crate) struct Suite {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) shell: Shell,
@@ -99,12 +99,12 @@ impl Suite {
         std::fs::write(self.path(path), text).unwrap();
     }
 
-    /// Returns the number of entries in the folder for temporary files.
+    /// Returns the number of entries that are left in the folder for temporary files.
     pub(crate) fn left(&self) -> usize {
         std::fs::read_dir(&self.options.temp).unwrap().count()
     }
 
-    /// Runs an agent once.
+    /// Runs an agent once in a new workspace, and collects the evidence.
     pub(crate) fn agent(
         &self,
         spec: &WorkspaceSpec,
@@ -140,7 +140,7 @@ impl Suite {
     }
 }
 
-/// Returns a command that a check requests.
+/// Returns a command of a check, without a time limit.
 pub(crate) fn command(run: &str) -> Gather {
     Gather::Command { run: run.to_owned(), timeout: None }
 }
