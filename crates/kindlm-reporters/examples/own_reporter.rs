@@ -1,4 +1,4 @@
-//! Registers a custom reporter, which is found by its id like the built-in ones.
+//! Registers a custom reporter, and finds it by its id like a built-in reporter.
 //!
 //! `cargo run -p kindlm-reporters --example own_reporter`
 #![allow(clippy::print_stdout, reason = "an example shows its result")]
@@ -32,7 +32,7 @@ fn render(
     Ok(())
 }
 
-/// Renders the report with the custom reporter, found by its id.
+/// Renders the report with the custom reporter, which it finds by its id.
 pub(crate) fn rendered(report: &AnyReport<'_>) -> Result<String, Box<dyn std::error::Error>> {
     let registry = built_in().with([&LINES])?;
     let reporter = registry.find("lines").ok_or("it was added")?;

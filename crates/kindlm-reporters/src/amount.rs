@@ -2,7 +2,7 @@
 
 use kindlm_types::{Cost, RateCount, SuiteTotals, ecma};
 
-/// Formats a duration as `850 ms`, `1.2 s`, `1 min 23 s` or `2 h 5 min`.
+/// Formats milliseconds as `850 ms`, `1.2 s`, `1 min 23 s` or `2 h 5 min`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -26,12 +26,14 @@ pub(crate) fn duration(ms: f64) -> String {
     }
 }
 
-/// Formats seconds with a dot and three decimals, for XML reports.
+/// Formats milliseconds as seconds with a dot and three decimals.
+///
+/// XML reports use this format.
 pub(crate) fn seconds(ms: f64) -> String {
     ecma::to_fixed(if ms.is_finite() { (ms / 1000.0).max(0.0) } else { 0.0 }, 3)
 }
 
-/// Formats an amount as `$12.40`, `$0.0021`, `<$0.0001` or `$0`.
+/// Formats US dollars as `$12.40`, `$0.0021`, `<$0.0001` or `$0`.
 pub(crate) fn usd(amount: f64) -> String {
     if amount == 0.0 {
         "$0".to_owned()
@@ -42,7 +44,9 @@ pub(crate) fn usd(amount: f64) -> String {
     }
 }
 
-/// Formats a cost in US dollars, with a note if a part is unknown. An unknown cost is never shown as 0.
+/// Formats a cost in US dollars, with a note if a part is unknown.
+///
+/// An unknown cost is never shown as 0.
 pub(crate) fn cost(cost: Cost) -> String {
     match cost.usd() {
         Some(amount) => usd(amount),
@@ -51,7 +55,9 @@ pub(crate) fn cost(cost: Cost) -> String {
     }
 }
 
-/// Formats the tokens of all executions. Every model answer uses some, so 0 means that no source reported them.
+/// Formats the number of tokens of all executions.
+///
+/// Every answer of a model uses tokens, so 0 means that no source reported the number.
 pub(crate) fn tokens(totals: &SuiteTotals) -> String {
     match totals.tokens {
         0 => "not reported".to_owned(),
@@ -59,7 +65,9 @@ pub(crate) fn tokens(totals: &SuiteTotals) -> String {
     }
 }
 
-/// Formats the cost of judges, and their tokens from a prompt cache; `None` if judges cost nothing.
+/// Formats the cost of judges, and their tokens from a prompt cache.
+///
+/// Returns `None` if the judges cost nothing and used no cached tokens.
 pub(crate) fn judge_cost(totals: &SuiteTotals) -> Option<String> {
     let is_free = totals.judge_cost.usd() == Some(0.0);
     match totals.judge_cached_tokens {
@@ -101,13 +109,17 @@ pub(crate) fn share(rate: RateCount) -> String {
     }
 }
 
-/// Formats a share from 0 to 1 in percent, with one decimal. A share just below 1 is never shown as 100.
+/// Formats a share from 0 to 1 in percent, with one decimal.
+///
+/// A share just below 1 is never shown as 100.
 pub(crate) fn percent(share: f64) -> String {
     let shown = ecma::to_fixed(share * 100.0, 1);
     if shown == "100.0" && share < 1.0 { "99.9".to_owned() } else { shown }
 }
 
-/// Formats repeats, counted from 1, as `repeats 2 and 5 of 5`; empty if there is only one repeat.
+/// Formats repeats as `repeats 2 and 5 of 5`, counted from 1.
+///
+/// Returns an empty text if the case has only one repeat. Many repeats are only counted.
 pub(crate) fn repeats(indices: &[u32], of: usize) -> String {
     if of <= 1 {
         return String::new();

@@ -2,11 +2,12 @@
 
 use std::{fmt, io};
 
-/// The number of bytes to buffer. Formats write a few bytes at a time, and several layers check, copy and count each
-/// piece.
+/// The size of the buffer in bytes. Formats write a few bytes at a time, and each write has a cost in several layers.
 const GATHERED: usize = 16 << 10;
 
-/// A byte writer that forwards text. Bytes are only complete after [`finish`](Self::finish).
+/// A byte writer that forwards its bytes as text.
+///
+/// The text is only complete after [`finish`](Self::finish).
 // perf: process, 31 % fewer instructions for `kindlm test -q` with JSON and JUnit
 pub(crate) struct Bytes<'a> {
     out: &'a mut dyn fmt::Write,
@@ -18,7 +19,9 @@ impl<'a> Bytes<'a> {
         Self { out, gathered: Vec::with_capacity(GATHERED) }
     }
 
-    /// Forwards the remaining bytes and a line break.
+    /// Forwards the remaining bytes, and adds a line break.
+    ///
+    /// Fails if the bytes end inside a character, or are not UTF-8.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.pass_on()?;
         if !self.gathered.is_empty() {
@@ -27,7 +30,7 @@ impl<'a> Bytes<'a> {
         self.out.write_char('\n').map_err(io::Error::other)
     }
 
-    /// Forwards all complete characters.
+    /// Forwards all complete characters. An incomplete character at the end is kept.
     fn pass_on(&mut self) -> io::Result<()> {
         let (text, rest) = match std::str::from_utf8(&self.gathered) {
             Ok(text) => (text, 0),

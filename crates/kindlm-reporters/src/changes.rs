@@ -6,13 +6,15 @@ use kindlm_types::workspace::{ChangeKind, FileChange, Workspace};
 
 use crate::amount::plural;
 
-/// Lists the changed files as `+new.ts, src/cart.ts, -old.ts`; `None` if there are none.
+/// Lists the changed files as `+new.ts, src/cart.ts, -old.ts`.
+///
+/// Returns `None` if there are no changes.
 pub(crate) fn listed(workspace: &Workspace) -> Option<String> {
     let marked: Vec<String> = workspace.changes.iter().map(FileChange::marked).collect();
     (!marked.is_empty()).then(|| marked.join(", "))
 }
 
-/// Returns the changes as a unified diff; empty if there are none.
+/// Returns the changes as a unified diff; empty if there are no changes.
 pub(crate) fn diff(workspace: &Workspace) -> String {
     let mut all = String::new();
     for change in &workspace.changes {
@@ -42,7 +44,7 @@ fn add(all: &mut String, change: &FileChange) {
             (kind, None) => kind.as_str().to_owned(),
         };
         let sign = if change.change == ChangeKind::Deleted { "---" } else { "+++" };
-        // Writing to a string does not fail.
+        // Writing to a string does not fail, so the result can be ignored.
         let _ = writeln!(all, "{sign} {path} ({about})");
         let text = change.text.as_deref().filter(|_| change.change == ChangeKind::Added);
         for line in text.unwrap_or_default().lines() {

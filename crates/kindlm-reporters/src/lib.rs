@@ -1,9 +1,9 @@
 //! Renders the report of a run.
 //!
-//! Each reporter is a module with its own folder, listed in [`REGISTRY`]. A reporter is a pure function from a
+//! Each reporter is a module with a separate folder, listed in [`REGISTRY`]. A reporter is a pure function from a
 //! [`Report`](kindlm_types::Report) to text: it does not count, sort, decide or open files.
 //!
-//! Reporters read the cases one at a time, so that reports of any size can be rendered. A reporter may read the cases
+//! Reporters read the cases one at a time, so that reports of any size can be rendered. A reporter may read a case
 //! several times.
 //!
 //! ```
@@ -40,19 +40,19 @@ use std::fmt;
 use kindlm_types::{AnyReport, CaseError, Registered, Registry};
 pub use plain::{one_line, visible};
 
-/// The level of detail of a human-readable report.
+/// The level of detail of a report for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
-    /// The verdict, the gates and the failures.
+    /// The verdict, the gates, the failures and the warnings.
     Quiet,
-    /// All cases, and details of failures.
+    /// All cases, with details of the failures.
     #[default]
     Normal,
     /// All checks, with outputs.
     Verbose,
 }
 
-/// The output style for human-readable reports.
+/// The output style of reports for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// True to write ANSI colors.
@@ -75,7 +75,7 @@ pub enum RenderError {
     /// The writer returned an error.
     #[error("cannot write the report")]
     Write(#[from] fmt::Error),
-    /// A case of the report could not be read. The text written so far is incomplete.
+    /// A case of the report could not be read. The text written before is incomplete.
     #[error(transparent)]
     Case(#[from] CaseError),
     /// The data could not be converted to the format.
@@ -91,13 +91,13 @@ pub enum RenderError {
 /// The static description of a reporter.
 #[derive(Debug)]
 pub struct Meta {
-    /// The id of the reporter, as in `--reporter json=path`.
+    /// The id of the reporter, such as `json` in `--reporter json=path`.
     pub id: &'static str,
     /// The purpose of the reporter, in one sentence.
     pub summary: &'static str,
     /// The version that introduced the reporter.
     pub since: &'static str,
-    /// The usual extension of its files, such as `json`.
+    /// The usual extension of its report files, such as `json`.
     pub extension: &'static str,
     /// The documentation page.
     pub docs: &'static str,
@@ -112,7 +112,7 @@ pub struct Registration {
     pub render: fn(&AnyReport<'_>, &Style, &mut dyn fmt::Write) -> Result<(), RenderError>,
 }
 
-// A new reporter needs a folder, a `mod` line here and an entry in the slice below.
+// A new reporter needs a folder, a `mod` line below, and an entry in `REGISTRY`.
 mod compliance;
 mod html;
 mod json;
@@ -136,12 +136,14 @@ impl Registered for Registration {
     }
 }
 
-/// Returns the reporters of this crate. [`Registry::with`] adds your own; see `examples/own_reporter.rs`.
+/// Returns the reporters of this crate.
+///
+/// [`Registry::with`] adds other reporters; see `examples/own_reporter.rs`.
 pub fn built_in() -> Registry<Registration> {
     Registry::new(REGISTRY)
 }
 
-/// Returns the reporter of this crate with this id.
+/// Returns the reporter of this crate with this id, if there is one.
 pub fn find(id: &str) -> Option<&'static Registration> {
     REGISTRY.iter().copied().find(|it| it.meta.id == id)
 }

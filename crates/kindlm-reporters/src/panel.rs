@@ -1,4 +1,4 @@
-//! Describes the results of a judge panel: votes, agreement, and choices by order.
+//! Describes the results of judges: votes, agreement, and choices by order.
 
 use kindlm_types::{
     AssertionResult, CaseResult, FailureCode, JudgePanel, JudgeVote, Judging, Verdict, VoteStatus,
@@ -9,12 +9,12 @@ use serde_json::Value;
 use crate::plain::one_line;
 use crate::score::two;
 
-/// The metadata key of the choices of a judge, which [`lines`] shows in words.
+/// The metadata key of a judge's choices, which [`lines`] describes as text.
 pub(crate) const CHOICES: &str = "choices";
 
-/// The lines that describe the judges of a result, each with its label.
+/// Returns the lines that describe the judges of a result, each with its label.
 ///
-/// Choices that are not as KindLM writes them are given as JSON.
+/// Choices in an unknown format are shown as JSON.
 pub(crate) fn lines(result: &AssertionResult) -> Vec<(&'static str, String)> {
     let none = Judging::default();
     let judging = result.judging.as_deref().unwrap_or(&none);
@@ -46,10 +46,11 @@ pub(crate) fn lines(result: &AssertionResult) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// Returns the doubtful results of a case. These are passing checks on which judges disagree, including parts of sets,
-/// and failed scripts in passing sets.
+/// Returns the doubtful results of a case, including parts of sets.
 ///
-/// Each has a label and a reason. Equal doubts of several repeats are listed once.
+/// These are passing checks on which judges disagree, and failed scripts in passing sets.
+///
+/// Each result is given by its label and a reason. Equal entries of several repeats are listed once.
 pub(crate) fn doubts(case: &CaseResult) -> Vec<(&str, String)> {
     let mut found = Vec::new();
     let results = case.executions.iter().rev().flat_map(|it| it.results.iter().rev());
@@ -71,7 +72,11 @@ pub(crate) fn doubts(case: &CaseResult) -> Vec<(&str, String)> {
     found
 }
 
-/// Why a result that holds is not as sure as it looks: a tie, or judges that disagree. `None` if it is.
+/// Returns the reason why a passing result is doubtful.
+///
+/// It is a tie, or judges disagree.
+///
+/// Returns `None` if the result is not doubtful.
 fn doubt(result: &AssertionResult) -> Option<String> {
     let judging = result.judging.as_deref()?;
     if judging.tie {
@@ -86,13 +91,17 @@ fn doubt(result: &AssertionResult) -> Option<String> {
     asked(judging).map(|it| format!("the judge was asked {it}"))
 }
 
-/// The number of times that a judge was asked, if more than one.
+/// Returns the number of times that a judge was asked, with the reason.
+///
+/// Returns `None` if the judge was asked once.
 fn asked(judging: &Judging) -> Option<String> {
     let times = judging.asked.filter(|it| *it > 1)?;
     Some(format!("{times} times: its first reply could not be read in full"))
 }
 
-/// The reason for a tie: several are the best, or two orders disagree.
+/// Returns the reason for a tie.
+///
+/// Several outputs are the best, or the two orders give different answers.
 fn tie(result: &AssertionResult) -> &'static str {
     if result.metadata.contains_key("driftByOrder") {
         return "the judge finds more drift than is allowed in one order of reading, and not in the other";
@@ -160,7 +169,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A result with the facts of judges and the other metadata.
+    /// Returns a result with these data of judges and this metadata.
     fn judged(judging: &Value, metadata: &Value) -> AssertionResult {
         let mut result = AssertionResult::pass("judge", "label");
         result.judging = Some(serde_json::from_value(judging.clone()).unwrap());
@@ -197,7 +206,7 @@ mod tests {
                 json!({}),
                 Some("1 of 2 pass, borderline"),
             ),
-            // A script may return any metadata.
+            // A script may return metadata with the names of judge data.
             (json!({}), json!({"tie": true, "borderline": true, "asked": 2}), None),
         ] {
             assert_eq!(doubt(&judged(&judging, &metadata)).as_deref(), expected, "{judging}");
@@ -248,7 +257,7 @@ mod tests {
         for (metadata, expected) in [
             (json!({"choices": [choice("`a`"), choice("`b`")]}), "has not chosen the same"),
             (json!({"choices": [choice("`a` and `b`"), choice("`a` and `b`")]}), "said the same"),
-            // All outputs are equal, so no judge was asked.
+            // All outputs are equal, so the judge was not asked.
             (json!({"choices": []}), "said the same"),
             (json!({"scores": {"a": 0.5, "b": 0.5}}), "several have the highest score"),
         ] {

@@ -1,13 +1,17 @@
-//! Makes untrusted text harmless. The output of a model must not move the cursor, hide text or send commands to CI.
+//! Makes untrusted text harmless. A model's output must not move the cursor, hide text or send commands to CI.
 
 use std::fmt::Write as _;
 
-/// Returns the text as one harmless line. Line breaks become `\n`, and other characters are escaped as in [`visible`].
+/// Returns the text as one harmless line.
+///
+/// Line breaks become `\n`, and other characters are escaped by [`visible`].
 pub fn one_line(text: &str) -> String {
     visible(&text.replace("\r\n", "\n")).replace('\n', "\\n")
 }
 
-/// Returns the lines of the text, escaped as in [`visible`], without a final empty line.
+/// Returns the lines of the text, escaped by [`visible`].
+///
+/// A final empty line is left out.
 pub(crate) fn lines(text: &str) -> Vec<String> {
     let text = visible(&text.replace("\r\n", "\n"));
     text.strip_suffix('\n').unwrap_or(&text).split('\n').map(str::to_owned).collect()
@@ -15,8 +19,8 @@ pub(crate) fn lines(text: &str) -> Vec<String> {
 
 /// Returns the text in a form that is safe for a terminal or a CI log.
 ///
-/// Characters that move the cursor, color, hide or reorder text become escapes such as `\x1b`. Line breaks stay; a tab
-/// becomes four spaces.
+/// Characters that move the cursor, color, hide or reorder text become escape sequences such as `\x1b`. CI commands
+/// are changed, so that they have no effect. Line breaks stay; a tab becomes four spaces.
 ///
 /// ```
 /// assert_eq!(kindlm_reporters::visible("a\u{1b}[31mb\u{202e}c"), "a\\x1b[31mb\\u{202e}c");
@@ -39,7 +43,9 @@ pub fn visible(text: &str) -> String {
     defused(out)
 }
 
-/// The prefixes of CI commands that work anywhere in a line: old GitHub commands, Azure Pipelines and `TeamCity`.
+/// The prefixes of CI commands that work anywhere in a line.
+///
+/// They belong to GitHub (old commands), Azure Pipelines and `TeamCity`.
 const COMMANDS: [&str; 3] = ["##[", "##vso[", "##teamcity["];
 
 fn defused(text: String) -> String {
@@ -51,7 +57,7 @@ fn defused(text: String) -> String {
     while let Some(at) = rest.find("##") {
         let (before, from) = rest.split_at(at);
         out.push_str(before);
-        // Azure ignores the case of commands.
+        // Azure Pipelines ignores upper and lower case in commands.
         let command = COMMANDS.iter().find(|command| {
             from.get(..command.len()).is_some_and(|it| it.eq_ignore_ascii_case(command))
         });
@@ -62,8 +68,11 @@ fn defused(text: String) -> String {
     out
 }
 
-/// Returns true for characters that reorder, hide or break text without being control characters. Joiners in scripts
-/// and emoji are allowed.
+/// Returns true for characters that reorder, hide or break text.
+///
+/// Control characters are not included.
+///
+/// Joiners in scripts and emoji are allowed.
 fn is_deceptive(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
@@ -71,7 +80,9 @@ fn is_deceptive(c: char) -> bool {
         | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Returns at most the first `bytes` bytes of the text, cut between characters.
+/// Returns the first `bytes` bytes of the text, or less.
+///
+/// The text is cut between characters.
 pub(crate) fn head(text: &str, bytes: usize) -> &str {
     if text.len() <= bytes {
         return text;

@@ -1,20 +1,21 @@
-//! Decides which scores are shown, and finds their thresholds.
+//! Decides which scores are shown, and finds the thresholds of scores.
 
 use std::borrow::Cow;
 
 use kindlm_types::{AssertionResult, CaseResult, Score, ScoreSummary, Severity, ecma};
 
-/// The metadata keys of a result's required score.
+/// The metadata keys that hold the score that a check requires.
 pub(crate) const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
 
-/// Returns true if the score has more information than the verdict. That holds for soft checks, and for scores between
-/// 0 and 1.
+/// Returns true if the score has more information than the verdict.
+///
+/// This is true for the scores of soft checks, and for scores between 0 and 1.
 pub(crate) fn says_more(result: &AssertionResult) -> bool {
     let between = |it: Score| ![0.0, 1.0].contains(&it.get());
     result.score.is_some_and(|it| result.severity == Severity::Soft || between(it))
 }
 
-/// Returns the score that the check requires.
+/// Returns the score that the check requires, if it is known.
 pub(crate) fn wanted(result: &AssertionResult) -> Option<f64> {
     THRESHOLDS
         .iter()
@@ -22,7 +23,9 @@ pub(crate) fn wanted(result: &AssertionResult) -> Option<f64> {
         .or_else(|| result.set.as_ref()?.threshold)
 }
 
-/// Returns the score with its threshold, such as `0.62 (wants 0.8)`; `None` without a score.
+/// Returns the score with its threshold, such as `0.62 (wants 0.8)`.
+///
+/// Returns `None` without a score.
 pub(crate) fn beside_wanted(result: &AssertionResult) -> Option<String> {
     let score = two(result.score?.get());
     Some(match wanted(result) {
@@ -31,7 +34,9 @@ pub(crate) fn beside_wanted(result: &AssertionResult) -> Option<String> {
     })
 }
 
-/// Returns the soft scores that reach their threshold in all repeats, by turn and label. Several scores give the mean.
+/// Returns the soft scores that reach their thresholds in all repeats, by label.
+///
+/// The label includes the turn. If a case has several repeats, the mean is added.
 pub(crate) fn watched(case: &CaseResult) -> Vec<(String, String)> {
     let mut watched: Vec<(String, String)> = Vec::new();
     let findings = case.findings();
@@ -56,9 +61,11 @@ pub(crate) fn watched(case: &CaseResult) -> Vec<(String, String)> {
     watched
 }
 
-/// Returns the mean score of a check over the repeats, if it has more information than the verdicts.
+/// Returns the mean score of a check over the repeats.
+///
+/// Returns `None` for a single score, or if the score has no more information than the verdict.
 pub(crate) fn mean_of(case: &CaseResult, result: &AssertionResult) -> Option<String> {
-    // Scores of a turn's check have the turn's label in front of the check's label.
+    // In the summary, the label of a turn's check begins with the label of the turn.
     let label = match &result.turn {
         Some(turn) => Cow::Owned(format!("{turn}: {}", result.label)),
         None => Cow::Borrowed(result.label.as_str()),

@@ -1,4 +1,4 @@
-//! The verdict and its reasons, in the same words for all reports for people.
+//! The verdict and its reasons, in the same words for all reports that people read.
 
 use kindlm_types::{AnyReport, ExitStatus, GateOutcome, ProviderErrorKind, SuiteTotals, Summary};
 
@@ -15,7 +15,7 @@ pub(crate) fn word(report: &AnyReport<'_>, summary: &Summary) -> &'static str {
     }
 }
 
-/// Returns the reasons for the verdict as clauses.
+/// Returns the reasons for the verdict, as parts of a sentence.
 pub(crate) fn clauses(report: &AnyReport<'_>, summary: &Summary) -> Vec<String> {
     let status = summary.exit_status;
     let mut clauses = Vec::new();
@@ -43,7 +43,7 @@ pub(crate) fn clauses(report: &AnyReport<'_>, summary: &Summary) -> Vec<String> 
     clauses
 }
 
-/// Returns the number of cases with each outcome, as text.
+/// Returns the number of cases for each outcome, as text.
 pub(crate) fn cases(totals: &SuiteTotals) -> String {
     let parts = [
         (totals.passed, "passed"),
@@ -76,13 +76,17 @@ fn gates_clause(report: &AnyReport<'_>, totals: &SuiteTotals) -> String {
     }
 }
 
-/// Returns the number of gates that had nothing to measure. They do not count as held.
+/// Returns the number of gates that had nothing to measure.
+///
+/// These gates do not count as held.
 pub(crate) fn idle(report: &AnyReport<'_>) -> u64 {
     let idle = report.gates.iter().filter(|it| it.outcome == GateOutcome::NothingToMeasure);
     idle.count() as u64
 }
 
-/// Describes the gates that held. Only used if none failed.
+/// Describes the gates that held, and those that had nothing to measure.
+///
+/// It is only called if no gate was violated.
 pub(crate) fn held(report: &AnyReport<'_>) -> String {
     let (idle, all) = (idle(report), report.gates.len() as u64);
     match (all - idle, idle) {
@@ -99,7 +103,7 @@ pub(crate) fn held(report: &AnyReport<'_>) -> String {
 fn provider_trouble(summary: &Summary) -> String {
     let kinds: Vec<&str> = summary.provider_error_kinds.iter().map(|it| trouble_of(*it)).collect();
     if kinds.is_empty() {
-        // Every execution has an answer, so a judge's answer is missing.
+        // Every execution has an answer, so the missing answer is the answer of a judge.
         return "no answer from a provider that should judge".to_owned();
     }
     format!("no answer from a provider ({})", kinds.join(", "))

@@ -1,4 +1,4 @@
-//! The template data of the document's results.
+//! The template data for the content of the document.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -13,13 +13,13 @@ use super::{number, verdict};
 use crate::amount::{count, duration, repeats, share};
 use crate::plain::head;
 
-/// The maximum shown bytes of an output and of a message.
+/// The maximum number of bytes that are shown of an output or of a message.
 const OUTPUT_BYTES: usize = 600;
 const MESSAGE_BYTES: usize = 1_200;
 
 type Row = (&'static str, String);
 
-/// The document before the audit trail.
+/// The part of the document before the audit trail.
 #[derive(Template)]
 #[template(path = "compliance/report.md")]
 pub(super) struct Content<'a> {
@@ -110,7 +110,7 @@ struct Comparison {
     rows: Vec<ComparisonRow>,
 }
 
-/// A row of the table: a test case with one cell per model.
+/// A row of the table: the name of a test case, and one cell per model.
 type ComparisonRow = (Rc<str>, Box<[Option<Cell>]>);
 
 /// The outcome of one test case on one model.
@@ -152,7 +152,7 @@ impl<'a> Content<'a> {
             flawless: totals.totals.passed == totals.totals.listed(),
             tags: tag_rows(totals),
             by_model: totals.models.iter().map(|it| totals_row(&it.model, &it.totals)).collect(),
-            // A single model has nothing to compare with.
+            // With a single model, there is nothing to compare.
             comparison: match models.len() {
                 0 | 1 => Comparison::default(),
                 _ => Comparison::of(report, &models)?,
@@ -160,7 +160,7 @@ impl<'a> Content<'a> {
         })
     }
 
-    /// Returns one row per case, built on demand.
+    /// Returns one row per case, skipped cases included. Each row is built on demand.
     fn cases(&self) -> impl Iterator<Item = Result<CaseRow, CaseError>> {
         let run = self.report.each().map(|case| Ok(case_row(case?.as_ref())));
         run.chain(self.report.skipped.iter().map(|it| {
@@ -176,7 +176,9 @@ impl<'a> Content<'a> {
         }))
     }
 
-    /// Returns the findings of each case that did not pass, built on demand.
+    /// Returns the findings of each case that did not pass, skipped cases included.
+    ///
+    /// Each entry is built on demand.
     fn findings(&self) -> impl Iterator<Item = Result<CaseFindings, CaseError>> {
         let run = self.report.each_where(|it| it.outcome != Outcome::Passed);
         let run = run.map(|case| Ok(case_findings(case?.as_ref())));
@@ -413,7 +415,7 @@ fn totals_row(name: &str, totals: &SuiteTotals) -> TotalsRow {
 }
 
 impl Comparison {
-    /// Builds the table. Only names and outcomes are held in memory.
+    /// Builds the table. Only names, outcomes and counts are held in memory.
     fn of(report: &AnyReport<'_>, models: &[&str]) -> Result<Self, CaseError> {
         let mut rows: Vec<ComparisonRow> = Vec::new();
         let mut row_of: HashMap<Rc<str>, usize> = HashMap::new();

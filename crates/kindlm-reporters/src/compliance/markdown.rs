@@ -1,4 +1,4 @@
-//! Escapes text for Markdown.
+//! Escapes text of users and models for Markdown.
 
 use std::fmt::{self, Write};
 
@@ -6,7 +6,9 @@ use askama::filters::Escaper;
 
 use crate::plain;
 
-/// An escaper that makes Markdown show text literally, on one line, also in a table cell.
+/// An escaper that makes Markdown show a text literally, on one line.
+///
+/// The text can also stand in a table cell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Markdown;
 
@@ -24,15 +26,15 @@ impl Escaper for Markdown {
 
 fn write_line(dest: &mut impl Write, line: &str, first: bool) -> fmt::Result {
     let text = line.trim_start_matches(' ');
-    // Four spaces would start a code block, and Markdown drops fewer ones.
+    // Four spaces at the start would begin a code block, and Markdown drops fewer spaces.
     (text.len()..line.len()).try_for_each(|_| dest.write_str("&nbsp;"))?;
     let list_mark = if first { list_mark(text) } else { None };
     let mut before = ' ';
     let mut chars = text.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
         let after = chars.peek().map_or(' ', |(_, c)| *c);
-        // An underscore inside a word, as in `TOOL_CALL_MISSING`, is no emphasis. Keep it, so that the word stays
-        // searchable.
+        // An underscore inside a word, such as `TOOL_CALL_MISSING`, does not mark emphasis. Do not escape it, so that
+        // the word can be found by a search.
         let inside_word = c == '_' && before.is_alphanumeric() && after.is_alphanumeric();
         if list_mark == Some(at) && !is_special(c) {
             dest.write_char('\\')?;
@@ -47,7 +49,9 @@ fn write_line(dest: &mut impl Write, line: &str, first: bool) -> fmt::Result {
     Ok(())
 }
 
-/// Returns the offset of a list marker at the start of the text, as in `- a`, `+ a` or `1. a`.
+/// Returns the offset of a list marker at the start of a text.
+///
+/// Examples are `- a`, `+ a` and `1. a`. Returns `None` if there is no list marker.
 fn list_mark(text: &str) -> Option<usize> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let mut rest = text.get(digits..)?.chars();
@@ -64,7 +68,7 @@ fn escape(dest: &mut impl Write, c: char) -> fmt::Result {
         '<' => dest.write_str("&lt;"),
         '>' => dest.write_str("&gt;"),
         '&' => dest.write_str("&amp;"),
-        // `@name` would notify a user.
+        // `@name` would notify a user on some platforms.
         '@' => dest.write_str("&#64;"),
         c if is_special(c) => {
             dest.write_char('\\')?;

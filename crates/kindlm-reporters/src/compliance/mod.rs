@@ -1,4 +1,4 @@
-//! `compliance`: evidence of testing for the technical documentation of an AI system, in Markdown.
+//! The reporter `compliance`: a Markdown document with evidence of testing, for an AI system's technical documentation.
 
 mod content;
 mod markdown;
@@ -26,12 +26,13 @@ pub(crate) static REGISTRATION: Registration = Registration {
     render,
 };
 
-/// The first and the last line of the hashed content. Text of users and models cannot contain them, because `<` is
-/// escaped there.
+/// The first and the last line of the hashed content.
+///
+/// Text of users and models cannot contain these lines, because `<` is escaped in it.
 const BEGIN: &str = "<!-- kindlm:content:begin -->";
 const END: &str = "<!-- kindlm:content:end -->";
 
-/// The section after the content, with its digests and measured values.
+/// The section after the content, with the digests and the measured values.
 #[derive(Template)]
 #[template(path = "compliance/audit.md")]
 struct Audit<'a> {
@@ -85,12 +86,13 @@ fn is_eu_ai_act(report: &AnyReport<'_>) -> bool {
     report.compliance.as_ref().is_none_or(|it| it.framework != "custom")
 }
 
-/// A writer that hashes lines. The hash covers the text from the begin marker to the end marker, including both and all
-/// line breaks.
+/// A writer that forwards text, and hashes its lines.
+///
+/// The hash covers the text from the begin marker to the end marker, both markers and all line breaks included.
 struct Hashed<'a> {
     out: &'a mut dyn fmt::Write,
     digest: Sha256,
-    /// The current line, as far as it was written.
+    /// The part of the current line that was written so far.
     line: String,
     inside: bool,
 }
@@ -114,7 +116,7 @@ impl fmt::Write for Hashed<'_> {
     }
 }
 
-/// A writer that only hashes.
+/// A writer that hashes all text, and forwards nothing.
 struct Hash(Sha256);
 
 impl fmt::Write for Hash {
@@ -135,7 +137,7 @@ fn measured(of: &ModelTotals) -> Measured<'_> {
     }
 }
 
-/// Returns the result of the run in one sentence.
+/// Returns the result of the run and of its gates in one sentence.
 fn verdict(report: &AnyReport<'_>, summary: &Summary) -> String {
     let broken = report.broken_gates().count();
     let gates = match (broken, report.gates.len()) {
@@ -153,7 +155,9 @@ fn verdict(report: &AnyReport<'_>, summary: &Summary) -> String {
     format!("{word}; {gates}")
 }
 
-/// Describes the quality gates that held. Only used if none failed.
+/// Describes the quality gates that held, and those that had nothing to measure.
+///
+/// It is only called if no gate was violated.
 fn quality(report: &AnyReport<'_>) -> String {
     let all = report.gates.len() as u64;
     match common::idle(report) {
@@ -165,7 +169,7 @@ fn quality(report: &AnyReport<'_>) -> String {
 }
 
 fn number(value: f64) -> String {
-    // Four decimals are readable; the JSON report has all of them.
+    // Four decimals are easy to read; the JSON report has all decimals.
     let shown = ecma::to_fixed(value, 4);
     if shown.contains('.') {
         shown.trim_end_matches('0').trim_end_matches('.').to_owned()

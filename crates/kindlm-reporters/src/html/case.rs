@@ -1,4 +1,4 @@
-//! One case: a summary line with foldable details.
+//! The HTML of one case: a summary line with foldable details.
 
 use askama::Template;
 use kindlm_types::{
@@ -12,11 +12,11 @@ use crate::changes;
 use crate::plain::{head, one_line, visible};
 use crate::score::two;
 
-/// The maximum shown bytes of an output or an input.
+/// The maximum number of bytes that are shown of an output or an input.
 const OUTPUT_BYTES: usize = 20_000;
-/// The maximum shown bytes of the arguments of a tool call.
+/// The maximum number of bytes that are shown of a tool call's arguments.
 const ARGUMENT_BYTES: usize = 1_000;
-/// The maximum number of shown tool calls per execution.
+/// The maximum number of tool calls that are shown per execution.
 const CALLS: usize = 100;
 
 /// A case and its repeats.
@@ -37,7 +37,7 @@ pub(super) struct Case {
 }
 
 struct Repeat {
-    /// The title, if there are several repeats.
+    /// The title; `None` if the case has only one repeat.
     title: Option<String>,
     look: Look,
     is_open: bool,
@@ -60,11 +60,11 @@ struct Broken {
     message: String,
 }
 
-/// A text of the user or the agent.
+/// A text of the user or the agent, with its title.
 struct Said {
     title: String,
     text: String,
-    /// A note about the part that is not shown.
+    /// A note about the part that is not shown; empty if the whole text is shown.
     cut: String,
     /// True if the tool calls follow this text.
     is_asked: bool,
@@ -117,7 +117,7 @@ impl Case {
     }
 }
 
-/// Formats the time and the cost of a case.
+/// Formats the time and the cost of a case; empty if no time is known.
 fn spent(case: &CaseResult) -> String {
     let time = match case.latency_avg_ms {
         Some(_) => duration(case.latency_total_ms()),
@@ -196,7 +196,9 @@ impl Call {
     }
 }
 
-/// Returns the input, the turns and the output, in this order. The tool calls follow the input.
+/// Returns the input, the turns, the output and stderr, in this order.
+///
+/// The input is marked, because the tool calls follow it.
 fn said(execution: &Execution) -> Vec<Said> {
     let asked = execution.input.iter().rev().find(|it| it.role == Role::User);
     let mut all = vec![text("Input", asked.map_or("", |it| &it.content))];
@@ -209,7 +211,7 @@ fn said(execution: &Execution) -> Vec<Said> {
             all.push(text(&format!("Turn {}: user", turn.label), user));
         }
         all.push(text(&format!("Turn {}: answer", turn.label), &turn.text));
-        // Skip the JSON of the last turn, which equals the JSON of the output below.
+        // The JSON of the last turn is the JSON of the output below, so skip it here.
         if let Some(value) = turn.output_json.as_ref().filter(|it| Some(*it) != last) {
             all.push(json(&format!("Turn {}: answer as JSON", turn.label), value));
         }

@@ -1,4 +1,4 @@
-//! The results of checks, as rows of a nested list.
+//! The results of checks, as rows of nested lists.
 
 use kindlm_types::{AssertionResult, Severity, Verdict, ecma};
 use serde_json::Value;
@@ -9,21 +9,21 @@ use crate::panel;
 use crate::plain::{head, one_line, visible};
 use crate::score::{THRESHOLDS, two};
 
-/// The maximum shown bytes of a message or a reason.
+/// The maximum number of bytes that are shown of a message or a reason.
 const MESSAGE_BYTES: usize = 4_000;
-/// The maximum shown bytes of a metadata value.
+/// The maximum number of bytes that are shown of a metadata value.
 const VALUE_BYTES: usize = 1_000;
-/// The maximum depth of nested lists; browsers fail at some hundred levels.
+/// The maximum depth of nested lists. Browsers fail at some hundred levels.
 const DEEPEST: usize = 8;
-/// The maximum number of shown parts of a check.
+/// The maximum number of parts that are shown of a check.
 const MOST: usize = 500;
 
-/// A check, or a part of one.
+/// A check, or a part of a check.
 pub(super) struct Row {
     pub(super) tone: &'static str,
     pub(super) mark: &'static str,
     pub(super) word: &'static str,
-    /// The visible result word; empty for a plain pass or failure.
+    /// The result word that is shown; empty for a plain pass or failure.
     pub(super) word_shown: &'static str,
     pub(super) score: String,
     pub(super) label: String,
@@ -41,7 +41,7 @@ pub(super) struct Row {
     pub(super) closes: usize,
 }
 
-/// Returns the checks with their nested parts as rows.
+/// Returns the checks and their nested parts as rows.
 pub(super) fn rows<'a>(results: impl Iterator<Item = &'a AssertionResult>) -> Vec<Row> {
     let mut rows: Vec<(usize, Row)> = Vec::new();
     for result in results {
@@ -63,7 +63,7 @@ pub(super) fn rows<'a>(results: impl Iterator<Item = &'a AssertionResult>) -> Ve
     nest(rows)
 }
 
-/// Returns the findings over several repeats, without their parts.
+/// Returns the findings over all repeats of a case, without their parts.
 pub(super) fn findings(case: &kindlm_types::CaseResult) -> Vec<Row> {
     let of = case.executions.len();
     let found = case.findings();
@@ -77,7 +77,7 @@ pub(super) fn findings(case: &kindlm_types::CaseResult) -> Vec<Row> {
     nest(rows.collect())
 }
 
-/// Marks the rows at which nested lists begin and end.
+/// Marks the rows after which nested lists begin and end.
 fn nest(rows: Vec<(usize, Row)>) -> Vec<Row> {
     let depths: Vec<usize> = rows.iter().map(|(depth, _)| *depth).collect();
     let rows = rows.into_iter().enumerate().map(|(at, (depth, mut row))| {
@@ -130,6 +130,8 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
     }
 }
 
+/// Returns the look of a check's result.
+///
 /// A soft check has a score mark instead of a check mark.
 fn look(result: &AssertionResult) -> Look {
     match (&result.verdict, result.severity) {
@@ -142,7 +144,9 @@ fn look(result: &AssertionResult) -> Look {
     }
 }
 
-/// Returns the score and its threshold, if the score has more information than the verdict.
+/// Returns the score and its threshold.
+///
+/// Returns an empty text if the score has no more information than the verdict.
 fn score(result: &AssertionResult) -> String {
     if !crate::score::says_more(result) {
         return String::new();

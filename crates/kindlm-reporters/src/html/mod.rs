@@ -1,7 +1,7 @@
 //! The reporter `html`: one page for the browser, for e-mail or for CI artifacts.
 //!
-//! The page is one file that loads nothing: no script, font or picture. A content security policy forbids them, so that
-//! text of a model cannot act. The page is written case by case.
+//! The page is one file that loads nothing: no script, font or picture. A content security policy forbids these, so
+//! that text of a model cannot run code. The page is written case by case.
 
 mod case;
 mod check;
@@ -25,7 +25,9 @@ pub(crate) static REGISTRATION: Registration = Registration {
     render,
 };
 
-/// The maximum number of failing cases that are initially unfolded. More would slow down the browser.
+/// The maximum number of failing cases that are initially unfolded.
+///
+/// More unfolded cases would slow down the browser.
 const OPEN: usize = 20;
 
 fn render(
@@ -51,7 +53,9 @@ fn failed(err: askama::Error) -> RenderError {
     RenderError::Format { format: "html", message: err.to_string() }
 }
 
-/// The look of an outcome. It has a sign and a word, so that color is not required.
+/// The look of an outcome: a color class, a sign and a word.
+///
+/// The sign and the word show the outcome without color.
 #[derive(Clone, Copy, Debug)]
 struct Look {
     tone: &'static str,

@@ -14,10 +14,12 @@ use crate::{score, verdict};
 /// The embedded style sheet.
 const STYLE: &str = include_str!("style.css");
 
-/// The hash of the style sheet for the page's policy. No other style sheet and no script is allowed.
+/// The hash of the style sheet for the page's content security policy.
+///
+/// The policy allows no other style sheet and no script.
 const STYLE_HASH: &str = "sha256-VLJZynJME7ffiXViM5APquAHPCzG2qpfuS7glcuWBBY=";
 
-/// The page before the first case.
+/// The part of the page before the first case.
 #[derive(Template)]
 #[template(path = "html/begin.html")]
 pub(super) struct Begin {
@@ -44,7 +46,7 @@ struct Verdict {
     why: String,
 }
 
-/// A segment of the bar of all cases, in thousandths of its width.
+/// A segment of the bar of outcomes, in thousandths of the bar's width.
 struct Part {
     tone: &'static str,
     x: u64,
@@ -93,7 +95,7 @@ struct Metric {
     note: String,
 }
 
-/// A share as a bar, in hundredths of its width, and as text.
+/// A share as a bar, in hundredths of the bar's width, and as text.
 struct Share {
     tone: &'static str,
     width: u64,
@@ -141,7 +143,7 @@ impl Begin {
 
 fn tone(report: &AnyReport<'_>, summary: &Summary) -> &'static str {
     match summary.exit_status {
-        // The gates do not apply to a shard.
+        // The gates are not evaluated for a shard.
         ExitStatus::Success if report.shard.is_some() => "none",
         ExitStatus::Success => "good",
         ExitStatus::GatesFailed => "bad",
@@ -150,7 +152,7 @@ fn tone(report: &AnyReport<'_>, summary: &Summary) -> &'static str {
     }
 }
 
-/// Joins the clauses into a sentence.
+/// Joins the clauses to a sentence, with a capital letter and a full stop.
 fn sentence(clauses: &[String]) -> String {
     let text = clauses.join("; ");
     let mut chars = text.chars();
@@ -163,7 +165,7 @@ fn facts(report: &AnyReport<'_>, summary: &Summary) -> Vec<(&'static str, String
     let commit = run.git_commit.as_deref().map(|it| head(it, 10).to_owned());
     let checks = summary.deterministic.total + summary.probabilistic.total;
     let totals = &summary.totals;
-    // Show seconds without decimals.
+    // Show the start time without fractions of a second.
     let started = run.started_at.split('.').next().unwrap_or_default().replace('T', " ");
     let zone = if run.started_at.ends_with('Z') { " UTC" } else { "" };
     let facts = [
@@ -198,7 +200,7 @@ fn facts(report: &AnyReport<'_>, summary: &Summary) -> Vec<(&'static str, String
         .collect()
 }
 
-/// Returns the outcomes with at least one case, in reading order.
+/// Returns the outcomes with at least one case, each with its number of cases.
 fn outcomes(totals: &SuiteTotals) -> impl Iterator<Item = (Look, u64)> {
     [
         (Outcome::Passed, totals.passed),
@@ -232,7 +234,7 @@ fn thousandths(part: u64, all: u64) -> u64 {
 }
 
 fn gates(report: &AnyReport<'_>) -> Vec<Gate> {
-    // The gates do not apply to a shard.
+    // The gates are not evaluated for a shard.
     if report.shard.is_some() {
         return Vec::new();
     }
@@ -283,7 +285,7 @@ fn model(report: &AnyReport<'_>, it: &ModelTotals) -> Model {
     }
 }
 
-/// Returns the named scores of each model, and the suite's derived metrics.
+/// Returns the named scores and the derived metrics of each model.
 fn metrics(report: &AnyReport<'_>, summary: &Summary) -> Vec<Metric> {
     let mut metrics = Vec::new();
     for model in &summary.models {
@@ -336,7 +338,7 @@ fn filters(totals: &SuiteTotals) -> Vec<Filter> {
     filters
 }
 
-/// The page after the last case.
+/// The part of the page after the last case.
 #[derive(Template)]
 #[template(path = "html/end.html")]
 pub(super) struct End {

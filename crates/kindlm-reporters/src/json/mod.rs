@@ -27,7 +27,7 @@ fn render(
     write(report, out)
 }
 
-/// Writes the report as JSON text with a final line break.
+/// Writes the report as indented JSON text with a final line break.
 pub(crate) fn write(report: &AnyReport<'_>, out: &mut dyn fmt::Write) -> Result<(), RenderError> {
     let mut bytes = Bytes::new(out);
     serde_json::to_writer_pretty(&mut bytes, &v1::Report::borrowing(report)).map_err(|err| {

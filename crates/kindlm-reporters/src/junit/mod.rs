@@ -30,7 +30,9 @@ pub(crate) static REGISTRATION: Registration = Registration {
 /// The failure type of a violated gate.
 const GATE_BROKEN: &str = "GATE_BROKEN";
 
-/// The result of a test case in JUnit's terms. `text` follows `message`.
+/// The result of a test case in the terms of JUnit.
+///
+/// `text` is written after `message`, as the content of the element.
 enum Ending {
     Passed { note: Option<String> },
     Failure { code: String, message: String, text: String },
@@ -45,10 +47,10 @@ struct TestCase<'a> {
     ending: Ending,
 }
 
-/// The attributes and properties of a suite, written before its first test case.
+/// The attributes and properties of a test suite, written before its test cases.
 struct TestSuite<'a> {
     name: &'a str,
-    /// The model of the suite, if there is one.
+    /// The model of the test suite; `None` for gates and skipped cases.
     model: Option<&'a ModelInfo>,
     counts: Counts,
     ms: f64,
@@ -97,7 +99,7 @@ fn render(
     let cases = Counts::from(&summary.totals);
     let xml = Xml::new(out)?;
     let mut document = Document { report, xml, seen: HashSet::new() };
-    // `junit-10.xsd` does not allow `skipped` and `timestamp` here, so they are on each suite.
+    // `junit-10.xsd` does not allow `skipped` and `timestamp` here, so each `testsuite` has them.
     document.xml.open(
         "testsuites",
         &[
@@ -117,11 +119,11 @@ fn render(
     document.xml.finish()
 }
 
-/// The document that is being written.
+/// The XML document and the state of writing it.
 struct Document<'a> {
     report: &'a AnyReport<'a>,
     xml: Xml<'a>,
-    /// The digests of all class and test names so far.
+    /// The digests of all class and test names that were written.
     seen: HashSet<[u8; 16]>,
 }
 
@@ -136,7 +138,7 @@ impl Document<'_> {
             ms: of.latency_total_ms,
         };
         self.open(&suite)?;
-        // Parsers split the class name at its last dot.
+        // Parsers split the class name at its last dot, so replace the dots of the id.
         let classname = format!("{}.{}", report.suite.name, id.replace('.', "_"));
         for case in report.each_where(|it| it.model == id) {
             let case = case?;
@@ -153,7 +155,7 @@ impl Document<'_> {
     fn skipped(&mut self) -> Result<(), RenderError> {
         let report = self.report;
         let tests = report.skipped.len() as u64;
-        // Some parsers fail on `tests="0"`.
+        // Some parsers fail on a suite with `tests="0"`, so write no suite.
         if tests == 0 {
             return Ok(());
         }
@@ -167,7 +169,9 @@ impl Document<'_> {
         self.xml.close("testsuite")
     }
 
-    /// Writes the gates as test cases, because CI systems show only tests. A violated gate fails the run.
+    /// Writes the gates as test cases, because CI systems show only test cases.
+    ///
+    /// A violated gate is a failed test case.
     fn gates(&mut self, counts: Counts) -> Result<(), RenderError> {
         let report = self.report;
         if report.gates.is_empty() {
@@ -182,7 +186,7 @@ impl Document<'_> {
         self.xml.close("testsuite")
     }
 
-    /// Opens a suite.
+    /// Opens a test suite, and writes its attributes and properties.
     fn open(&mut self, suite: &TestSuite<'_>) -> Result<(), RenderError> {
         let counts = &suite.counts;
         let (tests, failures) = (counts.tests.to_string(), counts.failures.to_string());
@@ -217,9 +221,11 @@ impl Document<'_> {
         write_case(&mut self.xml, case, &name, file)
     }
 
-    /// Makes a test name unique. Parsers identify a test by class and name, and drop duplicates.
+    /// Returns a unique test name, with a number added if necessary.
+    ///
+    /// Parsers identify a test by its class and name, and drop duplicates.
     fn unique(&mut self, class: &str, name: &str) -> String {
-        // Two names may become equal after invalid characters are removed.
+        // Two names may become equal when invalid characters are removed.
         let (class, name) = (xml::allowed(class), xml::allowed(name));
         let mut unique = name.clone();
         let mut number = 2;
@@ -231,11 +237,13 @@ impl Document<'_> {
     }
 }
 
-/// Returns half a SHA-256, which takes less memory than the names of a large run.
+/// Returns the first half of a SHA-256 digest.
+///
+/// It takes less memory than the names of a large run.
 fn digest(class: &str, name: &str) -> [u8; 16] {
     let mut hash = Sha256::new();
     hash.update(class);
-    // This separator cannot occur in XML.
+    // A NUL cannot occur in XML, so it separates the two names.
     hash.update([0]);
     hash.update(name);
     let mut half = [0; 16];

@@ -1,4 +1,4 @@
-//! Describes the results of a case over its repeats.
+//! Describes the results of a case over its repeats as text.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,12 @@ use crate::amount::{plural, repeats};
 use crate::plain::head;
 use crate::score::{beside_wanted, watched};
 
-/// The maximum bytes of a message or an output, so that a test stays below about 4 KB.
+/// The maximum number of bytes of a message or an output in a test case.
 const MOST_BYTES: usize = 4000;
 
-/// Returns the failure code of a case, by which CI systems group tests.
+/// Returns the failure code of a case, which CI systems use to group tests.
+///
+/// Returns `None` if no finding and no error has a code.
 pub(super) fn code(case: &CaseResult) -> Option<String> {
     let errored = case.outcome == Outcome::Errored;
     let error = || case.errors().iter().find_map(|it| it.error.code());
@@ -26,7 +28,7 @@ pub(super) fn code(case: &CaseResult) -> Option<String> {
     code.map(|it| it.to_string())
 }
 
-/// Returns one line with the first failure and the number of the others.
+/// Returns one line with the first failure and the number of other failures.
 pub(super) fn headline(case: &CaseResult) -> String {
     let mut said: Vec<String> = Vec::new();
     if case.outcome == Outcome::Errored {
@@ -49,7 +51,7 @@ pub(super) fn headline(case: &CaseResult) -> String {
     format!("{}{more}", cut(first))
 }
 
-/// Returns the full description: the repeats, the findings and the output.
+/// Returns the full description: repeats, findings, errors, tool calls and output.
 pub(super) fn whole(case: &CaseResult) -> String {
     let mut text = String::new();
     if let Some(line) = repeats_line(case) {
@@ -82,7 +84,9 @@ pub(super) fn whole(case: &CaseResult) -> String {
     text.trim_end().to_owned()
 }
 
-/// Returns notes about a passing case: soft scores, failed repeats and stored replies.
+/// Returns notes about a passing case; `None` if there are none.
+///
+/// The notes are about soft scores, failed repeats, skipped checks and stored replies.
 pub(super) fn note(case: &CaseResult) -> Option<String> {
     let mut text = String::new();
     if case.outcome == Outcome::Scored {
@@ -101,7 +105,7 @@ pub(super) fn note(case: &CaseResult) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Adds a note about stored replies.
+/// Adds a note about repeats that were answered from the response store.
 fn cached(text: &mut String, case: &CaseResult) {
     if case.cached_repeats() > 0 {
         let cached = plural(u64::from(case.cached_repeats()), "repeat");
@@ -137,7 +141,7 @@ fn findings(text: &mut String, case: &CaseResult) {
         if is_soft {
             facts.push("soft".to_owned());
         }
-        // A failed gate check with score 0 needs no score.
+        // A failed gate check with score 0 is clear without its score.
         let tells = is_soft || result.score.is_some_and(|it| it.get() > 0.0);
         facts.extend(beside_wanted(result).filter(|_| tells).map(|it| format!("score {it}")));
         if let Some(turn) = &result.turn {
@@ -159,7 +163,7 @@ fn findings(text: &mut String, case: &CaseResult) {
     }
 }
 
-/// Adds the checks that were skipped, which did not pass.
+/// Adds the skipped checks with their reasons. Without this, they would look like passed checks.
 fn not_applied(text: &mut String, case: &CaseResult) {
     for result in case.not_applied() {
         let reason = result.verdict.message().unwrap_or_default();

@@ -8,7 +8,7 @@ use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 use crate::RenderError;
 use crate::bytes::Bytes;
 
-/// The XML document that is being written.
+/// An XML document that is being written.
 pub(super) struct Xml<'a>(Writer<Bytes<'a>>);
 
 impl<'a> Xml<'a> {
@@ -45,12 +45,12 @@ impl<'a> Xml<'a> {
         text: &str,
     ) -> Result<(), RenderError> {
         self.open(name, attributes)?;
-        // Escaping also splits `]]>`, which is not allowed in text.
+        // Escaping also changes `]]>`, which is not allowed in text.
         put(&mut self.0, Event::Text(BytesText::new(&allowed(text))))?;
         self.close(name)
     }
 
-    /// Ends the document with a line break.
+    /// Ends the document with a line break. Fails if the text cannot be written.
     pub(super) fn finish(self) -> Result<(), RenderError> {
         self.0.into_inner().finish().map_err(|_| RenderError::Write(fmt::Error))
     }
@@ -70,12 +70,14 @@ fn put(writer: &mut Writer<Bytes<'_>>, event: Event<'_>) -> Result<(), RenderErr
         .map_err(|err| RenderError::Format { format: "junit", message: err.to_string() })
 }
 
-/// Removes the characters that XML 1.0 does not allow even if escaped.
+/// Returns a text without the characters that XML 1.0 forbids even if escaped.
+///
+/// Windows line breaks become `\n`.
 pub(super) fn allowed(text: &str) -> String {
     text.replace("\r\n", "\n").chars().filter(|c| is_allowed(*c)).collect()
 }
 
-/// Returns true for a `Char` of XML 1.0.
+/// Returns true if XML 1.0 allows the character (`Char` in its grammar).
 fn is_allowed(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }

@@ -1,21 +1,25 @@
-//! Escapes text of users and models for a comment, so that it has no effect.
+//! Escapes text of users and models for a comment on GitHub or GitLab, so that the text is only shown.
 
 use askama::filters::Escaper as _;
 
 use crate::compliance::Markdown;
 use crate::plain::head;
 
-/// A zero-width space. GitHub and GitLab search the rendered text for patterns, which the space breaks.
+/// A zero-width space.
+///
+/// GitHub and GitLab search the rendered text for patterns, and this space breaks the patterns.
 const APART: &str = "&#8203;";
 
-/// Returns the first `bytes` bytes of a text at most, as one line of Markdown that shows it literally.
+/// Returns the first `bytes` bytes of a text as one line of Markdown.
+///
+/// Markdown shows the line literally. A cut text ends with an ellipsis.
 ///
 /// The text has no Markdown or HTML, mentions no user or team, refers to no issue, and becomes no link. Escaping alone
-/// would not prevent mentions and links, because they are detected after the escapes are resolved.
+/// would not prevent mentions and links, because platforms detect them after they resolve escape sequences.
 pub(super) fn shown(text: &str, bytes: usize) -> String {
     let beginning = head(text, bytes);
     let mut escaped = String::with_capacity(beginning.len() + 16);
-    // Writing to a `String` does not fail.
+    // Writing to a `String` does not fail, so the result can be ignored.
     let _ = Markdown.write_escaped_str(&mut escaped, beginning);
     let mut out = apart(&escaped);
     if beginning.len() < text.len() {
@@ -29,7 +33,7 @@ fn apart(escaped: &str) -> String {
     let mut rest = escaped;
     while let Some(c) = rest.chars().next() {
         let taken = if let Some(token) = token(rest, out.chars().next_back()) {
-            // Entities are decoded before mentions are detected, so use a plain `@`.
+            // Platforms decode entities before they detect mentions, so a plain `@` is equally safe.
             out.push_str(if token == "&#64;" { "@" } else { token });
             out.push_str(APART);
             token.len()
@@ -42,7 +46,9 @@ fn apart(escaped: &str) -> String {
     out
 }
 
-/// Returns the token at the start of the text, if it would have an effect together with the following text.
+/// Returns the token at the start of a text that must be separated.
+///
+/// Examples are `@` and the `:` of `://`. Returns `None` for any other text.
 fn token(text: &str, before: Option<char>) -> Option<&str> {
     let starts = |token: &str| {
         text.get(..token.len()).filter(|it| it.eq_ignore_ascii_case(token)).map(str::len)
@@ -55,7 +61,7 @@ fn token(text: &str, before: Option<char>) -> Option<&str> {
         .or_else(|| starts("\\#").and_then(digit_after))
         .or_else(|| starts("gh-").filter(|_| !in_word).and_then(digit_after))
         .or_else(|| starts("www.").map(|_| 3))
-        // GitLab references merge requests, snippets and milestones by these signs.
+        // In GitLab, these signs refer to merge requests, snippets and milestones.
         .or_else(|| starts("!").and_then(digit_after))
         .or_else(|| starts("\\$").and_then(digit_after))
         .or_else(|| starts("%").and_then(digit_after))?;

@@ -1,15 +1,18 @@
-//! Selects the parts that fit into a comment. The least important parts are dropped first, and counted.
+//! Selects the parts that fit into a comment. The least important parts are dropped.
 
 /// The maximum number of characters in a GitHub comment.
 pub(super) const MOST: usize = 65_536;
 
-/// Returns the length of a text for GitHub. Characters outside of the basic plane count as two, the worst case, because
-/// GitHub does not document its counting.
+/// Returns the length of a text for GitHub, in UTF-16 code units.
+///
+/// GitHub does not document its counting. Characters outside the basic plane count as two, which is the worst case.
 pub(super) fn length(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
-/// Returns the first lines that fit into `room` characters, including their line breaks.
+/// Returns the first lines that fit into `room` characters.
+///
+/// Each line counts with its line break.
 pub(super) fn first_that_fit(lines: impl IntoIterator<Item = String>, room: usize) -> Vec<String> {
     let mut left = room;
     let mut kept = Vec::new();
@@ -21,37 +24,38 @@ pub(super) fn first_that_fit(lines: impl IntoIterator<Item = String>, room: usiz
     kept
 }
 
-/// A case in three levels of detail.
+/// The texts of a case for three levels of detail.
 #[derive(Debug)]
 pub(super) struct Block {
-    /// The list item with its name.
+    /// The list item with the name of the case.
     pub(super) name: String,
-    /// The heading with its name, and its failures.
+    /// The heading with the name of the case, and the failures.
     pub(super) reasons: String,
-    /// The start of its output; empty if there is none.
+    /// The start of the output; empty if there is no output.
     pub(super) output: String,
 }
 
-/// The number of cases at each level of detail.
+/// The number of cases that fit at each level of detail.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fitting {
-    /// The number of first cases with their outputs.
+    /// The number of cases, from the first, that are shown with their outputs.
     pub(super) outputs: usize,
-    /// The number of first cases with their failures.
+    /// The number of cases, from the first, that are shown with their failures.
     pub(super) reasons: usize,
-    /// The number of first cases with their names.
+    /// The number of cases, from the first, that are shown by name.
     pub(super) names: usize,
 }
 
-/// Fits cases into `room` characters. The outputs of the last cases are dropped first, then their failures, then their
-/// names.
+/// Fits cases into `room` characters.
+///
+/// The outputs of the last cases are dropped first, then their failures, then their names.
 pub(super) fn fit(blocks: &[Block], room: usize) -> Fitting {
     let mut left = room;
     let mut take = |cost: usize| left.checked_sub(cost).map(|rest| left = rest).is_some();
     let names = blocks.iter().take_while(|it| take(length(&it.name) + 1)).count();
     let told = || blocks.iter().take(names);
     let reasons = told()
-        // The heading replaces the list item.
+        // The heading replaces the list item, so only the difference counts.
         .take_while(|it| take(length(&it.reasons).saturating_sub(length(&it.name) + 1)))
         .count();
     let outputs = told().take(reasons).take_while(|it| take(length(&it.output))).count();

@@ -28,7 +28,9 @@ pub(crate) static REGISTRATION: Registration = Registration {
     render,
 };
 
-/// The maximum number of characters of each part before the cases. The cases get the rest.
+/// The maximum number of characters of each part before the cases.
+///
+/// The cases get the remaining characters.
 const GATES_ROOM: usize = 8_000;
 const ASSERTIONS_ROOM: usize = 16_000;
 const WARNINGS_ROOM: usize = 3_000;
@@ -38,12 +40,12 @@ const SCORED_ROOM: usize = 4_000;
 const DOUBTFUL_ROOM: usize = 4_000;
 /// The number of characters reserved for the note about dropped parts.
 const NOTE_ROOM: usize = 600;
-/// The maximum shown bytes of names and texts.
+/// The maximum number of bytes that are shown of names and texts.
 const NAME: usize = 200;
 const WORDS: usize = 300;
 const MESSAGE: usize = 600;
 const OUTPUT: usize = 800;
-/// The maximum number of failing cases named per prompt assertion, and of findings per case.
+/// The maximum number of cases per prompt assertion, and of findings per case.
 const NAMED: usize = 3;
 const FINDINGS: usize = 10;
 
@@ -59,7 +61,7 @@ fn render(
     warnings(&mut page, report);
     let foot = foot(report);
     let room = MOST.saturating_sub(length(&page) + length(&foot) + NOTE_ROOM);
-    // Failures are more important than low scores.
+    // Reserve space for low scores only after the failures, because failures are more important.
     let reserved = SCORED_ROOM.min(room);
     let reserved = if summary.totals.scored > 0 { reserved } else { 0 };
     let doubtful = doubtful(report, DOUBTFUL_ROOM.min(room - reserved))?;
@@ -104,7 +106,9 @@ fn head(report: &AnyReport<'_>, summary: &Summary) -> String {
     )
 }
 
-/// Encodes names for an HTML comment. They cannot end the comment, and different names stay different.
+/// Encodes names for the marker in an HTML comment.
+///
+/// The encoded names cannot end the comment, and different names stay different, except for very long names.
 fn names_in_marker(names: &[&str]) -> String {
     let encoded = names.iter().map(|name| {
         let name = crate::plain::head(name, NAME);
@@ -118,7 +122,7 @@ fn names_in_marker(names: &[&str]) -> String {
 }
 
 fn gates(page: &mut String, report: &AnyReport<'_>) {
-    // The gates do not apply to a shard.
+    // The gates are not evaluated for a shard.
     if report.gates.is_empty() || report.shard.is_some() {
         return;
     }
@@ -131,7 +135,7 @@ fn gates(page: &mut String, report: &AnyReport<'_>) {
         };
         format!("| {sign} | {} | {} |", shown(&it.gate, NAME), shown(&it.message, WORDS))
     };
-    // Failed gates come first.
+    // Violated gates come first.
     let (held, broken): (Vec<_>, Vec<_>) = report.gates.iter().partition(|it| it.passed());
     let lines = broken.into_iter().chain(held).map(line);
     rows(page, lines, report.gates.len(), GATES_ROOM, "gate");
@@ -184,7 +188,7 @@ fn warnings(page: &mut String, report: &AnyReport<'_>) {
     rows(page, lines, report.warnings.len(), WARNINGS_ROOM, "warning");
 }
 
-/// Writes the lines that fit, and the number of the others.
+/// Writes the lines that fit into `room`, and the number of the other lines.
 fn rows(
     page: &mut String,
     lines: impl Iterator<Item = String>,
@@ -203,7 +207,7 @@ fn rows(
     }
 }
 
-/// Writes the cases that did not pass, as many as fit.
+/// Writes the cases that failed or errored, as many as fit into `room`.
 fn cases(
     page: &mut String,
     report: &AnyReport<'_>,
@@ -222,7 +226,7 @@ fn cases(
     let mut left = room;
     for case in report.each_where(wanted) {
         let block = block(case?.as_ref());
-        // No further case fits, not even by its name.
+        // No further case fits, not even its name.
         let Some(rest) = left.checked_sub(length(&block.name) + 1) else { break };
         left = rest;
         blocks.push(block);
@@ -301,13 +305,15 @@ fn block(case: &CaseResult) -> Block {
     Block { name: format!("- {sign} {name}{held}"), reasons, output: output(case) }
 }
 
-/// Returns the score of a soft check with its threshold.
+/// Returns the score of a soft check with its threshold; `None` for other checks.
 fn score_to_watch(result: &AssertionResult) -> Option<String> {
     let score = beside_wanted(result).filter(|_| result.severity == Severity::Soft)?;
     Some(format!("score {score}"))
 }
 
-/// Writes cases that pass with a soft score below its threshold: one line each, as many as fit.
+/// Writes the cases that pass with a low soft score, one line each.
+///
+/// Lines that do not fit into `room` are only counted.
 fn scored(
     page: &mut String,
     report: &AnyReport<'_>,
@@ -335,7 +341,7 @@ fn scored(
     Ok(())
 }
 
-/// Returns a line for a case with its low scores.
+/// Returns a line for a case with its first low scores.
 fn scores_of(case: &CaseResult) -> String {
     let of = case.executions.len();
     let findings = case.findings();
@@ -359,8 +365,11 @@ fn scores_of(case: &CaseResult) -> String {
     format!("- {name} · {model}: {}\n", scores.join("; "))
 }
 
-/// Returns passing cases that end in a tie or on which judges disagree. Each has one line, as many as
-/// fit; empty if there are none.
+/// Returns the passing checks with a tie or with judges that disagree.
+///
+/// Each case has one line.
+///
+/// Lines that do not fit into `room` are only counted. The text is empty if there are no such checks.
 fn doubtful(report: &AnyReport<'_>, room: usize) -> Result<String, RenderError> {
     let (mut lines, mut total, mut left) = (String::new(), 0_u64, room);
     for case in report.each() {

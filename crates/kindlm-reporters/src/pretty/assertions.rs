@@ -10,7 +10,7 @@ use crate::Verbosity;
 use crate::amount::{count, plural, share};
 use crate::plain::one_line;
 
-/// The maximum number of failing cases that are named; the JSON report names more.
+/// The maximum number of failing cases that are named. The JSON report names more.
 const NAMED: usize = 3;
 
 pub(super) fn render(page: &mut Page<'_>, summary: &Summary, verbosity: Verbosity) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! One case: a headline, and below it the failures with the output.
+//! The text of one case: a headline, then the failures with the output.
 
 use std::fmt;
 
@@ -16,10 +16,12 @@ use crate::panel;
 use crate::plain::{head, lines, one_line};
 use crate::score::mean_of;
 
-/// The maximum lines and bytes of an output in a normal report.
+/// The maximum number of lines and of bytes of an output in a normal report.
 const EXCERPT_LINES: usize = 4;
 const EXCERPT_BYTES: usize = 320;
-/// The maximum lines and bytes of an output in a verbose report; the JSON report has the whole output.
+/// The maximum number of lines and of bytes of an output in a verbose report.
+///
+/// The JSON report has the whole output.
 const WHOLE_LINES: usize = 200;
 const WHOLE_BYTES: usize = 20_000;
 
@@ -94,7 +96,7 @@ fn headline(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosity) -> fmt
     page.between(2, 2, &[mark(case.outcome), (strong, &name)], &facts.join("  "))
 }
 
-/// Formats the time and the cost in two columns.
+/// Formats the time and the cost in two columns; empty if no time is known.
 fn spent(case: &CaseResult) -> String {
     let time = match case.latency_avg_ms {
         Some(_) => duration(case.latency_total_ms()),
@@ -120,7 +122,7 @@ fn findings(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     Ok(())
 }
 
-/// Writes the checks that did not apply. They are not shown as passed.
+/// Writes the skipped checks with their reasons. They must not look like passed checks.
 fn not_applied(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     for result in case.not_applied() {
         let reason = result.verdict.message().unwrap_or_default();
@@ -132,7 +134,7 @@ fn not_applied(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     Ok(())
 }
 
-/// Writes the exit code of a failed command in a passing case.
+/// Writes the exit code of a failed command, if the case passed.
 fn failed_command(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     let mut codes = case.executions.iter().filter_map(|it| it.execution.exit_code());
     match codes.find(|it| *it != 0 && case.outcome.held()) {
@@ -141,7 +143,7 @@ fn failed_command(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     }
 }
 
-/// Writes passing checks on which judges disagree.
+/// Writes the passing checks whose results are doubtful, such as ties.
 fn doubtful(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     for (label, doubt) in panel::doubts(case) {
         let (label, reason) = (one_line(label), format!("  {doubt}"));
@@ -152,7 +154,7 @@ fn doubtful(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
 
 fn errors(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     for finding in case.errors() {
-        // The results of an execution that was not judged already contain the reason.
+        // The results of an execution that was not run already show the reason.
         let told = matches!(finding.error, ExecutionError::NotRun { .. })
             && case.executions.iter().all(|it| it.error.is_none() || !it.results.is_empty());
         if case.repeat_counts().executed() > 0 && !told {
@@ -162,7 +164,9 @@ fn errors(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     Ok(())
 }
 
-/// Returns the error of a case if every execution failed with it, without results and requests.
+/// Returns the error of a case if every execution failed with the same error.
+///
+/// Returns `None` if an execution has results, or sent a request.
 pub(super) fn only_error(case: &CaseResult) -> Option<String> {
     let mut errors = case.executions.iter().map(|it| {
         let error = it.error.as_ref().filter(|_| it.results.is_empty())?;
@@ -228,7 +232,9 @@ enum Excerpt {
     Whole,
 }
 
-/// Writes the input, the actions and the output of the agent.
+/// Writes the input, the turns, the actions and the output of the agent.
+///
+/// The input and the turns are only written in a verbose report.
 fn evidence(
     page: &mut Page<'_>,
     indent: usize,
@@ -242,7 +248,7 @@ fn evidence(
     for turn in execution.turns.iter().filter(|_| whole) {
         let said = format!("{}: {}", turn.label, turn.text);
         field(page, indent, "turn   ", &said)?;
-        // Skip the JSON of the last turn, which equals the JSON of the output below.
+        // The JSON of the last turn is the JSON of the output below, so skip it here.
         if let Some(json) =
             turn.output_json.as_ref().filter(|_| turn.output_json != execution.output_json)
         {
@@ -272,7 +278,11 @@ fn evidence(
     notes(page, indent, execution, whole)
 }
 
-/// Writes the evidence that the suite declared, for a passing case. Failing cases show it with their execution.
+/// Writes the note about evidence that the suite declared.
+///
+/// It is written only for a case that did not fail.
+///
+/// Failing cases show this note with their execution.
 fn declared(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     if matches!(case.outcome, Outcome::Failed | Outcome::Errored) {
         return Ok(());
@@ -333,7 +343,9 @@ fn tools(page: &mut Page<'_>, indent: usize, calls: &[ToolCall], whole: bool) ->
     Ok(())
 }
 
-/// Writes an output behind a bar, so that people and CI do not confuse it with the report.
+/// Writes an output behind a bar.
+///
+/// Without the bar, people and CI could confuse the output with the report.
 fn output(
     page: &mut Page<'_>,
     indent: usize,

@@ -1,4 +1,4 @@
-//! The named scores of each model, and the suite's derived metrics.
+//! The named scores and the derived metrics of each model.
 
 use std::fmt;
 
@@ -9,7 +9,9 @@ use crate::Verbosity;
 use crate::amount::plural;
 use crate::plain::one_line;
 
-/// Writes derived metrics unless the report is quiet; the named scores need `-v`.
+/// Writes the derived metrics, and in a verbose report the named scores.
+///
+/// A quiet report has neither.
 pub(super) fn render(
     page: &mut Page<'_>,
     report: &AnyReport<'_>,

@@ -70,7 +70,7 @@ fn render(
     Ok(())
 }
 
-/// The cases with the same error, which is shown only once.
+/// The cases that failed with the same error, which is shown only once.
 struct Alike {
     error: String,
     /// The name of the case that shows the error.
@@ -79,7 +79,7 @@ struct Alike {
 }
 
 impl Alike {
-    /// Writes the number of other cases, and their first names.
+    /// Writes the number of the other cases, and the names of the first few.
     fn render(&self, page: &mut Page<'_>) -> fmt::Result {
         const NAMED: usize = 5;
         let count = self.others.len();
@@ -93,7 +93,9 @@ impl Alike {
     }
 }
 
-/// Returns true if the report shows cases with this outcome. Quiet reports show only failures and errors.
+/// Returns true if the report shows cases with this outcome.
+///
+/// Quiet reports show only failed and errored cases.
 fn shows(style: &Style, outcome: Outcome) -> bool {
     style.verbosity > Verbosity::Quiet || matches!(outcome, Outcome::Failed | Outcome::Errored)
 }

@@ -38,7 +38,7 @@ impl Ink {
 /// A piece of text with its look.
 pub(super) type Span<'a> = (Ink, &'a str);
 
-/// A writer of lines that stay within the width.
+/// A writer of lines that are not wider than the page.
 pub(super) struct Page<'a> {
     out: &'a mut dyn fmt::Write,
     color: bool,
@@ -46,7 +46,9 @@ pub(super) struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// Creates a page. The width is at least 40, as some terminals report 0, and at most 120 for readability.
+    /// Creates a page with a width from 40 to 120 columns.
+    ///
+    /// Some terminals report the width 0, and very long lines are hard to read.
     pub(super) fn new(out: &'a mut dyn fmt::Write, style: &Style) -> Self {
         Self { out, color: style.color, width: style.width.clamp(40, 120) }
     }
@@ -55,12 +57,12 @@ impl<'a> Page<'a> {
         self.out.write_char('\n')
     }
 
-    /// Writes a paragraph with one look.
+    /// Writes a paragraph in which all text has the same look.
     pub(super) fn text(&mut self, indent: usize, ink: Ink, text: &str) -> fmt::Result {
         self.spans(indent, 0, &[(ink, text)])
     }
 
-    /// Writes a paragraph; all lines after the first are indented by `hang` columns.
+    /// Writes a paragraph. The lines after the first are indented by `hang` more columns.
     pub(super) fn spans(&mut self, indent: usize, hang: usize, spans: &[Span<'_>]) -> fmt::Result {
         let plain: String = spans.iter().map(|(_, text)| *text).collect();
         let room = self.width.saturating_sub(indent + reserve(&plain)).max(10);
@@ -72,7 +74,9 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    /// Writes a line with `right` at its right edge; the left side wraps.
+    /// Writes a paragraph, with `right` at the right edge of its first line.
+    ///
+    /// If the space is too small, `right` gets a separate line.
     pub(super) fn between(
         &mut self,
         indent: usize,
@@ -104,7 +108,7 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    /// Writes untrusted text after a name and a bar; wrapped lines have a bar too.
+    /// Writes untrusted text after a name and a bar. Wrapped lines have a bar too.
     pub(super) fn barred(&mut self, indent: usize, name: &str, text: &str) -> fmt::Result {
         let room = self.width.saturating_sub(indent + name.width() + 2).max(10);
         for (i, range) in wrap(text, room, room).into_iter().enumerate() {
@@ -134,13 +138,13 @@ impl<'a> Page<'a> {
         self.out.write_char('\n')
     }
 
-    /// Writes spaces, and a backslash before text that would be a CI command at the start of a line.
+    /// Writes spaces, and a backslash if `text` would be a CI command.
     fn indent(&mut self, columns: usize, text: &str) -> fmt::Result {
         write!(self.out, "{:columns$}", "")?;
         if text.trim_start().starts_with("::") { self.out.write_char('\\') } else { Ok(()) }
     }
 
-    /// Writes the part of the spans in this range.
+    /// Writes the part of the spans that lies in this range.
     fn painted(&mut self, range: &Range<usize>, spans: &[Span<'_>]) -> fmt::Result {
         let mut start = 0;
         for (ink, text) in spans {
@@ -165,14 +169,14 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Returns the room for the backslash that [`Page::indent`] may write.
+/// Returns the columns for the backslash that [`Page::indent`] may write.
 fn reserve(text: &str) -> usize {
     usize::from(text.contains("::"))
 }
 
-/// Returns the ranges of the lines of a text, without the spaces between them.
+/// Returns the ranges of a text's lines, without the spaces between the lines.
 ///
-/// Lines break at spaces. A word longer than a line is split between characters.
+/// Lines break at spaces. A word that is longer than a line is split between characters.
 fn wrap(text: &str, first: usize, rest: usize) -> Vec<Range<usize>> {
     let mut lines = Vec::new();
     let mut start = 0;
@@ -188,7 +192,7 @@ fn wrap(text: &str, first: usize, rest: usize) -> Vec<Range<usize>> {
     }
 }
 
-/// Returns the end of the first line, and the start of the next one, as offsets.
+/// Returns the end of the first line and the start of the next line, as offsets.
 fn line_end(text: &str, room: usize) -> (usize, usize) {
     let mut columns = 0;
     let mut space = None;
@@ -196,7 +200,7 @@ fn line_end(text: &str, room: usize) -> (usize, usize) {
     for (at, c) in text.char_indices() {
         let width = c.width().unwrap_or(0);
         if c == ' ' {
-            // A break inside the indent would give an empty line.
+            // A break inside the indentation would produce an empty line.
             space = if indented { None } else { Some(at) };
         } else {
             indented = false;
@@ -226,7 +230,7 @@ mod tests {
             ("abcdefghijklmnop", vec!["abcdefgh", "ijklmnop"]),
             ("a abcdefghijkl", vec!["a", "abcdefgh", "ijkl"]),
             ("注文は発送済み", vec!["注文は発", "送済み"]),
-            // A first word that does not fit after its indent is split, not moved.
+            // A first word that does not fit after the indentation is split, not moved to the next line.
             ("  indented text", vec!["  indent", "ed text"]),
             ("trailing   ", vec!["trailing"]),
         ] {

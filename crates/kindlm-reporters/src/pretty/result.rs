@@ -1,4 +1,4 @@
-//! The result of a check, with its parts in a verbose report.
+//! The text of a check's result, with its parts in a verbose report.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::panel;
 use crate::plain::one_line;
 use crate::score::{THRESHOLDS, beside_wanted, says_more};
 
-/// The maximum indent level, because a script may nest parts arbitrarily deep.
+/// The maximum indentation level. A script may nest parts arbitrarily deep.
 const DEEPEST: usize = 6;
 
 /// Writes a check with all details, and its nested parts below it.
@@ -29,7 +29,7 @@ pub(super) fn result_tree(
     Ok(())
 }
 
-/// Writes a check with its verdict, and with its reason unless it simply passed.
+/// Writes a check with its verdict, and its reason if it did not simply pass.
 pub(super) fn result_lines(
     page: &mut Page<'_>,
     indent: usize,
@@ -69,7 +69,7 @@ pub(super) fn result_lines(
         paragraphs(page, indent + 2, Ink::Faint, reasoning)?;
     }
     for (key, value) in &result.metadata {
-        // The expected and the actual value explain a failure; other values are for verbose reports.
+        // The expected and the actual value explain a failure. The other values are only for verbose reports.
         let tells = matches!(key.as_str(), "expected" | "actual") && !result.verdict.held();
         let said_above = THRESHOLDS.contains(&key.as_str()) || key == panel::CHOICES;
         if tells || (verbose && !said_above) {
@@ -90,7 +90,9 @@ pub(super) fn result_lines(
     Ok(())
 }
 
-/// Returns the mark. A soft check has a score mark instead of a check mark.
+/// Returns the mark of a check's result.
+///
+/// A soft check has a score mark instead of a check mark.
 fn sign(result: &AssertionResult) -> (Ink, &'static str) {
     match (&result.verdict, result.severity) {
         (Verdict::Fail { .. }, Severity::Gate) => (Ink::Bad, "✗ "),
@@ -102,7 +104,9 @@ fn sign(result: &AssertionResult) -> (Ink, &'static str) {
     }
 }
 
-/// Returns the score before the label, such as `0.62 (wants 0.8)  `, if the mark does not already imply it.
+/// Returns the score before the label, such as `0.62 (wants 0.8)  `.
+///
+/// Returns an empty text if the mark already implies the score.
 pub(super) fn score_of(result: &AssertionResult) -> String {
     let score = beside_wanted(result).filter(|_| says_more(result));
     score.map(|it| format!("{it}  ")).unwrap_or_default()

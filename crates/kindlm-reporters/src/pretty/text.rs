@@ -1,4 +1,4 @@
-//! Formats texts of cases and results, and cuts long ones.
+//! Formats texts of cases and results, and cuts long texts.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::page::{Ink, Page};
 use crate::plain::{head, lines, one_line};
 
-/// The maximum shown bytes of a message, and of a tool argument or metadata value.
+/// The maximum number of bytes shown of a message, argument or metadata value.
 pub(super) const MESSAGE_BYTES: usize = 800;
 pub(super) const VALUE_BYTES: usize = 300;
 

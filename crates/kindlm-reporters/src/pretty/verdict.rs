@@ -25,7 +25,7 @@ pub(super) fn render(
         gates(page, report)?;
     }
     totals(page, report, summary, verbosity)?;
-    // Quiet reports show warnings too, because a test that checks nothing is no success.
+    // Quiet reports show warnings too, because a test that checks nothing must not look like a success.
     warnings(page, report)?;
     page.blank()?;
     sentence(page, report, summary)?;
@@ -121,7 +121,7 @@ fn warnings(page: &mut Page<'_>, report: &AnyReport<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// Writes the verdict and its reasons in one sentence.
+/// Writes the verdict and its reasons as one sentence.
 fn sentence(page: &mut Page<'_>, report: &AnyReport<'_>, summary: &Summary) -> fmt::Result {
     let ink = match summary.exit_status {
         ExitStatus::Success if report.shard.is_some() => Ink::Strong,
@@ -134,13 +134,13 @@ fn sentence(page: &mut Page<'_>, report: &AnyReport<'_>, summary: &Summary) -> f
     page.spans(0, 8, &[(ink, verdict::word(report, summary)), (Ink::Plain, &text)])
 }
 
-/// Returns the command that shows the report again, without sending requests.
+/// Returns the command that shows the report again. It sends no requests.
 fn report_again(report: &AnyReport<'_>) -> String {
     let mut command = "kindlm report".to_owned();
     if !report.run.id.is_empty() {
         command = format!("{command} {}", word(&report.run.id));
     }
-    // Runs are stored next to the suite.
+    // Runs are stored next to the suite, so the command must name the config file.
     match report.suite.config_path.as_deref() {
         None | Some("" | DEFAULT_CONFIG) => {}
         Some(path) => command = format!("{command} -c {}", word(path)),
@@ -148,14 +148,14 @@ fn report_again(report: &AnyReport<'_>) -> String {
     command + " -v"
 }
 
-/// Quotes a word for a shell if necessary.
+/// Quotes a word for a shell if it has special characters.
 fn word(text: &str) -> String {
     let text = one_line(text);
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:,@\\".contains(c);
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// Writes the next steps, which are existing commands.
+/// Writes commands for the next steps, if there are any.
 fn next(
     page: &mut Page<'_>,
     report: &AnyReport<'_>,
@@ -164,7 +164,7 @@ fn next(
 ) -> fmt::Result {
     let totals = summary.totals;
     let mut tips = Vec::new();
-    // Provider errors have their own advice.
+    // `first_code` is never a provider error, because provider errors have other advice.
     if let Some(code) = &summary.first_code {
         tips.push((format!("kindlm explain {}", one_line(code.as_str())), "what the code means"));
     }

@@ -1,4 +1,4 @@
-//! All reports show the same result for the same check.
+//! All reports show the same result for a check.
 
 use kindlm_reporters::{Style, Verbosity};
 use kindlm_testing::sample_report;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{render, style};
 
-/// A check or a part of one, with its expected mark and score in reports for people.
+/// A check or a part of a check, with its expected mark and score.
 struct Seen {
     label: String,
     word: &'static str,
@@ -15,7 +15,7 @@ struct Seen {
     score: Option<f64>,
 }
 
-/// Returns all checks of the sample in the order of the report, including nested parts.
+/// Returns all checks of the sample in report order, nested parts included.
 fn seen() -> Vec<Seen> {
     let report = sample_report();
     let mut seen = Vec::new();
@@ -40,7 +40,7 @@ fn seen() -> Vec<Seen> {
     seen
 }
 
-/// Collects the results of a JSON report; the parts of a check follow it.
+/// Collects the results of a JSON report. The parts of a check follow the check.
 fn results_of(json: &Value, found: &mut Vec<(String, String, Option<f64>)>) {
     for result in json.as_array().into_iter().flatten() {
         let text = |key: &str| result[key].as_str().unwrap().to_owned();
@@ -64,7 +64,7 @@ fn json_has_every_check_with_its_verdict_and_score() {
     assert_eq!(found, expected);
 }
 
-/// Returns true if the line shows the score, or if the score only repeats the mark.
+/// Returns true if the line shows the score, or if the mark implies the score.
 fn shows(line: &str, it: &Seen) -> bool {
     let Some(score) = it.score else { return true };
     let plain = (it.word == "passed" && score >= 1.0) || (it.word == "failed" && score <= 0.0);
@@ -76,7 +76,7 @@ fn reports_for_people_show_the_same_mark_and_score() {
     let report = sample_report();
     let pretty = render("pretty", &report, &style(Verbosity::Verbose, false, 1_000));
     let html = render("html", &report, &Style::default());
-    // Put each list entry of the page on its own line.
+    // Write each list entry of the page on a separate line.
     let html: String =
         html.replace("<li", "\n<li").split('\n').map(|it| text_of(it) + "\n").collect();
     for it in seen() {

@@ -1,4 +1,4 @@
-//! Tests of the compliance report: its content, and verification of its digests.
+//! Tests of the compliance report: its content, and the verification of its digests.
 
 use kindlm_reporters::Style;
 use kindlm_testing::{green_report, sample_report};
@@ -10,7 +10,7 @@ fn document(report: &Report) -> String {
     render("compliance", report, &Style::default())
 }
 
-/// Returns the digest in a row of the audit trail.
+/// Returns the digest in the row of the audit trail that begins with `row`.
 fn digest<'a>(document: &'a str, row: &str) -> &'a str {
     let line = document.lines().find(|it| it.starts_with(&format!("| {row}"))).expect(row);
     line.split('`').nth(1).expect(row)

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::{html, junit, render};
 
-/// Returns texts with many characters that have a meaning in some format.
+/// Returns texts with many characters that have a special meaning in some format.
 pub(crate) fn hostile_text() -> impl Strategy<Value = String> {
     let special = prop::sample::select(
         "\u{0}\u{1b}\u{7f}\u{85}\u{9b}\u{202e}\u{2028}\u{fffe}\u{ffff}\n\r\t ]]><&'\"|`*_[](){}#$\\:;%-".chars().collect::<Vec<_>>(),
@@ -44,7 +44,7 @@ pub(crate) fn hostile_text() -> impl Strategy<Value = String> {
     .prop_map(|parts| parts.concat())
 }
 
-/// Returns the sample with every text replaced by this one.
+/// Returns the sample report with every text replaced by `text`.
 pub(crate) fn poisoned(text: &str) -> Report {
     let mut report = sample_report();
     let put = |place: &mut String| text.clone_into(place);
@@ -158,7 +158,7 @@ proptest! {
                 prop_assert!(!line.contains(char::is_control), "{:?}", line);
                 prop_assert!(!line.trim_start().starts_with("::"), "{:?}", line);
                 prop_assert!(!line.contains("##["), "{:?}", line);
-                // Joined emoji may be narrower than the sum of their parts, but never wider.
+                // A joined emoji may be narrower than the sum of its parts, but never wider.
                 let wide = line.chars().count() == line.width();
                 prop_assert!(!wide || line.width() <= style.width.clamp(40, 120), "{:?}", line);
             }
@@ -171,12 +171,12 @@ proptest! {
         let plain = render("compliance", &poisoned("x"), &Style::default());
         let markers = |it: &str| it.lines().filter(|line| line.starts_with("<!--")).count();
         prop_assert_eq!(markers(&document), 2);
-        // The verification recipe has two more.
+        // The instructions for verification contain two more markers.
         prop_assert_eq!(document.matches("<!--").count(), 4);
         let tables = |it: &str| -> Vec<usize> {
             it.lines().filter(|line| line.starts_with('|')).map(bars).collect()
         };
-        // The sample merges rows with equal names, so the hostile report has the same rows.
+        // The sample report merges rows with equal names, so both reports have the same rows.
         prop_assert_eq!(tables(&document), tables(&plain));
         prop_assert!(!document.contains(|c: char| c.is_control() && c != '\n'));
     }

@@ -1,4 +1,4 @@
-//! Tests of the HTML page: its content, and that it is one inert file.
+//! Tests of the HTML page: its content, and that the page loads and runs nothing.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,9 @@ fn page(report: &Report) -> String {
 /// The elements without an end tag.
 const VOID: [&str; 3] = ["meta", "input", "rect"];
 
-/// Checks the page like a browser. Elements must be nested properly, ids unique, and nothing may be loaded or executed.
+/// Checks the page like a browser.
+///
+/// Elements must be nested properly, ids must be unique, and nothing may be loaded or run.
 #[track_caller]
 pub(crate) fn check(page: &str) {
     let mut open: Vec<String> = Vec::new();
@@ -73,7 +75,7 @@ pub(crate) fn check(page: &str) {
 fn the_sample_is_rendered_as_before() {
     let page = page(&sample_report());
     check(&page);
-    // The style sheet is reviewed in a browser, not here.
+    // The style sheet is reviewed in a browser, so it is not a part of the snapshot.
     let (before, rest) = page.split_once("style-src '").unwrap();
     let (_, middle) = rest.split_once('\'').unwrap();
     let (middle, rest) = middle.split_once("<style>").unwrap();

@@ -1,4 +1,4 @@
-//! Tests of the JSON report: it matches its schema and can be parsed again.
+//! Tests of the JSON report: it matches its schema, and can be parsed back.
 
 use kindlm_reporters::Style;
 use kindlm_testing::{green_report, sample_report};
@@ -35,7 +35,7 @@ fn keeps_to_its_schema() {
     assert!(!validator.is_valid(&wrong), "the schema refuses what the report cannot hold");
 }
 
-/// Collects the properties of a schema without a description.
+/// Collects the paths of the schema's properties without a description.
 fn undescribed(value: &Value, path: &str, found: &mut Vec<String>) {
     let Value::Object(map) = value else { return };
     if let Some(Value::Object(properties)) = map.get("properties") {

@@ -1,4 +1,4 @@
-//! Tests of JUnit XML by the schema `junit-10.xsd` of Jenkins, and by the requirements of other parsers.
+//! Tests of JUnit XML against the schema `junit-10.xsd` of Jenkins and the requirements of other parsers.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,8 +10,9 @@ use quick_xml::events::{BytesStart, Event};
 
 use crate::render;
 
-/// A rule for an element, from `junit-10.xsd` and other parsers. It has the allowed children, the allowed and required
-/// attributes, and if text is allowed.
+/// A rule for an element, from `junit-10.xsd` and from other parsers.
+///
+/// It lists the allowed children, the allowed attributes and the required attributes, and states if text is allowed.
 struct Rule {
     name: &'static str,
     children: &'static [&'static str],
@@ -134,7 +135,7 @@ fn rule(name: &str) -> &'static Rule {
         .unwrap_or_else(|| panic!("junit-10.xsd has no <{name}>"))
 }
 
-/// An element with its attributes, text and children.
+/// An XML element with its attributes, text and children.
 #[derive(Debug, Default)]
 struct Element {
     name: String,
@@ -176,7 +177,7 @@ fn element(start: &BytesStart<'_>) -> Element {
     }
 }
 
-/// Parses XML strictly.
+/// Parses XML strictly. Panics if the XML is invalid.
 fn parse(xml: &str) -> Element {
     let mut reader = Reader::from_str(xml);
     reader.config_mut().check_end_names = true;
@@ -239,7 +240,7 @@ fn check_time(element: &Element) {
     assert!(decimals.len() == 3 && whole.parse::<u64>().is_ok() && decimals.parse::<u64>().is_ok());
 }
 
-/// Checks everything that is required of every file.
+/// Checks all requirements that apply to every file.
 pub(crate) fn check(xml: &str) {
     let is_char = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
     assert!(xml.chars().all(is_char), "only characters of XML 1.0");
@@ -328,7 +329,7 @@ fn equal_names_get_numbers() {
         "the same".clone_into(&mut case.case);
         "m".clone_into(&mut case.model);
     }
-    // These names become equal only after invalid characters are removed.
+    // These names become equal when invalid characters are removed.
     "the same\u{1}".clone_into(&mut report.cases[1].case);
     check(&junit(&report));
 }

@@ -15,7 +15,7 @@ mod streaming;
 use kindlm_reporters::{Style, Verbosity, find};
 use kindlm_types::Report;
 
-/// Returns the text of the reporter with this id.
+/// Renders a report with the reporter with this id.
 fn render(id: &str, report: &Report, style: &Style) -> String {
     let mut out = String::new();
     (find(id).expect(id).render)(report, style, &mut out).unwrap();

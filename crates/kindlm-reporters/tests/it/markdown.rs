@@ -20,7 +20,7 @@ fn failing_cases(report: &Report) -> Vec<CaseResult> {
     report.cases.iter().filter(failed).cloned().collect()
 }
 
-/// Returns a run with this many failing cases.
+/// Returns a report with this number of failing cases.
 fn large(cases: usize) -> Report {
     let mut report = sample_report();
     let failing = failing_cases(&report);
@@ -53,7 +53,7 @@ fn any_run_fits_and_omissions_are_named() {
         let cut = text.lines().find(|it| it.starts_with("*Left out to fit a comment: "));
         assert_eq!(cut.is_some(), cases >= 300, "{cases}: {cut:?}");
         if cases >= 300 {
-            // The available room is used.
+            // The comment uses nearly all of the available space.
             assert!(text.encode_utf16().count() > MOST - 2_000, "{cases}: {}", text.len());
             assert!(outputs <= before.0 && named > 0);
             before = (outputs, named);
@@ -110,7 +110,7 @@ fn the_marker_is_unique_to_a_suite_and_cannot_be_closed() {
     assert_ne!(marker("a", "b/c"), marker("a/b", "c"));
 }
 
-/// Returns the number of unescaped bars in a table row.
+/// Returns the number of unescaped bars in a row of a table.
 fn bars(line: &str) -> usize {
     let mut escaped = false;
     let mut count = 0;
@@ -121,7 +121,7 @@ fn bars(line: &str) -> usize {
     count
 }
 
-/// The only HTML in a comment; all other angle brackets are escaped.
+/// The only HTML tags in a comment. All other angle brackets are escaped.
 const OURS: [&str; 8] = [
     "<details>",
     "</details>",
@@ -153,7 +153,7 @@ proptest! {
         for (at, _) in comment.match_indices("://") {
             prop_assert!(comment[at + 1..].starts_with("&#8203;"), "{}", &comment[at..]);
         }
-        // All other backticks are escaped, so that no code block or code span can begin.
+        // All other backticks are escaped, so that no code block or code span begins.
         for (at, _) in comment.match_indices('`') {
             prop_assert!(comment[..at].ends_with('\\') || comment[at..].starts_with("`kindlm merge`"));
         }
@@ -196,7 +196,7 @@ fn ties_and_split_votes_that_hold_are_shown() {
     ] {
         assert!(line.contains(part), "{line}");
     }
-    // With any number of cases, the comment fits and counts the dropped ones.
+    // With any number of cases, the comment fits, and gives the number of dropped cases.
     let case = report.cases[0].clone();
     report.cases =
         (0..400).map(|it| CaseResult { case: format!("case {it}"), ..case.clone() }).collect();

@@ -21,7 +21,7 @@ fn shows_the_sample() {
         ("verbose_60", Verbosity::Verbose, false, 60),
     ] {
         let text = render("pretty", &sample_report(), &style(verbosity, color, width));
-        // Make escape characters visible in the snapshots.
+        // Make the escape character visible in the snapshots.
         insta::assert_snapshot!(format!("sample_{name}"), text.replace('\u{1b}', "␛"));
     }
 }
@@ -116,7 +116,7 @@ fn colour_changes_nothing_but_the_colour() {
     }
 }
 
-/// Removes color escapes, `ESC [ … m`.
+/// Removes the escape sequences of colors, `ESC [ … m`.
 fn without_colors(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let mut out = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Tests for properties of every reporter.
+//! Tests of properties that every reporter has.
 
 use kindlm_reporters::{REGISTRY, find};
 use kindlm_testing::{green_report, sample_report};

@@ -1,4 +1,4 @@
-//! Tests of reports whose cases are not in memory but come one at a time.
+//! Tests of reports whose cases are not in memory, but are read one at a time.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -11,7 +11,7 @@ use kindlm_wire::v1;
 
 use crate::{render, style};
 
-/// A source that creates each case on demand, and fails at one of them.
+/// A source that creates each case on demand, and cannot read one of the cases.
 #[derive(Debug)]
 struct Elsewhere {
     cases: Vec<CaseResult>,
@@ -36,7 +36,7 @@ impl CaseSource for Elsewhere {
         self.cases.read(position).map(|it| Cow::Owned(it.into_owned()))
     }
 
-    /// Returns every second case as JSON text.
+    /// Returns every second case as JSON text, like a stored case.
     fn written(&self, position: usize) -> Result<Option<String>, CaseError> {
         if position % 2 == 1 || self.unreadable == Some(position) {
             return Ok(None);
@@ -87,7 +87,7 @@ fn it_makes_no_difference_where_the_cases_come_from() {
 fn an_unreadable_case_is_an_error_not_a_short_report() {
     let report = sample_report();
     let last = report.cases.len() - 1;
-    // Some reporters do not read the cases that passed.
+    // Some reporters do not read passing cases, so use a case that did not pass.
     let first = report.cases.iter().position(|it| !it.outcome.held()).unwrap();
     for reporter in REGISTRY {
         let id = reporter.meta.id;
