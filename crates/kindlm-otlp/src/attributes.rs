@@ -1,14 +1,14 @@
-//! Finds span attributes by the different names in the conventions.
+//! Finds span attributes, whose names differ between the conventions.
 
 use serde_json::{Map, Value};
 
 use crate::span::OtlpSpan;
 
-/// The maximum depth to which a dotted key is split.
+/// The maximum number of parts into which a dotted key is split.
 const MAX_DEPTH: usize = 8;
 
 impl OtlpSpan {
-    /// Returns a text attribute.
+    /// Returns the attribute with this key, if it is a text.
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.attributes.get(key).and_then(Value::as_str)
     }
@@ -18,12 +18,14 @@ impl OtlpSpan {
         keys.iter().filter_map(|it| self.text(it)).find(|it| !it.is_empty())
     }
 
-    /// Returns the first existing attribute among these.
+    /// Returns the first of these attributes that exists.
     pub(crate) fn first(&self, keys: &[&str]) -> Option<&Value> {
         keys.iter().find_map(|it| self.attributes.get(*it))
     }
 
-    /// Returns the first attribute that is a whole number from 0, as a number or as text.
+    /// Returns the first of these attributes that is a whole number from 0.
+    ///
+    /// The number may be written as text.
     pub(crate) fn count(&self, keys: &[&str]) -> Option<u64> {
         keys.iter().find_map(|key| {
             let value = self.attributes.get(*key)?;
@@ -41,15 +43,15 @@ impl OtlpSpan {
         })
     }
 
-    /// Returns true if the name of any attribute has this prefix.
+    /// Returns true if the name of an attribute begins with `prefix`.
     pub(crate) fn has_prefix(&self, prefix: &str) -> bool {
         self.attributes.keys().any(|it| it.starts_with(prefix))
     }
 }
 
-/// Collects the attributes `<prefix>.<number>.<rest>` as a list of objects, ordered by the number.
+/// Collects the attributes `<prefix>.<number>.<rest>` as a list, ordered by number.
 ///
-/// Conventions without nested values write lists in this way, for example `gen_ai.prompt.0.role`.
+/// Conventions without nested values write lists in this way. An example is `gen_ai.prompt.0.role`.
 pub(crate) fn indexed(attributes: &Map<String, Value>, prefix: &str) -> Vec<Value> {
     let mut root = Value::Null;
     for (key, value) in attributes {
@@ -73,7 +75,9 @@ fn put(root: &mut Value, key: &str, value: &Value) {
     *at = value.clone();
 }
 
-/// Returns the items of a list, or the values of an object with numeric keys in their order.
+/// Returns the items of a list, or of an object whose keys are numbers, in order.
+///
+/// Any other value gives an empty list.
 pub(crate) fn list(value: Value) -> Vec<Value> {
     match value {
         Value::Array(items) => items,
@@ -87,7 +91,9 @@ pub(crate) fn list(value: Value) -> Vec<Value> {
     }
 }
 
-/// Parses a value that may be JSON text, because older attributes could not be nested.
+/// Returns a list or an object, parsed from JSON text if necessary.
+///
+/// Older attributes could not be nested, so they hold JSON text. Returns `None` for any other value.
 pub(crate) fn unpacked(value: &Value) -> Option<Value> {
     match value {
         Value::String(text) => {

@@ -1,4 +1,4 @@
-//! Finds tool calls: those with their own spans, and those that only a model's answer requests.
+//! Finds tool calls: calls that have a span, and calls that only a model's answer requests.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,30 +14,32 @@ pub(crate) struct Call {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) arguments: Value,
-    /// The original text of the arguments, if it is not JSON.
+    /// The original text of the arguments, if the text is not JSON.
     pub(crate) malformed: Option<String>,
     /// True if the trace contains the arguments.
     pub(crate) shows_arguments: bool,
     pub(crate) output: Option<Value>,
     /// The index of the step that reports the call.
     pub(crate) step: usize,
-    /// True if that step is the call itself, not a model answer that requests it.
+    /// True if `step` is the call, false if it is the model answer that requests the call.
     pub(crate) has_span: bool,
     /// True if the span of the call has an error status.
     pub(crate) failed: bool,
 }
 
-/// A tool call with its own span.
+/// A tool call that has a span.
 struct Tool {
     step: usize,
     asked: Asked,
     output: Option<Value>,
     failed: bool,
-    /// The model's request for this call, if it was found.
+    /// The model's request for this call; `None` if it was not found.
     by_model: Option<Asked>,
 }
 
-/// Finds all calls. `said` has the model answers by step; `answered` has results by call id.
+/// Finds all calls.
+///
+/// `said` are the models' answers by step. `answered` are the results of calls by call id.
 pub(crate) fn find(
     tree: &Tree<'_>,
     said: &[(usize, Vec<Said>)],
@@ -77,7 +79,7 @@ pub(crate) fn find(
     calls
 }
 
-/// Returns the tool spans in the order of their starts.
+/// Returns the tool calls that have a span, in the order of their starts.
 fn tools(tree: &Tree<'_>) -> Vec<Tool> {
     let read = |(at, step): (usize, &Step<'_>)| {
         let (asked, output) = step::tool(step.span);
@@ -87,7 +89,7 @@ fn tools(tree: &Tree<'_>) -> Vec<Tool> {
     let all: Vec<Tool> = tree.of_kind(Kind::Tool).map(read).collect();
     let names: HashMap<usize, &str> =
         all.iter().map(|it| (it.step, it.asked.name.as_str())).collect();
-    // A tool span around another one of the same tool is the same call, recorded by a second instrumentation.
+    // A tool span inside a span of the same tool belongs to the same call, recorded by a second instrumentation.
     let is_framed = |it: &Tool| {
         tree.ancestors(it.step).any(|above| names.get(&above) == Some(&it.asked.name.as_str()))
     };
@@ -95,8 +97,10 @@ fn tools(tree: &Tree<'_>) -> Vec<Tool> {
     all.into_iter().zip(framed).filter(|(_, is_framed)| !is_framed).map(|(it, _)| it).collect()
 }
 
-/// The properties by which two records of a call are matched. These are the name, the known arguments, and the
-/// presence of an id. Two ids must also be equal.
+/// The key by which two records of a call are matched.
+///
+/// It is the name, the known arguments, and the presence of an id. If both records have an id, the ids must be equal
+/// too.
 #[derive(PartialEq, Eq, Hash)]
 struct Alike {
     name: String,
@@ -109,13 +113,13 @@ struct Alike {
 enum Known {
     /// Any arguments match.
     Any,
-    /// The arguments were not recorded.
+    /// The arguments were not recorded, so any arguments match.
     Untold,
     /// These arguments, as JSON text with sorted keys.
     These(String),
 }
 
-/// The call spans without a model's request so far.
+/// The call spans for which no request of a model was found yet.
 struct Open {
     taken: Vec<bool>,
     by_id: HashMap<String, VecDeque<usize>>,
@@ -139,12 +143,14 @@ impl Open {
         open
     }
 
-    /// Returns the span of a call that a model requests: the one with its id, else the first similar one.
+    /// Returns the call span for a call that a model requests, and marks it as taken.
+    ///
+    /// This is the span with the id of the call, or else the first similar span.
     fn take(&mut self, asked: &Asked) -> Option<usize> {
         let Self { taken, by_id, alike } = self;
         let same = asked.id.as_ref().and_then(|id| by_id.get_mut(id));
         let found = same.and_then(|it| first(it, taken)).or_else(|| {
-            // Two different ids mean two different calls.
+            // Two different ids belong to two different calls.
             let ids = if asked.id.is_some() { &[false][..] } else { &[false, true] };
             let mut found: Option<usize> = None;
             for &has_id in ids {
@@ -167,7 +173,7 @@ impl Open {
     }
 }
 
-/// Returns the first index that is not taken, and drops taken ones from the queue.
+/// Returns the first index that is not taken, and drops taken indices from the queue.
 fn first(queue: &mut VecDeque<usize>, taken: &[bool]) -> Option<usize> {
     while queue.front().is_some_and(|at| taken.get(*at) == Some(&true)) {
         queue.pop_front();
@@ -205,7 +211,9 @@ fn asked_only(
     }
 }
 
-/// Parses arguments, and returns their text if it is not JSON. Missing arguments become an empty object.
+/// Parses arguments. Also returns the original text if it is not JSON.
+///
+/// Missing arguments become an empty object.
 fn arguments(written: Option<&Value>) -> (Value, Option<String>) {
     let none = || (Value::Object(Map::new()), None);
     match written {

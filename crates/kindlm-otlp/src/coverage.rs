@@ -1,7 +1,7 @@
 //! Determines the kinds of evidence for which a trace is complete.
 //!
-//! The absence of an event can only be asserted if the event would have been recorded. Many instrumentations do not
-//! record conversation texts by default, and spans may be lost. Both are detected here.
+//! A check can assert that an event is absent only if the event would have been recorded. Many instrumentations do not
+//! record conversation texts by default, and spans may be lost. This module detects both cases.
 
 use std::collections::HashSet;
 
@@ -33,7 +33,7 @@ pub(crate) fn gaps(spans: &[OtlpSpan]) -> Vec<String> {
         let (name, id) = (&it.name, &it.span_id);
         gaps.push(format!("`{name}` is one of several spans of the id {id} that say different things: give each span an id of its own"));
     }
-    // A span is usually sent only after its end.
+    // A span is usually sent only after its end, so this span was sent early.
     if let Some(open) = spans.iter().find(|it| it.end_ns.is_none()) {
         gaps.push(format!("`{}` has no end: it was still under way", open.name));
     }
@@ -54,7 +54,9 @@ fn orphans(spans: &[OtlpSpan]) -> impl Iterator<Item = &OtlpSpan> {
     })
 }
 
-/// Returns true if the parent of a span is missing. The start and the end of the trace are then unknown.
+/// Returns true if the parent of a span did not arrive.
+///
+/// The start and the end of the trace are unknown then.
 pub(crate) fn has_orphans(spans: &[OtlpSpan]) -> bool {
     orphans(spans).next().is_some()
 }
@@ -73,13 +75,13 @@ pub(crate) struct Shown<'t, 's> {
 impl Shown<'_, '_> {
     pub(crate) fn coverage(&self, events: &[Event], mapping: &SpanMapping) -> Coverage {
         let said = &self.conversation.said;
-        // An unsupported part may contain anything.
+        // An unsupported part may contain any evidence.
         let is_understood = |it: &Said| it.not_understood.is_empty();
         if !self.is_whole || !said.iter().flat_map(|(_, it)| it).all(is_understood) {
             return Coverage::default().losing(Channel::ALL);
         }
         let left_out = |kind: Kind| self.left_out.iter().any(|it| step::kind(it, mapping) == kind);
-        // A completely recorded answer also contains the calls that it requests.
+        // A completely recorded answer also contains the tool calls that it requests.
         let shows_answers = !said.is_empty()
             && said.iter().all(|(_, messages)| messages.iter().any(Said::tells))
             && !left_out(Kind::Inference);
@@ -92,7 +94,7 @@ impl Shown<'_, '_> {
             && !left_out(Kind::Inference);
         let agents = self.tree.of_kind(Kind::Agent).next().is_some() && !left_out(Kind::Agent);
         let thinks = events.iter().any(|it| matches!(it, Event::Thinking { .. }));
-        // An instrumentation that records one call records all calls.
+        // An instrumentation that records one call also records all other calls.
         let shows_calls = shows_answers || !self.calls.is_empty();
         let channels = [
             (shows_answers, Channel::Messages),

@@ -1,4 +1,4 @@
-//! Decodes trace files: JSON, JSON lines of the collector's file exporter, or protobuf, with or without gzip.
+//! Decodes trace files: JSON, JSON lines of the OpenTelemetry Collector, or protobuf, optionally with gzip.
 
 use std::io::Read as _;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::json::decode_any;
 use crate::{DecodeError, Decoded, decode_protobuf};
 
-/// The magic bytes of gzip data.
+/// The first bytes of gzip data.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Decompresses gzip data to at most `limit` bytes.
+/// Decompresses gzip data. Fails if the result has more than `limit` bytes.
 pub fn gunzip(bytes: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
     let mut unpacked = Vec::new();
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
@@ -22,7 +22,9 @@ pub fn gunzip(bytes: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
     if unpacked.len() > limit { Err(DecodeError::TooLarge { limit }) } else { Ok(unpacked) }
 }
 
-/// Decodes a trace file in any supported format, with at most `limit` bytes after decompression.
+/// Decodes a trace file in any supported format.
+///
+/// Fails if it has more than `limit` bytes after decompression.
 pub fn decode_file(bytes: &[u8], limit: usize) -> Result<Decoded, DecodeError> {
     if bytes.starts_with(&GZIP) {
         return decode_unpacked(&gunzip(bytes, limit)?);
@@ -37,9 +39,9 @@ fn decode_unpacked(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let text = bytes.trim_ascii_start();
     match (bytes.first(), text.first()) {
         (None, _) | (_, None) => Err(DecodeError::Empty),
-        // A protobuf message below 16 MiB with a length prefix starts with 0, unlike every other format.
+        // A protobuf message with a length prefix begins with 0 if it is below 16 MiB. No other format begins with 0.
         (Some(0), _) => decode_framed(bytes),
-        // A protobuf message with traces starts with a line feed byte, and JSON may too.
+        // A protobuf message with traces begins with the byte of a line feed, and JSON may begin with a line feed too.
         (Some(b'\n'), Some(b'{' | b'[')) => {
             decode_lines(text).or_else(|err| decode_protobuf(bytes).map_err(|_| err))
         }
@@ -49,7 +51,9 @@ fn decode_unpacked(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     }
 }
 
-/// Decodes consecutive JSON values. The collector may write all signals into one file.
+/// Decodes consecutive JSON values.
+///
+/// The OpenTelemetry Collector may write all signals to one file.
 fn decode_lines(text: &[u8]) -> Result<Decoded, DecodeError> {
     let mut all = Decoded::default();
     for payload in serde_json::Deserializer::from_slice(text).into_iter::<Value>() {

@@ -4,8 +4,9 @@ use kindlm_types::{SpanFilter, ecma};
 
 use crate::span::OtlpSpan;
 
-/// A function that matches a span name against the filter's pattern. It returns an error if the match cannot be
-/// decided.
+/// A function that returns true if a span name matches the filter's pattern.
+///
+/// It returns an error if the match cannot be decided.
 pub type NameTest<'a> = &'a dyn Fn(&str) -> Result<bool, String>;
 
 /// A span filter with its name matcher.
@@ -16,12 +17,14 @@ pub struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    /// Creates a filter; `matches` implements the name pattern, if there is one.
+    /// Creates a filter. `matches` implements the name pattern, if there is one.
     pub fn new(settings: &'a SpanFilter, matches: Option<NameTest<'a>>) -> Self {
         Self { settings, matches }
     }
 
-    /// Returns true if the span meets all conditions. Only its own attributes count, not those of its resource.
+    /// Returns true if the span meets all conditions of the filter.
+    ///
+    /// The attributes of its resource are not considered.
     pub fn keeps(&self, span: &OtlpSpan) -> Result<bool, String> {
         let SpanFilter { attribute_match, min_duration_ms, .. } = self.settings;
         if let Some(matches) = self.matches

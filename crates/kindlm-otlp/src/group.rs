@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::span::{Decoded, LooseEvent, OtlpSpan};
 
-/// The maximum number of spans. One run of an agent has hundreds.
+/// The maximum number of spans. A run of an agent usually has hundreds of spans.
 pub const MAX_SPANS: usize = 100_000;
 
 /// The received spans and events.
@@ -13,13 +13,15 @@ pub struct Received {
     /// The ids of the traces, in order of first arrival.
     order: Vec<String>,
     traces: HashMap<String, Vec<OtlpSpan>>,
-    /// The position of each span in its trace, by trace and span id. A span that is sent again counts once.
+    /// The position of each span in its trace, by trace id and span id. Repeated spans count once.
     known: HashMap<(String, String), usize>,
     events: Vec<LooseEvent>,
 }
 
 impl Received {
-    /// Adds the spans of a request or a file. Returns one message per rejected span.
+    /// Adds the spans and events of a request or a file.
+    ///
+    /// Returns one message for each rejected part.
     pub fn add(&mut self, decoded: Decoded) -> Vec<String> {
         let Decoded { spans, events, mut rejected, passed_over: _ } = decoded;
         for span in spans {
@@ -58,8 +60,9 @@ impl Received {
         self.order.len()
     }
 
-    /// Returns the number of traces whose root span has arrived. A span is sent when it ends, so these traces are
-    /// usually complete.
+    /// Returns the number of traces whose root span has arrived.
+    ///
+    /// A span is sent when it ends, so these traces are usually complete.
     pub fn finished_traces(&self) -> usize {
         let has_root = |spans: &&Vec<OtlpSpan>| {
             spans.iter().any(|it| it.parent_span_id.is_none() || it.parent_is_remote)
@@ -67,7 +70,9 @@ impl Received {
         self.traces.values().filter(has_root).count()
     }
 
-    /// Returns the spans of each trace in order of arrival, and attaches the events that arrived separately.
+    /// Returns the spans of each trace in order of arrival.
+    ///
+    /// Events that arrived separately are added to their spans.
     pub fn into_traces(mut self) -> Vec<Vec<OtlpSpan>> {
         let mut events: HashMap<(String, String), Vec<_>> = HashMap::new();
         for LooseEvent { trace_id, span_id, event } in self.events {

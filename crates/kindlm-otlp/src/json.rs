@@ -1,7 +1,7 @@
 //! Decodes OTLP in JSON, in the specified form and in common variants.
 //!
-//! Numbers may be texts and texts may be numbers. Enumerations may be names, keys may be in `snake_case`, and ids need
-//! not be hex. An invalid span does not affect the others.
+//! Numbers may be written as text, and text as numbers. Enumeration values may be names, keys may be in `snake_case`,
+//! and ids need not be hex. An invalid span does not affect the other spans.
 
 use std::sync::Arc;
 
@@ -36,12 +36,16 @@ pub fn decode_value(payload: &Value) -> Result<Decoded, DecodeError> {
     Ok(decoded)
 }
 
-/// Decodes the body of a log export request. Only events of the conventions are used.
+/// Decodes the body of a log export request.
+///
+/// Only events of the conventions are used.
 pub fn decode_logs_json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     decode_logs_value(&parse(bytes)?)
 }
 
-/// Decodes an export request of any signal from JSON. Other signals are only counted.
+/// Decodes an export request from JSON, with traces, logs or both.
+///
+/// Requests of other signals are only counted.
 pub(crate) fn decode_any(payload: &Value) -> Result<Decoded, DecodeError> {
     let has = |key: &str| field(payload, key).is_some();
     let mut decoded = match (has("resourceSpans"), has("resourceLogs")) {
@@ -139,8 +143,9 @@ const KINDS: [&str; 6] = [
 ];
 const STATUSES: [&str; 3] = ["STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE_ERROR"];
 
-/// Returns an enumeration value. It is given by its number or, against the specification, by its name. 0 is the
-/// unspecified value.
+/// Returns an enumeration value, given by its number or by its name.
+///
+/// Names are against the specification. An unknown name gives 0, the unspecified value.
 fn constant(value: &Value, names: &[&str]) -> i64 {
     match value {
         Value::String(name) => {
@@ -151,7 +156,7 @@ fn constant(value: &Value, names: &[&str]) -> i64 {
     }
 }
 
-/// Returns a field by its JSON name or its protobuf name.
+/// Returns the field with this JSON name, or with the matching protobuf name.
 fn field<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
     let object = value.as_object()?;
     object.get(name).or_else(|| object.get(&snake_case(name)))
@@ -171,7 +176,7 @@ fn items(list: Option<&Value>) -> impl Iterator<Item = &Value> {
     list.and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Parses a whole number from 0, as a number or as text.
+/// Parses a whole number from 0, which may be written as text.
 fn nanos(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => text.parse().ok(),
@@ -196,7 +201,9 @@ fn attributes(list: Option<&Value>) -> Map<String, Value> {
         .collect()
 }
 
-/// Decodes an attribute value; `None` if it has none. The JSON parser limits the nesting.
+/// Decodes an attribute value; returns `None` if the type of the value is unknown.
+///
+/// The JSON parser limits the nesting.
 fn any(value: &Value) -> Option<Value> {
     let (kind, value) = value.as_object()?.iter().next()?;
     Some(match (kind.as_str(), value) {
@@ -221,7 +228,7 @@ fn any(value: &Value) -> Option<Value> {
     })
 }
 
-/// Converts hex ids to lower case, and keeps other ids unchanged.
+/// Converts hex ids to lower case. Other ids stay unchanged.
 fn lower_hex(id: String) -> String {
     if matches!(id.len(), 16 | 32) && id.bytes().all(|it| it.is_ascii_hexdigit()) {
         return id.to_ascii_lowercase();

@@ -4,7 +4,7 @@
 //!
 //! [`read`] converts one trace to an [`Execution`](kindlm_types::Execution) with events, tool calls, output, tokens and
 //! coverage. [`Encoding`] encodes the responses of a receiver.
-//!
+//! All functions work on bytes in memory, and open no ports or files. No input causes a panic.
 //! All functions work on bytes in memory and open no ports or files. No input makes them panic.
 //!
 //! ```
@@ -64,7 +64,7 @@ pub enum DecodeError {
     /// The data is not JSON.
     #[error("it is not JSON: {0}")]
     Json(String),
-    /// The JSON is not a trace export. The message is that of the original KindLM.
+    /// The JSON is not a trace export. The error message is that of the original KindLM.
     #[error("OTLP payload missing resourceSpans array")]
     NoResourceSpans,
     /// The JSON is not a log export.
@@ -88,7 +88,7 @@ pub enum DecodeError {
     /// The data is empty.
     #[error("it is empty")]
     Empty,
-    /// The data does not start like any supported format.
+    /// The data does not begin like a supported format.
     #[error("it begins neither like OTLP JSON nor like OTLP protobuf")]
     UnknownFormat,
 }

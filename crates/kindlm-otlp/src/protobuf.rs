@@ -28,7 +28,9 @@ pub fn decode_protobuf(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     Ok(decoded)
 }
 
-/// Decodes the body of a log export request. Only events of the conventions are used.
+/// Decodes the body of a log export request.
+///
+/// Only events of the conventions are used.
 pub fn decode_logs_protobuf(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let request = wire::LogsRequest::decode(bytes).map_err(|err| broken(&err))?;
     let scopes = request.resource_logs.into_iter().flat_map(|it| it.scope_logs);
@@ -96,7 +98,7 @@ fn attributes(list: Vec<wire::KeyValue>) -> Map<String, Value> {
     list.into_iter().filter_map(some).collect()
 }
 
-/// Decodes an attribute value; `None` if it has none.
+/// Decodes an attribute value; returns `None` if there is no value.
 fn any(value: wire::AnyValue) -> Option<Value> {
     Some(match value.value? {
         wire::AnyOf::String(text) => Value::String(text),
@@ -111,7 +113,7 @@ fn any(value: wire::AnyValue) -> Option<Value> {
     })
 }
 
-/// Converts a number. Infinities and NaN become text as in protobuf's JSON mapping.
+/// Converts a number. Infinities and NaN become text, as in protobuf's JSON mapping.
 fn double(value: f64) -> Value {
     match serde_json::Number::from_f64(value) {
         Some(number) => Value::Number(number),

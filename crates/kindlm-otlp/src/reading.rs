@@ -1,4 +1,4 @@
-//! Converts the spans of one execution to evidence.
+//! Converts the spans of one execution to its evidence.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -17,26 +17,33 @@ use crate::step::{self, Kind};
 use crate::timeline::{self, Conversation};
 use crate::tree::{Step, Tree};
 
-/// The attribute of a span or its resource with the name of the test case that the agent works on.
+/// The name of the attribute with the test case that the agent works on.
+///
+/// It may be an attribute of a span or of its resource.
 pub const TEST: &str = "kindlm.test";
 
 /// The evidence in the spans of one execution.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// The evidence, without the data that only the suite has: test case, model id, variables and price.
+    /// The execution, without the data that only the suite has.
+    ///
+    /// These are the test case, the model id, the variables and the price.
     pub execution: Execution,
-    /// The model requests with known tokens.
+    /// The model requests whose tokens are known.
     pub inferences: Vec<Inference>,
-    /// The test case that the trace names.
+    /// The test case that the trace names; `None` if the trace names no test case.
     pub test: Option<String>,
-    /// True if a span is a step of an agent: a model request, a tool call or an agent.
+    /// True if a span is a model request, a tool call, or the work of an agent.
     pub shows_agent: bool,
     /// The number of spans that the filter excluded.
     pub left_out: usize,
 }
 
 impl Reading {
-    /// Records lost data. After that, no kind of evidence is complete, so the absence of an event cannot be asserted.
+    /// Records that data was lost, with the reason.
+    ///
+    /// After that, no kind of evidence is complete, so no check can assert the absence of an event. The latency is
+    /// unknown too.
     pub fn lose(&mut self, why: &str) {
         let execution = &mut self.execution;
         execution.completeness.coverage = Coverage::from_iter([]);
@@ -45,19 +52,21 @@ impl Reading {
     }
 }
 
-/// The data of a model request that determines its price.
+/// The data of a model request that determines its cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inference {
     /// The vendor's name in the conventions, such as `openai` or `aws.bedrock`.
     pub vendor: Option<String>,
-    /// The vendor's model names: the one in the answer, then the one in the request.
+    /// The vendor's model names: first the name in the answer, then the name in the request.
     pub models: Vec<String>,
     /// The tokens of the request.
     pub usage: Usage,
 }
 
-/// Reads the spans of one execution, in order of arrival. Fails if the filter fails.
+/// Converts the spans of one execution, in order of arrival, to evidence.
+///
+/// Fails if the filter cannot decide about a span.
 pub fn read(
     spans: &[OtlpSpan],
     mapping: &SpanMapping,
@@ -119,7 +128,7 @@ pub fn read(
     })
 }
 
-/// Returns the call results that models received, by call id.
+/// Returns the results of tool calls that models received, by call id.
 fn answers(conversation: &Conversation) -> HashMap<String, Value> {
     let told = conversation.told.iter().flat_map(|(_, messages)| messages);
     told.flat_map(|it| &it.answers)
@@ -130,7 +139,7 @@ fn answers(conversation: &Conversation) -> HashMap<String, Value> {
         .collect()
 }
 
-/// Returns the first messages of the conversation.
+/// Returns the system and user messages of the first model request with messages.
 fn input(conversation: &Conversation) -> Vec<Message> {
     let first = conversation.told.iter().find(|(_, messages)| !messages.is_empty());
     let messages = first.into_iter().flat_map(|(_, messages)| messages);
@@ -138,14 +147,14 @@ fn input(conversation: &Conversation) -> Vec<Message> {
     plain.filter_map(|it| Some(Message::new(it.role, it.text.clone()?))).collect()
 }
 
-/// Returns the output of the execution.
+/// Returns the output of the execution, and a description of unsupported parts.
 ///
-/// It is the text of the mapped attribute in all spans, one per line in order of arrival, as in the original KindLM.
-/// Without that attribute, it is the last text of a top-level agent, of a model, or of the trace.
+/// The output is the text of the mapped attribute in all spans, one text per line, as in the original KindLM. Without
+/// that attribute, the output is the last text of a top-level agent, of a model, or of the trace.
 ///
-/// If the last answer is not recorded, no earlier answer is used.
+/// If the last answer is not recorded, an earlier answer is not used.
 ///
-/// Also returns a description of unsupported parts of the message.
+/// The description is `None` if all parts are supported.
 fn output(
     tree: &Tree<'_>,
     conversation: &Conversation,
@@ -180,21 +189,21 @@ fn output(
     (by_root.unwrap_or_default().to_owned(), None)
 }
 
-/// Describes the first unsupported part of these messages.
+/// Describes the first unsupported part of these messages; `None` if all are supported.
 fn unread(step: &Step<'_>, messages: &[Said]) -> Option<String> {
     let what = messages.iter().flat_map(|it| &it.not_understood).next()?;
     Some(format!("`{what}` at {} is of a type that is not understood here", place(step)))
 }
 
-/// The maximum number of places that are named for one type of unsupported parts.
+/// The maximum number of steps that are named for one type of unsupported part.
 const PLACES: usize = 5;
 
-/// Returns the name of a step as a place for messages.
+/// Returns the name of a step for error messages.
 fn place(step: &Step<'_>) -> String {
     format!("span `{}`", step.span.name)
 }
 
-/// Returns the last model request with its answer.
+/// Returns the last model request and its answer, if there is one.
 fn last_answer<'t, 's, 'c>(
     tree: &'t Tree<'s>,
     conversation: &'c Conversation,
@@ -203,9 +212,11 @@ fn last_answer<'t, 's, 'c>(
     Some((tree.steps.get(*at)?, messages))
 }
 
-/// Returns the reason why a trace is incomplete that ends with a requested tool call.
+/// Returns the reason why a trace is incomplete, if it ends with a requested tool call.
 ///
-/// Without reliable times, the last request is unknown.
+/// Returns `None` for any other trace.
+///
+/// Without reliable times, the last model request is unknown, so the result is `None`.
 fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Option<String> {
     let (at, messages) = conversation.said.last().filter(|_| tree.has_time)?;
     let step = tree.steps.get(*at)?;
@@ -222,7 +233,7 @@ fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Op
             )
         });
     }
-    // Instrumentations may use their own ids, but a span with the id of another requested call belongs to that call.
+    // Instrumentations may use different ids. But a span with the id of another requested call belongs to that call.
     let is_another = |it: &Call| asked.iter().any(|asked| asked.id.as_ref() == Some(&it.id));
     let runs = |it: &Call, name: &str| {
         it.has_span && it.name == name && begins_later(it.step) && !is_another(it)
@@ -235,10 +246,11 @@ fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Op
     ))
 }
 
-/// Returns true if the top-level step succeeded and records its result. Then a call at the end may be the structured
-/// answer, so no tool had to run.
+/// Returns true if the top-level step succeeded and records its result.
 ///
-/// A text that names the call, or that the model wrote next to it, is only progress.
+/// A tool call at the end may then be the structured answer, so no tool had to run.
+///
+/// A text that names the call, or that the model wrote with the call, is only progress and not a result.
 fn shows_result(tree: &Tree<'_>, conversation: &Conversation) -> bool {
     let last = conversation.said.last().map_or(&[][..], |(_, messages)| messages);
     let calls = last.iter().flat_map(|it| &it.calls);
@@ -256,7 +268,7 @@ fn shows_result(tree: &Tree<'_>, conversation: &Conversation) -> bool {
     })
 }
 
-/// Adds the user message and the answer that only a wrapper span records, not a model request.
+/// Adds the user message and the answer if only a wrapper span records them.
 fn frame(tree: &Tree<'_>, events: &mut Vec<Event>, output: &str, mapping: &SpanMapping) {
     use kindlm_types::Speaker;
     let has = |wanted: Speaker| {
@@ -280,7 +292,7 @@ fn frame(tree: &Tree<'_>, events: &mut Vec<Event>, output: &str, mapping: &SpanM
     }
 }
 
-/// Returns the calls in the order of the events.
+/// Returns the tool calls in the order of their events.
 fn in_order(events: &[Event], calls: &[Call]) -> Vec<ToolCall> {
     let mut left: HashMap<(&str, &str), VecDeque<&Call>> = HashMap::new();
     for call in calls {
@@ -307,12 +319,14 @@ fn requests(tree: &Tree<'_>) -> u32 {
     u32::try_from(requests).unwrap_or(u32::MAX).max(u32::from(shows_agent(tree)))
 }
 
-/// Returns true if any span is a step of an agent.
+/// Returns true if a span is a model request, a tool call, or the work of an agent.
 fn shows_agent(tree: &Tree<'_>) -> bool {
     tree.steps.iter().any(|it| it.kind != Kind::Other)
 }
 
-/// Returns the recorded usage. It is incomplete if one successful model span has no usage while others have.
+/// Returns the sum of the recorded usage.
+///
+/// The sum is incomplete if a successful model span has no usage, while another model span has.
 fn usage(tree: &Tree<'_>) -> Usage {
     let models_tell = tree.of_kind(Kind::Inference).any(|(_, it)| it.usage.is_some());
     let mut sum = UsageSum::default();
@@ -325,7 +339,9 @@ fn usage(tree: &Tree<'_>) -> Usage {
     sum.total()
 }
 
-/// Returns the sum of the root span durations; `None` if the times are not reliable.
+/// Returns the sum of the durations of the root spans.
+///
+/// Returns `None` if the times are not reliable, or if a duration is unknown.
 fn latency(tree: &Tree<'_>) -> Option<f64> {
     let durations: Option<Vec<i64>> = tree.roots().into_iter().map(OtlpSpan::duration_ms).collect();
     let durations = durations.filter(|it| !it.is_empty() && tree.has_time)?;
@@ -355,7 +371,7 @@ fn inferences(tree: &Tree<'_>, mapping: &SpanMapping) -> Vec<Inference> {
     .collect()
 }
 
-/// Returns the metadata that reports show with the evidence.
+/// Returns the metadata of the evidence, which reports show.
 fn metadata(
     kept: &[&OtlpSpan],
     tree: &Tree<'_>,
@@ -402,7 +418,7 @@ fn metadata(
     metadata
 }
 
-/// Returns the spans for scripts and for trace checks.
+/// Returns the trace for scripts and for trace checks.
 fn trace(kept: &[&OtlpSpan]) -> Trace {
     let resource = kept.first().map(|it| &*it.resource).filter(|it| !it.is_empty());
     let metadata = resource.map(|it| {

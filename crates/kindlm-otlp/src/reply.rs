@@ -1,4 +1,4 @@
-//! Encodes the responses of a receiver in the encoding of the request, as OTLP/HTTP requires.
+//! Encodes the responses of a receiver. OTLP/HTTP requires the encoding of the request.
 
 use prost::Message as _;
 use serde_json::json;
@@ -15,7 +15,9 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Returns the encoding of a `Content-Type` value, ignoring its parameters; `None` if OTLP does not use it.
+    /// Returns the encoding of a `Content-Type` value; `None` if OTLP does not use it.
+    ///
+    /// The parameters of the value are ignored.
     pub fn of_content_type(value: &str) -> Option<Self> {
         let essence = value.split(';').next().unwrap_or_default().trim();
         if essence.eq_ignore_ascii_case("application/json") {
@@ -37,7 +39,7 @@ impl Encoding {
 
     /// Encodes the response to an accepted request, with the messages about rejected data.
     ///
-    /// Clients must not send the rejected data again.
+    /// The response tells clients not to send the rejected data again.
     pub fn accepted(self, rejected: &[String]) -> Vec<u8> {
         let count = i64::try_from(rejected.len()).unwrap_or(i64::MAX);
         let mut words = rejected.iter().take(3).cloned().collect::<Vec<_>>().join("; ");
@@ -46,7 +48,7 @@ impl Encoding {
         }
         match self {
             Self::Json if rejected.is_empty() => b"{}".to_vec(),
-            // 64-bit numbers are texts in protobuf's JSON mapping.
+            // In protobuf's JSON mapping, 64-bit numbers are text.
             Self::Json => json!({"partialSuccess": {
                 "rejectedSpans": count.to_string(), "errorMessage": words,
             }})

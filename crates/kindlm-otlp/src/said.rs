@@ -9,7 +9,7 @@ use crate::attributes::{list, unpacked};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Said {
     pub(crate) role: Role,
-    /// The text of the message, if it has one.
+    /// The text of the message; `None` if it has no text.
     pub(crate) text: Option<String>,
     pub(crate) thoughts: Vec<String>,
     /// The tool calls that the message requests.
@@ -19,11 +19,11 @@ pub(crate) struct Said {
     pub(crate) finish_reason: Option<String>,
     /// True if a part of the message is marked as a refusal.
     pub(crate) is_refusal: bool,
-    /// The types or problems of unsupported parts, which may contain anything.
+    /// The types or problems of unsupported parts. Such a part may contain any evidence.
     pub(crate) not_understood: Vec<String>,
 }
 
-/// The types of parts that contain neither text nor a call.
+/// The types of parts that contain neither text nor a tool call.
 const MEDIA: [&str; 14] = [
     "blob",
     "file",
@@ -41,12 +41,12 @@ const MEDIA: [&str; 14] = [
     "step-start",
 ];
 
-/// A tool call that a model requests.
+/// A tool call that a model requests, or that a tool span records.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Asked {
     pub(crate) id: Option<String>,
     pub(crate) name: String,
-    /// The arguments as written; `None` if they are not recorded.
+    /// The arguments as they are recorded; `None` if they are not recorded.
     pub(crate) arguments: Option<Value>,
 }
 
@@ -75,12 +75,12 @@ impl Said {
         }
     }
 
-    /// Returns true if the message has any recorded content.
+    /// Returns true if the message has a text, a tool call or the result of a tool call.
     pub(crate) fn tells(&self) -> bool {
         self.text.is_some() || !self.calls.is_empty() || !self.answers.is_empty()
     }
 
-    /// Parses a message; `None` if it is not an object, or has no recorded content.
+    /// Parses a message; returns `None` if it is not an object or has no content.
     pub(crate) fn read(value: &Value, default: Role) -> Option<Self> {
         let outer = value.as_object()?;
         let inner = outer.get("message").and_then(unpacked);
@@ -115,7 +115,7 @@ impl Said {
 
     fn add_content(&mut self, content: &Value) {
         match content {
-            // A user or tool message may be a list of parts as JSON text. The text of a model is kept unchanged.
+            // In a user or tool message, the text may be a list of parts as JSON. The text of a model is never parsed.
             Value::String(text) if self.role != Role::Assistant && text.starts_with("[{") => {
                 match unpacked(content) {
                     Some(Value::Array(parts)) if parts.iter().all(is_part) => {
@@ -201,7 +201,9 @@ fn is_part(value: &Value) -> bool {
     value.as_object().is_some_and(|it| it.contains_key("type"))
 }
 
-/// Parses a tool call, with any wrapper object.
+/// Parses a tool call; returns `None` if it has no name.
+///
+/// The call may be inside a wrapper object.
 pub(crate) fn asked(value: &Value) -> Option<Asked> {
     let outer = value.as_object()?;
     let object = outer.get("tool_call").and_then(Value::as_object).unwrap_or(outer);

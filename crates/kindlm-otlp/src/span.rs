@@ -1,4 +1,4 @@
-//! Received spans and events, independent of the encoding.
+//! Received spans and events, after decoding.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ pub struct OtlpSpan {
     pub trace_id: String,
     /// The id of the span in its trace: 16 hex digits, if the sender follows the specification.
     pub span_id: String,
-    /// The id of the parent span.
+    /// The id of the parent span; `None` for a root span.
     pub parent_span_id: Option<String>,
-    /// True if the parent span is marked as running in another process, so that it may not arrive.
+    /// True if the parent span is marked as remote. It ran in another process, so it may not arrive.
     pub parent_is_remote: bool,
     /// The name of the operation.
     pub name: String,
@@ -31,7 +31,7 @@ pub struct OtlpSpan {
     pub events: Vec<SpanEvent>,
     /// The status: 0 unset, 1 ok, 2 error.
     pub status_code: i64,
-    /// The error message.
+    /// The error message of the status, if it is recorded.
     pub status_message: Option<String>,
     /// True if the sender reports that attributes or events were dropped.
     pub is_cut: bool,
@@ -50,7 +50,9 @@ pub struct SpanEvent {
     pub attributes: Map<String, Value>,
 }
 
-/// An event that arrived separately as a log record, for the span with this id.
+/// An event that arrived separately in a log record.
+///
+/// The ids identify its span.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LooseEvent {
     /// The id of the trace.
@@ -64,13 +66,13 @@ pub struct LooseEvent {
 /// The decoded content of one request or file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decoded {
-    /// The decoded spans, in their original order.
+    /// The decoded spans, in the order of the data.
     pub spans: Vec<OtlpSpan>,
-    /// The events of the conventions from log records.
+    /// The events of the conventions that log records contain.
     pub events: Vec<LooseEvent>,
     /// The messages about spans that could not be decoded.
     pub rejected: Vec<String>,
-    /// The number of requests with other signals, such as metrics.
+    /// The number of requests that contain only other signals, such as metrics.
     pub passed_over: usize,
 }
 
@@ -82,18 +84,19 @@ impl OtlpSpan {
         whole_ms(self.start_ns)
     }
 
-    /// Returns the end time in whole milliseconds since 1970.
+    /// Returns the end time in whole milliseconds since 1970; `None` if it is not recorded.
     pub fn end_ms(&self) -> Option<i64> {
         self.end_ns.map(whole_ms)
     }
 
-    /// Returns the duration in milliseconds; `None` if a time is not recorded. It is negative if the span ended before
-    /// it started.
+    /// Returns the duration in milliseconds; `None` if a time is not recorded.
+    ///
+    /// It is negative if the span ended before it started.
     pub fn duration_ms(&self) -> Option<i64> {
         self.end_ms().filter(|_| self.start_ns > 0).map(|end| end - self.start_ms())
     }
 
-    /// Returns true if the span ended before it started, which means that its clock is not reliable.
+    /// Returns true if the span ended before it started. Its clock is not reliable then.
     pub fn is_backwards(&self) -> bool {
         self.end_ns.is_some_and(|end| end < self.start_ns)
     }
@@ -103,7 +106,7 @@ impl OtlpSpan {
         self.status_code == ERROR
     }
 
-    /// Returns true if the span has an exception and its status is unset.
+    /// Returns true if the status is unset and the span has an exception event.
     pub fn has_thrown(&self) -> bool {
         self.status_code == 0 && self.events.iter().any(|it| it.name == EXCEPTION)
     }
@@ -112,20 +115,22 @@ impl OtlpSpan {
 /// The status code of an error.
 const ERROR: i64 = 2;
 
-/// The name of exception events.
+/// The name of events that record an exception.
 pub(crate) const EXCEPTION: &str = "exception";
 
 fn whole_ms(ns: u64) -> i64 {
-    // The largest `u64` of nanoseconds is 1.8e13 ms, so this fits.
+    // The largest number of nanoseconds is 1.8e13 milliseconds, so the conversion does not fail.
     i64::try_from(ns / NS_PER_MS).unwrap_or(i64::MAX)
 }
 
-/// Returns the id; `None` if it is empty or all zeros.
+/// Returns the id; `None` if it is empty or has only zeros.
 pub(crate) fn some_id(id: String) -> Option<String> {
     (!id.bytes().all(|it| it == b'0')).then_some(id)
 }
 
-/// The flag bits of a span: the parent's location is known, and the parent ran in another process.
+/// The flag bits of a span.
+///
+/// One means that the flags state where the parent ran, the other that the parent ran in another process.
 const PARENT_IS_KNOWN: u32 = 0x100;
 const PARENT_IS_REMOTE: u32 = 0x200;
 
@@ -134,9 +139,11 @@ pub(crate) fn is_remote(flags: u32) -> bool {
     flags & PARENT_IS_KNOWN != 0 && flags & PARENT_IS_REMOTE != 0
 }
 
-/// Converts a log record to an event of the conventions; `None` for other records.
+/// Converts a log record to an event of the conventions.
 ///
-/// The content is in the body in older versions, otherwise in the attributes.
+/// Returns `None` for any other record.
+///
+/// In older versions of the conventions, the content is in the body, otherwise in the attributes.
 pub(crate) fn event_of_record(
     trace_id: String,
     span_id: String,

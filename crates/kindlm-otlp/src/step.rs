@@ -1,6 +1,6 @@
-//! Interprets spans in all supported conventions.
+//! Interprets spans of all supported conventions.
 //!
-//! Supported are the old and new `GenAI` conventions of OpenTelemetry, `OpenLLMetry` (Traceloop), `OpenInference`, and
+//! These are the old and new `GenAI` conventions of OpenTelemetry, `OpenLLMetry` (Traceloop), `OpenInference`, and
 //! Vercel's AI SDK.
 
 use kindlm_types::{Role, SpanMapping, Usage};
@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// The attributes of tool spans.
+/// The attributes of tool spans, by content.
 const TOOL_NAME: [&str; 3] = ["gen_ai.tool.name", "tool.name", "ai.toolCall.name"];
 const TOOL_ID: [&str; 3] = ["gen_ai.tool.call.id", "ai.toolCall.id", "tool_call.id"];
 const TOOL_ARGUMENTS: [&str; 6] = [
@@ -67,7 +67,7 @@ pub(crate) fn kind(span: &OtlpSpan, mapping: &SpanMapping) -> Kind {
     if shows { Kind::Inference } else { Kind::Other }
 }
 
-/// Returns the kind that the span declares.
+/// Returns the kind that the span declares in an attribute; `None` if it declares none.
 fn declared(span: &OtlpSpan) -> Option<Kind> {
     let by_operation = match span.text(OPERATION) {
         Some("chat" | "text_completion" | "generate_content") => Some(Kind::Inference),
@@ -106,7 +106,9 @@ fn declared(span: &OtlpSpan) -> Option<Kind> {
         .or_else(by_request)
 }
 
-/// Returns the agent's name, from an attribute or from the span name `invoke_agent <name>`.
+/// Returns the name of a span's agent.
+///
+/// The name is in an attribute or in the span name `invoke_agent <name>`. Otherwise, the span name is returned.
 pub(crate) fn agent_name(span: &OtlpSpan) -> &str {
     let named = ["gen_ai.agent.name", "agent.name", "traceloop.entity.name"];
     span.first_text(&named)
@@ -114,7 +116,7 @@ pub(crate) fn agent_name(span: &OtlpSpan) -> &str {
         .unwrap_or(&span.name)
 }
 
-/// Returns the tokens that a span records; `None` if it records none.
+/// Returns the tokens that a span records; `None` if it records no tokens.
 pub(crate) fn usage(span: &OtlpSpan, mapping: &SpanMapping) -> Option<Usage> {
     let input = span.count(&[
         &mapping.input_tokens_attr,
@@ -146,13 +148,15 @@ pub(crate) fn usage(span: &OtlpSpan, mapping: &SpanMapping) -> Option<Usage> {
     Some(Usage::counted(input, output, span.count(&total), cached))
 }
 
-/// Returns the model that answered, or the requested one.
+/// Returns the model that answered, or else the requested model.
 pub(crate) fn model<'s>(span: &'s OtlpSpan, mapping: &SpanMapping) -> Option<&'s str> {
     let names = ["gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.model.id"];
     span.first_text(&[mapping.model_attr.as_str()]).or_else(|| span.first_text(&names))
 }
 
-/// Returns the model names, with that of the answer first. A price may exist for either.
+/// Returns the names of the model that answered and of the requested model.
+///
+/// A price may be known for only one of them.
 pub(crate) fn models(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<String> {
     let requested = span.first_text(&["gen_ai.request.model", "llm.model_name", "ai.model.id"]);
     let mut names: Vec<String> =
@@ -161,13 +165,13 @@ pub(crate) fn models(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<String> {
     names
 }
 
-/// Returns the vendor's name.
+/// Returns the vendor's name, if it is recorded.
 pub(crate) fn vendor<'s>(span: &'s OtlpSpan, mapping: &SpanMapping) -> Option<&'s str> {
     let names = ["gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system"];
     span.first_text(&[mapping.system_attr.as_str()]).or_else(|| span.first_text(&names))
 }
 
-/// Returns the finish reason in the vendor's wording.
+/// Returns the last finish reason in the vendor's wording, if it is recorded.
 pub(crate) fn finish_reason(span: &OtlpSpan) -> Option<String> {
     let value = span.first(&["gen_ai.response.finish_reasons", "ai.response.finishReason"])?;
     match unpacked(value) {
@@ -183,14 +187,14 @@ pub(crate) fn is_nameless_tool(span: &OtlpSpan) -> bool {
         && span.name.trim() == "execute_tool"
 }
 
-/// Returns the tool's name.
+/// Returns the tool's name; `None` if it is not recorded.
 fn tool_name(span: &OtlpSpan) -> Option<&str> {
     let by_traceloop = || span.text("traceloop.entity.name");
     let by_span = || span.name.strip_prefix("execute_tool ").map(str::trim);
     span.first_text(&TOOL_NAME).or_else(by_traceloop).or_else(by_span).filter(|it| !it.is_empty())
 }
 
-/// Returns the call of a tool span, with its result.
+/// Returns the tool call that a tool span records, and its result if it is recorded.
 pub(crate) fn tool(span: &OtlpSpan) -> (Asked, Option<Value>) {
     let name = tool_name(span);
     let arguments = TOOL_ARGUMENTS.iter().find_map(|key| {
@@ -205,7 +209,9 @@ pub(crate) fn tool(span: &OtlpSpan) -> (Asked, Option<Value>) {
     (asked, span.first(&TOOL_RESULT).map(|it| unpacked(it).unwrap_or_else(|| it.clone())))
 }
 
-/// Returns the arguments inside the function input that Traceloop records.
+/// Returns the arguments in the function input that Traceloop records.
+///
+/// Input in any other form is returned unchanged.
 fn inputs(value: &Value) -> Value {
     let Some(Value::Object(object)) = unpacked(value) else { return value.clone() };
     let inner = ["kwargs", "inputs"].iter().filter_map(|it| object.get(*it));
@@ -213,7 +219,7 @@ fn inputs(value: &Value) -> Value {
     inner.map_or(Value::Object(object.clone()), |it| Value::Object(it.clone()))
 }
 
-/// Returns the input messages of a model request.
+/// Returns the input messages of a model request, with the system instructions first.
 pub(crate) fn input(span: &OtlpSpan) -> Vec<Said> {
     let structured = structured(span, "gen_ai.input.messages", Role::User);
     let mut said = if structured.is_empty() {
@@ -274,17 +280,17 @@ pub(crate) fn output(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<Said> {
     vec![said]
 }
 
-/// Returns the whole recorded input, if it is text.
+/// Returns the recorded input of the span, if it is text.
 pub(crate) fn whole_input(span: &OtlpSpan) -> Option<&str> {
     span.first_text(&INPUT)
 }
 
-/// Returns the whole recorded output, if it is text.
+/// Returns the recorded output of the span, if it is text.
 pub(crate) fn whole_output(span: &OtlpSpan) -> Option<&str> {
     span.first_text(&OUTPUT)
 }
 
-/// Parses the messages in an attribute of the span, or of an event that holds the content.
+/// Parses the messages in an attribute of the span or of one of its events.
 fn structured(span: &OtlpSpan, key: &str, role: Role) -> Vec<Said> {
     let apart = span.events.iter().map(|it| &it.attributes);
     std::iter::once(&span.attributes)
@@ -311,7 +317,7 @@ enum Direction {
     Out,
 }
 
-/// Parses messages from span events, as in older versions of the conventions.
+/// Parses the messages in span events, which older versions of the conventions use.
 fn events(span: &OtlpSpan, wanted: Direction) -> Vec<Said> {
     let mut all = Vec::new();
     for SpanEvent { name, attributes, .. } in &span.events {
@@ -326,7 +332,7 @@ fn events(span: &OtlpSpan, wanted: Direction) -> Vec<Said> {
         if direction != wanted {
             continue;
         }
-        // The oldest versions have all messages in one attribute.
+        // In the oldest versions, one attribute holds all messages.
         let packed = ["gen_ai.prompt", "gen_ai.completion"];
         match packed.iter().find_map(|it| attributes.get(*it)) {
             Some(packed) => match unpacked(packed) {

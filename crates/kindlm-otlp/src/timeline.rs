@@ -11,13 +11,15 @@ use crate::span::EXCEPTION;
 use crate::step::{self, Kind};
 use crate::tree::{Step, Tree};
 
-/// The input (`told`) and output (`said`) messages of models by step, in the order of the steps' starts.
+/// The messages of models by step: the input (`told`) and the output (`said`).
+///
+/// The steps are in the order of their starts.
 pub(crate) struct Conversation {
     pub(crate) told: Vec<(usize, Vec<Said>)>,
     pub(crate) said: Vec<(usize, Vec<Said>)>,
 }
 
-/// The events with their times.
+/// The events of an execution with their times.
 struct Timeline<'t, 's> {
     tree: &'t Tree<'s>,
     events: Vec<(u64, Event)>,
@@ -78,7 +80,9 @@ impl Timeline<'_, '_> {
         self.events.push((time, event));
     }
 
-    /// Adds new user messages. Each request repeats the earlier messages, so only additional ones are new.
+    /// Adds the new user messages of a model request.
+    ///
+    /// Each request repeats the earlier messages, so only additional messages are new.
     fn users<'m>(&mut self, at: usize, told: &'m [Said], heard: &mut HashMap<&'m str, usize>) {
         let mut here: HashMap<&str, usize> = HashMap::new();
         for text in
@@ -106,7 +110,7 @@ impl Timeline<'_, '_> {
     }
 
     fn call(&mut self, call: &Call) {
-        // Missing arguments are an empty object. Arguments that were not recorded are null.
+        // Missing arguments are an empty object; arguments that were not recorded are null.
         let input = match &call.malformed {
             Some(text) => Value::from(text.as_str()),
             None if call.shows_arguments => call.arguments.clone(),
@@ -129,14 +133,14 @@ impl Timeline<'_, '_> {
             }
         } else {
             self.at_end(call.step, called);
-            // The call has completed, as a model received its result.
+            // A model received the result, so the call has completed.
             if call.output.is_some() {
                 self.at_end(call.step, result);
             }
         }
     }
 
-    /// Adds the events of an agent that works for another agent.
+    /// Adds the events of a subagent, which works for another agent.
     fn subagent(&mut self, at: usize, step: &Step<'_>) {
         let name = step::agent_name(step.span);
         let other = |it: &Step<'_>| it.kind == Kind::Agent && step::agent_name(it.span) != name;
@@ -157,10 +161,11 @@ impl Timeline<'_, '_> {
         }
     }
 
-    /// Returns the steps with their own errors, not those that only contain a failed step. These are models, agents and
-    /// root spans; a failed tool call has its error in its result.
+    /// Returns the steps in which an error occurred, without the steps around them.
     ///
-    /// An exception inside the trace may have been caught, but not one in a root span.
+    /// These are models, agents and root spans. The error of a failed tool call is in its result.
+    ///
+    /// The program may have caught an exception inside the trace, but not an exception in a root span.
     fn innermost_errors(&self) -> HashSet<usize> {
         let mut around = HashSet::new();
         let mut failed = HashSet::new();
@@ -178,7 +183,9 @@ impl Timeline<'_, '_> {
         failed
     }
 
-    /// Adds an error if the finish reason is a failure although the span has no error status.
+    /// Adds an error if the finish reason is a failure.
+    ///
+    /// The span may have no error status.
     fn bad_end(&mut self, at: usize, step: &Step<'_>, messages: &[Said]) {
         let by_message = || messages.iter().rev().find_map(|it| it.finish_reason.clone());
         let Some(word) = step::finish_reason(step.span).or_else(by_message) else { return };

@@ -1,4 +1,4 @@
-//! The tree of the spans that pass the filter, with the step of each.
+//! The tree of the spans that pass the filter. Each span is a step.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use kindlm_types::{SpanMapping, Usage};
 use crate::span::OtlpSpan;
 use crate::step::{self, Kind};
 
-/// The maximum number of ancestors to search, because parent ids may form a cycle.
+/// The maximum number of ancestors that are searched, because parent ids may form a cycle.
 const MAX_CLIMB: usize = 256;
 
 /// A span that passes the filter.
@@ -15,7 +15,7 @@ const MAX_CLIMB: usize = 256;
 pub(crate) struct Step<'s> {
     pub(crate) span: &'s OtlpSpan,
     pub(crate) kind: Kind,
-    /// The tokens that this span records, unless they are counted for another span.
+    /// The tokens that this span records; `None` if they are counted at another span.
     pub(crate) usage: Option<Usage>,
 }
 
@@ -23,19 +23,20 @@ pub(crate) struct Step<'s> {
 pub(crate) struct Tree<'s> {
     /// The steps in order of arrival.
     pub(crate) steps: Vec<Step<'s>>,
-    /// The nearest ancestor step of each step, if any; excluded spans in between are skipped.
+    /// The nearest ancestor step of each step, if any. Excluded spans between them are skipped.
     parents: Vec<Option<usize>>,
     /// The steps ordered by their starts, or by arrival if the times are not reliable.
     in_time: Vec<usize>,
-    /// True for each step whose ancestors have all arrived, up to a span without a parent.
+    /// True for each step whose ancestors up to a root span have all arrived.
     is_rooted: Vec<bool>,
-    /// True if the times are reliable: no span ended before it started.
+    /// True if the times are reliable, which means that no span ended before it started.
     pub(crate) has_time: bool,
 }
 
 impl<'s> Tree<'s> {
-    /// Builds the tree of the selected spans. Ancestors are searched in `all` spans, so an excluded span does not
-    /// separate its descendants from its ancestors.
+    /// Builds the tree of the selected spans.
+    ///
+    /// Ancestors are searched in `all` spans. So an excluded span does not separate its descendants from its ancestors.
     pub(crate) fn new(all: &'s [OtlpSpan], spans: &[&'s OtlpSpan], mapping: &SpanMapping) -> Self {
         let ids: HashMap<(&str, &str), &OtlpSpan> =
             all.iter().map(|it| ((it.trace_id.as_str(), it.span_id.as_str()), it)).collect();
@@ -73,10 +74,11 @@ impl<'s> Tree<'s> {
         tree
     }
 
-    /// Avoids double counts if nested spans record the same data. An example is a wrapper around an instrumented
-    /// library. The inner spans count.
+    /// Removes double counts of nested spans that record the same data.
     ///
-    /// For tokens, the outer span counts if it records all of them and an inner one does not.
+    /// An example is a wrapper around an instrumented library. The inner spans count.
+    ///
+    /// For tokens, the outer span counts if it records all tokens and an inner span does not.
     fn count_once(&mut self) {
         let around = |inner: HashSet<usize>| -> HashSet<usize> {
             inner.into_iter().flat_map(|at| self.ancestors(at)).collect()
@@ -86,7 +88,7 @@ impl<'s> Tree<'s> {
         };
         let half = all(|it| it.usage.is_some_and(|it| !it.is_whole()));
         let whole = all(|it| it.usage.is_some_and(|it| it.is_whole()));
-        // The innermost spans with complete usage around a span with incomplete usage.
+        // These are the innermost spans with complete usage around a span with incomplete usage.
         let mut telling: HashSet<usize> = HashSet::new();
         for at in half {
             telling.extend(self.ancestors(at).find(|it| whole.contains(it)));
@@ -108,7 +110,7 @@ impl<'s> Tree<'s> {
         }
     }
 
-    /// Returns the ancestors of a step, from the inside out.
+    /// Returns the ancestors of a step, from the nearest to the root.
     pub(crate) fn ancestors(&self, at: usize) -> impl Iterator<Item = usize> {
         climb(&self.parents, at)
     }
@@ -131,7 +133,9 @@ impl<'s> Tree<'s> {
         self.ancestors(at).filter_map(|it| self.steps.get(it)).any(is)
     }
 
-    /// Returns the root steps. Steps below a missing span only count as roots if there are no others.
+    /// Returns the root spans.
+    ///
+    /// A span below a missing span only counts as a root if there are no other roots.
     pub(crate) fn roots(&self) -> Vec<&'s OtlpSpan> {
         let alone = || {
             let steps = self.steps.iter().zip(&self.parents).zip(&self.is_rooted);
@@ -142,7 +146,7 @@ impl<'s> Tree<'s> {
     }
 }
 
-/// Returns the ancestors of a position, from the inside out.
+/// Returns the ancestors of a position, from the nearest to the root.
 fn climb(parents: &[Option<usize>], at: usize) -> impl Iterator<Item = usize> {
     let above = |at: &usize| parents.get(*at).copied().flatten();
     std::iter::successors(above(&at), above).take(MAX_CLIMB)

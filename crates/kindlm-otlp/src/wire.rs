@@ -1,6 +1,7 @@
-//! The supported parts of the OTLP protobuf messages: trace.proto, logs.proto, common.proto and their services.
+//! The supported parts of the OTLP protobuf messages in trace.proto, logs.proto, common.proto and their services.
 //!
-//! The field numbers come from <https://github.com/open-telemetry/opentelemetry-proto>. Protobuf ignores other fields.
+//! The field numbers are those of <https://github.com/open-telemetry/opentelemetry-proto>. Protobuf ignores all other
+//! fields.
 
 use prost::{Message, Oneof};
 
@@ -161,7 +162,7 @@ pub(crate) struct LogRecord {
     pub(crate) event_name: String,
 }
 
-/// `ExportTraceServiceResponse`, which has the same format for all signals.
+/// `ExportTraceServiceResponse`. The responses of all signals have this format.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ExportResponse {
     #[prost(message, optional, tag = "1")]

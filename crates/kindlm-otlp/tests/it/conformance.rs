@@ -9,8 +9,9 @@ use serde_json::{Map, Value, json};
 
 const ROWS: &str = include_str!("../../../../fixtures/conformance/kindlm-core/trace.jsonl");
 
-/// Returns the intended differences to the original KindLM. Each has the row, the pointer into its `expect`, our value,
-/// and the reason.
+/// Returns the intended differences from the original KindLM.
+///
+/// Each has the row, the pointer into its `expect`, our value, and the reason.
 fn differences() -> Vec<(&'static str, &'static str, Value, &'static str)> {
     vec![
         ("array-attr", "/spans/0/attributes", json!({"l": ["x"]}), "finish reasons are a list"),
@@ -71,7 +72,7 @@ fn ours(input: &Value) -> Value {
     assert_eq!(decoded.rejected, Vec::<String>::new());
     let spans: Value = decoded.spans.iter().map(span).collect();
     let (mapping, filter) = settings(input);
-    // An invalid pattern is already refused in the config file.
+    // The loader of the config file already refuses an invalid pattern.
     let pattern = match filter.name_pattern.as_deref().map(Regex::new) {
         Some(Err(_)) => {
             let words = "SyntaxError: Invalid regular expression: /(/: Unterminated group";

@@ -82,7 +82,7 @@ fn text(value: &Value) -> String {
     value.to_string()
 }
 
-/// Returns the conversation "Weather in Oslo?", a tool call, "It rains." in every convention.
+/// Returns a conversation with one tool call, in every convention.
 #[expect(clippy::too_many_lines, reason = "it is a table")]
 fn dialects() -> Vec<(&'static str, Vec<Row>)> {
     let question = "Weather in Oslo?";
@@ -563,7 +563,9 @@ fn a_call_of_a_tool_without_a_name_is_a_gap() {
     assert_eq!(gaps("pay", json!({})), 0);
 }
 
-/// Returns a wrapper span, an unrelated span in it, and the request inside, all with the same tokens.
+/// Returns spans that record the same tokens several times.
+///
+/// A wrapper span contains an unrelated span, which contains the request.
 fn framed() -> Vec<Row> {
     let chat = |count: u64, tokens: u64| json!({"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": tokens, "gen_ai.usage.output_tokens": count});
     vec![
@@ -610,7 +612,7 @@ fn a_call_that_is_the_answer_needs_no_result() {
         (json!({"output.value": city}), 0),
         (json!({}), 1),
         (json!({"final_result": city, "status": {"code": 2}}), 1),
-        // Progress, and text that the model wrote next to the call.
+        // These are progress, and a text that the model wrote with the call.
         (json!({"output.value": r#"{"messages": [{"tool_calls": [{"id": "c1"}]}]}"#}), 1),
         (json!({"ai.response.text": "Here."}), 1),
     ] {
@@ -653,7 +655,7 @@ fn an_outer_span_gives_tokens_that_inner_spans_lack() {
     assert_eq!(tokens(&[frame(chat(Some(10), Some(5))), half(), whole()]), (10, 5, true));
     assert_eq!(tokens(&[frame(chat(Some(10), Some(5))), whole()]), (7, 2, true), "told once");
     assert_eq!(tokens(&[frame(chat(Some(10), None)), half()]), (3, 0, false));
-    // The middle span records all tokens inside it, so it counts instead of the outer one.
+    // The middle span records all tokens inside it, so it counts, and the outer span does not.
     let between = inner(4, 1, chat(Some(6), Some(4)));
     let deep = inner(5, 4, chat(Some(1), None));
     assert_eq!(tokens(&[frame(chat(Some(10), Some(5))), between, deep]), (6, 4, true));
@@ -686,8 +688,8 @@ fn a_span_that_is_left_out_does_not_make_its_frame_count_twice() {
 
 #[test]
 fn calls_find_the_spans_that_are_theirs() {
-    // The calls as models request them and as spans record them, as `(id, arguments)`, and the number of resulting
-    // calls.
+    // Each row has the calls that models request, the calls that spans record, and the resulting number of calls. A
+    // call is `(id, arguments)`.
     let none = Value::Null;
     let cases = [
         (vec![("1", json!({"a": 1}))], vec![("1", none.clone())], 1),

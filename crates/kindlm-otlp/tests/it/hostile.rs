@@ -1,4 +1,4 @@
-//! Hostile input is refused with a message. Nothing panics, hangs or uses unbounded memory.
+//! Hostile input is refused with an error message. It causes no panic, no endless loop and no unbounded memory use.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const LIMIT: usize = 1 << 20;
 
-/// Also reads the decoded spans, as they may be hostile too.
+/// Reads the decoded spans too, because they may be hostile.
 fn read_all(decoded: Decoded) {
     let settings = TraceSettings::default();
     let mut received = Received::default();
@@ -34,7 +34,7 @@ fn decode_every_way(bytes: &[u8]) {
     }
 }
 
-/// Returns JSON with parts that resemble OTLP.
+/// Returns JSON whose parts resemble OTLP.
 fn otlp_like() -> impl Strategy<Value = Value> {
     let words = prop_oneof![
         Just("gen_ai.operation.name"),
@@ -128,7 +128,7 @@ proptest! {
 
     #[test]
     fn protobuf_with_a_valid_head_is_survived(bytes in prop::collection::vec(any::<u8>(), 0..256)) {
-        // Nested fields with valid lengths: resource spans, scope spans, spans.
+        // The fields are nested with valid lengths: resource spans, scope spans, spans.
         let wrap = |tag: u8, inner: Vec<u8>| {
             let mut outer = vec![tag];
             let mut length = inner.len();
@@ -165,7 +165,7 @@ fn errors_are_reported() {
             b"\x0a\xff",
             "it is not a protobuf message of OTLP: failed to decode Protobuf message: TracesRequest.resource_spans: invalid varint",
         ),
-        // The rest of the message depends on the gzip backend of the build.
+        // The rest of the error message depends on the gzip library of the build.
         (b"\x1f\x8b\x08\x00", "it cannot be unpacked as gzip: …"),
         (deep.as_bytes(), "it is not JSON: recursion limit exceeded at line 1 column 128"),
     ] {

@@ -31,7 +31,7 @@ fn an_earlier_answer_is_not_taken_for_one_that_is_not_shown() {
         (said("One."), json!({}), ""),
         (mapped("One."), mapped("Two."), "One.\nTwo."),
         (mapped("One."), json!({}), ""),
-        // The failed request has no answer, so the previous answer is the last one.
+        // The failed request has no answer, so the previous answer counts.
         (said("One."), failed, "One."),
     ] {
         let reading = reading(&[chat(2, 0, &first), chat(3, 20, &last), root()]);
@@ -106,7 +106,7 @@ fn a_trace_that_ends_with_a_wish_for_a_tool_is_not_whole() {
         (vec![chat(2, 0, &both), ran(&json!({"gen_ai.tool.call.id": "c2"}), "look_up"), root()], 1),
         (vec![chat(2, 0, &asks), ran(&json!({}), "look_up"), root()], 1),
         (vec![chat(2, 0, &twice), ran(&json!({"gen_ai.tool.call.id": "c2"}), "pay"), root()], 1),
-        // Instrumentations may use their own ids.
+        // Instrumentations may use different ids for a call than models.
         (vec![chat(2, 0, &asks), ran(&json!({"gen_ai.tool.call.id": "run-7"}), "pay"), root()], 0),
     ] {
         let reading = reading(&rows);
