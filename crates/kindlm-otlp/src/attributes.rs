@@ -49,7 +49,7 @@ impl OtlpSpan {
     }
 }
 
-/// Collects the attributes `<prefix>.<number>.<rest>` as a list, ordered by number.
+/// Collects the attributes `<prefix>.<number>.<rest>` as a list in number order.
 ///
 /// Conventions without nested values write lists in this way. An example is `gen_ai.prompt.0.role`.
 pub(crate) fn indexed(attributes: &Map<String, Value>, prefix: &str) -> Vec<Value> {

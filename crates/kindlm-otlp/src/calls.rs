@@ -21,7 +21,7 @@ pub(crate) struct Call {
     pub(crate) output: Option<Value>,
     /// The index of the step that reports the call.
     pub(crate) step: usize,
-    /// True if `step` is the call, false if it is the model answer that requests the call.
+    /// True if `step` is the call, false if it is the answer that requests the call.
     pub(crate) has_span: bool,
     /// True if the span of the call has an error status.
     pub(crate) failed: bool,
@@ -173,7 +173,9 @@ impl Open {
     }
 }
 
-/// Returns the first index that is not taken, and drops taken indices from the queue.
+/// Returns the first index that is not taken.
+///
+/// Taken indices before it are removed from the queue.
 fn first(queue: &mut VecDeque<usize>, taken: &[bool]) -> Option<usize> {
     while queue.front().is_some_and(|at| taken.get(*at) == Some(&true)) {
         queue.pop_front();

@@ -58,7 +58,7 @@ impl Reading {
 pub struct Inference {
     /// The vendor's name in the conventions, such as `openai` or `aws.bedrock`.
     pub vendor: Option<String>,
-    /// The vendor's model names: first the name in the answer, then the name in the request.
+    /// The vendor's model names: the name in the answer, then the requested name.
     pub models: Vec<String>,
     /// The tokens of the request.
     pub usage: Usage,
@@ -189,7 +189,9 @@ fn output(
     (by_root.unwrap_or_default().to_owned(), None)
 }
 
-/// Describes the first unsupported part of these messages; `None` if all are supported.
+/// Describes the first unsupported part of these messages.
+///
+/// Returns `None` if all parts are supported.
 fn unread(step: &Step<'_>, messages: &[Said]) -> Option<String> {
     let what = messages.iter().flat_map(|it| &it.not_understood).next()?;
     Some(format!("`{what}` at {} is of a type that is not understood here", place(step)))
@@ -212,7 +214,7 @@ fn last_answer<'t, 's, 'c>(
     Some((tree.steps.get(*at)?, messages))
 }
 
-/// Returns the reason why a trace is incomplete, if it ends with a requested tool call.
+/// Returns the reason why a trace that ends with a tool call is incomplete.
 ///
 /// Returns `None` for any other trace.
 ///
@@ -319,7 +321,7 @@ fn requests(tree: &Tree<'_>) -> u32 {
     u32::try_from(requests).unwrap_or(u32::MAX).max(u32::from(shows_agent(tree)))
 }
 
-/// Returns true if a span is a model request, a tool call, or the work of an agent.
+/// Returns true if a span is a model request, a tool call or an agent's work.
 fn shows_agent(tree: &Tree<'_>) -> bool {
     tree.steps.iter().any(|it| it.kind != Kind::Other)
 }

@@ -37,7 +37,9 @@ impl Encoding {
         }
     }
 
-    /// Encodes the response to an accepted request, with the messages about rejected data.
+    /// Encodes the response to an accepted request.
+    ///
+    /// The response contains the messages about rejected data.
     ///
     /// The response tells clients not to send the rejected data again.
     pub fn accepted(self, rejected: &[String]) -> Vec<u8> {
@@ -62,7 +64,9 @@ impl Encoding {
         }
     }
 
-    /// Encodes the response to a refused request: a `google.rpc.Status` with this gRPC code.
+    /// Encodes the response to a refused request.
+    ///
+    /// It is a `google.rpc.Status` with this gRPC code.
     pub fn refused(self, code: i32, message: &str) -> Vec<u8> {
         match self {
             Self::Json => json!({"code": code, "message": message}).to_string().into_bytes(),

@@ -75,7 +75,7 @@ impl Said {
         }
     }
 
-    /// Returns true if the message has a text, a tool call or the result of a tool call.
+    /// Returns true if the message has a text, a tool call or a tool result.
     pub(crate) fn tells(&self) -> bool {
         self.text.is_some() || !self.calls.is_empty() || !self.answers.is_empty()
     }

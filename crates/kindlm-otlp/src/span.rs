@@ -9,7 +9,9 @@ use serde_json::{Map, Value};
 pub struct OtlpSpan {
     /// The id of the trace: 32 hex digits, if the sender follows the specification.
     pub trace_id: String,
-    /// The id of the span in its trace: 16 hex digits, if the sender follows the specification.
+    /// The id of the span in its trace.
+    ///
+    /// It has 16 hex digits, if the sender follows the specification.
     pub span_id: String,
     /// The id of the parent span; `None` for a root span.
     pub parent_span_id: Option<String>,
@@ -84,7 +86,7 @@ impl OtlpSpan {
         whole_ms(self.start_ns)
     }
 
-    /// Returns the end time in whole milliseconds since 1970; `None` if it is not recorded.
+    /// Returns the end time in whole milliseconds since 1970, if it is recorded.
     pub fn end_ms(&self) -> Option<i64> {
         self.end_ns.map(whole_ms)
     }

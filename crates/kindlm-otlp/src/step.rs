@@ -67,7 +67,7 @@ pub(crate) fn kind(span: &OtlpSpan, mapping: &SpanMapping) -> Kind {
     if shows { Kind::Inference } else { Kind::Other }
 }
 
-/// Returns the kind that the span declares in an attribute; `None` if it declares none.
+/// Returns the kind that the span declares in an attribute, if any.
 fn declared(span: &OtlpSpan) -> Option<Kind> {
     let by_operation = match span.text(OPERATION) {
         Some("chat" | "text_completion" | "generate_content") => Some(Kind::Inference),
@@ -194,7 +194,7 @@ fn tool_name(span: &OtlpSpan) -> Option<&str> {
     span.first_text(&TOOL_NAME).or_else(by_traceloop).or_else(by_span).filter(|it| !it.is_empty())
 }
 
-/// Returns the tool call that a tool span records, and its result if it is recorded.
+/// Returns the tool call that a tool span records, and its result, if recorded.
 pub(crate) fn tool(span: &OtlpSpan) -> (Asked, Option<Value>) {
     let name = tool_name(span);
     let arguments = TOOL_ARGUMENTS.iter().find_map(|key| {
@@ -219,7 +219,9 @@ fn inputs(value: &Value) -> Value {
     inner.map_or(Value::Object(object.clone()), |it| Value::Object(it.clone()))
 }
 
-/// Returns the input messages of a model request, with the system instructions first.
+/// Returns the input messages of a model request.
+///
+/// The system instructions are first.
 pub(crate) fn input(span: &OtlpSpan) -> Vec<Said> {
     let structured = structured(span, "gen_ai.input.messages", Role::User);
     let mut said = if structured.is_empty() {
@@ -317,7 +319,9 @@ enum Direction {
     Out,
 }
 
-/// Parses the messages in span events, which older versions of the conventions use.
+/// Parses the messages in span events.
+///
+/// Older versions of the conventions use these events.
 fn events(span: &OtlpSpan, wanted: Direction) -> Vec<Said> {
     let mut all = Vec::new();
     for SpanEvent { name, attributes, .. } in &span.events {

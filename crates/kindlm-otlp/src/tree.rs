@@ -7,7 +7,9 @@ use kindlm_types::{SpanMapping, Usage};
 use crate::span::OtlpSpan;
 use crate::step::{self, Kind};
 
-/// The maximum number of ancestors that are searched, because parent ids may form a cycle.
+/// The maximum number of ancestors that are searched.
+///
+/// Parent ids may form a cycle.
 const MAX_CLIMB: usize = 256;
 
 /// A span that passes the filter.
@@ -29,7 +31,7 @@ pub(crate) struct Tree<'s> {
     in_time: Vec<usize>,
     /// True for each step whose ancestors up to a root span have all arrived.
     is_rooted: Vec<bool>,
-    /// True if the times are reliable, which means that no span ended before it started.
+    /// True if the times are reliable: no span ended before it started.
     pub(crate) has_time: bool,
 }
 
@@ -115,7 +117,9 @@ impl<'s> Tree<'s> {
         climb(&self.parents, at)
     }
 
-    /// Returns the steps ordered by their starts, or by arrival if the times are not reliable.
+    /// Returns the steps in the order of their starts.
+    ///
+    /// If the times are not reliable, the order is the order of arrival.
     pub(crate) fn in_time(&self) -> impl Iterator<Item = usize> {
         self.in_time.iter().copied()
     }

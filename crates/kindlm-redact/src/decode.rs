@@ -1,4 +1,4 @@
-//! Decodes escapes, so that secrets inside them are found.
+//! Decodes escape sequences, so that secrets written with them are found.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ impl Decoded {
         at(range.start)..at(range.end)
     }
 
-    /// Decodes the text once more; `None` if it has no more escapes.
+    /// Decodes the text once more; returns `None` if it has no more escape sequences.
     pub(crate) fn again(&self) -> Option<Self> {
         let next = decode(&self.bytes)?;
         let from = next.from.iter().map(|it| self.from.get(*it).copied().unwrap_or_default());
@@ -26,12 +26,14 @@ impl Decoded {
     }
 }
 
-/// Returns true if a text may have escapes.
+/// Returns true if a text may have escape sequences or zero-width characters.
 pub(crate) fn has_escapes(text: &[u8]) -> bool {
     text.iter().any(|it| matches!(it, b'\\' | b'%' | b'&' | 0xE2 | 0xEF))
 }
 
-/// Decodes the escapes of JSON, JavaScript, URLs and HTML, and drops zero-width characters; `None` if there are none.
+/// Decodes the escape sequences of JSON, JavaScript, URLs and HTML.
+///
+/// Zero-width characters are removed. Returns `None` if the text has neither.
 pub(crate) fn decode(text: &[u8]) -> Option<Decoded> {
     if !has_escapes(text) {
         return None;
@@ -62,7 +64,7 @@ pub(crate) fn decode(text: &[u8]) -> Option<Decoded> {
     found.then_some(decoded)
 }
 
-/// Removes white space and colons from a text; `None` if there are none.
+/// Removes white space and colons from a text; returns `None` if there are none.
 pub(crate) fn without_separators(text: &[u8]) -> Option<Decoded> {
     let is_separator = |it: &u8| it.is_ascii_whitespace() || *it == b':';
     if !text.iter().any(is_separator) {
@@ -80,7 +82,9 @@ enum Escape {
     Nothing,
 }
 
-/// Parses the escape at the start of a text; returns its length and meaning.
+/// Parses the escape sequence at the start of a text.
+///
+/// Returns its length and meaning, or `None` if the text begins with no escape sequence.
 fn escape(text: &[u8]) -> Option<(usize, Escape)> {
     match text {
         [b'%', rest @ ..] => Some((3, Escape::Byte(u8::try_from(hex(rest, 2)?).ok()?))),
@@ -101,7 +105,7 @@ fn escape(text: &[u8]) -> Option<(usize, Escape)> {
             Some((2, Escape::Char(char)))
         }
         [b'&', rest @ ..] => entity(rest),
-        // Zero-width characters, direction marks, and the byte order mark.
+        // These are zero-width characters, direction marks and the byte order mark.
         [0xE2, 0x80, 0x8B..=0x8F, ..] | [0xE2, 0x81, 0xA0..=0xA4, ..] | [0xEF, 0xBB, 0xBF, ..] => {
             Some((3, Escape::Nothing))
         }
@@ -109,7 +113,7 @@ fn escape(text: &[u8]) -> Option<(usize, Escape)> {
     }
 }
 
-/// Parses the text after `\u`: four digits, or a surrogate pair.
+/// Parses the text after `\u`, which is four digits or a surrogate pair.
 fn unicode(rest: &[u8]) -> Option<(usize, Escape)> {
     let high = hex(rest, 4)?;
     if let Some(char) = char::from_u32(high) {
@@ -121,7 +125,7 @@ fn unicode(rest: &[u8]) -> Option<(usize, Escape)> {
     Some((12, Escape::Char(char::from_u32(0x1_0000 + (high << 10) + low)?)))
 }
 
-/// Parses the text after the `&` of an entity.
+/// Parses the text after the `&` of an HTML entity.
 fn entity(rest: &[u8]) -> Option<(usize, Escape)> {
     let end = rest.iter().take(10).position(|it| *it == b';')?;
     let char = match &rest[..end] {
@@ -137,7 +141,7 @@ fn entity(rest: &[u8]) -> Option<(usize, Escape)> {
     Some((end + 2, Escape::Char(char)))
 }
 
-/// Parses a hexadecimal number with `length` digits.
+/// Parses a hexadecimal number with exactly `length` digits.
 fn hex(text: &[u8], length: usize) -> Option<u32> {
     let digits = text.get(..length).filter(|it| it.iter().all(u8::is_ascii_hexdigit))?;
     u32::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()

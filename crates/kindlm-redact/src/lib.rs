@@ -1,7 +1,7 @@
-//! Detects and masks secrets in everything that is shown, sent back or stored.
+//! Detects and masks secrets in everything that KindLM shows, sends back or stores.
 //!
-//! [`Secrets`] finds known values, such as those of environment variables and headers. It finds them in any case, in
-//! hexadecimal, inside Base64, percent-encoded, and with JSON or HTML escapes.
+//! [`Secrets`] finds known values, such as values of environment variables and headers. It finds them in upper and
+//! lower case, in hexadecimal, in Base64, percent-encoded, and with JSON or HTML escape sequences.
 //!
 //! It also finds text that looks like a secret: keys of known services, and pairs such as `password=…`.
 //!

@@ -31,7 +31,7 @@ const PREFIXES: [&str; 21] = [
     "eyJ",
 ];
 
-/// The minimum length after a prefix; shorter texts are words and not keys.
+/// The minimum length after a prefix in bytes. Shorter texts are words, not keys.
 const LEAST: usize = 12;
 
 /// The names before `=` or `:` that mark a secret, in lower case and without `-` and `_`.
@@ -52,7 +52,7 @@ const PAIRS: [&str; 14] = [
     "secretaccesskey",
 ];
 
-/// The search texts, at least one of which occurs in each pair.
+/// The texts to search for first. Each pair contains at least one of them.
 const SIGNS: [&str; 11] = [
     "passw",
     "passphrase",
@@ -67,7 +67,7 @@ const SIGNS: [&str; 11] = [
     "asic ",
 ];
 
-/// The minimum length of a pair's value in bytes; shorter values are words.
+/// The minimum length of a pair's value in bytes. Shorter values are words.
 const LEAST_OF_PAIR: usize = 8;
 
 /// Returns true if a text starts like a key of a well-known service.
@@ -94,7 +94,7 @@ pub fn mask_keys(text: &str) -> Cow<'_, str> {
     masked.map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-/// Returns the part after the prefix of each key in a text.
+/// Returns the part after the prefix of each text that looks like a key.
 fn prefixed(text: &str) -> impl Iterator<Item = Range<usize>> {
     static SEARCH: OnceLock<Option<AhoCorasick>> = OnceLock::new();
     let search = SEARCH.get_or_init(|| {
@@ -106,7 +106,7 @@ fn prefixed(text: &str) -> impl Iterator<Item = Range<usize>> {
         if before.is_some_and(u8::is_ascii_alphanumeric) {
             return None;
         }
-        // Some keys are Base64.
+        // Some keys are Base64, so allow its characters.
         let inside = |it: &u8| it.is_ascii_alphanumeric() || b"-_.+/=".contains(it);
         let rest = &text[found.end()..];
         let length = rest.bytes().take_while(inside).count();
@@ -115,7 +115,9 @@ fn prefixed(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Returns the secret part of each service key in a text. Long names such as `sk-kebab-case` are not keys.
+/// Returns the part after the prefix of each service key in a text.
+///
+/// Long names such as `sk-kebab-case` are not keys.
 pub(crate) fn keys(text: &str) -> impl Iterator<Item = Range<usize>> {
     prefixed(text).filter(|rest| {
         text[rest.clone()].bytes().any(|it| it.is_ascii_digit() || it.is_ascii_uppercase())
@@ -123,14 +125,15 @@ pub(crate) fn keys(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Returns the secret values in a text. These are values of pairs such as `password=…`, tokens after `Bearer`, and
-/// passwords in URLs.
+/// Returns the ranges of secret values in a text.
+///
+/// These are values of pairs such as `password=…`, tokens after `Bearer` and `Basic`, and passwords in URLs.
 pub(crate) fn pairs(text: &str) -> Vec<Range<usize>> {
     static SEARCH: OnceLock<Option<AhoCorasick>> = OnceLock::new();
     let search = SEARCH
         .get_or_init(|| AhoCorasick::builder().ascii_case_insensitive(true).build(SIGNS).ok());
     let mut found = Vec::new();
-    // Most texts have no pair, so search for all names first.
+    // Most texts have no pair, so search for all names at once first.
     if search.as_ref().is_some_and(|it| !it.is_match(text)) {
         return found;
     }
@@ -162,7 +165,9 @@ pub(crate) fn pairs(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Returns the password of a URL; `from` is the offset after `://`.
+/// Returns the range of the password in a URL; `from` is the offset after `://`.
+///
+/// Returns `None` if the URL has no password.
 fn password_of(text: &str, from: usize) -> Option<Range<usize>> {
     let rest = &text[from..];
     let host = rest.split(|it: char| it.is_whitespace() || "/?#\"'`<>\\".contains(it)).next()?;
@@ -174,7 +179,7 @@ fn password_of(text: &str, from: usize) -> Option<Range<usize>> {
     (!password.is_empty() && !is_filled_in).then_some(password)
 }
 
-/// Returns the credentials after `Bearer` and `Basic`.
+/// Returns the ranges of the credentials after `Bearer` and `Basic`.
 fn bearers(text: &str) -> impl Iterator<Item = Range<usize>> {
     ["earer ", "asic "].into_iter().flat_map(|scheme| {
         text.match_indices(scheme).filter_map(|(at, scheme)| {
@@ -189,13 +194,15 @@ fn bearers(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Returns the password of a URL, such as the value of `DATABASE_URL`.
+/// Returns the password in a URL, such as the value of `DATABASE_URL`.
+///
+/// Returns `None` if there is no password.
 pub(crate) fn password_of_address(value: &str) -> Option<&str> {
     let from = value.find("://")? + 3;
     if let Some(password) = password_of(value, from) {
         return value.get(password);
     }
-    // Passwords in URLs may have a `/` that is not escaped.
+    // A password in a URL may contain a `/` that is not escaped.
     let user = &value[from..from + value[from..].rfind('@')?];
     let (name, password) = user.split_once(':')?;
     let is_port =

@@ -1,10 +1,10 @@
 //! Detects the names of environment variables, headers and settings that hold secrets.
 
-/// The name parts of variables that hold secrets.
+/// The texts in names of variables that hold secrets.
 const PARTS: [&str; 7] =
     ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"];
 
-/// The last words of variable names that hold secrets.
+/// The last words in names of variables that hold secrets, after an underscore.
 const WORDS: [&str; 6] = ["PASS", "PAT", "PWD", "AUTH", "COOKIE", "JWT"];
 
 /// Returns true if an environment variable with this name probably holds a secret.
@@ -28,7 +28,9 @@ pub fn is_secret_header(name: &str) -> bool {
     ["auth", "key", "token", "secret", "cookie", "password"].iter().any(|it| name.contains(it))
 }
 
-/// Returns true if a setting with this name probably holds a secret. The name of a variable is not a secret.
+/// Returns true if a setting with this name probably holds a secret.
+///
+/// A setting that holds the name of a variable is not a secret.
 pub fn is_secret_setting(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let word = name.replace(['-', '_'], "");

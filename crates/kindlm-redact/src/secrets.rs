@@ -1,4 +1,4 @@
-//! Finds known secrets in all the forms in which they may occur.
+//! Finds known secrets in all forms in which a text may contain them.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::look::{keys, pairs, password_of_address};
 use crate::names::is_secret_setting;
 use crate::{REDACTED, SHORTEST};
 
-/// The maximum depth of escapes, for example JSON in JSON in a URL.
+/// The maximum number of nested escapings, for example JSON in JSON in a URL.
 const ROUNDS: usize = 3;
 
 /// A set of secret values. Its debug output does not contain them.
@@ -37,11 +37,11 @@ struct Form {
 enum Encoding {
     Plain,
     Hex,
-    /// A part of Base64 text. All surrounding text that may be Base64 is masked too.
+    /// A part of a Base64 text. The surrounding Base64 characters are masked too.
     Base64,
 }
 
-/// The rules that apply.
+/// The rules that decide which texts are secrets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rules {
     /// Known values, service keys, and pairs.
@@ -58,13 +58,15 @@ impl Secrets {
         secrets
     }
 
-    /// Adds a value, each of its lines, and each secret setting in it if it is a JSON object. Ignores short values.
+    /// Adds a value, each of its lines, and the secret settings in a JSON object.
+    ///
+    /// Short values are ignored.
     pub fn add(&mut self, value: &str) {
-        // A key from a file often ends with a line break, which is not sent.
+        // A key from a file often ends with a line break, which requests do not contain.
         let value = value.trim();
         self.add_one(value);
         if value.contains('\n') {
-            // All PEM files have the same first and last lines.
+            // The first and last lines of all PEM files are the same, so skip these lines.
             value.lines().map(str::trim).filter(|it| !it.starts_with("-----")).for_each(|line| {
                 self.add_one(line);
             });
@@ -97,7 +99,7 @@ impl Secrets {
         let mut forms = vec![Form { bytes: bytes.to_vec(), encoding: Encoding::Plain }];
         forms.push(Form { bytes: HEXLOWER.encode(bytes).into_bytes(), encoding: Encoding::Hex });
         if let Some(decoded) = decode(bytes) {
-            // Decoding a text also decodes the secret in it.
+            // The decoding of a text also decodes the secret in it, so search for the decoded form too.
             forms.push(Form { bytes: decoded.bytes, encoding: Encoding::Plain });
         }
         for skipped in 0..3 {
@@ -128,7 +130,7 @@ impl Secrets {
         self.forms.is_empty()
     }
 
-    /// Returns the text with all secrets masked; `None` if it has none.
+    /// Returns the text with all secrets masked; `None` if it has no secrets.
     pub fn redact(&self, text: &str) -> Option<String> {
         self.masked(text, Rules::All)
     }
@@ -153,8 +155,9 @@ impl Secrets {
         self.map(map, Rules::All)
     }
 
-    /// Masks known values and service keys, but not pairs such as `password=…`. Two requests that differ in such a pair
-    /// must stay different.
+    /// Masks known values and service keys, but not pairs such as `password=…`.
+    ///
+    /// Two requests that differ in a pair must stay different. Returns true if a secret was masked.
     pub fn redact_request(&self, value: &mut Value) -> bool {
         self.value(value, Rules::Values)
     }
@@ -195,7 +198,7 @@ impl Secrets {
             found = true;
         }
         if rules == Rules::All {
-            // In `{"password": "…"}`, the key marks the whole value as a secret.
+            // In `{"password": "…"}`, the key shows that the whole value is a secret.
             for (name, value) in map.iter_mut() {
                 if let Value::String(text) = value
                     && !text.contains(REDACTED)
@@ -221,7 +224,7 @@ impl Secrets {
         (!places.is_empty()).then(|| replace(text, places))
     }
 
-    /// Returns the ranges of known values in a text.
+    /// Returns the ranges of all known values in a text.
     fn known(&self, text: &str) -> Vec<Range<usize>> {
         let Some(search) = self.search.get_or_init(|| self.search()) else { return Vec::new() };
         let mut places: Vec<Range<usize>> = self.matches(search, text.as_bytes()).collect();
@@ -262,7 +265,9 @@ impl Secrets {
         })
     }
 
-    /// Returns the ranges of encoded values with line breaks, as after 76 characters of `base64`, or with colons.
+    /// Returns the ranges of encoded values that contain line breaks or colons.
+    ///
+    /// An example is the output of `base64`, which has a line break after 76 characters.
     fn wrapped<'a>(
         &'a self,
         search: &'a AhoCorasick,
@@ -278,7 +283,7 @@ impl Secrets {
                 .filter(|it| is_encoded(it.pattern().as_usize()))
                 .map(|it| {
                     let start = joined.place(&(it.start()..it.end())).start;
-                    // The range must end after the last byte, not at the start of the next word.
+                    // The range must end after the last byte, not at the start of the next piece.
                     let last = joined.place(&(it.end() - 1..it.end())).start;
                     around(text, &(start..last + 1))
                 })
@@ -290,13 +295,14 @@ impl Secrets {
 
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never print the values.
+        // Print only the number of forms, never the values.
         write!(f, "Secrets({})", self.forms.len())
     }
 }
 
-/// Returns the part of the Base64 text that depends only on the value, in both alphabets. The value starts after
-/// `skipped` bytes of a three-byte group.
+/// Returns the part of the Base64 text that depends only on the value.
+///
+/// The value starts after `skipped` bytes of a three-byte group. Both Base64 alphabets are used.
 fn base64(value: &[u8], skipped: usize) -> impl Iterator<Item = Vec<u8>> {
     let mut bytes = vec![0; skipped];
     bytes.extend_from_slice(value);
@@ -307,7 +313,7 @@ fn base64(value: &[u8], skipped: usize) -> impl Iterator<Item = Vec<u8>> {
         .filter_map(move |text| text.as_bytes().get(from..to).map(<[u8]>::to_vec))
 }
 
-/// Extends a range over all surrounding Base64 characters.
+/// Extends a range to all adjacent Base64 characters.
 fn around(text: &[u8], range: &Range<usize>) -> Range<usize> {
     let inside =
         |it: &&u8| it.is_ascii_alphanumeric() || matches!(it, b'+' | b'/' | b'-' | b'_' | b'=');
@@ -322,7 +328,7 @@ fn replace(text: &str, mut places: Vec<Range<usize>>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
     for place in places {
-        // A decoded range may begin or end inside a character, so mask the whole character.
+        // The range of a decoded text may begin or end inside a character, so mask the whole character.
         let start = text.floor_char_boundary(place.start);
         let end = text.ceil_char_boundary(place.end);
         if end <= done {

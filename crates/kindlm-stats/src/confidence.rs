@@ -1,13 +1,13 @@
 //! Confidence levels and intervals.
 
-/// The confidence level of an interval: the probability that it contains the true value.
+/// The confidence level of intervals: the share of intervals with the true value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Confidence {
     level: f64,
     z: f64,
 }
 
-// Only the common levels are supported, with exact quantiles, so that no approximation of the quantile function is
+// Only common levels are supported. Their quantiles are constants, so no approximation of the quantile function is
 // needed.
 impl Confidence {
     /// The level of 90%: 90 of 100 intervals contain the true value.
@@ -39,7 +39,9 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Returns the interval of `z` standard errors around a value, limited to a range.
+    /// Returns the interval of `z` standard errors around a value.
+    ///
+    /// Both ends are limited to the range from `least` to `most`.
     pub(crate) fn around(value: f64, standard_error: f64, z: f64, least: f64, most: f64) -> Self {
         let half = z * standard_error;
         Self { low: (value - half).clamp(least, most), high: (value + half).clamp(least, most) }

@@ -2,22 +2,23 @@
 
 use crate::{Tally, Undefined, float};
 
-/// The confusion matrix: counts of outputs by the answers of people and the judge. The answers of people count as the
-/// truth.
+/// The confusion matrix: counts of outputs by the answers of people and the judge.
+///
+/// The answers of people count as the truth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Confusion {
-    /// The outputs that both passed.
+    /// The number of outputs that both passed.
     pub both_pass: u64,
-    /// The outputs that only people passed, so the judge was too strict.
+    /// The number of outputs that only people passed, so the judge was too strict.
     pub only_human: u64,
-    /// The outputs that only the judge passed, so the judge was too lenient.
+    /// The number of outputs that only the judge passed, so the judge was too lenient.
     pub only_judge: u64,
-    /// The outputs that both failed.
+    /// The number of outputs that both failed.
     pub both_fail: u64,
 }
 
 impl Confusion {
-    /// Counts pairs of answers, with people's answer first; `true` is a pass.
+    /// Counts pairs of answers. People's answer comes first, and `true` is a pass.
     pub fn of(pairs: impl IntoIterator<Item = (bool, bool)>) -> Self {
         let mut confusion = Self::default();
         for (human, judge) in pairs {
@@ -26,7 +27,7 @@ impl Confusion {
         confusion
     }
 
-    /// Counts one output.
+    /// Counts one output by the answers of people and the judge.
     pub fn add(&mut self, human: bool, judge: bool) {
         *match (human, judge) {
             (true, true) => &mut self.both_pass,
@@ -56,22 +57,24 @@ impl Confusion {
         self.both_pass.saturating_add(self.only_judge)
     }
 
-    /// Returns the share of outputs with the same answer of both.
+    /// Returns the share of outputs with equal answers of people and the judge.
     pub fn agreement(&self) -> Result<Tally, Undefined> {
         Tally::new(self.both_pass.saturating_add(self.both_fail), self.total())
     }
 
-    /// Returns the base rate: the share of outputs that people passed. Agreement and kappa depend on it.
+    /// Returns the base rate: the share of outputs that people passed.
+    ///
+    /// Agreement and kappa depend on the base rate.
     pub fn base_rate(&self) -> Result<Tally, Undefined> {
         Tally::new(self.human_passed(), self.total())
     }
 
-    /// Returns the share of outputs that the judge passed, among those that people passed.
+    /// Returns the sensitivity: the judge's pass rate among outputs that people passed.
     pub fn sensitivity(&self) -> Result<Tally, Undefined> {
         Tally::new(self.both_pass, self.human_passed()).map_err(|_| self.one_class())
     }
 
-    /// Returns the share of outputs that the judge failed, among those that people failed.
+    /// Returns the specificity: the judge's failure rate among outputs that people failed.
     pub fn specificity(&self) -> Result<Tally, Undefined> {
         Tally::new(self.both_fail, self.human_failed()).map_err(|_| self.one_class())
     }

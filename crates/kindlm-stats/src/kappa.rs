@@ -1,17 +1,17 @@
-//! Cohen's kappa of a judge and people.
+//! Cohen's kappa, which measures the agreement of a judge with people.
 
 use crate::{Confidence, Confusion, Interval, Undefined, float};
 
 /// Cohen's kappa: 1 is perfect agreement, 0 is agreement by chance, below 0 is worse than chance.
 ///
 /// Kappa depends on the base rate. If nearly everything passes, two raters who agree on 9 of 10 outputs may have a
-/// kappa of 0.44. So show it with [`Confusion::base_rate`] and the number of outputs.
+/// kappa of 0.44. So show kappa together with [`Confusion::base_rate`] and the number of outputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Kappa {
     /// The value, from -1 to 1.
     pub value: f64,
-    /// The share of outputs with the same answer of both, from 0 to 1.
+    /// The share of outputs with equal answers of both raters, from 0 to 1.
     pub agreement: f64,
     /// The expected agreement by chance, from 0 to below 1.
     pub chance: f64,
@@ -26,13 +26,16 @@ pub struct Kappa {
 pub enum KappaInterval {
     /// The interval of `z` standard errors around the value.
     LargeSample(Interval),
-    /// The interval if both always agree. The standard error is then 0 even for few outputs. This is Wilson's interval
-    /// for the agreement, with the chance agreement fixed at its observed value.
+    /// The interval if both raters always agree.
+    ///
+    /// The standard error is then 0 even for few outputs. So this is Wilson's interval for the agreement, with the
+    /// chance agreement fixed at its observed value.
     Perfect(Interval),
-    /// The interval if both always disagree. The standard error can then be 0 even for few outputs, so Wilson's
-    /// interval is used as for [`Self::Perfect`].
+    /// The interval if both raters always disagree.
+    ///
+    /// The standard error can then be 0 even for few outputs, so Wilson's interval is used as in [`Self::Perfect`].
     Opposed(Interval),
-    /// No interval, because one rater always gave the same answer. Kappa is then always 0.
+    /// No interval, because one rater gave the same answer for all outputs. Kappa is 0 then.
     Constant,
 }
 
@@ -102,7 +105,7 @@ impl Confusion {
     /// Returns the large-sample standard error of a kappa.
     fn kappa_error(&self, kappa: f64, chance: f64, human: f64, judge: f64) -> f64 {
         let far = 1.0 - kappa;
-        // The cells on the diagonal: their share, and the marginal shares of their answer.
+        // Cells on the diagonal: the share, and the sum of both raters' marginal shares of the answer.
         let agreed = [
             (self.share(self.both_pass), human + judge),
             (self.share(self.both_fail), 2.0 - human - judge),
@@ -114,7 +117,7 @@ impl Confusion {
                 share * part * part
             })
             .sum();
-        // The other cells: their share, with the marginal shares of each rater for the answer of the other.
+        // Other cells: the share, and the sum of each rater's marginal share of the other rater's answer.
         let apart = [
             (self.share(self.only_human), judge + (1.0 - human)),
             (self.share(self.only_judge), (1.0 - judge) + human),

@@ -1,13 +1,13 @@
 //! Statistics about the agreement of a judge model with people.
 //!
-//! A judge decides if outputs pass, and people have decided the same for some outputs. This crate compares the two:
+//! A judge decides if outputs pass, and people have decided the same for some of the outputs. This crate compares them:
 //! - [`Confusion`] counts the answers.
 //! - [`Confusion::kappa`] is the agreement beyond chance.
 //! - [`best_threshold`] finds the score threshold with the best agreement.
 //! - [`rogan_gladen`] and [`prediction_powered`] correct the pass rate of a judge for its known errors.
 //!
-//! All functions are pure. An undefined result is an error with its reason ([`Undefined`]), and no function returns NaN
-//! or infinity.
+//! All functions are pure. If a result is undefined, the function returns the reason as an error ([`Undefined`]). No
+//! function returns NaN or infinity.
 //!
 //! ```
 //! use kindlm_stats::{Confidence, Confusion, Tally, rogan_gladen};

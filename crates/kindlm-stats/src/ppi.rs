@@ -1,4 +1,4 @@
-//! Prediction-powered inference: estimates a mean from few outputs judged by people and many judged by a model.
+//! Prediction-powered inference. It estimates a mean from few outputs judged by people and many judged by a model.
 
 use crate::{Confidence, Confusion, Interval, Tally, Undefined, float};
 
@@ -24,7 +24,9 @@ pub struct Unlabelled {
 /// The weight of the judge's answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tuning {
-    /// The weight with the smallest variance. It is near 0 if the judge's answers hardly predict those of people.
+    /// The weight with the smallest variance.
+    ///
+    /// It is near 0 if the judge's answers hardly predict the answers of people.
     Power,
     /// A fixed weight, from 0 (ignore the judge) to 1 (full weight).
     Fixed(f64),
@@ -107,16 +109,17 @@ fn check(mut scores: impl Iterator<Item = f64>) -> Result<(), Undefined> {
     }
 }
 
-/// Estimates the mean that people would find, from few `labelled` and many `unlabelled` outputs. The judge's mean over
-/// the unlabelled outputs is corrected by its errors on the labelled ones.
+/// Estimates the mean that people would find over all outputs.
+///
+/// The judge's mean over many `unlabelled` outputs is corrected by its errors on few `labelled` outputs.
 ///
 /// The method is from Angelopoulos et al. (2023), *Science* 382:669, for `Fixed(1.0)`; power tuning is from
 /// Angelopoulos, Duchi & Zrnic (2023), arXiv 2311.01453.
 ///
-/// Unlike [`rogan_gladen`](crate::rogan_gladen), it is valid for any judge, even a useless one. The labelled outputs
-/// must be a random sample from the same source.
+/// Unlike [`rogan_gladen`](crate::rogan_gladen), the estimate is valid for any judge, even a useless one. The labelled
+/// outputs must be a random sample of the same outputs.
 ///
-/// The interval is for large samples. Below about 30 labelled outputs it is too narrow.
+/// The interval is valid for large samples. For fewer than about 30 labelled outputs, it is too narrow.
 pub fn prediction_powered(
     labelled: &Labelled,
     unlabelled: &Unlabelled,
@@ -146,6 +149,6 @@ fn power(labelled: &Labelled, unlabelled: &Unlabelled) -> f64 {
         n * labelled.judge_variance + m * unlabelled.variance + n * m / (n + m) * apart * apart;
     let pooled = squares / (n + m - 1.0);
     let lambda = labelled.covariance / ((1.0 + n / m) * pooled);
-    // A judge with a constant answer has no information.
+    // For a judge with constant answers, the weight is not finite. Its answers have no information, so use 0.
     if lambda.is_finite() { lambda.clamp(0.0, 1.0) } else { 0.0 }
 }

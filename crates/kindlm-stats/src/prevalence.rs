@@ -8,8 +8,10 @@ use crate::{Confidence, Confusion, Interval, Tally, Undefined, float};
 pub struct Corrected {
     /// The estimate, from 0 to 1.
     pub rate: f64,
-    /// The estimate before it was limited to 0 to 1. A value far outside means that the judge has other error rates on
-    /// these outputs than on the labelled ones.
+    /// The estimate before it was limited to 0 to 1.
+    ///
+    /// A value far outside this range means that the judge has other error rates on these outputs than on the labelled
+    /// outputs.
     pub uncut: f64,
     /// The confidence interval of the true rate.
     pub interval: Interval,
@@ -37,11 +39,11 @@ pub fn rogan_gladen_rate(
 
 /// Estimates the pass rate that people would find among outputs that only the judge has judged.
 ///
-/// `observed` is the judge's pass rate there. `judged` has the judge's errors on other outputs of the same kind.
+/// `observed` is the judge's pass rate on these outputs. `judged` has the judge's errors on labelled outputs of the
+/// same kind.
 ///
-/// The interval is by the delta method, with variance from the counts of `observed` and from both error rates. For the
-/// error rates, one output is added to each cell of `judged`, because a judge without errors in five outputs may still
-/// err in the sixth.
+/// The interval uses the delta method, with the variances of `observed` and of both error rates. For these variances,
+/// one output is added to each count. A judge without errors in five outputs may still err in the sixth.
 pub fn rogan_gladen(
     observed: Tally,
     judged: &Confusion,

@@ -2,7 +2,9 @@
 
 use crate::{Confidence, Confusion, Undefined};
 
-/// The number of parts for cross-validation, which measures a threshold on outputs that it was not chosen on.
+/// The number of parts for cross-validation.
+///
+/// Cross-validation measures a threshold on outputs that were not used to choose it.
 const FOLDS: usize = 10;
 
 /// The best threshold for a judge with scores.
@@ -11,18 +13,24 @@ const FOLDS: usize = 10;
 pub struct BestThreshold {
     /// The lowest score that passes an output. It is one of the judge's scores.
     pub threshold: f64,
-    /// The agreement with people on the outputs on which the threshold was chosen.
+    /// The counts of answers with this threshold, on the outputs that were used to choose it.
     pub confusion: Confusion,
-    /// The kappa on these outputs, from -1 to 1. It is too optimistic, as the threshold was chosen on them.
+    /// The kappa on these outputs, from -1 to 1.
+    ///
+    /// It is too optimistic, because the threshold was chosen on these outputs.
     pub kappa: f64,
-    /// The kappa by ten-fold cross-validation: each output is judged with a threshold chosen on the others. `None` if
-    /// it is undefined, or if there are too few outputs.
+    /// The kappa by ten-fold cross-validation.
+    ///
+    /// Each output is judged with a threshold that was chosen on the other outputs. `None` if kappa is undefined, or if
+    /// there are too few outputs.
     pub held_out_kappa: Option<f64>,
 }
 
-/// Finds the threshold with the highest kappa. On a tie, the highest agreement wins, then the strictest threshold.
+/// Finds the threshold with the highest kappa.
 ///
-/// Each pair has the judge's score, from 0 to 1, and `true` if people passed the output.
+/// If several have the highest kappa, the highest agreement wins, then the strictest threshold.
+///
+/// Each pair has the judge's score from 0 to 1, and `true` if people passed the output.
 ///
 /// Fails if people gave every output the same answer, because all thresholds are then equally good.
 pub fn best_threshold(scored: &[(f64, bool)]) -> Result<BestThreshold, Undefined> {
@@ -42,7 +50,9 @@ pub fn best_threshold(scored: &[(f64, bool)]) -> Result<BestThreshold, Undefined
     })
 }
 
-/// Tries all thresholds from the highest score down.
+/// Tries all thresholds from the highest score down, and returns the best.
+///
+/// Returns `None` if people gave all outputs the same answer.
 fn choose(mut scored: Vec<(f64, bool)>) -> Option<(f64, Confusion, f64)> {
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
     let human_passed = scored.iter().filter(|it| it.1).count() as u64;
@@ -79,7 +89,9 @@ fn choose(mut scored: Vec<(f64, bool)>) -> Option<(f64, Confusion, f64)> {
     best
 }
 
-/// Returns the agreement if each output is judged with a threshold that was chosen without it.
+/// Returns the counts if each output is judged with a threshold chosen without it.
+///
+/// Returns `None` if there are too few outputs.
 fn held_out(scored: &[(f64, bool)]) -> Option<Confusion> {
     if scored.len() < 2 * FOLDS {
         return None;

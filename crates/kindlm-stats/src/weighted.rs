@@ -29,8 +29,8 @@ impl Weights {
 /// The formula is from Cohen (1968), *Psychol. Bull.* 70:213. Each pair has the scores of two raters for the same
 /// output.
 ///
-/// It is undefined if both raters always gave the same single score ([`Undefined::OneAnswer`]). The time is quadratic
-/// in the number of distinct scores.
+/// The result is undefined if both raters gave the same score to all outputs ([`Undefined::OneAnswer`]). The time is
+/// quadratic in the number of distinct scores.
 pub fn weighted_kappa(pairs: &[(f64, f64)], weights: Weights) -> Result<f64, Undefined> {
     if pairs.is_empty() {
         return Err(Undefined::Empty);
@@ -51,14 +51,14 @@ pub fn weighted_kappa(pairs: &[(f64, f64)], weights: Weights) -> Result<f64, Und
     if kappa.is_finite() { Ok(kappa) } else { Err(Undefined::OneAnswer) }
 }
 
-/// Returns the frequency of each distinct score.
+/// Returns each distinct score with its frequency.
 fn shares(scores: impl Iterator<Item = f64>) -> Vec<(f64, f64)> {
     let mut all: Vec<f64> = scores.collect();
     all.sort_by(f64::total_cmp);
     let mut counts: Vec<(f64, f64)> = Vec::new();
     for score in all {
         match counts.last_mut() {
-            // The scores are sorted, so equal ones are adjacent.
+            // The scores are sorted, so equal scores are adjacent.
             Some((last, count)) if last.to_bits() == score.to_bits() => *count += 1.0,
             _ => counts.push((score, 1.0)),
         }

@@ -52,8 +52,9 @@ impl Peer {
         command
     }
 
-    /// Writes the benchmark suite in the tool's format to `folder`. Returns the command that runs it against the server
-    /// at `url`.
+    /// Writes the benchmark suite in the tool's format to `folder`.
+    ///
+    /// Returns the command that runs the suite against the server at `url`.
     ///
     /// The suite has `cases` prompts with three deterministic checks each, without caching and storage.
     pub fn run(
@@ -88,7 +89,9 @@ impl Peer {
     }
 }
 
-/// Returns a promptfoo config with the checks of the benchmarks' `kindlm.yaml`, as far as promptfoo has them.
+/// Returns a promptfoo config with the checks of the benchmarks' `kindlm.yaml`.
+///
+/// Checks that promptfoo does not have are left out.
 fn promptfoo_config(cases: usize, url: &str) -> String {
     let mut yaml = format!(
         "description: bench\n\
@@ -100,7 +103,7 @@ fn promptfoo_config(cases: usize, url: &str) -> String {
          tests:\n"
     );
     for index in 0..cases {
-        // Writing to a `String` does not fail.
+        // Writing to a `String` does not fail, so the result can be ignored.
         let _ = writeln!(yaml, "  - {{ description: case {index}, vars: {{ name: n{index} }} }}");
     }
     yaml

@@ -3,17 +3,19 @@
 
 use std::process::{Command, Stdio};
 
-/// The environment variable with the space-separated names of required programs. A test that needs a missing one fails.
+/// The environment variable with the space-separated names of required programs.
+///
+/// A test fails if it needs a required program that is missing.
 const PROMISED: &str = "KINDLM_TESTS_NEED";
 
 /// Returns true if a program that a test needs is installed.
 ///
-/// If it is missing, a message says that the test does not run.
+/// If the program is missing, a message on stderr says that the test does not run.
 ///
 /// # Panics
 ///
-/// Panics if the program is missing but `KINDLM_TESTS_NEED` names it. Otherwise a test that did not run would look like
-/// a passed one.
+/// Panics if the program is missing but `KINDLM_TESTS_NEED` names it. Otherwise, a test that did not run would look
+/// like a passed test.
 pub fn installed(program: &str) -> bool {
     let mut command = Command::new(program);
     command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
@@ -24,13 +26,15 @@ pub fn installed(program: &str) -> bool {
     found
 }
 
-/// Returns true if `bwrap` can create a sandbox. Some machines have `bwrap` but do not allow that.
+/// Returns true if `bwrap` can create a sandbox.
 ///
-/// If it cannot, a message says that the test does not run.
+/// Some machines have `bwrap`, but do not allow sandboxes.
+///
+/// If `bwrap` cannot create a sandbox, a message on stderr says that the test does not run.
 ///
 /// # Panics
 ///
-/// Panics if it cannot but `KINDLM_TESTS_NEED` names `bwrap`.
+/// Panics if `bwrap` cannot create a sandbox but `KINDLM_TESTS_NEED` names `bwrap`.
 pub fn can_sandbox() -> bool {
     if !installed("bwrap") {
         return false;
@@ -43,11 +47,11 @@ pub fn can_sandbox() -> bool {
     found
 }
 
-/// Reports that a test does not run because something is missing.
+/// Reports on stderr that a test does not run because a program is missing.
 ///
 /// # Panics
 ///
-/// Panics if `KINDLM_TESTS_NEED` names it.
+/// Panics if `KINDLM_TESTS_NEED` names the program.
 pub fn not_run(needs: &str, why: &str) {
     let promised = std::env::var(PROMISED).unwrap_or_default();
     assert!(

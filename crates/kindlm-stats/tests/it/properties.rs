@@ -115,7 +115,7 @@ proptest! {
     }
 }
 
-/// A small random generator with a fixed sequence, so that the simulation is reproducible.
+/// A small generator of random numbers with a fixed sequence, so that the simulation is reproducible.
 struct Chance(u64);
 
 impl Chance {
@@ -128,7 +128,9 @@ impl Chance {
     }
 }
 
-/// Simulates 2000 studies with a known truth, and counts the intervals that contain it.
+/// Simulates 2000 studies with a known true value.
+///
+/// Counts the intervals that contain this value.
 #[test]
 fn intervals_hold_the_truth_as_often_as_they_say() {
     const STUDIES: u32 = 2000;

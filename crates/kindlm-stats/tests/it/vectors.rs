@@ -18,7 +18,7 @@ fn spans(actual: Interval, low: f64, high: f64) {
     near(actual.high, high);
 }
 
-/// Returns a confusion matrix: both pass, only people pass, only the judge passes, both fail.
+/// Returns a confusion matrix.
 fn table(both_pass: u64, only_human: u64, only_judge: u64, both_fail: u64) -> Confusion {
     Confusion { both_pass, only_human, only_judge, both_fail }
 }
@@ -86,7 +86,7 @@ fn kappa_says_when_it_or_its_interval_does_not_exist() {
     near(kappa.standard_error, 0.0);
     let KappaInterval::Perfect(interval) = kappa.interval else { panic!("{kappa:?}") };
     spans(interval, 2.0 * 0.722_467 - 1.0, 1.0);
-    // Likewise, no agreement in ten outputs does not prove perfect disagreement.
+    // In the same way, no agreement in ten outputs does not prove perfect disagreement.
     let kappa = table(0, 5, 5, 0).kappa(P95).unwrap();
     near(kappa.value, -1.0);
     let KappaInterval::Opposed(interval) = kappa.interval else { panic!("{kappa:?}") };

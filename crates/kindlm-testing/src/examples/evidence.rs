@@ -28,11 +28,11 @@ pub struct Recorded {
     pub execution: Execution,
     /// The output in the baseline.
     pub baseline: Option<String>,
-    /// The outputs that it is compared with.
+    /// The other outputs of the comparison.
     pub others: Vec<Other>,
 }
 
-/// An output that is compared with another one.
+/// An output that takes part in a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Other {
@@ -117,8 +117,10 @@ pub fn yaml(text: &str) -> Result<Value, String> {
 
 /// Converts an answer block to the answer to a question.
 ///
-/// An `answer` block is a reply, or a vector as a JSON list. A `no-answer` block is the error message of a provider, or
-/// of a script that timed out.
+/// Fails if the block cannot be parsed.
+///
+/// An `answer` block is a reply, a vector as a JSON list, or the JSON that a script returns. A `no-answer` block is the
+/// error message of a provider, or of a script that timed out.
 pub fn answer(question: &Question, block: &Example) -> Result<Result<Answer, AskError>, String> {
     let text = block.text.trim_end().to_owned();
     if let (Question::Script(_), "no-answer") = (question, block.info.as_str()) {
@@ -146,8 +148,9 @@ pub fn answer(question: &Question, block: &Example) -> Result<Result<Answer, Ask
     }
 }
 
-/// Adds the mark of the question to each top-level JSON object in a reply. A judge that follows its instructions does
-/// the same.
+/// Adds the mark of the question to each top-level JSON object in a reply.
+///
+/// A judge that follows its instructions adds this mark too.
 pub fn with_marks(reply: &str, question: &str) -> String {
     let Some(mark) = mark_in(question) else { return reply.to_owned() };
     let (mut marked, mut at) = (String::new(), 0);

@@ -3,7 +3,7 @@
 //! An example is a group of fenced code blocks that ends with a `results` block. The caller interprets the other blocks
 //! and produces text, which must equal the `results` block.
 //!
-//! If `KINDLM_BLESS` is set, the block is updated instead.
+//! If the environment variable `KINDLM_BLESS` is set, the block is updated instead.
 
 mod evidence;
 
@@ -95,8 +95,8 @@ pub fn cases(docs: &str) -> Vec<Case> {
 }
 
 /// Runs every example of a page, and returns their number.
-///
-/// Blocks without an info word are not run. Fails with every example whose results differ from its `results` block, or
+/// Blocks without an info word are not run. Fails if the results of an example differ from its `results` block, or if
+/// `run` fails.
 /// for which `run` fails.
 pub fn check(
     page: &Path,
@@ -107,7 +107,7 @@ pub fn check(
     let cases = cases(&docs);
     let mut failures = String::new();
     let mut rewritten = docs.clone();
-    // Replace from the end, so that earlier ranges stay valid.
+    // Replace from the end of the page, so that the earlier ranges stay valid.
     for case in cases.iter().rev() {
         let line = case.expected.line;
         match run(case) {
@@ -140,7 +140,9 @@ fn terminated(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("{text}\n") }
 }
 
-/// Formats results as documentation pages show them. Each line has the status, score, code, label and message.
+/// Formats results in the way that documentation pages show them.
+///
+/// Each line has the status, score, code, label and message.
 pub fn show_results(results: &[AssertionResult]) -> String {
     let mut text = String::new();
     for result in results {
@@ -154,7 +156,7 @@ pub fn show_results(results: &[AssertionResult]) -> String {
         let code = result.verdict.code().map(|it| format!("{it}  ")).unwrap_or_default();
         let soft = if result.severity == Severity::Soft { " (soft)" } else { "" };
         let message = result.verdict.message().map(|it| format!(" — {}", it.replace('\n', "\\n")));
-        // Writing to a string does not fail.
+        // Writing to a string does not fail, so the result can be ignored.
         let _ = writeln!(
             text,
             "{status}  {score}  {code}{}{soft}{}",
@@ -165,7 +167,7 @@ pub fn show_results(results: &[AssertionResult]) -> String {
     text
 }
 
-/// Formats config problems as documentation pages show them, with one line each.
+/// Formats config problems in the way that documentation pages show them, one per line.
 pub fn show_problems(problems: &[Problem]) -> String {
     let mut text = String::new();
     for problem in problems {

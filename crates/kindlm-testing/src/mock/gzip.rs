@@ -1,4 +1,4 @@
-//! Generates a gzip bomb: a small body that decompresses to a huge one.
+//! Generates a gzip bomb: a small body that decompresses to a very large body.
 
 /// The header of a gzip file without a file name.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
@@ -6,9 +6,11 @@ const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 /// The maximum number of bytes of one deflate copy instruction.
 const COPY: u64 = 258;
 
-/// Returns a gzip file that decompresses to at least `bytes` zeros, 158 times its size.
+/// Returns gzip data that decompresses to at least `bytes` zeros.
 ///
-/// The checksum is invalid, as no test reads to the end.
+/// The data is about 158 times smaller.
+///
+/// The checksum is invalid, because no test reads to the end.
 pub(super) fn bomb(bytes: u64) -> Vec<u8> {
     let mut bits = Bits(HEADER.to_vec(), 0);
     bits.push(0b1, 1); // the last block
@@ -24,7 +26,7 @@ pub(super) fn bomb(bytes: u64) -> Vec<u8> {
     out
 }
 
-/// A bit writer, from the lowest bit upwards. The second field counts the used bits of the last byte.
+/// A bit writer that starts with the lowest bit. The second field is the number of used bits in the last byte.
 struct Bits(Vec<u8>, u8);
 
 impl Bits {

@@ -1,12 +1,12 @@
-//! A mock model API that can answer and fail like a real one.
+//! A mock model API that answers and fails like a real API.
 //!
-//! [`MockServer`] listens on 127.0.0.1 in its own thread, so that synchronous tests can use it too.
+//! [`MockServer`] listens on 127.0.0.1 in a separate thread, so that synchronous tests can use it too.
 //!
 //! It answers in the dialect of the request path. Replies that were [pushed](MockServer::push) are used first, one for
 //! each request, in order.
 //!
-//! It implements HTTP/1.1 itself, because server libraries cannot produce the important faults, such as a reset before
-//! the headers or an incomplete body.
+//! The mock has its own implementation of HTTP/1.1. Server libraries cannot produce the important faults, such as a
+//! reset before the headers or an incomplete body.
 
 mod dialect;
 mod gzip;
@@ -56,7 +56,9 @@ impl MockServer {
         Self::launch(Answers::Chosen(Box::new(handler)))
     }
 
-    /// Starts a server for benchmarks, with a fixed reply after `latency`. It neither records nor parses requests.
+    /// Starts a server for benchmarks, with a fixed reply after `latency`.
+    ///
+    /// It neither records nor parses requests.
     ///
     /// Only [`count`](Self::count) and [`peak_in_flight`](Self::peak_in_flight) work with it.
     pub fn for_bench(latency: Duration) -> io::Result<Self> {
@@ -93,7 +95,7 @@ impl MockServer {
         format!("http://{}", self.address)
     }
 
-    /// Adds a reply to the queue, for the next request without one.
+    /// Adds a reply to the queue. Each request takes the first reply of the queue.
     pub fn push(&self, reply: MockReply) {
         lock(&self.shared.script).push_back(reply);
     }
@@ -113,15 +115,16 @@ impl MockServer {
         self.shared.count.load(Ordering::SeqCst)
     }
 
-    /// Refuses requests with status 429 while `most` others are running.
+    /// Refuses requests with status 429 while `most` other requests are in flight.
     ///
     /// A refusal is immediate. It uses no pushed reply, and is only counted, not recorded.
     pub fn allow_in_flight(&self, most: usize) {
         self.shared.capacity.store(most, Ordering::SeqCst);
     }
 
-    /// Holds all replies until [`release`](Self::release), so that a test controls the order of events. Does not work
-    /// for benchmark servers.
+    /// Holds all replies until [`release`](Self::release) is called.
+    ///
+    /// A test can so control the order of events. It does not work for benchmark servers.
     pub fn hold(&self) {
         self.shared.held.send_replace(true);
     }
@@ -197,13 +200,15 @@ impl Shared {
         }
     }
 
-    /// Waits until replies are not held.
+    /// Waits while replies are held.
     async fn released(&self) {
-        // The sender exists as long as `self`, so this cannot fail.
+        // The sender exists as long as `self`, so waiting does not fail.
         let _ = self.held.subscribe().wait_for(|held| !held).await;
     }
 
-    /// Counts a running request until the guard is dropped; `None` if the limit is reached.
+    /// Counts an in-flight request until the guard is dropped.
+    ///
+    /// Returns `None` if the limit is reached.
     fn enter(&self) -> Option<InFlight<'_>> {
         self.count.fetch_add(1, Ordering::SeqCst);
         let before = self.in_flight.fetch_add(1, Ordering::SeqCst);
@@ -231,7 +236,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// The guard of a running request.
+/// The guard of an in-flight request, which counts the request until it is dropped.
 struct InFlight<'a>(&'a Shared);
 
 impl Drop for InFlight<'_> {
@@ -240,7 +245,9 @@ impl Drop for InFlight<'_> {
     }
 }
 
-/// Locks a mutex. It ignores poisoning, because a second panic would hide the message of the first.
+/// Locks a mutex, even if another thread panicked while it held the lock.
+///
+/// A second panic would hide the message of the first panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -46,7 +46,7 @@ pub(super) enum Ending {
     CloseInBody,
 }
 
-/// Returns the text of a request that contains a mark.
+/// Returns the first text in a request that contains a mark.
 fn question(request: &Value) -> Option<&str> {
     match request {
         Value::String(text) => mark_in(text).map(|_| text.as_str()),
@@ -69,7 +69,9 @@ impl MockReply {
         }
     }
 
-    /// Adds the mark of the request to a reply with a JSON object, as a judge does that follows its instructions.
+    /// Adds the mark of the request to a reply with a JSON object.
+    ///
+    /// A judge that follows its instructions adds this mark too.
     pub(super) fn marked(mut self, request: &[u8]) -> Self {
         if let Body::Says(text) = &self.body
             && let Ok(request) = serde_json::from_slice(request)
@@ -96,7 +98,7 @@ impl MockReply {
         Self { status, ..Self::json(&body) }
     }
 
-    /// Returns the body, if it is fixed.
+    /// Returns the body if it is fixed, otherwise no bytes.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> Vec<u8> {
         match &self.body {
@@ -120,7 +122,7 @@ impl MockReply {
         Self::raw(200, "application/json", "")
     }
 
-    /// Replies with status 200 and incomplete JSON in a complete response.
+    /// Replies with status 200 and incomplete JSON. The response is complete.
     pub fn truncated_json() -> Self {
         Self::raw(200, "application/json", r#"{"choices":[{"message":{"role":"assistant","cont"#)
     }

@@ -1,4 +1,4 @@
-//! A mock model that follows a script in its prompt, for tests of real agents with their own prompts and tools.
+//! A mock model that follows a script in its prompt, for tests of real agents.
 //!
 //! The script is `SCRIPT [step, …]` in the last user text that has one. Each step is one answer of the model: a text or
 //! a list of parts. A part is `{"text": …}` or `{"tool": …, "input": {…}}`. The step `{"status": 401}` refuses the
@@ -128,7 +128,7 @@ fn stream(events: Vec<(&str, Value)>) -> MockReply {
     MockReply::raw(200, "text/event-stream", text)
 }
 
-/// Returns the next step of the script, by the number of answers since the script.
+/// Returns the next step of the script, which depends on the number of answers so far.
 fn step(messages: &Value, is_own: impl Fn(&Value) -> bool) -> Value {
     let messages = messages.as_array().map(Vec::as_slice).unwrap_or_default();
     let scripts = messages.iter().enumerate().rev();
@@ -146,7 +146,7 @@ fn step(messages: &Value, is_own: impl Fn(&Value) -> bool) -> Value {
     script.get(answers).cloned().unwrap_or_else(|| json!("done"))
 }
 
-/// Parses the script in the texts of a message.
+/// Parses the last script in the texts of a message; returns `None` without a script.
 fn script(content: &Value) -> Option<Vec<Value>> {
     let parts = content.as_array().map(Vec::as_slice).unwrap_or_default();
     let texts = parts.iter().filter_map(|it| it["text"].as_str()).chain(content.as_str());

@@ -46,7 +46,7 @@ pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         if let Ok((stream, _)) = listener.accept().await {
             let shared = Arc::clone(&shared);
             tokio::spawn(async move {
-                // Clients may close the connection at any time.
+                // Clients may close the connection at any time, so ignore errors.
                 let _ = serve(stream, &shared).await;
             });
         }
@@ -92,7 +92,9 @@ async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads up to the end of the headers. Returns the offset of the body and its length.
+/// Reads up to the end of the headers; returns the offset and length of the body.
+///
+/// Returns `None` if the connection ends before.
 async fn read_head(
     stream: &mut TcpStream,
     buffer: &mut Vec<u8>,
@@ -105,7 +107,7 @@ async fn read_head(
             return Ok(None);
         }
         if !buffer[0].is_ascii_uppercase() {
-            // A client that starts with TLS gets the response of a real plain-text server.
+            // A client that starts with TLS gets the response of a plain-text HTTP server.
             stream.write_all(head(400, &[], Some(0), false).as_bytes()).await?;
             return Ok(None);
         }
@@ -140,7 +142,7 @@ fn parse(head: &[u8], body: &[u8]) -> MockRequest {
     }
 }
 
-/// Sends a reply; returns true if the connection can be used again.
+/// Sends a reply; returns true if the connection can be reused.
 async fn send(stream: &mut TcpStream, path: &str, reply: MockReply) -> io::Result<bool> {
     tokio::time::sleep(reply.delay).await;
     match reply.ending {
@@ -194,18 +196,18 @@ async fn send_body(
     };
     let whole = ending == Ending::KeepAlive;
     let sent = if whole { &body[..] } else { &body[..body.len() / 2] };
-    // Use a single write, so that a small answer is one packet.
+    // Use a single write, so that a small response is one packet.
     stream.write_all(&[head, sent].concat()).await?;
     if whole {
         return Ok(true);
     }
-    // The sent data must arrive before the connection breaks.
+    // Send the data before the connection is closed or reset.
     stream.flush().await?;
     tokio::time::sleep(Duration::from_millis(20)).await;
     if ending == Ending::ResetInBody { reset(stream) } else { Ok(false) }
 }
 
-/// Makes the connection reset when the stream is dropped.
+/// Makes the stream reset the connection when it is dropped; returns false.
 fn reset(stream: &TcpStream) -> io::Result<bool> {
     stream.set_zero_linger()?;
     Ok(false)

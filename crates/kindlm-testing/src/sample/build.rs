@@ -33,7 +33,7 @@ pub(super) fn call(id: &str, name: &str, arguments: Value) -> ToolCall {
     ToolCall { id: id.to_owned(), name: name.to_owned(), arguments, ..ToolCall::default() }
 }
 
-/// Returns an execution with its results.
+/// Returns an execution with its results, its outcome, and the cost of its judges.
 pub(super) fn judged(execution: Execution, results: Vec<AssertionResult>) -> ExecutionResult {
     let judges = results.iter().filter(|it| it.class == Class::Probabilistic).count() as u64;
     ExecutionResult {
@@ -51,7 +51,7 @@ pub(super) fn judged(execution: Execution, results: Vec<AssertionResult>) -> Exe
     }
 }
 
-/// Returns a failed execution.
+/// Returns an execution that ended with an error.
 pub(super) fn stopped(outcome: Outcome, error: ExecutionError) -> ExecutionResult {
     ExecutionResult {
         execution: Execution::default(),

@@ -73,7 +73,7 @@ pub fn sample_report() -> Report {
     }
 }
 
-/// Returns one derived metric with values, and one that cannot be computed for any model.
+/// Returns two derived metrics. The second metric cannot be computed for any model.
 fn derived() -> Vec<DerivedMetric> {
     let metric = |name: &str, formula: &str, of: &dyn Fn(usize) -> Result<f64, String>| {
         let values = models().into_iter().take(2).enumerate();
