@@ -6,7 +6,9 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct Decoded {
     pub(crate) bytes: Vec<u8>,
-    /// The offset in the original text for each byte; the last entry is the length of the original text.
+    /// The offset in the original text for each byte.
+    ///
+    /// The last entry is the length of the original text.
     from: Vec<usize>,
 }
 

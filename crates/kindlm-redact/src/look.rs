@@ -34,7 +34,9 @@ const PREFIXES: [&str; 21] = [
 /// The minimum length after a prefix in bytes. Shorter texts are words, not keys.
 const LEAST: usize = 12;
 
-/// The names before `=` or `:` that mark a secret, in lower case and without `-` and `_`.
+/// The names before `=` or `:` that mark a secret.
+///
+/// They are in lower case and without `-` and `_`.
 const PAIRS: [&str; 14] = [
     "password",
     "passwd",

@@ -82,7 +82,9 @@ impl Secrets {
         }
     }
 
-    /// Adds the password of a URL such as `postgres://user:password@host`, if there is one.
+    /// Adds the password of a URL, if there is one.
+    ///
+    /// An example is `postgres://user:password@host`.
     pub fn add_password_of(&mut self, address: &str) {
         if let Some(password) = password_of_address(address) {
             self.add(password);
@@ -145,12 +147,16 @@ impl Secrets {
         found
     }
 
-    /// Masks all secrets in a JSON value, including object keys; returns true if there are any.
+    /// Masks all secrets in a JSON value; returns true if there are any.
+    ///
+    /// Object keys are masked too.
     pub fn redact_value(&self, value: &mut Value) -> bool {
         self.value(value, Rules::All)
     }
 
-    /// Masks all secrets in a JSON object, including its keys; returns true if there are any.
+    /// Masks all secrets in a JSON object; returns true if there are any.
+    ///
+    /// Keys are masked too.
     pub fn redact_map(&self, map: &mut Map<String, Value>) -> bool {
         self.map(map, Rules::All)
     }

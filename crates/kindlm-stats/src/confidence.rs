@@ -22,7 +22,9 @@ impl Confidence {
         self.level
     }
 
-    /// Returns the two-sided quantile of the standard normal distribution, such as 1.96 for 0.95.
+    /// Returns the two-sided quantile of the standard normal distribution.
+    ///
+    /// For the level 0.95, it is 1.96.
     pub fn z(self) -> f64 {
         self.z
     }

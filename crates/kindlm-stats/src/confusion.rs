@@ -69,12 +69,12 @@ impl Confusion {
         Tally::new(self.human_passed(), self.total())
     }
 
-    /// Returns the sensitivity: the judge's pass rate among outputs that people passed.
+    /// Returns the sensitivity: the judge's pass rate where people passed the output.
     pub fn sensitivity(&self) -> Result<Tally, Undefined> {
         Tally::new(self.both_pass, self.human_passed()).map_err(|_| self.one_class())
     }
 
-    /// Returns the specificity: the judge's failure rate among outputs that people failed.
+    /// Returns the specificity: the judge's fail rate where people failed the output.
     pub fn specificity(&self) -> Result<Tally, Undefined> {
         Tally::new(self.both_fail, self.human_failed()).map_err(|_| self.one_class())
     }

@@ -2,7 +2,9 @@
 
 use crate::{Confidence, Confusion, Interval, Undefined, float};
 
-/// Cohen's kappa: 1 is perfect agreement, 0 is agreement by chance, below 0 is worse than chance.
+/// Cohen's kappa: 1 is perfect agreement, and 0 is agreement by chance.
+///
+/// A value below 0 is worse than chance.
 ///
 /// Kappa depends on the base rate. If nearly everything passes, two raters who agree on 9 of 10 outputs may have a
 /// kappa of 0.44. So show kappa together with [`Confusion::base_rate`] and the number of outputs.

@@ -54,17 +54,23 @@ pub enum Undefined {
     /// A value is not a number from 0 to 1.
     #[error("a value is not a number from 0 to 1")]
     OutOfRange,
-    /// Both raters gave the same single answer, so agreement cannot be distinguished from chance.
+    /// Both raters gave the same single answer to all outputs.
+    ///
+    /// Agreement cannot be distinguished from chance then.
     #[error(
         "people and judge gave every output the same answer, so agreement cannot be told from chance"
     )]
     OneAnswer,
-    /// People gave a single answer, so one of the judge's error rates cannot be measured.
+    /// People gave the same answer to all outputs.
+    ///
+    /// One of the judge's error rates cannot be measured then.
     #[error(
         "people gave every output the same answer, so one of the judge's error rates is unknown"
     )]
     OneClass,
-    /// The judge is not better than chance, so its answers have no information about the truth.
+    /// The judge is not better than chance.
+    ///
+    /// Its answers have no information about the truth.
     #[error("the judge is no better than chance, so its pass rate says nothing about the true one")]
     NoBetterThanChance,
 }

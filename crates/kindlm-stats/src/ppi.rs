@@ -47,7 +47,9 @@ pub struct PredictionPowered {
 }
 
 impl Labelled {
-    /// Computes the statistics of pairs of scores from 0 to 1, with people's score first.
+    /// Computes the statistics of pairs of scores from 0 to 1.
+    ///
+    /// People's score is the first of a pair.
     pub fn of(pairs: &[(f64, f64)]) -> Result<Self, Undefined> {
         check(pairs.iter().flat_map(|&(human, judge)| [human, judge]))?;
         let count = float(pairs.len() as u64);

@@ -37,7 +37,9 @@ pub fn rogan_gladen_rate(
     Ok((observed + specificity - 1.0) / informedness)
 }
 
-/// Estimates the pass rate that people would find among outputs that only the judge has judged.
+/// Estimates the pass rate that people would find on outputs without labels.
+///
+/// Only the judge has judged these outputs.
 ///
 /// `observed` is the judge's pass rate on these outputs. `judged` has the judge's errors on labelled outputs of the
 /// same kind.

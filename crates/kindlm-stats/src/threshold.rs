@@ -13,7 +13,9 @@ const FOLDS: usize = 10;
 pub struct BestThreshold {
     /// The lowest score that passes an output. It is one of the judge's scores.
     pub threshold: f64,
-    /// The counts of answers with this threshold, on the outputs that were used to choose it.
+    /// The counts of answers with this threshold.
+    ///
+    /// They are counted on the outputs that were used to choose the threshold.
     pub confusion: Confusion,
     /// The kappa on these outputs, from -1 to 1.
     ///

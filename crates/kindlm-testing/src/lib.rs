@@ -1,5 +1,6 @@
-//! Tools for the tests and benchmarks of KindLM: a mock model API with faults, a runner for the examples in the
-//! documentation, and a sample report.
+//! Tools for the tests and benchmarks of KindLM.
+//!
+//! These are a mock model API with faults, a runner for the examples in the documentation, and a sample report.
 
 pub mod examples;
 pub mod mock;

@@ -115,7 +115,9 @@ proptest! {
     }
 }
 
-/// A small generator of random numbers with a fixed sequence, so that the simulation is reproducible.
+/// A small random generator with a fixed sequence.
+///
+/// The simulation is therefore reproducible.
 struct Chance(u64);
 
 impl Chance {

@@ -167,7 +167,7 @@ pub fn show_results(results: &[AssertionResult]) -> String {
     text
 }
 
-/// Formats config problems in the way that documentation pages show them, one per line.
+/// Formats config problems as documentation pages show them, one per line.
 pub fn show_problems(problems: &[Problem]) -> String {
     let mut text = String::new();
     for problem in problems {

@@ -236,7 +236,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// The guard of an in-flight request, which counts the request until it is dropped.
+/// The guard of an in-flight request, which is counted until the drop.
 struct InFlight<'a>(&'a Shared);
 
 impl Drop for InFlight<'_> {

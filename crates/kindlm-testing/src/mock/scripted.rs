@@ -128,7 +128,9 @@ fn stream(events: Vec<(&str, Value)>) -> MockReply {
     MockReply::raw(200, "text/event-stream", text)
 }
 
-/// Returns the next step of the script, which depends on the number of answers so far.
+/// Returns the next step of the script.
+///
+/// The step depends on the number of answers since the script.
 fn step(messages: &Value, is_own: impl Fn(&Value) -> bool) -> Value {
     let messages = messages.as_array().map(Vec::as_slice).unwrap_or_default();
     let scripts = messages.iter().enumerate().rev();
@@ -146,7 +148,9 @@ fn step(messages: &Value, is_own: impl Fn(&Value) -> bool) -> Value {
     script.get(answers).cloned().unwrap_or_else(|| json!("done"))
 }
 
-/// Parses the last script in the texts of a message; returns `None` without a script.
+/// Parses the last script in the texts of a message.
+///
+/// Returns `None` if there is no script.
 fn script(content: &Value) -> Option<Vec<Value>> {
     let parts = content.as_array().map(Vec::as_slice).unwrap_or_default();
     let texts = parts.iter().filter_map(|it| it["text"].as_str()).chain(content.as_str());
