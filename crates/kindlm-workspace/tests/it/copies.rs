@@ -164,7 +164,7 @@ fn hidden_files_appear_after_the_agent_has_finished() {
     assert_eq!(wanted.iter().map(|it| tap.answers(it)).filter(|it| *it).count(), 1);
     assert!(tap.answers(&wanted[5]) && junit.answers(&wanted[6]) && check.answers(&wanted[3]));
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
-    // Files that the commands change are not changes of the agent.
+    // Changes by commands, and hidden files, are not changes of the agent.
     assert_eq!(workspace.change("a.txt"), None);
     assert_eq!(workspace.change("one.txt"), None);
 }
