@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use kindlm_types::{Channel, Coverage, Event, Speaker, ToolCall, twice};
+use kindlm_types::{Channel, Coverage, Event, Speaker, ToolCall, duplicate_key};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -160,7 +160,7 @@ impl Declaration {
         };
         let Some(word) = map.remove("kindlm") else { return Err(has_key) };
         let word = word.as_str().ok_or(true)?;
-        if let Some(key) = twice(line) {
+        if let Some(key) = duplicate_key(line) {
             // A duplicate key is ambiguous, and one of the values would be lost.
             return Ok(Self::Unreadable(format!("`{word}` has the key `{key}` twice")));
         }

@@ -86,7 +86,7 @@ fn main() {
                 execution: &execution,
                 answers: &Answers::default(),
                 baseline: None,
-                contest: None,
+                comparison: None,
             };
             let begun = Instant::now();
             assert_eq!(check.evaluate(&evidence).len(), 1);

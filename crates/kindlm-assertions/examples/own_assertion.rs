@@ -67,7 +67,7 @@ pub(crate) fn lines() -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let execution = Execution { output, ..Execution::default() };
     let answers = Answers::default();
     let evidence =
-        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+        Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
     let results = checks.iter().flat_map(|check| check.evaluate(&evidence));
     Ok(results
         .map(|it| format!("{}: {}", it.label, it.verdict.message().unwrap_or("pass")))

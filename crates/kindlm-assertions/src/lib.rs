@@ -26,7 +26,7 @@
 //!     tool_calls: vec![call],
 //!     ..Execution::default()
 //! };
-//! let evidence = Evidence { execution: &execution, answers: &Answers::default(), baseline: None, contest: None };
+//! let evidence = Evidence { execution: &execution, answers: &Answers::default(), baseline: None, comparison: None };
 //! let results: Vec<_> = checks.iter().flat_map(|check| check.evaluate(&evidence)).collect();
 //! let failed: Vec<_> = results.iter().filter_map(|it| it.verdict.message()).collect();
 //! assert_eq!(failed, ["Argument mismatches: order_id: expected \"12345\", got 12345"]);
@@ -50,11 +50,11 @@ use std::sync::{Arc, LazyLock};
 use kindlm_types::Files;
 
 pub use core::assertion::{
-    Assertion, Build, Built, Candidate, Check, Contest, DuplicateAssertion, Evidence, ExpectPath,
-    Group, LooksAt, Meta, Options, ReadYaml, Registration, Registry, Setup, Traits,
+    Assertion, Build, Built, Candidate, Check, DuplicateAssertion, Evidence, ExpectPath, Group,
+    LooksAt, Meta, Options, OutputComparison, ReadYaml, Registration, Registry, Setup, Traits,
 };
 pub use core::codes::{self, Code};
-pub use core::contest::first_questions;
+pub use core::comparison::first_questions;
 pub use core::expect::{compile, compile_with, expect_schema};
 pub use core::judging::{Agg, Criterion, Instructions, JudgeBlock, Jury, answered_by, judged_by};
 pub use core::on::Selector;

@@ -83,7 +83,7 @@ fn usage(err: &clap::Error, io: &mut Io) -> Outcome {
     if err.use_stderr() {
         let text = text(io.color_stderr());
         io.show(text.trim_end());
-        return Err(Failure::said(ExitStatus::InvalidInput));
+        return Err(Failure::already_shown(ExitStatus::InvalidInput));
     }
     let text = text(io.color_stdout());
     print(io, &text)?;

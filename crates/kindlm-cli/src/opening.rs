@@ -3,7 +3,7 @@
 use kindlm_config::{Diagnostic, Loaded};
 use kindlm_run::project::load;
 use kindlm_run::secrets::Secrets;
-use kindlm_run::{OpenOptions, Place, Project, Purpose};
+use kindlm_run::{OpenOptions, Project, Purpose, SuiteFolder};
 use kindlm_store::Folder;
 use kindlm_types::ExitStatus;
 use serde_json::Map;
@@ -23,7 +23,7 @@ pub(crate) fn open(
 /// Converts a loaded suite into a project. If the suite has errors, prints them to stderr and fails.
 pub(crate) fn usable(
     io: &mut Io,
-    (place, files, loaded): (Place, Folder, Loaded),
+    (place, files, loaded): (SuiteFolder, Folder, Loaded),
     allow_outside: bool,
 ) -> Result<Project, Failure> {
     if let Some(suite) = loaded.suite {
@@ -31,8 +31,8 @@ pub(crate) fn usable(
         return Ok(Project { place, suite, files, allow_outside });
     }
     show(io, &loaded);
-    io.tell("nothing was sent");
-    Err(Failure::said(ExitStatus::InvalidInput))
+    io.notify("nothing was sent");
+    Err(Failure::already_shown(ExitStatus::InvalidInput))
 }
 
 /// Prints the errors and warnings of a loaded suite to stderr; see [`show_all`].
@@ -50,7 +50,7 @@ pub(crate) fn show_all(io: &mut Io, errors: &[Diagnostic], warnings: &[Diagnosti
         let mut text = kindlm_config::render(diagnostic, color);
         secrets.redact_text(&mut text);
         io.show(text.trim_end());
-        io.tell("");
+        io.notify("");
     }
     // The config file comes first, because its problems come first. The order of the problems is kept.
     let mut counts: Vec<(&str, usize)> = Vec::new();
@@ -71,6 +71,6 @@ pub(crate) fn show_all(io: &mut Io, errors: &[Diagnostic], warnings: &[Diagnosti
     });
     let counts: Vec<String> = counts.collect();
     if !counts.is_empty() {
-        io.tell(&counts.join(", "));
+        io.notify(&counts.join(", "));
     }
 }

@@ -141,7 +141,7 @@ impl Output {
         let style = Style { color: false, width: 100, verbosity: self.verbosity };
         write_file(&io.working_dir.join(path), reporter, report, &style)?;
         if self.verbosity != Verbosity::Quiet {
-            io.tell(&format!("report `{}` written to {}", reporter.meta.id, path.display()));
+            io.notify(&format!("report `{}` written to {}", reporter.meta.id, path.display()));
         }
         Ok(())
     }
@@ -178,5 +178,5 @@ fn tell_verdict(io: &mut Io, report: &AnyReport<'_>) {
     if clauses.is_empty() {
         clauses.push("see the report".to_owned());
     }
-    io.tell(&one_line(&format!("{word}: {}", clauses.join("; "))));
+    io.notify(&one_line(&format!("{word}: {}", clauses.join("; "))));
 }

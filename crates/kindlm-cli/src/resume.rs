@@ -6,7 +6,7 @@ use clap::{Parser as _, ValueEnum as _};
 
 use kindlm_engine::Suite;
 use kindlm_run::resume::{Past, find};
-use kindlm_run::{Place, Tag, saved};
+use kindlm_run::{SuiteFolder, Tag, saved};
 
 use crate::args::{Cli, Command, ResponsesArgs, SelectArgs, TestArgs};
 use crate::{Failure, Io};
@@ -16,7 +16,7 @@ use crate::{Failure, Io};
 /// The arguments of a resumed run are merged with its stored arguments.
 pub(crate) fn settled(
     io: &Io,
-    place: &Place,
+    place: &SuiteFolder,
     suite: &Suite,
     given: TestArgs,
 ) -> Result<(TestArgs, Option<Past>), Failure> {
@@ -26,11 +26,11 @@ pub(crate) fn settled(
 }
 
 /// Returns the arguments that define a run, for storing.
-pub(crate) fn arguments_of(io: &Io, place: &Place, args: &TestArgs) -> Vec<String> {
+pub(crate) fn arguments_of(io: &Io, place: &SuiteFolder, args: &TestArgs) -> Vec<String> {
     of(args, base(io, place))
 }
 
-fn base<'a>(io: &'a Io, place: &'a Place) -> Base<'a> {
+fn base<'a>(io: &'a Io, place: &'a SuiteFolder) -> Base<'a> {
     Base { working_dir: &io.working_dir, folder: &place.folder }
 }
 

@@ -16,7 +16,7 @@ use crate::args::{ConfigArgs, TestArgs};
 use crate::signals::interrupted;
 use crate::{Failure, Io, commands, explain, opening};
 use kindlm_run::Outcome;
-use kindlm_run::Place;
+use kindlm_run::SuiteFolder;
 use kindlm_run::project;
 use kindlm_run::suite_files::look_at_programs;
 
@@ -57,7 +57,7 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
         // Missing paths are watched, too, but are not counted as files.
         let count = files.0.values().flatten().count();
         let plural = if count == 1 { "file" } else { "files" };
-        io.tell(&format!(
+        io.notify(&format!(
             "\nwatching {count} {plural} (exit code {}); save one to run again, Ctrl-C to end",
             status.code()
         ));
@@ -70,7 +70,7 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
         let Some((changed, now)) = changed else { return Ok(status) };
         let name = changed.file_name().unwrap_or(changed.as_os_str()).to_string_lossy();
         let what = if now.is_some() { "saved" } else { "removed" };
-        io.tell(&format!("`{}` was {what}\n", kindlm_reporters::one_line(&name)));
+        io.notify(&format!("`{}` was {what}\n", kindlm_reporters::one_line(&name)));
     }
 }
 
@@ -84,7 +84,7 @@ type Mark = Option<(SystemTime, u64)>;
 
 impl Files {
     /// Returns the files that were read when the suite was loaded. If loading failed, these are the files read so far.
-    fn of(io: &Io, config: &ConfigArgs, read: Option<&(Place, Folder, Loaded)>) -> Self {
+    fn of(io: &Io, config: &ConfigArgs, read: Option<&(SuiteFolder, Folder, Loaded)>) -> Self {
         let paths = match read {
             Some((place, folder, loaded)) => {
                 loaded.suite.iter().for_each(|suite| look_at_programs(suite, folder));
@@ -92,7 +92,7 @@ impl Files {
                 paths.push(place.path.clone());
                 paths
             }
-            None => vec![Place::new(io, &config.config).path],
+            None => vec![SuiteFolder::new(io, &config.config).path],
         };
         Self(paths.into_iter().map(|it| (it.clone(), mark(&it))).collect())
     }

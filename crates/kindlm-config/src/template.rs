@@ -50,7 +50,7 @@ struct Lookalike {
 }
 
 /// A placeholder, or text that looks like a placeholder, at the start of a text.
-struct Found {
+struct Placeholder {
     end: usize,
     name: Range<usize>,
     is_expression: bool,
@@ -503,7 +503,7 @@ pub(crate) fn place_of(
 /// Finds a placeholder at the start.
 ///
 /// A placeholder is a name in double braces, with or without spaces around it. Returns `None` for any other start.
-fn placeholder(text: &str) -> Option<Found> {
+fn placeholder(text: &str) -> Option<Placeholder> {
     let inside = text.strip_prefix("{{")?;
     let name = inside.trim_start();
     let start = text.len() - name.len();
@@ -518,18 +518,22 @@ fn placeholder(text: &str) -> Option<Found> {
         return None;
     }
     let end = text.len() - rest.len() + 2;
-    Some(Found { end, name: start..start + width, is_expression: true })
+    Some(Placeholder { end, name: start..start + width, is_expression: true })
 }
 
 /// Finds text that looks like a placeholder at the start, with the probable name.
 ///
 /// Returns `None` for other starts (`{{#each}}`, `{{.Name}}`, JSON), which only belong to other languages.
-fn lookalike(text: &str) -> Option<Found> {
+fn lookalike(text: &str) -> Option<Placeholder> {
     let line = text.get(2..)?.split('\n').next()?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     let Some(end) = line.find("}}") else {
         let end = line.find(|c| !is_name(c)).unwrap_or(line.len());
-        return (end > 0).then_some(Found { end: end + 2, name: 2..end + 2, is_expression: false });
+        return (end > 0).then_some(Placeholder {
+            end: end + 2,
+            name: 2..end + 2,
+            is_expression: false,
+        });
     };
     let content = line[..end].split('|').next()?;
     let name = content.trim_matches(|c: char| c == '-' || c == '~' || c.is_whitespace());
@@ -544,7 +548,7 @@ fn lookalike(text: &str) -> Option<Found> {
     let has_filter = line[..end].contains('|');
     let is_expression =
         !is_dashed && (has_filter || kindlm_template::read(&text[..end + 4]).is_ok());
-    let found = Found { end: end + 4, name: start..start + width, is_expression };
+    let found = Placeholder { end: end + 4, name: start..start + width, is_expression };
     (width == name.len() || is_expression).then_some(found)
 }
 

@@ -133,7 +133,7 @@ pub use case::{
 pub use control::{Control, RunProgress};
 pub use digest::{Digest, Fingerprint};
 pub use execute::{Executed, Observed, Run, budget_usd, execute, execute_streamed, reserve_usd};
-pub use judge::{Halt, Judged, Judges, judge};
+pub use judge::{Halt, Judgement, Judges, judge};
 pub use merge::{MergeError, Merged, merge, merge_streamed};
 pub use options::{Filter, Pattern, PatternError, RunOptions, Targets};
 pub use plan::{Part, Plan, PlanError, Unit, plan};
@@ -141,7 +141,7 @@ pub use record::{ReadRecord, Record, RecordError};
 pub use report::{evaluate_gates, measure_gates, report, report_streamed, run};
 pub use shard::{Durations, Shard, ShardError, shard};
 pub use streamed::{Recorded, Streamed};
-pub use suite::{Compliance, Defaults, JudgedAt, Model, Suite, judge_of};
+pub use suite::{Compliance, Defaults, JudgedCheck, Model, Suite, judge_of};
 
 /// Returns the output of a program: its text, or else its structured output as JSON.
 ///

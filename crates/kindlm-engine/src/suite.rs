@@ -41,7 +41,7 @@ pub struct Suite {
     /// The judges of each kind of check, with their locations in the file.
     ///
     /// The entries are in the order of the file, without duplicates. Empty for a suite that is built in code.
-    pub judged: Vec<JudgedAt>,
+    pub judged: Vec<JudgedCheck>,
     /// The checks that list entries may reference by name, as written.
     pub assertion_templates: Map<String, Value>,
     /// The `compliance` block.
@@ -58,7 +58,7 @@ pub struct Suite {
 
 /// A kind of check with its judges, and the first location that uses them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct JudgedAt {
+pub struct JudgedCheck {
     /// The assertion's id.
     pub check: &'static str,
     /// The judges and their options, [settled](JudgeBlock::settled). The suite's judge replaces absent model names.

@@ -28,14 +28,14 @@ const SPECIAL: [&str; 7] = [
 
 /// The place of a row.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct RowPlace<'a> {
     /// The place in the config that names the file.
     span: Span,
     source: &'a Arc<Source>,
     line: Span,
 }
 
-impl Place<'_> {
+impl RowPlace<'_> {
     /// Makes an error at the row.
     fn told(&self, message: impl Into<String>, help: Option<&str>) -> Diagnostic {
         let mut diagnostic =
@@ -80,7 +80,7 @@ impl Translator<'_> {
                     continue;
                 }
             };
-            let place = Place { span, source: &source, line: record.span };
+            let place = RowPlace { span, source: &source, line: record.span };
             let Some(headers) = &headers else {
                 let columns: Vec<String> = record.cells().map(|it| it.trim().to_owned()).collect();
                 self.check_columns(place, &columns);
@@ -108,7 +108,7 @@ impl Translator<'_> {
     /// Reports columns that are probably typos.
     ///
     /// Also reports settings for an assertion column that does not exist.
-    fn check_columns(&mut self, place: Place<'_>, columns: &[String]) {
+    fn check_columns(&mut self, place: RowPlace<'_>, columns: &[String]) {
         for column in columns {
             let is_near = |it: &&str| it.strip_prefix('_').is_some_and(|it| column.starts_with(it));
             if !column.starts_with("__") && SPECIAL.iter().any(is_near) {
@@ -133,7 +133,7 @@ impl Translator<'_> {
         }
     }
 
-    fn cell(&mut self, place: Place<'_>, column: &str, cell: &str, row: &mut Row) {
+    fn cell(&mut self, place: RowPlace<'_>, column: &str, cell: &str, row: &mut Row) {
         let span = place.span;
         let is_given = !cell.trim().is_empty();
         let trimmed = cell.trim();
@@ -160,7 +160,7 @@ impl Translator<'_> {
         }
     }
 
-    fn special_cell(&mut self, place: Place<'_>, column: &str, cell: &str, row: &mut Row) {
+    fn special_cell(&mut self, place: RowPlace<'_>, column: &str, cell: &str, row: &mut Row) {
         let span = place.span;
         if let Some(number) = number_of(column) {
             match expected(span, cell) {

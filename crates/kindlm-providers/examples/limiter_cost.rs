@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kindlm_providers::limit::{Lane, Limits};
+use kindlm_providers::limit::{Limits, RateLimiter};
 use kindlm_providers::{Client, ClientOptions};
 use kindlm_types::{Message, Models, NoFiles, Prompt, Role, Unlimited};
 use serde_json::{Map, from_value, json};
@@ -25,12 +25,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("concurrency", concurrency),
         ("rpm and tpm", everything),
     ] {
-        let lane = Lane::new(limits);
+        let limiter = RateLimiter::new(limits);
         let started = Instant::now();
         for _ in 0..CALLS {
-            let ticket = lane.ticket(1);
-            black_box(&ticket).used(1);
-            ticket.enter(0).await?.answered();
+            let queued = limiter.enqueue(1);
+            black_box(&queued).used(1);
+            queued.enter(0).await?.answered();
         }
         tell(&format!("lane, {name}"), started.elapsed());
     }

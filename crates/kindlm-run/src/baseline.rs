@@ -7,7 +7,7 @@ use kindlm_engine::{Baseline, Suite, TestCase};
 use kindlm_store::{Baselines, Digest, StoreError};
 use kindlm_types::suggest;
 
-use crate::{Failure, Place, World};
+use crate::{Failure, SuiteFolder, World};
 
 /// The label of the default baseline.
 pub(crate) const DEFAULT: &str = "default";
@@ -21,7 +21,7 @@ const DRIFT: &str = "drift";
 /// the second case, a warning is added to the suite if a check measures drift.
 pub(crate) fn baseline_for(
     world: &World,
-    place: &Place,
+    place: &SuiteFolder,
     suite: &mut Suite,
     label: Option<&str>,
     quiet: bool,
@@ -49,7 +49,7 @@ pub(crate) fn baseline_for(
             );
             // A quiet run does not print the suite's warnings, so print this one here.
             if quiet {
-                world.tell(&format!("warning: {warning}"));
+                world.notify(&format!("warning: {warning}"));
             }
             suite.warnings.push(warning);
         }
@@ -81,7 +81,7 @@ fn measures_drift(case: &TestCase) -> bool {
 /// # Errors
 ///
 /// Fails if the baseline does not exist or cannot be read.
-pub fn load(place: &Place, label: &str) -> Result<kindlm_store::Baseline, Failure> {
+pub fn load(place: &SuiteFolder, label: &str) -> Result<kindlm_store::Baseline, Failure> {
     let baselines = Baselines::new(place.state());
     baselines.load(label).map_err(|err| missing(&baselines, err))
 }

@@ -199,7 +199,7 @@ impl Estimate {
         // There is no output yet, so the questions are built from an empty execution.
         let (execution, answers) = (Execution::default(), Answers::default());
         let evidence =
-            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+            Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
         for (_, question) in first_questions([check], &evidence) {
             let question = match question {
                 // A script runs locally and costs nothing.

@@ -25,16 +25,22 @@ pub type Outcome = Result<ExitStatus, Failure>;
 impl Failure {
     /// Creates the failure of an invalid argument or file. Control characters in the message are escaped.
     pub fn input(message: impl Into<String>) -> Self {
-        Self { message: Some(one_line(&message.into())), ..Self::said(ExitStatus::InvalidInput) }
+        Self {
+            message: Some(one_line(&message.into())),
+            ..Self::already_shown(ExitStatus::InvalidInput)
+        }
     }
 
     /// Creates a failure of KindLM or of the machine. Control characters in the message are escaped.
     pub fn internal(message: impl Into<String>) -> Self {
-        Self { message: Some(one_line(&message.into())), ..Self::said(ExitStatus::Internal) }
+        Self {
+            message: Some(one_line(&message.into())),
+            ..Self::already_shown(ExitStatus::Internal)
+        }
     }
 
     /// Creates a failure whose message was shown already.
-    pub fn said(status: ExitStatus) -> Self {
+    pub fn already_shown(status: ExitStatus) -> Self {
         Self { status, message: None, help: None }
     }
 
@@ -86,7 +92,7 @@ impl Failure {
     /// Creates the failure of several invalid arguments or files, with one line each.
     pub fn inputs(messages: impl IntoIterator<Item = String>) -> Self {
         let lines: Vec<String> = messages.into_iter().map(|it| one_line(&it)).collect();
-        Self { message: Some(lines.join("\n")), ..Self::said(ExitStatus::InvalidInput) }
+        Self { message: Some(lines.join("\n")), ..Self::already_shown(ExitStatus::InvalidInput) }
     }
 
     /// Returns the lines for stderr; `None` if the message was shown already.
@@ -103,6 +109,6 @@ impl Failure {
 }
 
 /// Returns the error message about a duplicate key at this location.
-pub fn given_twice(place: &str) -> String {
+pub fn duplicate_key_message(place: &str) -> String {
     format!("`{place}` is a duplicate key: remove one of the two")
 }

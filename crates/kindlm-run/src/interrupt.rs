@@ -44,7 +44,7 @@ pub(crate) async fn attend<T>(
     loop {
         tokio::select! {
             result = &mut run => {
-                tell_rest(waits, &say);
+                report_remaining(waits, &say);
                 return (result, interrupted);
             }
             notice = waits.next() => say(&notice.in_words()),
@@ -66,12 +66,16 @@ pub(crate) async fn attend<T>(
 }
 
 /// Waits for work that cannot be stopped, and reports long waits of providers.
-pub(crate) async fn heed<T>(work: impl Future<Output = T>, waits: &Waits, say: impl Fn(&str)) -> T {
+pub(crate) async fn report_waits<T>(
+    work: impl Future<Output = T>,
+    waits: &Waits,
+    say: impl Fn(&str),
+) -> T {
     let mut work = pin!(work);
     loop {
         tokio::select! {
             result = &mut work => {
-                tell_rest(waits, &say);
+                report_remaining(waits, &say);
                 return result;
             }
             notice = waits.next() => say(&notice.in_words()),
@@ -80,8 +84,8 @@ pub(crate) async fn heed<T>(work: impl Future<Output = T>, waits: &Waits, say: i
 }
 
 /// Reports the remaining notices.
-fn tell_rest(waits: &Waits, say: &impl Fn(&str)) {
-    while let Some(notice) = waits.unheard() {
+fn report_remaining(waits: &Waits, say: &impl Fn(&str)) {
+    while let Some(notice) = waits.try_next() {
         say(&notice.in_words());
     }
 }

@@ -143,7 +143,7 @@ fn missing_of<'s>(
 pub(crate) fn questions<'s>(suite: &'s Suite, case: &TestCase) -> Vec<(Question, &'s Model)> {
     let (execution, answers) = (Execution::default(), Answers::default());
     let evidence =
-        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+        Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
     // A case whose body cannot be built has no questions; the run reports the error.
     let Ok(body) = case.body.body() else { return Vec::new() };
     let checks = body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks));

@@ -45,10 +45,10 @@ mod world;
 pub use kindlm_engine::RunProgress;
 pub use kindlm_reporters::Style;
 
-pub use failure::{Failure, Outcome, given_twice};
+pub use failure::{Failure, Outcome, duplicate_key_message};
 pub use judge_setup::NamedJudge;
 pub use programs::Purpose;
-pub use project::{OpenOptions, Place, Project};
+pub use project::{OpenOptions, Project, SuiteFolder};
 pub use registries::Registries;
 pub use reports::{reporter, write_file};
 pub use responses::ResponseSource;

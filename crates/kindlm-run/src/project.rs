@@ -49,7 +49,7 @@ impl OpenOptions {
 
 /// The location of a suite.
 #[derive(Debug)]
-pub struct Place {
+pub struct SuiteFolder {
     /// The config file.
     pub path: PathBuf,
     /// The config file as the user named it, for error messages.
@@ -61,7 +61,7 @@ pub struct Place {
 /// An open suite.
 pub struct Project {
     /// The location of the suite.
-    pub place: Place,
+    pub place: SuiteFolder,
     /// The resolved suite.
     pub suite: Suite,
     /// The files that the suite refers to.
@@ -92,7 +92,7 @@ impl Project {
     }
 }
 
-impl Place {
+impl SuiteFolder {
     /// Returns the location of a config file, or of a folder with a `kindlm.yaml`. The file may not exist.
     pub fn new(world: &World, config: &Path) -> Self {
         let mut path = world.working_dir.join(config);
@@ -195,8 +195,8 @@ pub fn load(
     world: &World,
     args: &OpenOptions,
     purpose: Purpose,
-) -> Result<(Place, Folder, Loaded), Failure> {
-    let place = Place::new(world, &args.config);
+) -> Result<(SuiteFolder, Folder, Loaded), Failure> {
+    let place = SuiteFolder::new(world, &args.config);
     let bytes = place.read()?;
     let files = Folder::open(&place.folder)
         .map_err(|err| Failure::input(err.to_string()))?
@@ -216,8 +216,8 @@ pub fn load(
 /// # Errors
 ///
 /// Fails if the file does not exist or cannot be read.
-pub fn import(world: &World, args: &OpenOptions) -> Result<(Place, Imported), Failure> {
-    let place = Place::new(world, &args.config);
+pub fn import(world: &World, args: &OpenOptions) -> Result<(SuiteFolder, Imported), Failure> {
+    let place = SuiteFolder::new(world, &args.config);
     if !place.path.exists() {
         return Err(place.nothing_to_import());
     }
@@ -258,7 +258,7 @@ fn sources<'a>(
 /// Fails if a reporter is unknown, or a file is outside the suite's folder and `allow_outside` is false.
 pub fn reports(
     world: &World,
-    place: &Place,
+    place: &SuiteFolder,
     suite: &Suite,
     allow_outside: bool,
 ) -> Result<Vec<ReporterSpec>, Failure> {

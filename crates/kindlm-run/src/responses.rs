@@ -112,12 +112,12 @@ pub(crate) fn decided_by(name: &str, config: &Value, programs: &Programs<'_>) ->
 /// Sends notices about the use of the response store.
 ///
 /// A warning reports answers that could not be stored.
-pub(crate) fn tell(world: &World, responses: &Responses, quiet: bool) {
+pub(crate) fn report_use(world: &World, responses: &Responses, quiet: bool) {
     if let Some(failure) = responses.failure() {
-        world.tell(&format!("warning: answers could not be kept: {failure}"));
+        world.notify(&format!("warning: answers could not be kept: {failure}"));
     }
     if !quiet && responses.mode() != Mode::Live {
-        world.tell(&words(responses.tally(), &responses.folder().display().to_string()));
+        world.notify(&words(responses.tally(), &responses.folder().display().to_string()));
     }
 }
 

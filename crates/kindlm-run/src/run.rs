@@ -16,7 +16,7 @@ use kindlm_workspace::Folders;
 use crate::baseline::baseline_for;
 use crate::gates::{set_cost_max, set_pass_rate};
 use crate::interrupt::{Abortable, attend};
-use crate::project::{Place, Project};
+use crate::project::{Project, SuiteFolder};
 use crate::reports::{check_target, write_file};
 use crate::resume::{self, Identity, Kept, Past};
 use crate::secrets::Secrets;
@@ -161,7 +161,7 @@ impl Prepared {
         if let Some(open) = &self.open {
             let (all, open) = (self.plan.units.len(), open.units.len());
             let id = &self.info.id;
-            world.tell(&format!("run {id}: {} of {all} executions are done", all - open));
+            world.notify(&format!("run {id}: {} of {all} executions are done", all - open));
         }
         let open = self.open.as_ref().unwrap_or(&self.plan);
         dry_run::describe(&self.project.suite, open, &self.config.options)
@@ -234,7 +234,7 @@ enum Done {
 
 /// A run that is ready to start.
 pub(crate) struct Run {
-    pub(crate) place: Place,
+    pub(crate) place: SuiteFolder,
     pub(crate) suite: Suite,
     pub(crate) plan: Plan,
     pub(crate) options: RunOptions,
@@ -280,7 +280,7 @@ impl Run {
             kept.as_mut(),
         )?;
         let outcome = self.report(world, done, kept.as_ref(), info, &secrets, take);
-        responses::tell(world, recorded.responses(), self.quiet);
+        responses::report_use(world, recorded.responses(), self.quiet);
         outcome
     }
 
@@ -333,7 +333,7 @@ impl Run {
         // A hanging task must not delay the report.
         runtime.shutdown_background();
         if let Some(folder) = self.workspaces.as_ref().and_then(Folders::kept) {
-            world.tell(&format!("workspaces kept in {}", folder.display()));
+            world.notify(&format!("workspaces kept in {}", folder.display()));
         }
         let failure = failure.or_else(|| kept.as_mut().and_then(|it| it.finish()));
         let before =
@@ -360,7 +360,7 @@ impl Run {
         match (done, kept) {
             (Done::Streamed(streamed), Some(kept)) => {
                 let mut report = report_streamed(suite, plan, *streamed, kept, info);
-                secrets.redact_head(&mut report);
+                secrets.redact_summary(&mut report);
                 self.finish(world, &report, failure, take)
             }
             (Done::Streamed(_), None) => Err(Failure::internal("the journal of the run is gone")),
@@ -390,7 +390,7 @@ impl Run {
             return Err(Failure { status: status.or(failure.status), ..failure });
         }
         if report.shard.is_some() && !self.quiet {
-            world.tell("`kindlm merge` puts the reports of all shards together, and decides over the gates");
+            world.notify("`kindlm merge` puts the reports of all shards together, and decides over the gates");
         }
         if let Some(err) = failure {
             let failure = Failure::internal(err.to_string());
@@ -405,7 +405,7 @@ impl Run {
             return Err(Failure { status: status.or(ExitStatus::Internal), ..failure });
         }
         if status == ExitStatus::Interrupted {
-            world.tell(if summary.broken_off > 0 {
+            world.notify(if summary.broken_off > 0 {
                 "interrupted: what was not sent is in the report as such"
             } else {
                 "interrupted, but everything had been sent: the report is complete"
@@ -414,9 +414,9 @@ impl Run {
         let advice =
             resume::advice(&self.place, &report.run.id, &summary).filter(|_| self.can_resume);
         if let Some(advice) = advice.filter(|_| !self.quiet || status == ExitStatus::Interrupted) {
-            world.tell(&advice);
+            world.notify(&advice);
         } else if summary.totals.cases == 0 && report.shard.is_none() {
-            world.tell(if summary.totals.unchecked() {
+            world.notify(if summary.totals.unchecked() {
                 "nothing was checked: no check of the test cases applies; the report says why"
             } else {
                 "nothing was run: every test case that was selected is skipped"
@@ -440,7 +440,7 @@ impl Run {
         let path = folder.strip_prefix(".").unwrap_or(folder).join(name);
         write_file(&self.place.folder.join(&path), reporter, report, &Style::default())?;
         if !self.quiet {
-            world.tell(&format!("compliance report written to {}", path.display()));
+            world.notify(&format!("compliance report written to {}", path.display()));
         }
         Ok(())
     }
@@ -450,7 +450,7 @@ impl Run {
 ///
 /// Its folder must be inside the suite's folder, unless `allow_outside` is true.
 pub(crate) fn check_compliance_folder(
-    place: &Place,
+    place: &SuiteFolder,
     suite: &Suite,
     allow_outside: bool,
 ) -> Result<(), Failure> {

@@ -8,7 +8,7 @@ use kindlm_store::{ReportError, Runs, SavedCases, StoreError, open_report};
 use kindlm_types::{AnyReport, Report};
 use kindlm_wire::v1;
 
-use crate::project::Place;
+use crate::project::SuiteFolder;
 use crate::suites::SuiteKey;
 use crate::{Failure, World, resume};
 
@@ -31,7 +31,7 @@ pub struct Saved {
 /// report.
 pub fn find(
     world: &World,
-    place: &Place,
+    place: &SuiteFolder,
     run: Option<&str>,
     of: Option<&SuiteKey>,
 ) -> Result<Saved, Failure> {
@@ -49,7 +49,7 @@ pub fn find(
 
 fn newest(
     world: &World,
-    place: &Place,
+    place: &SuiteFolder,
     runs: &Runs,
     of: Option<&SuiteKey>,
 ) -> Result<Saved, Failure> {
@@ -131,14 +131,14 @@ pub(crate) fn check_still_going(world: &World, journal: &Journal) -> Result<(), 
     let holder = journal.holder().map_err(|err| Failure::journal(&err))?;
     let Some(holder) = holder else { return Err(unfinished(journal, "the last run")) };
     let id = &journal.header().run;
-    world.tell(&format!("the run `{id}` is still running ({holder}) and ignored"));
+    world.notify(&format!("the run `{id}` is still running ({holder}) and ignored"));
     Ok(())
 }
 
 /// Removes temporary files of killed processes.
 ///
 /// It looks in the state folder, and in run folders from the newest to the first with a report.
-pub(crate) fn remove_abandoned(place: &Place) {
+pub(crate) fn remove_abandoned(place: &SuiteFolder) {
     let state = place.state();
     let runs = Runs::new(&state);
     for folder in [&state, &state.join("runs"), &state.join("baselines")] {
@@ -157,7 +157,7 @@ pub(crate) fn remove_abandoned(place: &Place) {
 /// Stores the report for `kindlm report`, `gate` and `baseline`.
 ///
 /// A failure is only shown as a warning.
-pub fn keep(world: &World, place: &Place, report: &AnyReport<'_>, quiet: bool) {
+pub fn keep(world: &World, place: &SuiteFolder, report: &AnyReport<'_>, quiet: bool) {
     let id = &report.run.id;
     let kept = Runs::new(place.state()).save_with(id, |out| {
         // The JSON writer makes many small writes, so buffer them.
@@ -167,8 +167,8 @@ pub fn keep(world: &World, place: &Place, report: &AnyReport<'_>, quiet: bool) {
     });
     match kept {
         Ok(_) if quiet => {}
-        Ok(_) => world.tell(&format!("run {id} kept in .kindlm/runs beside {}", place.name)),
-        Err(err) => world.tell(&format!("warning: the run is not kept: {err}")),
+        Ok(_) => world.notify(&format!("run {id} kept in .kindlm/runs beside {}", place.name)),
+        Err(err) => world.notify(&format!("warning: the run is not kept: {err}")),
     }
 }
 

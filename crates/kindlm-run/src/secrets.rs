@@ -79,11 +79,11 @@ impl Secrets {
     /// The names of cases and models stay unchanged, because results are found by them.
     pub(crate) fn redact(&self, report: &mut Report) {
         report.cases.iter_mut().for_each(|it| self.case(it));
-        self.redact_head(report);
+        self.redact_summary(report);
     }
 
     /// Masks secrets in a report, but not in its cases.
-    pub(crate) fn redact_head<Cases>(&self, report: &mut Report<Cases>) {
+    pub(crate) fn redact_summary<Cases>(&self, report: &mut Report<Cases>) {
         report.gates.iter_mut().for_each(|it| self.text(&mut it.message));
         report.skipped.iter_mut().for_each(|it| self.text(&mut it.reason));
         report.warnings.iter_mut().for_each(|it| self.text(it));

@@ -9,7 +9,7 @@ use kindlm_engine::{
 use kindlm_store::{Runs, SavedCases};
 use kindlm_types::{CaseMark, CaseResult, CaseSource as _, ExecutionError, Outcome, Report};
 
-use crate::project::Place;
+use crate::project::SuiteFolder;
 use crate::resume::{Past, is_of_trace};
 use crate::saved::PastRun;
 use crate::suites::SuiteKey;
@@ -54,7 +54,7 @@ const NAMED: usize = 5;
 /// A resumed run with `failed` or `changed` keeps the test cases of the original run.
 pub(crate) fn filter(
     world: &World,
-    place: &Place,
+    place: &SuiteFolder,
     suite: &Suite,
     select: &Selection,
     past: Option<&Past>,
@@ -86,7 +86,7 @@ fn tell_unused(world: &World, suite: &Suite, tag: &str) {
     if !tags().any(|it| it == tag)
         && let Some(near) = kindlm_types::nearest(tag, tags())
     {
-        world.tell(&format!(
+        world.notify(&format!(
             "warning: `!{tag}` leaves out nothing: no test case has that tag; did you mean `!{near}`?"
         ));
     }
@@ -104,7 +104,7 @@ pub(crate) fn plan(
     match planned(suite, options) {
         Ok(plan) => Ok(Some(plan)),
         Err(PlanError::NothingSelected { .. }) if by_history => {
-            world.tell("nothing to run, and nothing was sent");
+            world.notify("nothing to run, and nothing was sent");
             Ok(None)
         }
         Err(err) => Err(Failure::input(err.to_string())),
@@ -118,7 +118,7 @@ pub(crate) fn plan(
 /// If a report is named, its durations balance the shards.
 pub(crate) fn part(
     world: &World,
-    place: &Place,
+    place: &SuiteFolder,
     suite: &Suite,
     plan: &Plan,
     options: &RunOptions,
@@ -134,21 +134,21 @@ pub(crate) fn part(
     let part = part_of(suite, plan, options, shard, durations.as_ref());
     let (mine, all) = (part.units.len(), plan.units.len());
     let Shard { index, count } = shard;
-    world.tell(&format!("shard {index} of {count}: {mine} of {all} executions"));
+    world.notify(&format!("shard {index} of {count}: {mine} of {all} executions"));
     Ok(part)
 }
 
 /// Returns the cases that did not pass in the last run of the suite.
 ///
 /// For a case that the last run left out, the last run of that case counts.
-fn failed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failure> {
+fn failed(world: &World, place: &SuiteFolder, suite: &Suite) -> Result<Targets, Failure> {
     let (found, traced) = last_of(world, place, suite)?;
     let name = &suite.info.name;
     let report = match (found, traced) {
         (Some(report), None) => report,
         (Some(report), Some(traced)) => {
             let id = &report.run.id;
-            world.tell(&format!(
+            world.notify(&format!(
                 "the run `{traced}` is of `kindlm trace` and ignored: the last of `kindlm test` is `{id}`"
             ));
             report
@@ -190,14 +190,14 @@ fn failed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failur
         })?;
     }
     if !earlier.is_empty() {
-        world.tell(&format!(
+        world.notify(&format!(
             "the last run, `{id}`, left out what did not pass before: {}",
             named(earlier)
         ));
     } else if report.cases.is_empty() {
-        world.tell(&format!("nothing was run in the last run, `{id}`"));
+        world.notify(&format!("nothing was run in the last run, `{id}`"));
     } else if targets.is_empty() {
-        world.tell(&format!("everything passed in the last run, `{id}`"));
+        world.notify(&format!("everything passed in the last run, `{id}`"));
     }
     // Without this notice, removed cases that failed would look like fixed cases.
     if !gone.is_empty() {
@@ -210,7 +210,7 @@ fn failed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failur
             return Err(Failure::input(message)
                 .with_help("if it has another name now, run that with `--test`, or everything"));
         }
-        world.tell(&format!("warning: {message}"));
+        world.notify(&format!("warning: {message}"));
     }
     Ok(targets)
 }
@@ -220,7 +220,7 @@ fn failed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failur
 /// Unreadable reports and running runs are ignored, with a notice.
 fn last_of(
     world: &World,
-    place: &Place,
+    place: &SuiteFolder,
     suite: &Suite,
 ) -> Result<(Option<Report<SavedCases>>, Option<String>), Failure> {
     let (runs, key) = (Runs::new(place.state()), SuiteKey::new(place, &suite.info));
@@ -233,7 +233,7 @@ fn last_of(
             PastRun::Finished(it) => return Ok((Some(it.report), traced)),
             PastRun::Unfinished(journal) if is_of_trace(&journal) => {}
             PastRun::Unfinished(journal) => saved::check_still_going(world, &journal)?,
-            PastRun::Unreadable(id, err) => world.tell(&format!(
+            PastRun::Unreadable(id, err) => world.notify(&format!(
                 "warning: the report of run `{id}` cannot be read, and what did not pass in it is not known: {err}"
             )),
         }
@@ -254,7 +254,7 @@ fn named(mut all: Vec<String>) -> String {
 /// The last run of each case counts.
 ///
 /// A failed case stays selected until it passes, because no run has confirmed its change yet.
-fn changed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failure> {
+fn changed(world: &World, place: &SuiteFolder, suite: &Suite) -> Result<Targets, Failure> {
     let mut targets = Targets::default();
     let (runs, never) = look_back(place, suite, &mut |case, model, seen| {
         if seen.changed || !seen.held {
@@ -263,7 +263,7 @@ fn changed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failu
     })?;
     if runs == 0 {
         let name = &suite.info.name;
-        world.tell(&format!(
+        world.notify(&format!(
             "there is no run of the suite `{name}` yet: everything counts as changed"
         ));
     }
@@ -273,7 +273,7 @@ fn changed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failu
         }
     }
     if targets.is_empty() {
-        world.tell("no test case has changed since it was last run, and all passed then");
+        world.notify("no test case has changed since it was last run, and all passed then");
     }
     Ok(targets)
 }
@@ -292,7 +292,7 @@ struct Seen {
 ///
 /// Returns the number of runs read, and the cases that have never run.
 fn look_back<'s>(
-    place: &Place,
+    place: &SuiteFolder,
     suite: &'s Suite,
     on: &mut dyn FnMut(&str, &str, Seen),
 ) -> Result<(u32, Expected<'s>), Failure> {

@@ -17,7 +17,7 @@ use crate::project::CONFIG;
 use crate::responses::ResponseSource;
 use crate::scripts::Runner;
 use crate::secrets::Secrets;
-use crate::{Failure, Place, World, budget, keys, project, trust};
+use crate::{Failure, SuiteFolder, World, budget, keys, project, trust};
 
 /// The client, stores and secrets of a suite, or of a judge given by name.
 pub struct Session {
@@ -54,7 +54,7 @@ impl Session {
     /// Fails if a provider's configuration is invalid, or the response store cannot be used.
     pub fn new(
         world: &World,
-        place: &Place,
+        place: &SuiteFolder,
         (suite, files): (&Suite, &Folder),
         concurrency: usize,
         responses: &ResponseSource,
@@ -92,7 +92,7 @@ impl Session {
         let providers = judge.map_or(&none, |it| &it.providers);
         keys::require(world, judge.map(|it| &it.model), providers, responses)?;
         let decides = (providers, &ScriptSettings::default(), &NoFiles as &dyn Files);
-        let state = Place::new(world, Path::new(CONFIG)).state();
+        let state = SuiteFolder::new(world, Path::new(CONFIG)).state();
         Self::open(world, &state, decides, (options, runner), responses)
     }
 
@@ -148,7 +148,7 @@ impl Spending {
     pub(crate) fn check(
         &self,
         world: &World,
-        place: &Place,
+        place: &SuiteFolder,
         (suite, files, plan): (&Suite, &Folder, &Plan),
         open: &Plan,
         options: &RunOptions,
@@ -163,7 +163,7 @@ impl Spending {
         let mut missing = keys::missing_for(world, suite, open, self.asks_models);
         missing.refuse(self.always_asks)?;
         for warning in missing.all() {
-            world.tell(&format!("warning: {warning}"));
+            world.notify(&format!("warning: {warning}"));
         }
         Ok(())
     }

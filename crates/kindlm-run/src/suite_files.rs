@@ -7,7 +7,7 @@ use kindlm_config::{Programs, Sources};
 use kindlm_engine::Suite;
 use kindlm_store::Folder;
 
-use crate::project::Place;
+use crate::project::SuiteFolder;
 use crate::{Failure, World};
 
 /// The files of a suite, and the folders where reports are not allowed.
@@ -18,7 +18,7 @@ pub struct SuiteFiles {
 
 impl SuiteFiles {
     /// Collects the files of a suite whose files were read through `files`.
-    pub fn new(place: &Place, files: &Folder, suite: Option<&Suite>) -> Self {
+    pub fn new(place: &SuiteFolder, files: &Folder, suite: Option<&Suite>) -> Self {
         if let Some(suite) = suite {
             look_at_programs(suite, files);
         }
@@ -40,7 +40,7 @@ impl SuiteFiles {
     }
 
     /// Collects the files of the suite at this location, if the suite can be read. No program is run.
-    pub fn beside(world: &World, place: &Place) -> Self {
+    pub fn beside(world: &World, place: &SuiteFolder) -> Self {
         let env = |name: &str| (world.env)(name);
         let Ok(files) = Folder::open(&place.folder) else {
             return Self { files: BTreeSet::from([place.path.clone()]), folders: Vec::new() };

@@ -7,7 +7,7 @@ use kindlm_store::Digest;
 use kindlm_store::journal::Journal;
 use kindlm_types::{Report, SuiteInfo};
 
-use crate::project::{self, Place};
+use crate::project::{self, SuiteFolder};
 use crate::{Failure, World};
 
 /// The key of the project's digest in a journal's settings.
@@ -30,7 +30,7 @@ pub struct SuiteKey {
 
 impl SuiteKey {
     /// Creates the key of the suite at this location.
-    pub fn new(place: &Place, info: &SuiteInfo) -> Self {
+    pub fn new(place: &SuiteFolder, info: &SuiteInfo) -> Self {
         Self {
             project: info.project.clone(),
             name: info.name.clone(),
@@ -49,7 +49,7 @@ impl SuiteKey {
     /// Fails if the file or its names cannot be read.
     pub fn named(world: &World, config: Option<&Path>) -> Result<Option<Self>, Failure> {
         let Some(config) = config else { return Ok(None) };
-        let place = Place::new(world, config);
+        let place = SuiteFolder::new(world, config);
         let Some(names) = kindlm_config::suite_names(&place.read()?) else {
             return Err(Failure::input(format!(
                 "`{}` does not say which suite it is: `project` or `suite.name` cannot be read",

@@ -155,7 +155,7 @@ fn labels(counts: &kindlm_stats::Confusion) -> Labels {
 }
 
 /// A kind of check in a plan, with its judges and instructions.
-struct Judged<'s> {
+struct CheckKind<'s> {
     check: &'static str,
     panel: Panel<'s>,
     prompts: Vec<String>,
@@ -169,10 +169,10 @@ struct Judged<'s> {
     test: &'s str,
 }
 
-impl Judged<'_> {
+impl CheckKind<'_> {
     /// Returns the location of the check in the config, or the name of its test.
     fn place(&self, suite: &Suite) -> String {
-        let is_this = |it: &&kindlm_engine::JudgedAt| {
+        let is_this = |it: &&kindlm_engine::JudgedCheck| {
             it.check == self.check
                 && it.prompts == self.prompts
                 && Panel::of(&suite.models, suite.defaults.judge_model.as_deref(), &it.judging)
@@ -245,8 +245,8 @@ impl Judged<'_> {
 }
 
 /// Returns the different checks of a plan that need a judge.
-fn judged<'s>(suite: &'s Suite, plan: &Plan) -> Vec<Judged<'s>> {
-    let mut found: Vec<Judged<'s>> = Vec::new();
+fn judged<'s>(suite: &'s Suite, plan: &Plan) -> Vec<CheckKind<'s>> {
+    let mut found: Vec<CheckKind<'s>> = Vec::new();
     let mut last = None;
     for unit in &plan.units {
         // The plan lists all units of a case in succession.
@@ -255,7 +255,7 @@ fn judged<'s>(suite: &'s Suite, plan: &Plan) -> Vec<Judged<'s>> {
         }
         let Some(case) = suite.cases.get(unit.case) else { continue };
         for it in judged_in(suite, case) {
-            let is_same = |known: &Judged<'_>| {
+            let is_same = |known: &CheckKind<'_>| {
                 (known.check, &known.panel.judging, &known.prompts, &known.criteria)
                     == (it.check, &it.panel.judging, &it.prompts, &it.criteria)
             };
@@ -267,7 +267,7 @@ fn judged<'s>(suite: &'s Suite, plan: &Plan) -> Vec<Judged<'s>> {
     found
 }
 
-fn judged_in<'s>(suite: &'s Suite, case: &'s TestCase) -> Vec<Judged<'s>> {
+fn judged_in<'s>(suite: &'s Suite, case: &'s TestCase) -> Vec<CheckKind<'s>> {
     // A case whose body cannot be built asks no judge; the run reports this error.
     let Ok(body) = case.body.body() else { return Vec::new() };
     let default = suite.defaults.judge_model.as_deref();
@@ -278,7 +278,7 @@ fn judged_in<'s>(suite: &'s Suite, case: &'s TestCase) -> Vec<Judged<'s>> {
         let Some(told) = &check.traits.instructions else { continue };
         let judging = check.judging.as_deref().cloned().unwrap_or_default();
         let Some(panel) = Panel::of(&suite.models, default, &judging) else { continue };
-        found.push(Judged {
+        found.push(CheckKind {
             check: check.meta.id,
             panel,
             prompts: told.digests().to_vec(),

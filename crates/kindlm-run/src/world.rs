@@ -70,7 +70,7 @@ impl World {
     }
 
     /// Sends a notice. Control characters are escaped.
-    pub fn tell(&self, text: &str) {
+    pub fn notify(&self, text: &str) {
         (self.notices)(&visible(text));
     }
 }

@@ -6,12 +6,12 @@
 //!
 //! ```
 //! use kindlm_source::{Code, Piece, decode, read, render};
-//! use kindlm_types::Place;
+//! use kindlm_types::MemberPart;
 //!
 //! let source = decode("a.yaml", b"tests:\n  - name: 5\n").unwrap();
 //! let tree = read(&source, 0..source.text().len());
 //! let piece = Piece { source: &source, root: &tree.root.unwrap(), prefix: "" };
-//! let problem = piece.error(Code::INVALID_VALUE, "/tests/0/name", Place::Value, "expected a text");
+//! let problem = piece.error(Code::INVALID_VALUE, "/tests/0/name", MemberPart::Value, "expected a text");
 //! assert_eq!(problem.path, "tests[0].name");
 //! assert!(render(&problem, false).contains("a.yaml:2:11"));
 //! ```
@@ -30,5 +30,5 @@ pub use piece::{Piece, meant_key, without_echoes};
 pub use rows::{Row, Rows, rows};
 pub use source::{Position, Source, Span};
 pub use tree::{
-    Found, Key, Kind, MAX_ALIASED, MAX_DEPTH, MAX_NODES, Node, Tree, locate, read, read_json,
+    Key, Kind, LocatedSpan, MAX_ALIASED, MAX_DEPTH, MAX_NODES, Node, Tree, locate, read, read_json,
 };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{Place, Problem, ProblemKind, pointer};
+use kindlm_types::{MemberPart, Problem, ProblemKind, pointer};
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::source::Source;
@@ -27,7 +27,7 @@ impl Piece<'_> {
         &self,
         code: Code,
         pointer: &str,
-        place: Place,
+        place: MemberPart,
         message: impl Into<String>,
     ) -> Diagnostic {
         let found = locate(self.source, self.root, pointer, place);

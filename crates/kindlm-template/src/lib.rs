@@ -42,7 +42,7 @@ mod walk;
 pub use defaults::with_default;
 pub use engine::{Filter, Filters};
 pub use fault::Fault;
-pub use read::{Read, read};
+pub use read::{TemplateNames, read};
 pub use steps::Missing;
 pub use text::printed;
 pub use variables::Variables;

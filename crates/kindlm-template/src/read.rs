@@ -12,7 +12,7 @@ use crate::walk::Walk;
 
 /// The names that a template uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Read {
+pub struct TemplateNames {
     /// The names that the template uses and does not set itself, including `env`.
     pub undeclared: BTreeSet<String>,
     /// The names that must have a value, without `env`.
@@ -36,14 +36,14 @@ pub(crate) fn parsed(template: &str) -> Result<Stmt<'_>, Fault> {
 }
 
 /// Analyses a template. The error describes invalid syntax, or the first unknown filter, test, function or method.
-pub fn read(template: &str) -> Result<Read, Fault> {
+pub fn read(template: &str) -> Result<TemplateNames, Fault> {
     let template = &*as_jinja(template);
     let tree = parsed(template)?;
     let (found, _) = Walk::through(template, &tree);
     let Walk { fault, undeclared, needed, entangled, alone, .. } = found;
     match fault {
         Some(fault) => Err(fault),
-        None => Ok(Read { undeclared, needed, entangled, alone }),
+        None => Ok(TemplateNames { undeclared, needed, entangled, alone }),
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) const LOOP: &str = "loop";
 
 /// The kind of definition of a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Own {
+pub(crate) enum Binding {
     /// A loop or `with` block defines the name.
     Given,
     /// `set` defines the name.
@@ -22,8 +22,8 @@ pub(crate) enum Own {
 #[derive(Default)]
 pub(crate) struct Scope<'t> {
     /// The names of each open block. `outside` has the names outside of all blocks.
-    blocks: Vec<BTreeMap<&'t str, Own>>,
-    outside: BTreeMap<&'t str, Own>,
+    blocks: Vec<BTreeMap<&'t str, Binding>>,
+    outside: BTreeMap<&'t str, Binding>,
     /// For each open loop, the number of blocks around it.
     loops: Vec<usize>,
     /// The names that are set before a loop and changed in the loop. nunjucks has one variable for such a name, but the
@@ -52,8 +52,8 @@ impl<'t> Scope<'t> {
 
     pub(crate) fn open_loop(&mut self, target: &Expr<'t>) {
         self.loops.push(self.blocks.len());
-        self.blocks.push(BTreeMap::from([(LOOP, Own::Given)]));
-        self.declare(target, Own::Given);
+        self.blocks.push(BTreeMap::from([(LOOP, Binding::Given)]));
+        self.declare(target, Binding::Given);
     }
 
     pub(crate) fn close_loop(&mut self) {
@@ -71,11 +71,11 @@ impl<'t> Scope<'t> {
 
     /// True if a name is set both in a loop and outside of the loop.
     pub(crate) fn is_shared(&self, name: &str) -> bool {
-        self.shared.contains(name) && self.own(name).is_some_and(|(_, own)| own == Own::Set)
+        self.shared.contains(name) && self.own(name).is_some_and(|(_, own)| own == Binding::Set)
     }
 
     /// Defines the names of an assignment target in the current block.
-    pub(crate) fn declare(&mut self, target: &Expr<'t>, own: Own) {
+    pub(crate) fn declare(&mut self, target: &Expr<'t>, own: Binding) {
         let mut names = BTreeSet::new();
         targets(target, &mut names);
         let known = self.blocks.last_mut().unwrap_or(&mut self.outside);
@@ -84,24 +84,24 @@ impl<'t> Scope<'t> {
 
     /// Records a `set` statement. As in nunjucks, `set` in a loop changes the variable that was set before the loop.
     pub(crate) fn set(&mut self, target: &Expr<'t>) {
-        let Expr::Var(it) = target else { return self.declare(target, Own::Set) };
+        let Expr::Var(it) = target else { return self.declare(target, Binding::Set) };
         match self.own(it.id) {
             // The `set` changes the existing variable of the loop or `with` block.
-            Some((_, Own::Given)) => {}
-            Some((depth, Own::Set)) => {
+            Some((_, Binding::Given)) => {}
+            Some((depth, Binding::Set)) => {
                 if self.loops.last().is_some_and(|before| depth <= *before) {
                     self.shared.insert(it.id);
                 }
-                self.declare(target, Own::Set);
+                self.declare(target, Binding::Set);
             }
-            None => self.declare(target, Own::Set),
+            None => self.declare(target, Binding::Set),
         }
     }
 
     /// Returns the depth and the kind of a name's definition, or `None`.
     ///
     /// The depth is the number of blocks that were open at the definition.
-    fn own(&self, name: &str) -> Option<(usize, Own)> {
+    fn own(&self, name: &str) -> Option<(usize, Binding)> {
         let blocks = self.blocks.iter().enumerate().rev().map(|(at, names)| (at + 1, names));
         let mut all = blocks.chain([(0, &self.outside)]);
         all.find_map(|(depth, names)| Some((depth, *names.get(name)?)))

@@ -93,14 +93,14 @@ fn gap(name: &str, near: Option<String>) -> Jinja {
 ///
 /// The state has the total size of the results, the missing values and the shared variables.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct RenderState {
     made: u64,
     missing: Vec<Missing>,
     /// The values of the shared variables.
     set: HashMap<String, Jinja>,
 }
 
-impl Ledger {
+impl RenderState {
     /// Returns the missing values of a rendering, without duplicates.
     pub(crate) fn of(state: &State<'_, '_>) -> Vec<Missing> {
         state.get_extension::<Self>().map(|it| it.missing.clone()).unwrap_or_default()
@@ -127,8 +127,8 @@ impl Ledger {
     }
 }
 
-fn ledger<'s>(state: &'s mut State<'_, '_>) -> &'s mut Ledger {
-    state.get_or_insert_extension_with(Ledger::default)
+fn render_state<'s>(state: &'s mut State<'_, '_>) -> &'s mut RenderState {
+    state.get_or_insert_extension_with(RenderState::default)
 }
 
 fn refused(message: &str) -> Error {
@@ -137,7 +137,7 @@ fn refused(message: &str) -> Error {
 
 /// Adds a printed text to the total size of the results.
 pub(crate) fn count_printed(state: &mut State<'_, '_>, text: &str) -> Result<(), Error> {
-    ledger(state).count(text.len() as u64)
+    render_state(state).count(text.len() as u64)
 }
 
 pub(crate) fn add_to(engine: &mut Environment<'static>) {
@@ -166,11 +166,11 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
         },
     );
     engine.add_filter(SET, |state: &mut State<'_, '_>, value: Jinja, name: &str| {
-        ledger(state).set.insert(name.to_owned(), value.clone());
+        render_state(state).set.insert(name.to_owned(), value.clone());
         value
     });
     engine.add_filter(WAS_SET, |state: &mut State<'_, '_>, value: Jinja, name: &str| {
-        ledger(state).set.get(name).cloned().unwrap_or(value)
+        render_state(state).set.get(name).cloned().unwrap_or(value)
     });
     engine.add_filter(PRINTED, |state: &mut State<'_, '_>, value: Jinja, name: &str| {
         note_null(state, &value, name);
@@ -237,7 +237,7 @@ impl Operator {
 fn note_null(state: &mut State<'_, '_>, value: &Jinja, name: &str) {
     if value.is_none() {
         let missing = Missing { name: name.to_owned(), near: None, is_null: true };
-        ledger(state).note(&missing);
+        render_state(state).note(&missing);
     }
 }
 
@@ -288,7 +288,7 @@ fn used(
     name: &str,
     with_items: bool,
 ) -> Result<Jinja, Error> {
-    let ledger = ledger(state);
+    let ledger = render_state(state);
     if let Some(gap) = value.downcast_object_ref::<Gap>() {
         ledger.note(&gap.0);
         return Ok(Jinja::UNDEFINED);
@@ -312,7 +312,7 @@ fn used(
 /// Counts the size of a result and returns the result. Returns an error if the size exceeds a limit.
 fn made(state: &mut State<'_, '_>, value: Jinja) -> Result<Jinja, Error> {
     let size = size(&value, LARGEST, 0)?;
-    ledger(state).count(size)?;
+    render_state(state).count(size)?;
     Ok(value)
 }
 

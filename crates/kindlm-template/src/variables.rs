@@ -13,7 +13,7 @@ use crate::Filters;
 use crate::engine::{ENGINE, JSON_ENGINE};
 use crate::fault::Fault;
 use crate::read::{parsed, read};
-use crate::steps::{Ledger, Missing};
+use crate::steps::{Missing, RenderState};
 use crate::syntax::as_jinja;
 use crate::walk::Walk;
 
@@ -111,7 +111,7 @@ impl Variables {
         let mut out = make_string_output(&mut text);
         let (root, escape) = (self.values.clone(), AutoEscape::None);
         let done = eval(engine, &instructions, root, &blocks, &mut out, escape);
-        let missing = done.map(|(_, state)| Ledger::of(&state));
+        let missing = done.map(|(_, state)| RenderState::of(&state));
         drop(out);
         let missing = missing.map_err(|err| Fault::of_evaluation(template, &err, found.fault))?;
         Ok((text, missing))

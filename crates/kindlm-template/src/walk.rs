@@ -17,7 +17,7 @@ use crate::fault::Fault;
 use crate::filters::{ADDED, ADDED_TESTS};
 use crate::methods::METHODS;
 use crate::names::unknown;
-use crate::scope::{LOOP, Own, Scope};
+use crate::scope::{Binding, LOOP, Scope};
 use crate::steps;
 use crate::syntax::range;
 use crate::tree::{constant, step, target, variable, variable_of};
@@ -151,7 +151,7 @@ impl<'t> Walk<'t> {
                 self.scope.open();
                 let assignments = it.assignments.iter().map(|(to, value)| {
                     let value = self.value(value, false);
-                    self.scope.declare(to, Own::Given);
+                    self.scope.declare(to, Binding::Given);
                     (target(to), value)
                 });
                 let assignments = assignments.collect();

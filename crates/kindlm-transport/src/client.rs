@@ -7,7 +7,7 @@ use kindlm_types::{ProviderError, ProviderErrorKind};
 use tokio::sync::Semaphore;
 
 use crate::fault::Fault;
-use crate::limit::Ticket;
+use crate::limit::QueuedCall;
 use crate::options::TransportOptions;
 use crate::prepared::{Preparations, Prepared};
 use crate::retry::{self, Way, is_worth_it, with_retries};
@@ -57,7 +57,7 @@ impl HttpTransport {
         provider: &str,
         request: &HttpRequest,
         timeout: Duration,
-        ticket: &Ticket<'_>,
+        queued: &QueuedCall<'_>,
         decode: impl Fn(&HttpResponse) -> Result<T, ProviderError>,
     ) -> Result<Called<T>, ProviderError> {
         let (request, secrets) = filled(provider, request, &*self.options.env)?;
@@ -84,7 +84,7 @@ impl HttpTransport {
             })?;
             Ok((value, latency_ms))
         };
-        match with_retries(self.way(), ticket, attempt).await {
+        match with_retries(self.way(), queued, attempt).await {
             Ok(((value, latency_ms), attempts)) => Ok(Called { value, latency_ms, attempts }),
             Err(err) => {
                 let err = ProviderError { provider: provider.to_owned(), ..err };

@@ -41,5 +41,5 @@ pub use {
     retry::{RetryPolicy, Way, is_worth_it, wait_of, with_retries},
     secret::{Secrets, resolve},
     tls::{CaError, install_tls},
-    waits::{Asked, Notice, WaitReason, Waits},
+    waits::{BackOff, Notice, WaitReason, Waits},
 };

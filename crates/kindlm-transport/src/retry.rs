@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 use kindlm_types::{ProviderError, ProviderErrorKind};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{Asked, WaitReason, Waits};
+use super::{BackOff, WaitReason, Waits};
 use crate::HttpResponse;
-use crate::limit::{Permit, Ticket};
+use crate::limit::{Permit, QueuedCall};
 
 /// The rules for retries.
 ///
@@ -115,13 +115,13 @@ impl Way<'_> {
     /// long. An attempt that is past the rate limiter is still made, so that calls that have begun can finish.
     pub(crate) async fn begin<'a>(
         &'a self,
-        ticket: &'a Ticket<'_>,
+        queued: &'a QueuedCall<'_>,
         attempts: u32,
     ) -> Result<(Permit<'a>, Option<SemaphorePermit<'a>>), NotBegun> {
         // The rate limiter comes first, so that waiting requests occupy no slot.
         let permit = tokio::select! {
             biased;
-            permit = ticket.enter(attempts) => {
+            permit = queued.enter(attempts) => {
                 permit.map_err(|err| NotBegun::Refused(ProviderError { attempts, ..err }))?
             }
             () = self.waits.stopped() => return Err(NotBegun::Stopped),
@@ -150,7 +150,7 @@ pub(crate) enum NotBegun {
 /// 0 attempts before the first attempt.
 pub async fn with_retries<T, F>(
     way: Way<'_>,
-    ticket: &Ticket<'_>,
+    queued: &QueuedCall<'_>,
     attempt: impl Fn() -> F,
 ) -> Result<(T, u32), ProviderError>
 where
@@ -159,10 +159,10 @@ where
     let mut attempts = 0;
     let mut last: Option<ProviderError> = None;
     loop {
-        let (permit, slot) = match (way.begin(ticket, attempts).await, last.take()) {
+        let (permit, slot) = match (way.begin(queued, attempts).await, last.take()) {
             (Ok(begun), _) => begun,
             (Err(NotBegun::Refused(err)), _) => return Err(err),
-            (Err(NotBegun::Stopped), Some(last)) => return Err(stopped_after(last, ticket)),
+            (Err(NotBegun::Stopped), Some(last)) => return Err(stopped_after(last, queued)),
             (Err(NotBegun::Stopped), None) => return Err(stopped_before()),
         };
         let result = attempt().await;
@@ -184,35 +184,44 @@ where
         let too_long = err.retry_after.filter(|it| err.retryable && *it > policy.max_retry_after);
         if let Some(wait) = too_long {
             err = policy.too_long(err, wait);
-            permit.put_off(&err, wait);
-            way.waits.tell_wait(Asked { whom: ticket.whom(), wait, why: WaitReason::TooLong });
+            permit.fail_until(&err, wait);
+            way.waits.report_wait(BackOff {
+                target: queued.target(),
+                wait,
+                why: WaitReason::TooLong,
+            });
             return Err(err);
         }
         let silence = permit.silence(&err, policy.apart());
         if let Some(silence) = silence.filter(|it| *it >= policy.max_silence) {
             let wait = policy.max_retry_after;
             err = RetryPolicy::given_up(err, silence);
-            permit.put_off(&err, wait);
-            way.waits.tell_wait(Asked { whom: ticket.whom(), wait, why: WaitReason::GivenUp });
+            permit.fail_until(&err, wait);
+            way.waits.report_wait(BackOff {
+                target: queued.target(),
+                wait,
+                why: WaitReason::GivenUp,
+            });
             return Err(err);
         }
-        let pause = permit.failed(&err, |strikes| policy.delay(strikes, err.retry_after, chance()));
+        let pause =
+            permit.failed(&err, |refusals| policy.delay(refusals, err.retry_after, chance()));
         if let Some(wait) = pause {
             let is_asked = err.retry_after.is_some_and(|it| !it.is_zero());
-            let why = if is_asked { WaitReason::Asked } else { WaitReason::Refused };
-            way.waits.tell_wait(Asked { whom: ticket.whom(), wait, why });
+            let why = if is_asked { WaitReason::Requested } else { WaitReason::Refused };
+            way.waits.report_wait(BackOff { target: queued.target(), wait, why });
         }
         if !err.retryable || attempts > policy.max_retries {
             return Err(err);
         }
-        if let Err(why) = if err.may_be_charged() { ticket.reserve() } else { Ok(()) } {
+        if let Err(why) = if err.may_be_charged() { queued.reserve() } else { Ok(()) } {
             err.message = format!("{}; not sent again: {why}", err.message);
             return Err(err);
         }
         let wait = policy.delay(attempts - 1, err.retry_after, chance());
         tokio::select! {
             () = tokio::time::sleep(wait) => last = Some(err),
-            () = way.waits.stopped() => return Err(stopped_after(err, ticket)),
+            () = way.waits.stopped() => return Err(stopped_after(err, queued)),
         }
     }
 }
@@ -225,10 +234,10 @@ pub(crate) fn stopped_before() -> ProviderError {
 }
 
 /// Returns the last error, with a note that a stop prevented the retry. Releases the budget of that retry.
-fn stopped_after(err: ProviderError, ticket: &Ticket<'_>) -> ProviderError {
+fn stopped_after(err: ProviderError, queued: &QueuedCall<'_>) -> ProviderError {
     // The last attempt may still be charged. The budget for the retry must not stay reserved in addition.
     if err.may_be_charged() {
-        ticket.release();
+        queued.release();
     }
     let message = format!("{}; stopped while waiting to retry", err.message);
     ProviderError { message, ..err }

@@ -20,11 +20,11 @@ pub struct Waits(Arc<Inner>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// Requests wait, or fail immediately.
-    Wait(Asked),
+    Wait(BackOff),
     /// The model refuses a form of structured output. Judges use another form from now on.
     Form {
         /// The provider and the model.
-        whom: String,
+        target: String,
         /// The new form.
         form: StructuredOutput,
         /// The provider's message.
@@ -35,9 +35,9 @@ pub enum Notice {
 /// A wait before further requests to a model, because its provider refused one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Asked {
+pub struct BackOff {
     /// The provider and the model.
-    pub whom: String,
+    pub target: String,
     /// The duration of the wait.
     pub wait: Duration,
     /// The reason, which also determines whether the requests wait or fail.
@@ -48,7 +48,7 @@ pub struct Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitReason {
     /// The provider requested the wait. Requests wait.
-    Asked,
+    Requested,
     /// The provider requested too long a wait. During the wait, requests fail immediately.
     TooLong,
     /// The provider refused the only request in flight, without naming a wait. Requests wait.
@@ -89,14 +89,14 @@ impl Waits {
     }
 
     /// Reports a wait, unless it is short.
-    pub fn tell_wait(&self, asked: Asked) {
+    pub fn report_wait(&self, asked: BackOff) {
         if asked.wait >= SHORT {
-            self.tell(Notice::Wait(asked));
+            self.report(Notice::Wait(asked));
         }
     }
 
     /// Adds a notice to the queue of unread notices. Drops the notice if the queue is full.
-    pub fn tell(&self, notice: Notice) {
+    pub fn report(&self, notice: Notice) {
         let mut waiting = self.0.notices.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() < MOST {
             waiting.push_back(notice);
@@ -108,7 +108,7 @@ impl Waits {
     /// Waits for the next notice, removes it from the queue, and returns it.
     pub async fn next(&self) -> Notice {
         loop {
-            match self.unheard() {
+            match self.try_next() {
                 Some(notice) => return notice,
                 None => self.0.told.notified().await,
             }
@@ -116,7 +116,7 @@ impl Waits {
     }
 
     /// Removes and returns the next notice, without waiting. Returns `None` if the queue is empty.
-    pub fn unheard(&self) -> Option<Notice> {
+    pub fn try_next(&self) -> Option<Notice> {
         self.0.notices.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 }
@@ -126,7 +126,7 @@ impl Notice {
     pub fn in_words(&self) -> String {
         match self {
             Self::Wait(asked) => asked.in_words(),
-            Self::Form { whom, form, why } => {
+            Self::Form { target, form, why } => {
                 let (now, word) = match form {
                     StructuredOutput::Schema => ("with a JSON Schema", "schema"),
                     StructuredOutput::Tool => ("with a tool that it must call", "tool"),
@@ -136,30 +136,32 @@ impl Notice {
                     "`structuredOutput: {word}` in the settings of the provider saves the request that finds this out"
                 );
                 format!(
-                    "{whom} refuses the form in which judges must answer ({why}): it is asked {now} from now on; {help}"
+                    "{target} refuses the form in which judges must answer ({why}): it is asked {now} from now on; {help}"
                 )
             }
         }
     }
 }
 
-impl Asked {
+impl BackOff {
     /// Returns the notice about this wait as text.
     pub fn in_words(&self) -> String {
-        let Self { whom, wait, why } = self;
+        let Self { target, wait, why } = self;
         let seconds = wait.as_secs_f64().ceil();
         match why {
-            WaitReason::Asked => format!("{whom} asks to wait {seconds} s: requests to it wait"),
+            WaitReason::Requested => {
+                format!("{target} asks to wait {seconds} s: requests to it wait")
+            }
             WaitReason::TooLong => format!(
-                "{whom} asks to wait {seconds} s, which is too long to wait for: what would be sent to it until then is errored"
+                "{target} asks to wait {seconds} s, which is too long to wait for: what would be sent to it until then is errored"
             ),
             WaitReason::Refused => {
                 format!(
-                    "{whom} is overloaded or limits the rate: nothing is sent to it for {seconds} s"
+                    "{target} is overloaded or limits the rate: nothing is sent to it for {seconds} s"
                 )
             }
             WaitReason::GivenUp => format!(
-                "{whom} refuses everything: what would be sent to it in the next {seconds} s is errored; `kindlm test --resume` sends it later"
+                "{target} refuses everything: what would be sent to it in the next {seconds} s is errored; `kindlm test --resume` sends it later"
             ),
         }
     }

@@ -18,6 +18,7 @@
 #![deny(clippy::disallowed_methods)]
 
 mod definitions;
+mod duplicate_key;
 pub mod ecma;
 mod evidence;
 pub mod pointer;
@@ -27,10 +28,10 @@ mod problem;
 mod registry;
 mod report;
 mod sum;
-mod twice;
 mod verdict;
 
 pub use definitions::{Definitions, schema_of};
+pub use duplicate_key::{duplicate_key, duplicate_key_among, duplicate_key_pointer};
 pub use evidence::{
     Action, ActionState, ActionStatus, Channel, CommandEnd, Completeness, Coverage,
     DeclaredEvidence, Event, Execution, ExecutionError, ExecutionResult, Facts, InputOption,
@@ -46,7 +47,7 @@ pub use ports::{
     ResponseFormat, Role, ToolChoice, ToolSpec, TreeLimits, Unlimited, ask, reasons, script,
 };
 pub use present::present;
-pub use problem::{Place, Problem, ProblemKind, nearest, nearest_few, suggest};
+pub use problem::{MemberPart, Problem, ProblemKind, nearest, nearest_few, suggest};
 pub use registry::{DuplicateId, Registered, Registry};
 pub use report::{
     AnyReport, AssertionSetInfo, AssertionSummary, Breakdown, CaseError, CaseMark, CaseResult,
@@ -57,7 +58,6 @@ pub use report::{
     Tally, prompt_assertion_id,
 };
 pub use sum::{ExactSum, Mean};
-pub use twice::{place_of_twice, twice, twice_of};
 pub use verdict::{
     AGGREGATE_SCORE, ASSERT_SET, AssertionResult, Class, CodeFamily, FailureCode, JudgePanel,
     JudgeVote, Judging, NamedScore, Outcome, Score, ScoreError, SetRule, Severity, Verdict,

@@ -2,7 +2,7 @@
 
 /// The part of an object member that causes a problem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum MemberPart {
     /// The value.
     #[default]
     Value,
@@ -49,7 +49,7 @@ impl ProblemKind {
     ///
     /// This is a missing variable, or a setting without effect. The value remains usable, and other tools accept it
     /// silently.
-    pub fn is_mild(&self) -> bool {
+    pub fn is_warning(&self) -> bool {
         matches!(self, Self::MissingVariable { .. } | Self::NoEffect)
     }
 }
@@ -63,7 +63,7 @@ pub struct Problem {
     /// The JSON pointer (RFC 6901), relative to the parsed value; empty for the value itself.
     pub pointer: String,
     /// The part that causes the problem: the key or the value at the pointer.
-    pub place: Place,
+    pub place: MemberPart,
     /// The kind of problem.
     pub kind: ProblemKind,
     /// The error message: a lower-case fragment without a full stop.
@@ -77,7 +77,7 @@ impl Problem {
     pub fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             pointer: pointer.into(),
-            place: Place::Value,
+            place: MemberPart::Value,
             kind: ProblemKind::InvalidValue,
             message: message.into(),
             help: None,
@@ -86,7 +86,7 @@ impl Problem {
 
     /// Returns a problem of the key at `pointer`.
     pub fn key(pointer: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { place: Place::Key, ..Self::new(pointer, message) }
+        Self { place: MemberPart::Key, ..Self::new(pointer, message) }
     }
 
     /// Returns the problem of an unknown key, with a suggestion.

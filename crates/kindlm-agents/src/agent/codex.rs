@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use kindlm_types::{
-    ActionStatus, Channel, Event, InputOption, InputRequest, ToolKind, Usage, place_of_twice,
+    ActionStatus, Channel, Event, InputOption, InputRequest, ToolKind, Usage, duplicate_key_pointer,
 };
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
@@ -408,7 +408,7 @@ fn completed(recorded: &Recorded) -> impl Iterator<Item = &str> {
 /// Parses a line as an object. In real lines the `item` of a search has two `id` keys; the first key holds the id of
 /// the item.
 fn read_line(line: &str) -> Result<Map<String, Value>, String> {
-    if place_of_twice(line).as_deref() != Some("/item/id") {
+    if duplicate_key_pointer(line).as_deref() != Some("/item/id") {
         return object(line);
     }
     let read = serde_json::from_str::<Map<String, Value>>(line);

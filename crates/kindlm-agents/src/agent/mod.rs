@@ -14,7 +14,7 @@ mod told;
 
 use std::time::Duration;
 
-use kindlm_types::{AgentKind, AgentSpec, twice};
+use kindlm_types::{AgentKind, AgentSpec, duplicate_key};
 use serde_json::{Map, Value};
 
 pub use launch::{Env, Surroundings};
@@ -79,7 +79,7 @@ pub(crate) fn dialect(spec: &AgentSpec) -> Box<dyn Dialect> {
 /// Parses a line that must be a JSON object without duplicate keys.
 fn object(line: &str) -> Result<Map<String, Value>, String> {
     match serde_json::from_str(line) {
-        Ok(map) => match twice(line) {
+        Ok(map) => match duplicate_key(line) {
             None => Ok(map),
             Some(key) => Err(format!("it has the key `{key}` twice: {}", quoted(line))),
         },

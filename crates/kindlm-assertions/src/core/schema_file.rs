@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kindlm_schema::{Lint, Schema};
-use kindlm_types::{FileError, Files, Place, Problem, ProblemKind};
+use kindlm_types::{FileError, Files, MemberPart, Problem, ProblemKind};
 use serde_json::Value;
 
 /// A compiled schema, or its problems.
@@ -60,14 +60,14 @@ pub(crate) fn inline(schema: &Value, pointer: &str) -> Result<Arc<Schema>, Vec<P
 /// Returns the unknown keywords and formats of a schema, with the advice.
 ///
 /// Ajv rejects them too in its strict mode. An unknown keyword checks nothing, so every value would conform.
-fn idle(schema: &Value) -> impl Iterator<Item = (Lint, Place, &'static str)> {
+fn idle(schema: &Value) -> impl Iterator<Item = (Lint, MemberPart, &'static str)> {
     kindlm_schema::lint(schema).into_iter().take(TOLD).map(|lint| {
         let is_format = lint.pointer.ends_with("/format")
             && schema.pointer(&lint.pointer).is_some_and(Value::is_string);
         if is_format {
-            (lint, Place::Value, "correct it, or leave `format` out")
+            (lint, MemberPart::Value, "correct it, or leave `format` out")
         } else {
-            (lint, Place::Key, "correct it; what is only an annotation is called `x-…`")
+            (lint, MemberPart::Key, "correct it; what is only an annotation is called `x-…`")
         }
     })
 }

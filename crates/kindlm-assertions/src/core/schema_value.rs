@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kindlm_schema::Schema;
-use kindlm_types::{Place, Problem};
+use kindlm_types::{MemberPart, Problem};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -36,7 +36,7 @@ impl SchemaValue {
                 // A pointer into the text is no place of the configuration, so the place of the text is used.
                 let within = |problem: Problem| Problem {
                     pointer: AT.to_owned(),
-                    place: Place::Value,
+                    place: MemberPart::Value,
                     ..problem
                 };
                 schema_file::inline(&schema, AT)

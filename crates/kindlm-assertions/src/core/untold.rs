@@ -25,14 +25,14 @@ pub(crate) fn is_untold(execution: &Execution) -> bool {
     !execution.completeness.gaps.is_empty()
         || (execution.output.is_empty()
             && execution.output_json.is_none()
-            && !execution.tells_all(Channel::Messages))
+            && !execution.is_complete_for(Channel::Messages))
 }
 
 /// Returns the reason why tool calls may be missing; `None` if all are recorded.
 ///
 /// Without a complete record, the absence of a call proves nothing.
 pub(crate) fn untold_calls(execution: &Execution) -> Option<String> {
-    if execution.tells_all(Channel::Actions) {
+    if execution.is_complete_for(Channel::Actions) {
         return None;
     }
     Some(match execution.trace {

@@ -99,7 +99,7 @@ fn run(file: &str, count: usize, deliberate: &[(&str, &str)]) {
             execution: &execution,
             answers: &Answers::default(),
             baseline: None,
-            contest: None,
+            comparison: None,
         };
         let results: Vec<AssertionResult> =
             checks.iter().flat_map(|check| check.evaluate(&evidence)).collect();

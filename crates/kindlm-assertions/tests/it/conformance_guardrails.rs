@@ -48,7 +48,7 @@ fn judged(
     for check in checks {
         let mut answers = Answers::default();
         loop {
-            let evidence = Evidence { execution, answers: &answers, baseline, contest: None };
+            let evidence = Evidence { execution, answers: &answers, baseline, comparison: None };
             let mut questions = check.questions(&evidence);
             questions.retain(|question| answers.get(question).is_none());
             if questions.is_empty() {
@@ -67,14 +67,14 @@ fn judged(
 fn marked(answer: Answer, question: &Question) -> Answer {
     match (answer, question) {
         (Answer::Text { text, model, .. }, Question::Judge(question)) => {
-            Answer::said(with_marks(&text, &question.user), model)
+            Answer::from_text(with_marks(&text, &question.user), model)
         }
         (answer, _) => answer,
     }
 }
 
 fn said(text: &str) -> Answer {
-    Answer::said(text, "judge")
+    Answer::from_text(text, "judge")
 }
 
 fn failed(message: &str) -> Result<Answer, AskError> {

@@ -8,7 +8,7 @@ fn verdicts(expect: &Value, execution: &Execution) -> String {
     let (checks, problems) = compile(expect, &Setup::new(&NoFiles, None));
     assert_eq!(problems, [], "{expect}");
     let answers = Answers::default();
-    let evidence = Evidence { execution, answers: &answers, baseline: None, contest: None };
+    let evidence = Evidence { execution, answers: &answers, baseline: None, comparison: None };
     let results = checks.iter().flat_map(|it| it.evaluate(&evidence));
     let words = results.map(|it| match it.verdict {
         Verdict::Pass => "pass",

@@ -2,7 +2,7 @@
 
 use kindlm_assertions::{Evidence, Setup, compile};
 use kindlm_testing::examples;
-use kindlm_types::{Answers, Execution, FileError, Files, Place};
+use kindlm_types::{Answers, Execution, FileError, Files, MemberPart};
 use serde_json::{Value, json};
 
 use crate::support::Memory;
@@ -147,7 +147,7 @@ fn list_entries_report_their_problems() {
 fn unknown_keys_are_located_at_the_key() {
     let expect = json!({"outptu": {}, "output": {"contain": []}});
     let (_, problems) = compile(&expect, &Setup::new(&files(), None));
-    assert!(problems.iter().all(|it| it.place == Place::Key), "{problems:?}");
+    assert!(problems.iter().all(|it| it.place == MemberPart::Key), "{problems:?}");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn structured_output_is_taken_as_it_is() {
         execution: &execution,
         answers: &Answers::default(),
         baseline: None,
-        contest: None,
+        comparison: None,
     };
     assert!(checks[0].evaluate(&evidence).iter().all(|it| it.verdict.held()));
 }

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use kindlm_assertions::{Candidate, Check, Contest, Evidence, Setup, assertions, compile};
+use kindlm_assertions::{Candidate, Check, Evidence, OutputComparison, Setup, assertions, compile};
 use kindlm_types::ask::{JudgeQuestion, mark_in};
 use kindlm_types::{Answer, Answers, AssertionResult, Execution, Message, NoFiles, Question, Role};
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ fn judged(
     let mut asked = Vec::new();
     loop {
         let evidence =
-            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+            Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
         let mut questions = check.questions(&evidence);
         questions.retain(|it| answers.get(it).is_none());
         let Some(question) = questions.pop() else {
@@ -86,7 +86,7 @@ fn judged(
         let Question::Judge(judge) = &question else { panic!("{question:?}") };
         let text = marked(text, judge);
         asked.push(judge.clone());
-        answers.insert(&question, Ok(Answer::said(text, "judge")));
+        answers.insert(&question, Ok(Answer::from_text(text, "judge")));
     }
 }
 
@@ -255,13 +255,14 @@ pub(crate) fn graded_with(
         results: &[],
         is_there: true,
     });
-    let contest = check.compares().then_some(Contest { candidates: &candidates, own: 0 });
+    let comparison =
+        check.compares().then_some(OutputComparison { candidates: &candidates, own: 0 });
     let execution = of(output);
     let mut answers = Answers::default();
     let mut asked = Vec::new();
     for step in 0.. {
         let baseline = Some("It ships today.");
-        let evidence = Evidence { execution: &execution, answers: &answers, baseline, contest };
+        let evidence = Evidence { execution: &execution, answers: &answers, baseline, comparison };
         let mut questions = check.questions(&evidence);
         questions.retain(|it| answers.get(it).is_none());
         if questions.is_empty() {
@@ -272,7 +273,7 @@ pub(crate) fn graded_with(
                 Question::Judge(question) => {
                     asked.push(question.clone());
                     let text = replies.get(step).or(replies.last()).unwrap();
-                    Answer::said(marked(text, question), "judge")
+                    Answer::from_text(marked(text, question), "judge")
                 }
                 Question::Embedding(question) if question.text.contains("my order") => {
                     Answer::Vector([1.0, 0.0].into())

@@ -40,7 +40,7 @@ fn checks(expect: &Value) -> Vec<Check> {
 
 fn verdicts(checks: &[Check], execution: &Execution) -> Vec<Verdict> {
     let evidence =
-        Evidence { execution, answers: &Answers::default(), baseline: None, contest: None };
+        Evidence { execution, answers: &Answers::default(), baseline: None, comparison: None };
     checks.iter().flat_map(|check| check.evaluate(&evidence)).map(|it| it.verdict).collect()
 }
 
@@ -72,7 +72,7 @@ fn rounding_of_a_mean_drift_exceeds_no_limit() {
             ..Execution::default()
         };
         let evidence =
-            Evidence { execution: &execution, answers: &answers, baseline, contest: None };
+            Evidence { execution: &execution, answers: &answers, baseline, comparison: None };
         for result in checks.iter().flat_map(|check| check.evaluate(&evidence)) {
             assert_eq!(result.verdict.held(), held, "{result:?}");
         }

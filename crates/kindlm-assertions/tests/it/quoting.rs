@@ -263,7 +263,7 @@ fn a_reply_that_is_cut_off_is_no_verdict() {
                 execution: &execution,
                 answers: &answers,
                 baseline: None,
-                contest: None,
+                comparison: None,
             };
             let mut questions = check.questions(&evidence);
             questions.retain(|it| answers.get(it).is_none());

@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kindlm_assertions::{Candidate, Check, Contest, Evidence, Registration, Setup, compile_with};
+use kindlm_assertions::{
+    Candidate, Check, Evidence, OutputComparison, Registration, Setup, compile_with,
+};
 use kindlm_testing::examples::{self, Case, Example, Recorded};
 use kindlm_types::script::ScriptSource;
 use kindlm_types::{Answers, AssertionResult, Execution, FileError, Files, Question, Score};
@@ -108,9 +110,9 @@ fn judge(
         is_there: it.output.is_some(),
     });
     let candidates: Vec<Candidate<'_>> = std::iter::once(own).chain(others).collect();
-    let contest = Contest { candidates: &candidates, own: 0 };
-    let contest = Some(contest).filter(|_| !recorded.others.is_empty());
-    let compared = rounds(&comparing, recorded, contest, &mut blocks)?;
+    let comparison = OutputComparison { candidates: &candidates, own: 0 };
+    let comparison = Some(comparison).filter(|_| !recorded.others.is_empty());
+    let compared = rounds(&comparing, recorded, comparison, &mut blocks)?;
     results.extend(compared);
     if let Some(block) = blocks.next() {
         return Err(format!("nobody asks for the answer on line {}", block.line));
@@ -121,14 +123,14 @@ fn judge(
 fn rounds<'b>(
     checks: &[&Check],
     recorded: &Recorded,
-    contest: Option<Contest<'_>>,
+    comparison: Option<OutputComparison<'_>>,
     blocks: &mut impl Iterator<Item = &'b Example>,
 ) -> Result<Vec<AssertionResult>, String> {
     let baseline = recorded.baseline.as_deref();
     let execution = &recorded.execution;
     let mut answers = Answers::default();
     loop {
-        let evidence = Evidence { execution, answers: &answers, baseline, contest };
+        let evidence = Evidence { execution, answers: &answers, baseline, comparison };
         let mut questions: Vec<_> = checks.iter().flat_map(|it| it.questions(&evidence)).collect();
         questions.retain(|it| answers.get(it).is_none());
         if questions.is_empty() {
@@ -146,7 +148,7 @@ fn rounds<'b>(
             }
         }
     }
-    let evidence = Evidence { execution, answers: &answers, baseline, contest };
+    let evidence = Evidence { execution, answers: &answers, baseline, comparison };
     Ok(checks.iter().flat_map(|it| it.evaluate(&evidence)).collect())
 }
 

@@ -118,7 +118,7 @@ fn hostile_outputs_are_judged() {
             execution: &execution,
             answers: &Answers::default(),
             baseline: None,
-            contest: None,
+            comparison: None,
         };
         for check in &checks {
             let results = check.evaluate(&evidence);

@@ -18,7 +18,7 @@ fn found(list: &Value, execution: &Execution) -> (Vec<String>, usize) {
     let (checks, problems) = compile(&json!({"assert": list}), &Setup::new(&files, None));
     assert_eq!(examples::show_problems(&problems), "");
     let answers = Answers::default();
-    let evidence = Evidence { execution, answers: &answers, baseline: None, contest: None };
+    let evidence = Evidence { execution, answers: &answers, baseline: None, comparison: None };
     let words = |it: &kindlm_types::AssertionResult| {
         let code = it.cause.as_ref().map(ToString::to_string);
         let own = it.verdict.code().map(|it| it.as_str().to_owned());
@@ -374,7 +374,7 @@ fn guardrails_see_every_answer_of_a_conversation() {
                 execution: &execution,
                 answers: &answers,
                 baseline: None,
-                contest: None,
+                comparison: None,
             };
             let results = checks[0].evaluate(&evidence);
             assert_eq!(results[0].verdict.message().unwrap_or_default(), expected, "{check}");
@@ -412,7 +412,7 @@ fn unsupported_parts_are_named() {
         let (checks, _) = compile(&block, &Setup::new(&files, None));
         let answers = Answers::default();
         let evidence =
-            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+            Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
         let results = checks[0].evaluate(&evidence);
         let message = results[0].verdict.message().unwrap();
         assert!(message.contains(named), "{message}");

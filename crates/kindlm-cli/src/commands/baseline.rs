@@ -9,7 +9,7 @@ use kindlm_types::{AnyReport, ExitStatus, SuiteInfo, ecma};
 use crate::args::{BaselineAction, BaselineArgs, PlaceArgs};
 use crate::{Failure, Io, print};
 use kindlm_run::Outcome;
-use kindlm_run::Place;
+use kindlm_run::SuiteFolder;
 use kindlm_run::saved;
 use kindlm_run::saved::Saved;
 use kindlm_run::suites::SuiteKey;
@@ -42,15 +42,15 @@ struct Insist {
 /// Finds the given run, or else the newest run.
 ///
 /// With `-c`, only runs of this suite are used.
-fn find(io: &mut Io, args: &PlaceArgs, run: Option<&str>) -> Result<(Place, Saved), Failure> {
-    let place = Place::new(io, args.config());
+fn find(io: &mut Io, args: &PlaceArgs, run: Option<&str>) -> Result<(SuiteFolder, Saved), Failure> {
+    let place = SuiteFolder::new(io, args.config());
     let suite = SuiteKey::named(io, args.config.as_deref())?;
     let saved = saved::find(io, &place, run, suite.as_ref())?;
     Ok((place, saved))
 }
 
 fn set(io: &mut Io, args: &PlaceArgs, label: &str, run: Option<&str>, insist: Insist) -> Outcome {
-    let baselines = Baselines::new(Place::new(io, args.config()).state());
+    let baselines = Baselines::new(SuiteFolder::new(io, args.config()).state());
     // Check the label before the run is loaded.
     baselines.path(label).map_err(|err| Failure::store(&err))?;
     let (_, saved) = find(io, args, run)?;
@@ -164,7 +164,7 @@ fn cases(count: u64) -> String {
 }
 
 fn compare(io: &mut Io, args: &PlaceArgs, label: &str, run: Option<&str>) -> Outcome {
-    let baseline = kindlm_run::baseline::load(&Place::new(io, args.config()), label)?;
+    let baseline = kindlm_run::baseline::load(&SuiteFolder::new(io, args.config()), label)?;
     let (_, saved) = find(io, args, run)?;
     let suite = &saved.report.suite;
     if !baseline.is_of(&suite.project, &suite.name) {
@@ -270,11 +270,11 @@ fn show(text: &mut String, title: &str, change: &Change) {
 }
 
 fn list(io: &mut Io, place: &PlaceArgs) -> Outcome {
-    let place = Place::new(io, place.config());
+    let place = SuiteFolder::new(io, place.config());
     let baselines = Baselines::new(place.state());
     let labels = baselines.list().map_err(|err| Failure::store(&err))?;
     if labels.is_empty() {
-        io.tell("there is no baseline yet; `kindlm baseline set` creates one from the last run");
+        io.notify("there is no baseline yet; `kindlm baseline set` creates one from the last run");
     }
     let width = labels.iter().map(String::len).max().unwrap_or(0);
     let mut text = String::new();
@@ -294,7 +294,7 @@ fn list(io: &mut Io, place: &PlaceArgs) -> Outcome {
 }
 
 fn remove(io: &mut Io, place: &PlaceArgs, label: &str) -> Outcome {
-    let place = Place::new(io, place.config());
+    let place = SuiteFolder::new(io, place.config());
     let baselines = Baselines::new(place.state());
     baselines.remove(label).map_err(|err| kindlm_run::baseline::missing(&baselines, err))?;
     print(io, &format!("baseline `{label}` removed\n"))?;

@@ -20,7 +20,7 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     };
     let config = config(args, &io.world.registries.providers)?;
     if args.file.is_none() && io.screen.stdin_is_terminal {
-        io.tell("reading from the terminal; end with Ctrl-D");
+        io.notify("reading from the terminal; end with Ctrl-D");
     }
     let stdin = || Records::Stream(mem::replace(&mut io.stdin, Box::new(io::empty())));
     let records = args.file.clone().map_or_else(stdin, Records::File);

@@ -5,7 +5,7 @@ use crate::output::{Output, verbosity};
 use crate::{Failure, Io, opening};
 use kindlm_run::Purpose;
 use kindlm_run::gates::{rebuild, set_pass_rate};
-use kindlm_run::project::{CONFIG, Place};
+use kindlm_run::project::{CONFIG, SuiteFolder};
 use kindlm_run::suite_files::SuiteFiles;
 use kindlm_run::suites::SuiteKey;
 use kindlm_run::{OpenOptions, Outcome};
@@ -13,7 +13,7 @@ use kindlm_run::{saved, trust};
 
 pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
     let config = args.config.clone().unwrap_or_else(|| CONFIG.into());
-    let place = Place::new(io, &config);
+    let place = SuiteFolder::new(io, &config);
     let output =
         Output::new(io, args.reporters.clone(), Vec::new(), verbosity(args.quiet, args.verbose))?;
     if output.writes_files() {

@@ -19,8 +19,8 @@ pub(crate) fn run(args: &ImportArgs, io: &mut Io) -> Outcome {
     let (place, imported) = project::import(io, &config)?;
     opening::show_all(io, &imported.diagnostics, &imported.warnings);
     let Some(yaml) = imported.yaml else {
-        io.tell("nothing was written");
-        return Err(Failure::said(ExitStatus::InvalidInput));
+        io.notify("nothing was written");
+        return Err(Failure::already_shown(ExitStatus::InvalidInput));
     };
     if args.output.as_os_str() == STDOUT {
         print(io, &yaml)?;
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &ImportArgs, io: &mut Io) -> Outcome {
             .with_help("replace it with `--force`, or write to stdout with `--output -`"));
     }
     if path.parent() != place.path.parent() {
-        io.tell(&format!(
+        io.notify(&format!(
             "warning: `{shown}` is in another folder than `{}`; paths in it are relative to its own folder",
             place.name
         ));

@@ -11,12 +11,12 @@ use crate::output::{Output, verbosity};
 use crate::{Failure, Io};
 use kindlm_run::Outcome;
 use kindlm_run::gates::rebuild;
-use kindlm_run::project::{CONFIG, Place};
+use kindlm_run::project::{CONFIG, SuiteFolder};
 use kindlm_run::suite_files::SuiteFiles;
 use kindlm_run::{identity, saved, trust};
 
 pub(crate) fn run(args: &MergeArgs, io: &mut Io) -> Outcome {
-    let place = Place::new(io, Path::new(CONFIG));
+    let place = SuiteFolder::new(io, Path::new(CONFIG));
     let output =
         Output::new(io, args.reporters.clone(), Vec::new(), verbosity(args.quiet, args.verbose))?;
     if output.writes_files() {

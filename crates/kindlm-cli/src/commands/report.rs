@@ -6,13 +6,13 @@ use crate::Io;
 use crate::args::ReportArgs;
 use crate::output::{Output, verbosity};
 use kindlm_run::Outcome;
-use kindlm_run::Place;
+use kindlm_run::SuiteFolder;
 use kindlm_run::saved;
 use kindlm_run::suite_files::SuiteFiles;
 use kindlm_run::suites::SuiteKey;
 
 pub(crate) fn run(args: &ReportArgs, io: &mut Io) -> Outcome {
-    let place = Place::new(io, args.place.config());
+    let place = SuiteFolder::new(io, args.place.config());
     let suite = SuiteKey::named(io, args.place.config.as_deref())?;
     let output =
         Output::new(io, args.reporters.clone(), Vec::new(), verbosity(args.quiet, args.verbose))?;

@@ -13,7 +13,7 @@ use crate::{Io, opening, print};
 use kindlm_run::Outcome;
 use kindlm_run::Purpose;
 use kindlm_run::keys;
-use kindlm_run::project::{self, Place};
+use kindlm_run::project::{self, SuiteFolder};
 use kindlm_run::secrets::Secrets;
 
 pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
     // A missing API key on this machine is only a warning, because the suite itself is valid.
     let missing = loaded.suite.as_ref().map(|it| keys::missing(io, it)).unwrap_or_default();
     for warning in missing.all() {
-        io.tell(&format!("warning: {warning}"));
+        io.notify(&format!("warning: {warning}"));
     }
     match args.format {
         Format::Json => {
@@ -117,7 +117,7 @@ fn ids(suite: &Suite, of_agents: bool) -> Vec<&str> {
     models.map(|it| it.id.as_str()).collect()
 }
 
-fn describe(place: &Place, suite: &Suite) -> String {
+fn describe(place: &SuiteFolder, suite: &Suite) -> String {
     let counts = Counts::of(suite);
     let mut text = format!("`{}` is valid.\n\n", one_line(&place.name));
     let mut line = |name: &str, value: String| {

@@ -5,7 +5,7 @@
 use kindlm_providers::{Providers, TYPE};
 use kindlm_schema::Shape;
 use kindlm_source::{Code, Kind as Yaml, Node, Piece, without_echoes};
-use kindlm_types::{Place, Problem, pointer, suggest};
+use kindlm_types::{MemberPart, Problem, pointer, suggest};
 use serde_json::{Map, Value, json};
 
 use super::Surroundings;
@@ -47,7 +47,7 @@ pub(super) fn check(
 ) -> Option<Checked> {
     if matches!(piece.root.kind, Yaml::Null) && piece.source.slice(piece.root.span).is_empty() {
         let diagnostic = piece
-            .error(Code::INVALID_VALUE, "", Place::Value, "the file is empty")
+            .error(Code::INVALID_VALUE, "", MemberPart::Value, "the file is empty")
             .with_help("`kindlm init` writes a file to start from");
         sink.push(diagnostic);
         return None;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use kindlm_source::{Code, Diagnostic, Level, MAX_DIAGNOSTICS, Piece, Span, without_echoes};
-use kindlm_types::{FileError, Place, Problem};
+use kindlm_types::{FileError, MemberPart, Problem};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ impl Sink {
             Ok(read) => Some(read),
             Err(err) => {
                 let diagnostic = piece
-                    .error(Code::INVALID_VALUE, at, Place::Value, err.to_string())
+                    .error(Code::INVALID_VALUE, at, MemberPart::Value, err.to_string())
                     .with_help("this is a bug in KindLM: its schema accepts what it cannot read");
                 self.push(diagnostic);
                 None
@@ -86,13 +86,14 @@ impl Sink {
             FileError::TooLarge { .. } => "split it: `file://cases-*.jsonl` reads many files",
             FileError::Other { .. } => "see that the file can be read",
         };
-        let diagnostic = piece.error(Code::FILE, at, Place::Value, err.to_string()).with_help(help);
+        let diagnostic =
+            piece.error(Code::FILE, at, MemberPart::Value, err.to_string()).with_help(help);
         self.push(diagnostic);
     }
 
     /// Warns of an entry that has no effect.
     pub(super) fn no_effect(&mut self, piece: Piece<'_>, at: &str, message: &str) {
-        let diagnostic = piece.error(Code::NO_EFFECT, at, Place::Key, message).into_warning();
+        let diagnostic = piece.error(Code::NO_EFFECT, at, MemberPart::Key, message).into_warning();
         self.push(diagnostic);
     }
 }

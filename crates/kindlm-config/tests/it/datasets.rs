@@ -128,7 +128,7 @@ fn rows_that_have_nothing_in_common_are_still_whole() {
             Execution { output: format!("{{\"is\": \"Ada {case}\"}}"), ..Execution::default() };
         let answers = Answers::default();
         let evidence =
-            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+            Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
         let verdicts = body.checks.iter().flat_map(|it| it.evaluate(&evidence));
         for result in verdicts {
             assert_eq!(result.verdict, Verdict::Pass, "{case}: {}", result.label);

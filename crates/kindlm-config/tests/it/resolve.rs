@@ -404,7 +404,7 @@ fn rules_of_sets_and_prompt_are_judged_in_one_call() {
             execution: &execution,
             answers: &answers,
             baseline: None,
-            contest: None,
+            comparison: None,
         };
         let labels: Vec<String> =
             body.checks[0].evaluate(&evidence).into_iter().map(|it| it.label).collect();

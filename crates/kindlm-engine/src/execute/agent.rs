@@ -153,7 +153,7 @@ impl AgentRun<'_> {
 
     fn finish(&mut self, end: AgentEnd, error: &mut Option<Unanswered>) {
         // Count the cost of a failed turn, and of events after the last turn.
-        let told = Event::told_usd(&end.events);
+        let told = Event::reported_usd(&end.events);
         self.calls.spend(told);
         let execution = &mut self.execution;
         if let Some(sum) = &mut execution.spend.cost_usd {

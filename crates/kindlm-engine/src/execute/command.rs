@@ -26,7 +26,7 @@ impl Running<'_> {
                 let (usage, cost) = Event::usage(&output.events);
                 execution.usage = usage.unwrap_or_default();
                 execution.spend.cost_usd = cost;
-                self.judges.calls.spend(Event::told_usd(&output.events));
+                self.judges.calls.spend(Event::reported_usd(&output.events));
                 execution.recorded_events = output.events;
                 execution.completeness.coverage = output.coverage;
                 execution.command = CommandEnd::of(output.exit_code, output.stderr);

@@ -61,14 +61,14 @@ pub(super) struct Conversation<'a> {
 /// The cost of replies: reported costs, and the tokens of replies that report no cost.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
-    told_usd: f64,
+    reported_usd: f64,
     priced: UsageSum,
 }
 
 impl Cost {
     fn add(&mut self, reply: &Reply) {
         match reply.cost_usd {
-            Some(usd) => self.told_usd += usd,
+            Some(usd) => self.reported_usd += usd,
             None => self.priced.add(reply.usage),
         }
     }
@@ -78,9 +78,9 @@ impl Cost {
     /// The cost is 0 without replies, and `None` if a price or token count is unknown.
     fn of(&self, model: &Model) -> Option<f64> {
         if self.priced.is_empty() {
-            return Some(self.told_usd);
+            return Some(self.reported_usd);
         }
-        Some(self.told_usd + model.cost_of(None, &self.priced.total())?)
+        Some(self.reported_usd + model.cost_of(None, &self.priced.total())?)
     }
 }
 

@@ -189,7 +189,7 @@ impl Running<'_> {
     async fn all(&self, concurrency: usize, sink: &mut dyn Sink) -> Option<RecordError> {
         let units = &self.run.plan.units;
         (self.run.watch)(RunProgress::RunStarted { total: units.len() });
-        let mut ledger = Ledger::new(self, sink);
+        let mut ledger = RunTally::new(self, sink);
         // Only positions are stored, because a plan may have a million executions.
         let mut open = Vec::with_capacity(units.len());
         let mut unjudged = HashSet::new();
@@ -366,7 +366,7 @@ fn lost(execution: Execution, err: &RecordError) -> ExecutionResult {
 }
 
 /// The counts of finished executions, and the limits that stop the run.
-struct Ledger<'r, 'a> {
+struct RunTally<'r, 'a> {
     running: &'r Running<'a>,
     collector: Collector,
     sink: &'r mut dyn Sink,
@@ -374,7 +374,7 @@ struct Ledger<'r, 'a> {
     failure: Option<RecordError>,
 }
 
-impl<'r, 'a> Ledger<'r, 'a> {
+impl<'r, 'a> RunTally<'r, 'a> {
     fn new(running: &'r Running<'a>, sink: &'r mut dyn Sink) -> Self {
         let Run { plan, options, .. } = running.run;
         Self {

@@ -7,7 +7,7 @@ use kindlm_types::{BoxFuture, Execution, ExecutionResult, UsageSum};
 use super::Running;
 use super::conversation::GoesOn;
 use super::turns;
-use crate::judge::{Judged, Seen, judge_seen as judge, up_to_the_last_required};
+use crate::judge::{CheckEvidence, Judgement, judge_evidence as judge, up_to_the_last_required};
 use crate::{ConversationTurn, Model};
 
 /// The rule that a conversation continues only while required checks hold.
@@ -34,7 +34,7 @@ impl GoesOn for Required<'_> {
 pub(super) struct Early(Mutex<(f64, bool, UsageSum)>);
 
 impl Early {
-    fn add(&self, judged: &Judged) {
+    fn add(&self, judged: &Judgement) {
         let mut sum = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (known, unknown, usage) = &mut *sum;
         *known += judged.cost_usd.unwrap_or_default();
@@ -69,7 +69,7 @@ impl Running<'_> {
         let baseline =
             self.run.baseline.and_then(|it| it.turn(&so_far.case, &so_far.model, &turn.label));
         let checks = up_to_the_last_required(&turn.checks);
-        let evidence = Seen { execution: &evidence, baseline, contest: None };
+        let evidence = CheckEvidence { execution: &evidence, baseline, comparison: None };
         let judged = judge(checks, evidence, &self.judges).await;
         early.add(&judged);
         judged.halt.is_none()

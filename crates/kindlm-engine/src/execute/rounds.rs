@@ -9,7 +9,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use kindlm_assertions::{Candidate, Contest};
+use kindlm_assertions::{Candidate, OutputComparison};
 use kindlm_types::{ExecutionError, ExecutionResult, Outcome};
 
 use super::Running;
@@ -121,8 +121,8 @@ impl Running<'_> {
                 let Some((case, _)) = found.filter(|_| awaits && result.error.is_none()) else {
                     return result.clone();
                 };
-                let contest = Contest { candidates, own };
-                self.judge_beside(case, result.clone(), contest).await
+                let comparison = OutputComparison { candidates, own };
+                self.judge_beside(case, result.clone(), comparison).await
             }))
             .await
         };

@@ -1,7 +1,7 @@
 //! Judges executions, individually and in comparison with others.
 
 use kindlm_assertions::codes::SCORE_BELOW_THRESHOLD;
-use kindlm_assertions::{Check, Contest};
+use kindlm_assertions::{Check, OutputComparison};
 use kindlm_types::{
     AGGREGATE_SCORE, AssertionResult, Execution, ExecutionError, ExecutionResult, FailureCode,
     Outcome, Score, UsageSum, Verdict, ecma, weighted_score,
@@ -11,7 +11,7 @@ use super::Running;
 use super::turns;
 use super::unit::{Finished, broken, internal, of_case};
 use crate::aggregate::TOLERANCE;
-use crate::judge::{Halt, Judged, Seen, judge_seen as judge, not_run};
+use crate::judge::{CheckEvidence, Halt, Judgement, judge_evidence as judge, not_run};
 use crate::{CaseBody, Model, TestCase};
 
 impl Running<'_> {
@@ -42,7 +42,7 @@ impl Running<'_> {
         model: Option<&Model>,
         execution: Box<Execution>,
     ) -> Finished {
-        let mut sum = Judged {
+        let mut sum = Judgement {
             results: execution
                 .completeness
                 .truncated
@@ -67,7 +67,7 @@ impl Running<'_> {
         } else {
             let baseline =
                 self.run.baseline.and_then(|it| it.output(&execution.case, &execution.model));
-            let evidence = Seen { execution: &execution, baseline, contest: None };
+            let evidence = CheckEvidence { execution: &execution, baseline, comparison: None };
             add(&mut sum, judge(checks, evidence, &self.judges).await, None);
         }
         if case.compared.is_none() {
@@ -78,7 +78,7 @@ impl Running<'_> {
             sum.results.extend(comparing.iter().map(|it| not_run(it, halt)));
             return self.concluded(case, execution, sum).into();
         }
-        let Judged { results, cost_usd, usage, .. } = sum;
+        let Judgement { results, cost_usd, usage, .. } = sum;
         let outcome = Outcome::of(&results);
         let (judge_cost_usd, judge_usage) = (cost_usd, usage.total());
         let error = self.unjudged(&results);
@@ -93,7 +93,7 @@ impl Running<'_> {
         &self,
         case: &TestCase,
         result: ExecutionResult,
-        contest: Contest<'_>,
+        comparison: OutputComparison<'_>,
     ) -> ExecutionResult {
         let body = match case.made_body() {
             Ok(body) => body,
@@ -101,14 +101,15 @@ impl Running<'_> {
         };
         let checks: Vec<Check> = body.checks.iter().filter(|it| it.compares()).cloned().collect();
         let ExecutionResult { execution, results, judge_cost_usd, judge_usage, .. } = result;
-        let mut sum = Judged {
+        let mut sum = Judgement {
             results,
             outcome: Outcome::Passed,
             cost_usd: judge_cost_usd,
             usage: judge_usage.into(),
             halt: None,
         };
-        let evidence = Seen { execution: &execution, baseline: None, contest: Some(contest) };
+        let evidence =
+            CheckEvidence { execution: &execution, baseline: None, comparison: Some(comparison) };
         add(&mut sum, judge(&checks, evidence, &self.judges).await, None);
         *self.concluded(case, Box::new(execution), sum)
     }
@@ -118,7 +119,7 @@ impl Running<'_> {
         &self,
         case: &TestCase,
         execution: Box<Execution>,
-        mut sum: Judged,
+        mut sum: Judgement,
     ) -> Box<ExecutionResult> {
         let fails_required = sum.halt.as_ref().is_some_and(|it| it.failed);
         let outcome = Outcome::concluded(case.threshold, &sum.results, fails_required);
@@ -156,7 +157,7 @@ impl Running<'_> {
         body: &CaseBody,
         model: Option<&Model>,
         execution: &Execution,
-        sum: &mut Judged,
+        sum: &mut Judgement,
     ) {
         for turn in &body.conversation {
             let label = turn.label.as_str();
@@ -177,14 +178,14 @@ impl Running<'_> {
             };
             let baseline =
                 self.run.baseline.and_then(|it| it.turn(&execution.case, &execution.model, label));
-            let evidence = Seen { execution: &evidence, baseline, contest: None };
+            let evidence = CheckEvidence { execution: &evidence, baseline, comparison: None };
             let judged = judge(&turn.checks, evidence, &self.judges).await;
             add(sum, judged, Some(label));
         }
     }
 }
 
-fn add(sum: &mut Judged, judged: Judged, turn: Option<&str>) {
+fn add(sum: &mut Judgement, judged: Judgement, turn: Option<&str>) {
     sum.halt = sum.halt.take().or_else(|| {
         let halt = judged.halt?;
         let label = turn.map_or_else(|| halt.label.clone(), |it| format!("{it}: {}", halt.label));

@@ -43,7 +43,7 @@ pub struct Judges<'a> {
 }
 
 /// The answer to a question, or the error, with its origin.
-pub(crate) struct Told {
+pub(crate) struct JudgeAnswer {
     pub(crate) answer: Result<Answer, AskError>,
     /// True if this call requested the answer, and so may have caused a cost.
     pub(crate) fresh: bool,
@@ -97,7 +97,7 @@ impl<'a> Judges<'a> {
         self.calls.exhausted()
     }
 
-    pub(crate) async fn ask(&self, question: &Question) -> Told {
+    pub(crate) async fn ask(&self, question: &Question) -> JudgeAnswer {
         let cell = {
             let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(remembered.get_or_insert(question.key(), Arc::default))
@@ -110,7 +110,7 @@ impl<'a> Judges<'a> {
             })
             .await
             .cloned();
-        Told { answer, fresh }
+        JudgeAnswer { answer, fresh }
     }
 
     async fn find_out(&self, question: &Question) -> Result<Answer, AskError> {

@@ -7,13 +7,13 @@ use std::collections::HashSet;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use kindlm_assertions::{Check, Contest, Evidence};
+use kindlm_assertions::{Check, Evidence, OutputComparison};
 use kindlm_types::{
     Answer, Answers, AskError, AssertionResult, Execution, Outcome, Question, UsageSum,
 };
 
+pub(crate) use judges::JudgeAnswer;
 pub use judges::Judges;
-pub(crate) use judges::Told;
 pub use required::Halt;
 pub(crate) use required::{not_run, up_to_the_last_required};
 
@@ -23,7 +23,7 @@ const MAX_ROUNDS: usize = 16;
 /// The results of the checks of an execution.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Judged {
+pub struct Judgement {
     /// The results, in the order of the checks.
     pub results: Vec<AssertionResult>,
     /// The outcome of the results.
@@ -48,24 +48,28 @@ pub async fn judge(
     execution: &Execution,
     baseline: Option<&str>,
     judges: &Judges<'_>,
-) -> Judged {
-    judge_seen(checks, Seen { execution, baseline, contest: None }, judges).await
+) -> Judgement {
+    judge_evidence(checks, CheckEvidence { execution, baseline, comparison: None }, judges).await
 }
 
 /// The evidence for checks, without the answers to their questions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct CheckEvidence<'a> {
     /// The execution.
     pub(crate) execution: &'a Execution,
     /// The output of this case and model in the baseline; `None` without such an output.
     pub(crate) baseline: Option<&'a str>,
     /// The outputs to compare, if the checks compare outputs.
-    pub(crate) contest: Option<Contest<'a>>,
+    pub(crate) comparison: Option<OutputComparison<'a>>,
 }
 
 /// Evaluates checks like [`judge()`], including those that compare outputs.
-pub(crate) async fn judge_seen(checks: &[Check], seen: Seen<'_>, judges: &Judges<'_>) -> Judged {
-    let Seen { execution, baseline, contest } = seen;
+pub(crate) async fn judge_evidence(
+    checks: &[Check],
+    seen: CheckEvidence<'_>,
+    judges: &Judges<'_>,
+) -> Judgement {
+    let CheckEvidence { execution, baseline, comparison } = seen;
     let mut answers = Answers::default();
     let mut spent = Spent::default();
     let mut results = Vec::with_capacity(checks.len());
@@ -76,7 +80,7 @@ pub(crate) async fn judge_seen(checks: &[Check], seen: Seen<'_>, judges: &Judges
             continue;
         }
         for _ in 0..MAX_ROUNDS {
-            let evidence = Evidence { execution, answers: &answers, baseline, contest };
+            let evidence = Evidence { execution, answers: &answers, baseline, comparison };
             let questions = new_questions(stage, &evidence);
             if questions.is_empty() {
                 break;
@@ -87,7 +91,7 @@ pub(crate) async fn judge_seen(checks: &[Check], seen: Seen<'_>, judges: &Judges
                 answers.insert(&question, told.answer);
             }
         }
-        let evidence = Evidence { execution, answers: &answers, baseline, contest };
+        let evidence = Evidence { execution, answers: &answers, baseline, comparison };
         for check in stage {
             let found = check.evaluate(&evidence);
             halt = Halt::of(check, &found);
@@ -95,7 +99,7 @@ pub(crate) async fn judge_seen(checks: &[Check], seen: Seen<'_>, judges: &Judges
         }
     }
     let outcome = Outcome::of(&results);
-    Judged { results, outcome, cost_usd: spent.cost_usd, usage: spent.usage, halt }
+    Judgement { results, outcome, cost_usd: spent.cost_usd, usage: spent.usage, halt }
 }
 
 fn new_questions(checks: &[Check], evidence: &Evidence<'_>) -> Vec<Question> {
@@ -109,7 +113,7 @@ fn new_questions(checks: &[Check], evidence: &Evidence<'_>) -> Vec<Question> {
     questions
 }
 
-async fn ask_all(questions: Vec<Question>, judges: &Judges<'_>) -> Vec<(Question, Told)> {
+async fn ask_all(questions: Vec<Question>, judges: &Judges<'_>) -> Vec<(Question, JudgeAnswer)> {
     let asking: FuturesUnordered<_> = questions
         .into_iter()
         .map(|question| async {
@@ -133,7 +137,7 @@ impl Default for Spent {
 }
 
 impl Spent {
-    fn add(&mut self, told: &Told) {
+    fn add(&mut self, told: &JudgeAnswer) {
         if let (true, Ok(Answer::Text { usage, cost_usd, .. })) = (told.fresh, &told.answer) {
             self.usage.add(*usage);
             self.cost_usd = self.cost_usd.zip(*cost_usd).map(|(sum, cost)| sum + cost);

@@ -1,7 +1,7 @@
 //! Cases that other tools wrongly pass. Each test is named after the correct behaviour.
 
 use kindlm_assertions::{Check, Evidence, Setup, compile};
-use kindlm_engine::{Judged, Judges, SimulatedTool, Suite, judge, run};
+use kindlm_engine::{Judgement, Judges, SimulatedTool, Suite, judge, run};
 use kindlm_types::script::{ScriptAnswer, ScriptOutcome};
 use kindlm_types::{
     ActionStatus, Answer, Answers, AssertionResult, Channel, CommandEnd, Completeness, Coverage,
@@ -31,14 +31,14 @@ fn result(
         execution,
         answers: &answers,
         baseline: None,
-        contest: None,
+        comparison: None,
     });
     for question in asked {
         assert!(matches!(question, Question::Script(_)), "{entry}");
         let answer = ScriptAnswer { outcome: script(), console: Vec::new() };
         answers.insert(&question, Ok(Answer::Script(answer)));
     }
-    let evidence = Evidence { execution, answers: &answers, baseline: None, contest: None };
+    let evidence = Evidence { execution, answers: &answers, baseline: None, comparison: None };
     let mut results = checks[0].evaluate(&evidence);
     assert_eq!(results.len(), 1, "{entry}");
     results.remove(0)
@@ -58,7 +58,7 @@ fn called(name: &str, input: Value) -> Execution {
     Execution { tool_calls: vec![call], ..said("Done.") }
 }
 
-async fn judged(list: &Value, execution: &Execution, fake: &Fake) -> Judged {
+async fn judged(list: &Value, execution: &Execution, fake: &Fake) -> Judgement {
     let models = [model("a")];
     judge(&checks(list), execution, None, &Judges::new(fake, &models, None)).await
 }
@@ -404,8 +404,12 @@ fn a_program_that_did_nothing_has_no_output_to_pass_with() {
             json!({"type": "pii"}),
         ] {
             let answers = Answers::default();
-            let evidence =
-                Evidence { execution: &silent, answers: &answers, baseline: None, contest: None };
+            let evidence = Evidence {
+                execution: &silent,
+                answers: &answers,
+                baseline: None,
+                comparison: None,
+            };
             let results = checks(&json!([entry]))[0].evaluate(&evidence);
             let is_errored = |it: &AssertionResult| it.verdict.status() == "errored";
             assert!(results.iter().all(is_errored) && !results.is_empty(), "{results:?}");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kindlm_assertions::{Assertion, Check, Evidence, Meta, Traits};
-use kindlm_engine::{Judged, Judges, Model, judge};
+use kindlm_engine::{Judgement, Judges, Model, judge};
 use kindlm_types::ask::{EmbeddingQuestion, JudgeQuestion};
 use kindlm_types::{
     Answer, AssertionResult, Class, Execution, Outcome, Params, ProviderErrorKind, Question,
@@ -18,7 +18,7 @@ fn said(text: &str) -> Execution {
     Execution { output: text.to_owned(), ..Execution::default() }
 }
 
-async fn judged(checks: &[Check], fake: &Fake) -> Judged {
+async fn judged(checks: &[Check], fake: &Fake) -> Judgement {
     let models = [model("a"), model("b")];
     let judges = Judges::new(fake, &models, None);
     judge(checks, &said("hello"), None, &judges).await

@@ -24,7 +24,7 @@ use forms::InForm as _;
 use kindlm_agents::agent::Surroundings;
 #[cfg(feature = "process")]
 use kindlm_process::Guard;
-use kindlm_transport::limit::{self, Ticket};
+use kindlm_transport::limit::{self, QueuedCall};
 use kindlm_transport::{
     Env, HttpTransport, Notice, RetryPolicy, TransportOptions, Waits, with_retries,
 };
@@ -222,11 +222,11 @@ impl Client {
         budget: &dyn AttemptBudget,
     ) -> Result<Reply, ProviderError> {
         let provider = self.provider(name)?;
-        let lane = provider.lanes.to(&prompt.model);
-        let tokens = if lane.counts_tokens() { limit::estimate(prompt) } else { 0 };
-        let ticket = lane.ticket(tokens).paid_by(budget);
-        let asked = self.ask_in_form(name, provider, prompt, timeout, &ticket).await;
-        provider.heed(&lane, &asked);
+        let limiter = provider.limiters.to(&prompt.model);
+        let tokens = if limiter.counts_tokens() { limit::estimate(prompt) } else { 0 };
+        let queued = limiter.enqueue(tokens).paid_by(budget);
+        let asked = self.ask_in_form(name, provider, prompt, timeout, &queued).await;
+        provider.record_result(&limiter, &asked);
         let mut reply = provider.vouched(asked?);
         keep_apart(&mut reply.tool_calls);
         Ok(reply)
@@ -240,14 +240,14 @@ impl Client {
         provider: &Provider,
         prompt: &Prompt,
         timeout: Duration,
-        ticket: &Ticket<'_>,
+        queued: &QueuedCall<'_>,
     ) -> Result<Reply, ProviderError> {
         let mut refused = 0;
         loop {
             let choice = provider.form();
             let form = provider.forms.of(choice, &prompt.model);
             let asked = form.asked(prompt);
-            let err = match self.ask(name, &provider.via, &asked, timeout, ticket).await {
+            let err = match self.ask(name, &provider.via, &asked, timeout, queued).await {
                 Ok(reply) => {
                     let attempts = reply.attempts.saturating_add(refused);
                     return Ok(form.read(prompt, Reply { attempts, ..reply }));
@@ -259,8 +259,8 @@ impl Client {
             let Some(next) = next.filter(|_| is_free) else { return Err(err) };
             refused += err.attempts;
             if provider.forms.learn(&prompt.model, next) {
-                let (whom, why) = (ticket.whom(), err.message);
-                self.transport.options().waits.tell(Notice::Form { whom, form: next, why });
+                let (target, why) = (queued.target(), err.message);
+                self.transport.options().waits.report(Notice::Form { target, form: next, why });
             }
         }
     }
@@ -271,7 +271,7 @@ impl Client {
         via: &Via,
         prompt: &Prompt,
         timeout: Duration,
-        ticket: &Ticket<'_>,
+        queued: &QueuedCall<'_>,
     ) -> Result<Reply, ProviderError> {
         if let Via::Http(codec) = via {
             let request = codec.encode(prompt).map_err(|err| before_sending(name, err))?;
@@ -280,22 +280,22 @@ impl Client {
                     codec.accept(response)?;
                     Ok(response.clone())
                 };
-                let called = self.transport.call(name, &request, timeout, ticket, accept).await?;
+                let called = self.transport.call(name, &request, timeout, queued, accept).await?;
                 let scripts = self.scripts.as_ref().ok_or_else(|| no_scripts(name))?;
                 let asked = crate::http::Asked { name, source, prompt, timeout };
                 return Box::pin(asked.read(scripts, &called)).await;
             }
             let decode = |response: &_| {
                 let reply = codec.decode(prompt, response)?;
-                ticket.used(reply.usage.total_tokens);
+                queued.used(reply.usage.total_tokens);
                 Ok(reply)
             };
-            let called = self.transport.call(name, &request, timeout, ticket, decode).await?;
+            let called = self.transport.call(name, &request, timeout, queued, decode).await?;
             let (latency_ms, attempts) = (called.latency_ms, called.attempts);
             return Ok(Reply { latency_ms, attempts, ..called.value });
         }
         // The future of a program is large. It is boxed to keep the future of every HTTP request small.
-        Box::pin(self.ask_elsewhere(name, via, prompt, timeout, ticket)).await
+        Box::pin(self.ask_elsewhere(name, via, prompt, timeout, queued)).await
     }
 
     /// Sends a prompt to a provider without a codec, with retries.
@@ -305,7 +305,7 @@ impl Client {
         via: &Via,
         prompt: &Prompt,
         timeout: Duration,
-        ticket: &Ticket<'_>,
+        queued: &QueuedCall<'_>,
     ) -> Result<Reply, ProviderError> {
         let attempt = || async {
             match via {
@@ -323,8 +323,8 @@ impl Client {
             }
         };
         let (reply, attempts) =
-            with_retries(self.transport.way(), ticket, attempt).await.map_err(named(name))?;
-        ticket.used(reply.usage.total_tokens);
+            with_retries(self.transport.way(), queued, attempt).await.map_err(named(name))?;
+        queued.used(reply.usage.total_tokens);
         Ok(Reply { attempts, ..reply })
     }
 
@@ -346,20 +346,20 @@ impl Client {
         timeout: Duration,
     ) -> Result<Arc<[f64]>, ProviderError> {
         let provider = self.provider(name)?;
-        let lane = provider.lanes.to(model);
-        let ticket = lane.ticket(limit::tokens_of(text));
+        let limiter = provider.limiters.to(model);
+        let queued = limiter.enqueue(limit::tokens_of(text));
         match &provider.via {
             Via::Http(codec) => {
                 let request =
                     codec.encode_embedding(model, text).map_err(|err| before_sending(name, err))?;
                 let decode = |response: &_| codec.decode_embedding(response);
-                let called = self.transport.call(name, &request, timeout, &ticket, decode).await;
-                provider.heed(&lane, &called);
+                let called = self.transport.call(name, &request, timeout, &queued, decode).await;
+                provider.record_result(&limiter, &called);
                 Ok(called?.value.into())
             }
             Via::Scripted(script) => {
                 let attempt = || wait(name, script.embedding(name, model, text), timeout);
-                let reply = with_retries(self.transport.way(), &ticket, attempt).await;
+                let reply = with_retries(self.transport.way(), &queued, attempt).await;
                 Ok(reply.map_err(named(name))?.0.into())
             }
             _ => {

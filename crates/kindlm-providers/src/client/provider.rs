@@ -14,12 +14,12 @@ use crate::form::FormChoice;
 use crate::mcp::McpClient;
 use crate::scripted::{Config as Scripted, Script};
 use crate::{Codec, Kind, Providers, Registration, TYPE, configured};
-use kindlm_transport::limit::{Lane, Lanes};
+use kindlm_transport::limit::{RateLimiter, RateLimiters};
 
 /// A provider, with the state that its requests share.
 pub(super) struct Provider {
     pub(super) via: Via,
-    pub(super) lanes: Lanes,
+    pub(super) limiters: RateLimiters,
     pub(super) forms: Forms,
     /// True if an agent may run behind the provider; see [`Meta`](crate::Meta).
     wraps_agent: bool,
@@ -49,7 +49,10 @@ impl Provider {
             via,
             wraps_agent,
             forms: Forms::default(),
-            lanes: Lanes::of(name, limits.map(|((_, it), limits)| (it.clone(), *limits)).collect()),
+            limiters: RateLimiters::of(
+                name,
+                limits.map(|((_, it), limits)| (it.clone(), *limits)).collect(),
+            ),
         }
     }
 
@@ -68,7 +71,11 @@ impl Provider {
     }
 
     /// Records the result of a call, which may open the circuit. The circuit never opens for local providers.
-    pub(super) fn heed<T>(&self, lane: &Lane, result: &Result<T, ProviderError>) {
+    pub(super) fn record_result<T>(
+        &self,
+        limiter: &RateLimiter,
+        result: &Result<T, ProviderError>,
+    ) {
         let is_remote = match &self.via {
             Via::Http(_) => true,
             #[cfg(feature = "mcp")]
@@ -77,8 +84,8 @@ impl Provider {
         };
         match result {
             _ if !is_remote => {}
-            Ok(_) => self.lanes.answered(lane),
-            Err(err) => self.lanes.heed(lane, err),
+            Ok(_) => self.limiters.answered(limiter),
+            Err(err) => self.limiters.record_failure(limiter, err),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The reader of responses. It returns the expected JSON, or a typed error that shows the response.
 
-use kindlm_types::{FinishReason, Prompt, ProviderError, ProviderErrorKind, ToolCall, twice_of};
+use kindlm_types::{
+    FinishReason, Prompt, ProviderError, ProviderErrorKind, ToolCall, duplicate_key_among,
+};
 use serde_json::Value;
 
 use super::failure;
@@ -152,7 +154,8 @@ const SAID: [&str; 19] = [
 fn parse(body: &[u8]) -> Result<Value, String> {
     let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
     let value = serde_json::from_slice(body).map_err(|err| not_json(body, &err))?;
-    let twice = str::from_utf8(body).ok().and_then(|it| twice_of(it, |key| SAID.contains(&key)));
+    let twice =
+        str::from_utf8(body).ok().and_then(|it| duplicate_key_among(it, |key| SAID.contains(&key)));
     match twice {
         Some(key) => Err(format!("the answer has the key \"{key}\" twice in one object")),
         None => Ok(value),

@@ -374,7 +374,7 @@ fn case_findings(case: &CaseResult) -> CaseFindings {
             message: cut(&finding.error.message(), MESSAGE_BYTES),
         });
     }
-    let telling = case.telling_execution().filter(|it| it.error.is_none());
+    let telling = case.explaining_execution().filter(|it| it.error.is_none());
     let output = telling.map_or("", |it| it.execution.output.as_str());
     CaseFindings {
         name: case.case.clone(),

@@ -83,7 +83,7 @@ impl Case {
         let of = case.executions.len();
         let was_run =
             counts.executed() > 0 || case.executions.iter().any(ExecutionResult::is_unchecked);
-        let telling = case.telling_execution().map(|it| it.execution.repeat);
+        let telling = case.explaining_execution().map(|it| it.execution.repeat);
         let executions = case.executions.iter().filter(|_| was_run).map(|it| {
             let repeat = it.execution.repeat;
             let title = (of > 1).then(|| format!("Repeat {} of {of}", u64::from(repeat) + 1));

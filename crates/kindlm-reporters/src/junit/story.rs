@@ -61,7 +61,7 @@ pub(super) fn whole(case: &CaseResult) -> String {
     errors(&mut text, case);
     not_applied(&mut text, case);
     cached(&mut text, case);
-    if let Some(telling) = case.telling_execution().filter(|it| it.error.is_none()) {
+    if let Some(telling) = case.explaining_execution().filter(|it| it.error.is_none()) {
         let execution = &telling.execution;
         if case.executions.len() > 1 {
             let _ = writeln!(text, "Repeat {}:", execution.repeat + 1);

@@ -415,7 +415,7 @@ fn line(label: &str, facts: Vec<String>, message: &str) -> String {
 }
 
 fn output(case: &CaseResult) -> String {
-    let telling = case.telling_execution().filter(|it| it.error.is_none());
+    let telling = case.explaining_execution().filter(|it| it.error.is_none());
     let said = |it: &ExecutionResult| it.execution.output.trim().to_owned();
     match telling.map(said).filter(|it| !it.is_empty()) {
         Some(text) => format!(

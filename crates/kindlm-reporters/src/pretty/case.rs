@@ -40,7 +40,7 @@ pub(super) fn render(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosit
             failed_command(page, case)?;
             declared(page, case)?;
             if matches!(case.outcome, Outcome::Failed | Outcome::Errored)
-                && let Some(telling) = case.telling_execution()
+                && let Some(telling) = case.explaining_execution()
                 && telling.error.is_none()
             {
                 let of = case.executions.len();

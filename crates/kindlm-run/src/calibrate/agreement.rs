@@ -66,7 +66,7 @@ impl Agreement {
                 .set(&judge, calibration)
                 .map_err(|err| Failure::store(&err))?;
             let shown = path.strip_prefix(&world.working_dir).unwrap_or(&path);
-            world.tell(&format!("stored in {}", shown.display()));
+            world.notify(&format!("stored in {}", shown.display()));
         }
         Ok(status)
     }
@@ -91,13 +91,13 @@ fn tell_unjudged(findings: &Findings, world: &World) -> ExitStatus {
     };
     if !is_complete(findings) {
         let (errored, all) = (findings.errored, findings.labelled());
-        world.tell(&format!(
+        world.notify(&format!(
             "not stored: {errored} of {all} labelled outputs were not judged; {help}"
         ));
     }
     if unlabelled > 0 {
         let all = findings.unlabelled().1 + unlabelled;
-        world.tell(&format!(
+        world.notify(&format!(
             "{unlabelled} of {all} outputs without a label were not judged; {help}"
         ));
     }

@@ -9,7 +9,7 @@ use kindlm_types::{Answers, AssertionResult, Execution, Message, Outcome, Role, 
 use serde_json::{Map, Value, json};
 
 use super::labels::{Asked as AskedOf, Label, Labels, Row};
-use super::{Judged, Sample};
+use super::{JudgeOutcome, Sample};
 use crate::Failure;
 
 /// The default question for the judge, for rows without a question.
@@ -228,7 +228,7 @@ impl Plan {
         let execution = execution(row);
         let answers = Answers::default();
         let evidence =
-            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+            Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
         if checks.iter().all(|it| it.questions(&evidence).is_empty()) {
             let mut why = checks.iter().flat_map(|it| it.evaluate(&evidence));
             let why = why.find_map(|it| Some(format!(": {}", it.verdict.message()?)));
@@ -316,16 +316,16 @@ fn execution(row: &Row) -> Execution {
 ///
 /// The samples are in the order of the file.
 ///
-/// Calls `tell` after each output, with `true` if the output could be judged.
+/// Calls `on_judged` after each output, with `true` if the output could be judged.
 pub(super) async fn ask(
     plan: &Plan,
     judges: &Judges<'_>,
     concurrency: usize,
-    tell: &(dyn Fn(bool) + Sync),
+    on_judged: &(dyn Fn(bool) + Sync),
 ) -> Asked {
     let asking = plan.cases.iter().map(|case| async move {
         let found = judge(&case.checks, &case.execution, None, judges).await;
-        tell(found.outcome != Outcome::Errored);
+        on_judged(found.outcome != Outcome::Errored);
         found
     });
     let answers: Vec<_> = stream::iter(asking).buffered(concurrency.max(1)).collect().await;
@@ -355,7 +355,7 @@ fn samples(
         |it: &AssertionResult| it.metadata.get("id").and_then(Value::as_str).map(str::to_owned);
     let wanted = results.iter().filter(|it| label.of.is_none() || id(it) == label.of);
     for result in wanted {
-        let Some(judge) = Judged::of(result) else { continue };
+        let Some(judge) = JudgeOutcome::of(result) else { continue };
         let about = id(result).unwrap_or_else(|| case.about.clone());
         let output = case.execution.output.clone();
         let criterion = result.judging.as_ref().and_then(|it| it.criterion.clone());

@@ -7,7 +7,7 @@ use kindlm_stats::{
 };
 use kindlm_store::{Calibration, CriterionCounts};
 
-use super::{Judged, Obstacle, Sample};
+use super::{JudgeOutcome, Obstacle, Sample};
 
 /// The number of labels below which the report warns of unreliable numbers.
 pub(super) const FEW: u64 = 100;
@@ -53,8 +53,8 @@ impl Findings {
             let Some(human) = sample.human else { continue };
             let passed = human >= label_threshold;
             match &sample.judge {
-                Judged::Errored { .. } => findings.errored += 1,
-                Judged::Said { pass, score, .. } => {
+                JudgeOutcome::Errored { .. } => findings.errored += 1,
+                JudgeOutcome::Decided { pass, score, .. } => {
                     findings.confusion.add(passed, *pass);
                     findings.group(&sample.about).add(passed, *pass);
                     if let Some(score) = score {
@@ -91,8 +91,8 @@ impl Findings {
     /// Returns the reason for each output without a verdict, labelled or not.
     pub(super) fn obstacles(&self) -> impl Iterator<Item = Obstacle> {
         self.samples.iter().filter_map(|it| match &it.judge {
-            Judged::Errored { why, .. } => Some(*why),
-            Judged::Said { .. } => None,
+            JudgeOutcome::Errored { why, .. } => Some(*why),
+            JudgeOutcome::Decided { .. } => None,
         })
     }
 
@@ -100,7 +100,7 @@ impl Findings {
     pub(super) fn unlabelled(&self) -> (u64, u64) {
         let mut counts = (0, 0);
         for sample in self.samples.iter().filter(|it| it.human.is_none()) {
-            if let Judged::Said { pass, .. } = &sample.judge {
+            if let JudgeOutcome::Decided { pass, .. } = &sample.judge {
                 counts.0 += u64::from(*pass);
                 counts.1 += 1;
             }
@@ -115,7 +115,7 @@ impl Findings {
         self.samples.iter().filter_map(|sample| {
             let passed = sample.human? >= self.label_threshold;
             match &sample.judge {
-                Judged::Said { pass, .. } if *pass != passed => Some((sample, passed)),
+                JudgeOutcome::Decided { pass, .. } if *pass != passed => Some((sample, passed)),
                 _ => None,
             }
         })
@@ -126,7 +126,7 @@ impl Findings {
         let mut counts: BTreeMap<&str, (&str, Confusion)> = BTreeMap::new();
         for sample in &self.samples {
             let (Some(human), Some(digest)) = (sample.human, &sample.criterion) else { continue };
-            if let Judged::Said { pass, .. } = &sample.judge {
+            if let JudgeOutcome::Decided { pass, .. } = &sample.judge {
                 let known = counts.entry(digest).or_insert((&sample.about, Confusion::default()));
                 known.1.add(human >= self.label_threshold, *pass);
             }

@@ -6,7 +6,7 @@ use kindlm_types::Usage;
 use serde_json::{Map, Value, json};
 
 use super::findings::CONFIDENCE;
-use super::{Correction, Findings, Judged};
+use super::{Correction, Findings, JudgeOutcome};
 use crate::judge_setup::Panel;
 
 /// The judge, the inputs, the time and the cost of a calibration.
@@ -97,10 +97,10 @@ fn add_findings(all: &mut Map<String, Value>, findings: &Findings) {
     let samples = findings.samples.iter().map(|sample| {
         let mut row = json!({ "line": sample.line, "about": sample.about, "human": sample.human });
         merge(&mut row, match &sample.judge {
-            Judged::Said { pass, score, reasoning } => {
+            JudgeOutcome::Decided { pass, score, reasoning } => {
                 json!({ "judge": if *pass { "pass" } else { "fail" }, "score": score, "reasoning": reasoning })
             }
-            Judged::Errored { message, .. } => json!({ "judge": "errored", "message": message }),
+            JudgeOutcome::Errored { message, .. } => json!({ "judge": "errored", "message": message }),
         });
         row
     });

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use kindlm_config::{Source, Span};
 use kindlm_store::{Digest, MAX_FILE_BYTES};
-use kindlm_types::place_of_twice;
+use kindlm_types::duplicate_key_pointer;
 use serde_json::{Map, Value, json};
 
-use crate::failure::given_twice;
+use crate::failure::duplicate_key_message;
 use crate::{Failure, World};
 
 /// The maximum number of problems that are shown for a file.
@@ -37,11 +37,11 @@ impl LabelFile {
         let (name, bytes) = (path.display().to_string(), load(world, path)?);
         let labels = read(&name, &bytes, label_threshold)?;
         for column in &labels.unused {
-            world.tell(&format!("warning: the column `{column}` of {name} is not used"));
+            world.notify(&format!("warning: the column `{column}` of {name} is not used"));
         }
         if labels.joined > 0 {
             let rows = if labels.joined == 1 { "row asks" } else { "rows ask" };
-            world.tell(&format!(
+            world.notify(&format!(
                 "warning: {} {rows} the same as an earlier row of {name}: the judge gets each question once, and its label is the mean of all rows",
                 labels.joined
             ));
@@ -336,8 +336,8 @@ fn lines(text: &str, problems: &mut Problems) -> Labels {
                 continue;
             }
         };
-        if let Some(place) = place_of_twice(line) {
-            problems.add(number, given_twice(&place));
+        if let Some(place) = duplicate_key_pointer(line) {
+            problems.add(number, duplicate_key_message(&place));
             continue;
         }
         let mut fields = Fields::new(number, problems);
@@ -395,8 +395,8 @@ impl<'p> Fields<'p> {
             "check" | "assertions" if cell.trim().is_empty() => return,
             "check" | "assertions" => match serde_json::from_str(cell) {
                 Ok(value) => {
-                    if let Some(place) = place_of_twice(cell) {
-                        return self.problem(given_twice(&format!("/{name}{place}")));
+                    if let Some(place) = duplicate_key_pointer(cell) {
+                        return self.problem(duplicate_key_message(&format!("/{name}{place}")));
                     }
                     value
                 }

@@ -31,7 +31,7 @@ struct Sample {
     /// The label from 0 to 1; `None` if people did not label the output.
     human: Option<f64>,
     /// The judge's verdict.
-    judge: Judged,
+    judge: JudgeOutcome,
     /// The judged output.
     output: String,
     /// The digest of the criterion; `None` if the check has no criterion.
@@ -42,9 +42,9 @@ struct Sample {
 
 /// The answer of a judge about an output.
 #[derive(Clone, Debug, PartialEq)]
-enum Judged {
+enum JudgeOutcome {
     /// A verdict.
-    Said {
+    Decided {
         /// True if the output passes.
         pass: bool,
         /// The score from 0 to 1; `None` if the judge gives no score.
@@ -72,7 +72,7 @@ enum Obstacle {
     Unasked,
 }
 
-impl Judged {
+impl JudgeOutcome {
     /// Converts the result of a check; returns `None` if the check was skipped.
     fn of(result: &AssertionResult) -> Option<Self> {
         let pass = match &result.verdict {
@@ -89,6 +89,6 @@ impl Judged {
             Verdict::Skipped { .. } => return None,
         };
         let score = result.score.map(kindlm_types::Score::get);
-        Some(Self::Said { pass, score, reasoning: result.reasoning.clone() })
+        Some(Self::Decided { pass, score, reasoning: result.reasoning.clone() })
     }
 }

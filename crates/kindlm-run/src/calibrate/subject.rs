@@ -15,14 +15,15 @@ use serde_json::{Map, Value};
 use super::ask::{self, Asked, Plan};
 use super::correct::{Correction, Known, in_report};
 use super::json::{self, About};
-use super::{Agreement, Findings, Judged, LabelFile, Question, agreement};
-use crate::interrupt::heed;
+use super::{Agreement, Findings, JudgeOutcome, LabelFile, Question, agreement};
+use crate::interrupt::report_waits;
 use crate::judge_setup::{NamedJudge, Panel, full};
 use crate::project::{self, CONFIG};
 use crate::saved::Saved;
 use crate::session::ports;
 use crate::{
-    Failure, Place, Progress, Project, ResponseSource, Session, World, budget, identity, responses,
+    Failure, Progress, Project, ResponseSource, Session, SuiteFolder, World, budget, identity,
+    responses,
 };
 
 /// The settings of a calibration. The default judges one output at a time, without a budget.
@@ -66,7 +67,7 @@ pub struct Subject {
     /// This is `None` for the default judge.
     requested: Option<String>,
     files: Folder,
-    place: Place,
+    place: SuiteFolder,
     providers: Map<String, Value>,
 }
 
@@ -86,7 +87,7 @@ impl Subject {
             judging: JudgeBlock::default(),
             suite: None,
             files,
-            place: Place::new(world, Path::new(CONFIG)),
+            place: SuiteFolder::new(world, Path::new(CONFIG)),
             providers: judge.providers.clone(),
             named: Some(judge),
             requested: None,
@@ -126,7 +127,7 @@ impl Subject {
     /// Returns the location of the suite.
     ///
     /// Without a suite, this is the default location in the working folder.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &SuiteFolder {
         &self.place
     }
 
@@ -340,23 +341,23 @@ impl Planned<'_> {
             .with_concurrency(config.concurrency)
             .with_budget(config.budget_usd);
         let s = if plan.output_count() == 1 { "" } else { "s" };
-        world.tell(&format!("asking {} about {} output{s}", panel.name(), plan.output_count()));
+        world.notify(&format!("asking {} about {} output{s}", panel.name(), plan.output_count()));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
         let tell = |is_judged| progress.output_judged(is_judged);
         let asking = ask::ask(plan, &judges, config.concurrency, &tell);
-        let mut asked = runtime.block_on(heed(asking, &waits, |text| progress.say(text)));
+        let mut asked = runtime.block_on(report_waits(asking, &waits, |text| progress.say(text)));
         drop(progress);
         runtime.shutdown_background();
-        responses::tell(world, recorded.responses(), false);
+        responses::report_use(world, recorded.responses(), false);
         for sample in &mut asked.samples {
             secrets.redact_text(&mut sample.output);
             match &mut sample.judge {
-                Judged::Said { reasoning: Some(text), .. }
-                | Judged::Errored { message: text, .. } => secrets.redact_text(text),
-                Judged::Said { reasoning: None, .. } => {}
+                JudgeOutcome::Decided { reasoning: Some(text), .. }
+                | JudgeOutcome::Errored { message: text, .. } => secrets.redact_text(text),
+                JudgeOutcome::Decided { reasoning: None, .. } => {}
             }
         }
         Ok(asked)

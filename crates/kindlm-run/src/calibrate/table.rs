@@ -7,7 +7,7 @@ use kindlm_stats::{Confusion, Interval, KappaInterval, Tally, Undefined};
 use kindlm_types::ecma;
 
 use super::findings::{CONFIDENCE, FEW};
-use super::{Correction, Findings, Judged};
+use super::{Correction, Findings, JudgeOutcome};
 
 /// The maximum number of disagreements, and of errors, that are shown.
 const SHOWN: usize = 5;
@@ -137,7 +137,7 @@ fn disagreements(text: &mut String, file: &str, findings: &Findings, width: usiz
     }
     let _ = writeln!(text, "\nDisagreements ({all})");
     for (sample, passed) in findings.disagreements().take(SHOWN) {
-        let Judged::Said { score, reasoning, .. } = &sample.judge else { continue };
+        let JudgeOutcome::Decided { score, reasoning, .. } = &sample.judge else { continue };
         let (human, judge) = if passed { ("pass", "fail") } else { ("fail", "pass") };
         let score = score.filter(|it| *it > 0.0 && *it < 1.0).map(|it| format!(" {}", two(it)));
         let head = format!(
@@ -162,8 +162,8 @@ fn disagreements(text: &mut String, file: &str, findings: &Findings, width: usiz
 
 fn errors(text: &mut String, file: &str, findings: &Findings, width: usize) {
     let errored = findings.samples.iter().filter_map(|it| match &it.judge {
-        Judged::Errored { message, .. } => Some((it.line, message)),
-        Judged::Said { .. } => None,
+        JudgeOutcome::Errored { message, .. } => Some((it.line, message)),
+        JudgeOutcome::Decided { .. } => None,
     });
     let errored: Vec<(u64, &String)> = errored.collect();
     if errored.is_empty() {

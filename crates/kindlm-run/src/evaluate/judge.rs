@@ -1,7 +1,7 @@
 //! Asks judge models the questions of records.
 
 use kindlm_assertions::{Check, Evidence};
-use kindlm_engine::{Judged, Judges, Model, judge};
+use kindlm_engine::{Judgement, Judges, Model, judge};
 use kindlm_types::{Answers, Execution, Ports, Question};
 use tokio::runtime::Runtime;
 
@@ -67,7 +67,7 @@ impl<'a> Asking<'a> {
         checks: &[Check],
         execution: &Execution,
         baseline: Option<&str>,
-    ) -> Result<Judged, NoJudge> {
+    ) -> Result<Judgement, NoJudge> {
         if !self.has_judge && checks.iter().any(|it| asks_a_model(it, execution, baseline)) {
             return Err(NoJudge);
         }
@@ -79,7 +79,7 @@ impl<'a> Asking<'a> {
 /// True if a check has a question for a model, which includes embedding models.
 fn asks_a_model(check: &Check, execution: &Execution, baseline: Option<&str>) -> bool {
     let answers = Answers::default();
-    let evidence = Evidence { execution, answers: &answers, baseline, contest: None };
+    let evidence = Evidence { execution, answers: &answers, baseline, comparison: None };
     let is_for_model = |it: &Question| !matches!(it, Question::Script(_));
     check.questions(&evidence).iter().any(is_for_model)
 }

@@ -297,7 +297,7 @@ impl<'a> Evaluator<'a> {
         baseline: Option<&str>,
     ) -> Result<(Vec<AssertionResult>, bool), NoJudge> {
         let answers = Answers::default();
-        let evidence = Evidence { execution, answers: &answers, baseline, contest: None };
+        let evidence = Evidence { execution, answers: &answers, baseline, comparison: None };
         let goes_far = |it: &Check| it.options.require || !it.questions(&evidence).is_empty();
         if checks.iter().any(goes_far) {
             let judged = self.asking.judge(checks, execution, baseline)?;

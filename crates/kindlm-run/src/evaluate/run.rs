@@ -134,7 +134,7 @@ pub fn evaluate(
         basis = basis.with_suite(&project.suite);
         if project.suite.gates.iter().any(|it| it.judge_kappa_min().is_some()) {
             // The records name their judges, but no record was read yet, so the gate cannot be checked.
-            world.tell(&format!(
+            world.notify(&format!(
                 "warning: only `kindlm test` checks `gates.judgeKappaMin` of {}; `kindlm evaluate` does not",
                 project.place.name
             ));
@@ -150,7 +150,7 @@ pub fn evaluate(
             .with_secrets(secrets);
     let evaluation = Evaluation { world, suite, config, evaluator, control, waits, abort };
     let outcome = evaluation.run(records, results);
-    responses::tell(world, recorded.responses(), false);
+    responses::report_use(world, recorded.responses(), false);
     outcome
 }
 
@@ -190,10 +190,10 @@ impl Evaluation<'_> {
         if let (Some(path), true) = (&config.summary, outcome.is_ok() || evaluator.has_looked()) {
             let suite = suite.map(|it| &it.suite.info);
             evaluator.write_summary(&world.working_dir.join(path), suite)?;
-            world.tell(&format!("summary written to {}", path.display()));
+            world.notify(&format!("summary written to {}", path.display()));
         }
         for warning in evaluator.warnings() {
-            world.tell(&format!("warning: {}", one_line(&warning)));
+            world.notify(&format!("warning: {}", one_line(&warning)));
         }
         outcome
     }
@@ -225,7 +225,7 @@ impl Evaluation<'_> {
             runtime.block_on(async {
                 // The signal handlers can only be installed inside the runtime.
                 let interrupts = (world.interrupts)();
-                let say = |text: &str| world.tell(text);
+                let say = |text: &str| world.notify(text);
                 attend(result, control, waits, self.abort.clone(), interrupts, say).await
             })
         });
@@ -237,9 +237,9 @@ impl Evaluation<'_> {
             Ok(status) => status,
         };
         output.finish()?;
-        world.tell(&format!("{}: {}", path.display(), evaluator.counts()));
+        world.notify(&format!("{}: {}", path.display(), evaluator.counts()));
         if interrupted {
-            world.tell("interrupted: the same command with `--resume` evaluates the other records, and those that are errored");
+            world.notify("interrupted: the same command with `--resume` evaluates the other records, and those that are errored");
             return Ok(status.or(ExitStatus::Interrupted));
         }
         Ok(status)

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use kindlm_engine::{ReadRecord, Record, RecordError};
-use kindlm_store::journal::{Heads, Index, Journal, JournalWriter, Place, Reader};
+use kindlm_store::journal::{CaseSummaries, EntryLocation, Index, Journal, JournalWriter, Reader};
 use kindlm_types::{CaseResult, ExecutionResult};
 
 use crate::Failure;
@@ -25,9 +25,9 @@ pub(crate) struct Kept {
     secrets: Secrets,
     reader: Reader,
     /// The positions of executions in the journal, by position in the plan.
-    places: Mutex<Vec<Option<Place>>>,
+    places: Mutex<Vec<Option<EntryLocation>>>,
     /// The case summaries; `None` if they could not be stored.
-    heads: Mutex<Option<Heads>>,
+    heads: Mutex<Option<CaseSummaries>>,
     syncing: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
@@ -61,7 +61,8 @@ impl Kept {
         let thread = thread::Builder::new().name("journal".to_owned()).spawn(sync);
         let thread = thread.map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
         let (places, syncing) = (Mutex::default(), Some((stop, thread)));
-        let heads = Mutex::new(shared.writer.path().parent().and_then(|it| Heads::new(it).ok()));
+        let heads =
+            Mutex::new(shared.writer.path().parent().and_then(|it| CaseSummaries::new(it).ok()));
         Ok(Self { shared, past, secrets, reader, places, heads, syncing })
     }
 
@@ -83,7 +84,7 @@ impl Kept {
         self.shared.failed()
     }
 
-    fn note(&self, at: usize, place: Option<Place>) {
+    fn note(&self, at: usize, place: Option<EntryLocation>) {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         if places.len() <= at {
             places.resize(at + 1, None);
@@ -93,14 +94,14 @@ impl Kept {
         }
     }
 
-    fn place(&self, at: usize) -> Result<Place, RecordError> {
+    fn place(&self, at: usize) -> Result<EntryLocation, RecordError> {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let place = places.get(at).copied().flatten();
         place.ok_or_else(|| RecordError(format!("the journal has no execution {at}")))
     }
 
     /// Runs `with` on the case summaries. If it fails, the case summaries are dropped and the run continues.
-    fn with_heads<T>(&self, with: impl FnOnce(&mut Heads) -> io::Result<T>) -> Option<T> {
+    fn with_heads<T>(&self, with: impl FnOnce(&mut CaseSummaries) -> io::Result<T>) -> Option<T> {
         let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
         let done = with(heads.as_mut()?);
         if done.is_err() {

@@ -8,7 +8,7 @@ use kindlm_store::journal::{Durability, Header, Index, Journal, JournalError, Jo
 use kindlm_store::{Digest, Folder, Runs};
 use kindlm_types::{RunInfo, Summary};
 
-use crate::project::{CONFIG, Place};
+use crate::project::{CONFIG, SuiteFolder};
 use crate::secrets::Secrets;
 use crate::suites::SuiteKey;
 use crate::{Failure, World};
@@ -28,7 +28,7 @@ pub struct Past(Journal);
 /// Fails if no such run exists, it belongs to another suite or to `kindlm trace`, or its journal cannot be read.
 pub fn find(
     world: &World,
-    place: &Place,
+    place: &SuiteFolder,
     suite: &Suite,
     run: Option<&str>,
 ) -> Result<Past, Failure> {
@@ -62,7 +62,7 @@ pub fn find(
             Ok(journal) => journal,
             // The header is written before the first request, so a journal without a header has no answers to lose.
             Err(err @ JournalError::Unbegun { .. }) => {
-                world.tell(&format!("the run `{id}` is passed over: {err}"));
+                world.notify(&format!("the run `{id}` is passed over: {err}"));
                 continue;
             }
             Err(err) => return Err(Failure::journal(&err)),
@@ -142,7 +142,7 @@ fn tell_damaged(world: &World, index: &Index, planned: usize) {
         "its execution is in another line too"
     };
     for line in index.damaged() {
-        world.tell(&format!("warning: {line}; {what}"));
+        world.notify(&format!("warning: {line}; {what}"));
     }
 }
 
@@ -188,7 +188,7 @@ impl<'a> Identity<'a> {
             return Err(Failure::input(message).with_help(START_ANEW));
         }
         if let Some((before, now)) = &differences.version {
-            world.tell(&format!("the run was begun with KindLM {before}, and this is {now}"));
+            world.notify(&format!("the run was begun with KindLM {before}, and this is {now}"));
         }
         self.info.id = then.run.to_string();
         self.info.started_at = then.started_at.to_string();
@@ -199,7 +199,7 @@ impl<'a> Identity<'a> {
     pub(crate) fn keep(
         &self,
         world: &World,
-        place: &Place,
+        place: &SuiteFolder,
         past: Option<Past>,
     ) -> Result<Kept, Failure> {
         let secrets = Secrets::of(world, &self.suite.providers);
@@ -210,7 +210,7 @@ impl<'a> Identity<'a> {
             runs.begin(&self.info.id).map_err(|err| Failure::store(&err))?;
             let (done, all) = (index.done(), self.plan.units.len());
             tell_damaged(world, &index, all);
-            world.tell(&if done < all {
+            world.notify(&if done < all {
                 format!("run {}: {done} of {all} executions are done, going on", self.info.id)
             } else {
                 format!("run {} is complete: nothing is sent, here is its report", self.info.id)
@@ -240,13 +240,13 @@ impl<'a> Identity<'a> {
 /// Returns the stored duration of a run in milliseconds.
 ///
 /// Returns `None` if its report cannot be read.
-pub(crate) fn duration_before(place: &Place, id: &str) -> Option<f64> {
+pub(crate) fn duration_before(place: &SuiteFolder, id: &str) -> Option<f64> {
     let report = Runs::new(place.state()).each_case(id, &mut |_| {});
     Some(report.ok()?.run.duration_ms)
 }
 
 /// Returns the command that resumes a run, in backticks.
-pub(crate) fn command(place: &Place, id: &str) -> String {
+pub(crate) fn command(place: &SuiteFolder, id: &str) -> String {
     match place.name.as_str() {
         CONFIG => format!("`kindlm test --resume {id}`"),
         name => format!("`kindlm test -c {name} --resume {id}`"),
@@ -258,7 +258,7 @@ pub(crate) fn command(place: &Place, id: &str) -> String {
 /// These executions were not run, or a provider failed.
 ///
 /// Returns `None` if there are none.
-pub(crate) fn advice(place: &Place, id: &str, summary: &Summary) -> Option<String> {
+pub(crate) fn advice(place: &SuiteFolder, id: &str, summary: &Summary) -> Option<String> {
     let (not_run, errored) = (summary.not_run, summary.failed_by_provider);
     let what = match (not_run, errored) {
         (0, 0) => return None,

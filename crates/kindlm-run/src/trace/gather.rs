@@ -53,10 +53,10 @@ pub(crate) fn gather(world: &World, gathering: &Gathering<'_>) -> Result<Told, F
         let receiver = bind(gathering).await?;
         let address = receiver.address;
         if gathering.command.is_none() || !gathering.quiet {
-            world.tell(&format!("receiving spans at http://{address}/v1/traces"));
+            world.notify(&format!("receiving spans at http://{address}/v1/traces"));
         }
         if !address.ip().is_loopback() {
-            world.tell("warning: anyone who can reach this address can send spans to it");
+            world.notify("warning: anyone who can reach this address can send spans to it");
         }
         let mut interrupts = (world.interrupts)();
         let working = async {
@@ -83,7 +83,7 @@ pub(crate) fn gather(world: &World, gathering: &Gathering<'_>) -> Result<Told, F
 fn given_up() -> Failure {
     Failure {
         message: Some("interrupted while waiting for spans: nothing was judged".to_owned()),
-        ..Failure::said(ExitStatus::Interrupted)
+        ..Failure::already_shown(ExitStatus::Interrupted)
     }
 }
 

@@ -159,10 +159,10 @@ fn observe(
     let how = Options { merge: config.merge, traces: config.traces };
     let (observed, notes) = Observations::new(suite, told, &how)?;
     if !quiet {
-        world.tell(&format!("{} in {}", count(spans, "span"), count(traces, "trace")));
+        world.notify(&format!("{} in {}", count(spans, "span"), count(traces, "trace")));
     }
     for note in notes {
-        world.tell(&note);
+        world.notify(&note);
         suite.warnings.extend(note.strip_prefix("warning: ").map(str::to_owned));
     }
     for case in &mut suite.cases {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kindlm_schema::Shape;
-use kindlm_types::{Place, Problem};
+use kindlm_types::{MemberPart, Problem};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ enum Action {
 }
 
 fn show(problem: &Problem) -> String {
-    let place = if problem.place == Place::Key { " (key)" } else { "" };
+    let place = if problem.place == MemberPart::Key { " (key)" } else { "" };
     let help = problem.help.as_ref().map(|it| format!("\n    help: {it}")).unwrap_or_default();
     format!("{}{place}: {}{help}", problem.pointer, problem.message)
 }

@@ -16,7 +16,7 @@ use serde_json::{Map, Number, Value};
 use crate::source::Span;
 
 pub use json::read_json;
-pub use place::{Found, locate};
+pub use place::{LocatedSpan, locate};
 pub use read::{Tree, read};
 
 /// The most levels of nested lists and mappings, including aliases.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use kindlm_types::{Place, pointer};
+use kindlm_types::{MemberPart, pointer};
 
 use super::{Kind, Node};
 use crate::source::{Source, Span};
@@ -11,7 +11,7 @@ use crate::source::{Source, Span};
 /// The place of a value or key.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Found {
+pub struct LocatedSpan {
     /// The place to underline.
     pub span: Span,
     /// The place of the alias or merge key through which the value is used, if any.
@@ -22,7 +22,7 @@ pub struct Found {
 ///
 /// For an empty value, or a list or mapping over several lines, returns the place of the key. For other values, returns
 /// the first line.
-pub fn locate(source: &Source, root: &Node, pointer: &str, place: Place) -> Found {
+pub fn locate(source: &Source, root: &Node, pointer: &str, place: MemberPart) -> LocatedSpan {
     let mut node = root;
     let mut key: Option<Span> = None;
     let mut used_at = root.used_at;
@@ -44,11 +44,11 @@ pub fn locate(source: &Source, root: &Node, pointer: &str, place: Place) -> Foun
         used_at = node.used_at.or(used_at);
     }
     let span = match (key, place) {
-        (Some(key), Place::Key) => key,
-        (Some(key), Place::Value) if !is_on_one_line(source, node) => key,
+        (Some(key), MemberPart::Key) => key,
+        (Some(key), MemberPart::Value) if !is_on_one_line(source, node) => key,
         _ => source.first_line(node.span),
     };
-    Found { span, used_at }
+    LocatedSpan { span, used_at }
 }
 
 impl Node {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use kindlm_types::ExecutionResult;
 
-use super::{JournalError, Place};
+use super::{EntryLocation, JournalError};
 
 /// The index of the executions in a journal: the last entry of each execution.
 ///
@@ -14,13 +14,13 @@ use super::{JournalError, Place};
 pub struct Index {
     /// The numbers of case and model names, because many executions share a name.
     names: HashMap<Box<str>, u32>,
-    places: HashMap<(u32, u32, u32), Place>,
+    places: HashMap<(u32, u32, u32), EntryLocation>,
     damaged: Vec<JournalError>,
 }
 
 impl Index {
     /// Returns the location of an execution's last entry, if there is one.
-    pub fn get(&self, case: &str, model: &str, repeat: u32) -> Option<Place> {
+    pub fn get(&self, case: &str, model: &str, repeat: u32) -> Option<EntryLocation> {
         let key = (*self.names.get(case)?, *self.names.get(model)?, repeat);
         self.places.get(&key).copied()
     }
@@ -29,11 +29,11 @@ impl Index {
     ///
     /// Such an execution need not run again.
     pub fn is_done(&self, case: &str, model: &str, repeat: u32) -> bool {
-        self.get(case, model, repeat).is_some_and(Place::is_done)
+        self.get(case, model, repeat).is_some_and(EntryLocation::is_done)
     }
 
     /// Stores the location of an execution; replaces an earlier location.
-    pub fn insert(&mut self, result: &ExecutionResult, place: Place) {
+    pub fn insert(&mut self, result: &ExecutionResult, place: EntryLocation) {
         let execution = &result.execution;
         let key = (self.number(&execution.case), self.number(&execution.model), execution.repeat);
         self.places.insert(key, place);

@@ -59,23 +59,23 @@ mod differences;
 mod disk;
 mod error;
 mod header;
-mod heads;
 mod holder;
 mod index;
 mod lock;
 mod place;
 mod reader;
 mod seal;
+mod summaries;
 mod writer;
 
 pub use differences::{ChangedCase, Differences};
 pub use error::JournalError;
 pub use header::{Header, PlannedCase, VERSION};
-pub use heads::Heads;
 pub use holder::Holder;
 pub use index::Index;
-pub use place::Place;
+pub use place::EntryLocation;
 pub use reader::{Entries, Entry, Journal, Reader};
+pub use summaries::CaseSummaries;
 pub use writer::{Durability, JournalWriter};
 
 /// The name of the journal file in a run's folder.

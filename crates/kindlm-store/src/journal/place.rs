@@ -4,7 +4,7 @@ use kindlm_types::{ExecutionResult, Outcome};
 
 /// The location of an entry in its journal, and the outcome of its execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct EntryLocation {
     pub(super) offset: u64,
     /// The length in bytes, including the line break.
     pub(super) len: u64,
@@ -14,7 +14,7 @@ pub struct Place {
     pub(super) is_done: bool,
 }
 
-impl Place {
+impl EntryLocation {
     /// Creates a location.
     ///
     /// `len` is the length of the line, including the line break.

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::ahead::Ahead;
 use super::seal::Seal;
-use super::{FILE, Header, Holder, Index, JournalError, Place, VERSION};
+use super::{EntryLocation, FILE, Header, Holder, Index, JournalError, VERSION};
 use crate::io_error::is_absent;
 
 /// The read-ahead in bytes.
@@ -56,7 +56,7 @@ impl Reader {
     }
 
     /// Reads one entry. Fails if the line cannot be read or is damaged.
-    pub fn read(&self, place: Place) -> Result<ExecutionResult, JournalError> {
+    pub fn read(&self, place: EntryLocation) -> Result<ExecutionResult, JournalError> {
         let line = self.line(place)?;
         parse(&line, self.seal).map_err(|message| corrupt(&self.path, place.line, message))
     }
@@ -64,13 +64,13 @@ impl Reader {
     /// Reads one entry as JSON text without its checksum.
     ///
     /// Fails if the line cannot be read or is damaged.
-    pub fn text(&self, place: Place) -> Result<String, JournalError> {
+    pub fn text(&self, place: EntryLocation) -> Result<String, JournalError> {
         let corrupt = |message: String| corrupt(&self.path, place.line, message);
         let text = self.seal.open(&self.line(place)?).map_err(|err| corrupt(err.to_string()))?;
         String::from_utf8(text).map_err(|err| corrupt(err.to_string()))
     }
 
-    fn line(&self, place: Place) -> Result<Vec<u8>, JournalError> {
+    fn line(&self, place: EntryLocation) -> Result<Vec<u8>, JournalError> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.read(place.offset, place.len).map_err(|err| JournalError::io("read", &self.path, &err))
     }
@@ -83,7 +83,7 @@ pub struct Entry {
     /// The execution with the results of its checks.
     pub result: ExecutionResult,
     /// The location in the journal.
-    pub place: Place,
+    pub place: EntryLocation,
 }
 
 impl Journal {
@@ -176,7 +176,7 @@ impl Journal {
     }
 
     /// Reads one entry. Fails if the line cannot be read or is damaged.
-    pub fn read(&self, place: Place) -> Result<ExecutionResult, JournalError> {
+    pub fn read(&self, place: EntryLocation) -> Result<ExecutionResult, JournalError> {
         self.reader.read(place)
     }
 }
@@ -220,7 +220,7 @@ impl Entries {
         self.offset += len;
         self.line = line;
         let result = parsed.map_err(|message| corrupt(&self.path, line, message))?;
-        let place = Place::new(offset, self.buffer.len(), line, &result);
+        let place = EntryLocation::new(offset, self.buffer.len(), line, &result);
         Ok(Some(Entry { result, place }))
     }
 

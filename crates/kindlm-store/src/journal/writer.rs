@@ -12,7 +12,7 @@ use kindlm_wire::v1;
 use super::disk::{self, Disk};
 use super::lock::Lock;
 use super::seal::Seal;
-use super::{FILE, Header, Index, Journal, JournalError, Place, Reader};
+use super::{EntryLocation, FILE, Header, Index, Journal, JournalError, Reader};
 use crate::atomic;
 use crate::io_error::words;
 
@@ -167,7 +167,7 @@ impl JournalWriter {
     ///
     /// Returns `None` for an execution that never started. It is not stored, and a resumed run executes it. After an
     /// error, the journal has no part of the execution, which must not be counted.
-    pub fn append(&self, result: &ExecutionResult) -> Result<Option<Place>, JournalError> {
+    pub fn append(&self, result: &ExecutionResult) -> Result<Option<EntryLocation>, JournalError> {
         Ok(self.append_all([result])?.pop().flatten())
     }
 
@@ -177,7 +177,7 @@ impl JournalWriter {
     pub fn append_all<'r>(
         &self,
         results: impl IntoIterator<Item = &'r ExecutionResult>,
-    ) -> Result<Vec<Option<Place>>, JournalError> {
+    ) -> Result<Vec<Option<EntryLocation>>, JournalError> {
         let mut state = self.state();
         let (bytes, writer) = (take(&mut state.room), take(&mut state.writer));
         drop(state);
@@ -267,7 +267,7 @@ struct Batch {
     bytes: Vec<u8>,
     writer: v1::LineWriter,
     /// The locations, relative to the first line of the batch.
-    places: Vec<Option<Place>>,
+    places: Vec<Option<EntryLocation>>,
     lines: u64,
     /// The description of the first execution, for error messages.
     first: String,
@@ -293,7 +293,7 @@ impl Batch {
         seal.close(&mut self.bytes, start);
         self.lines += 1;
         let len = self.bytes.len() - start;
-        self.places.push(Some(Place::new(start as u64, len, self.lines, result)));
+        self.places.push(Some(EntryLocation::new(start as u64, len, self.lines, result)));
         Ok(())
     }
 }

@@ -131,7 +131,9 @@ pub fn answer(question: &Question, block: &Example) -> Result<Result<Answer, Ask
         return Ok(Err(ProviderError::new(ProviderErrorKind::Server, JUDGE, text).into()));
     }
     match question {
-        Question::Judge(question) => Ok(Ok(Answer::said(with_marks(&text, &question.user), JUDGE))),
+        Question::Judge(question) => {
+            Ok(Ok(Answer::from_text(with_marks(&text, &question.user), JUDGE)))
+        }
         Question::Embedding(_) => {
             let vector: Vec<f64> = serde_json::from_str(&text).map_err(|err| {
                 format!("the answer on line {} is not a vector: {err}", block.line)

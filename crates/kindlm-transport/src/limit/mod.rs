@@ -12,9 +12,9 @@ mod bucket;
 #[cfg(feature = "http")]
 mod estimate;
 #[cfg(feature = "http")]
-mod lane;
+mod limiter;
 #[cfg(feature = "http")]
-mod lanes;
+mod limiters;
 #[cfg(all(test, feature = "http"))]
 mod tests;
 #[cfg(feature = "http")]
@@ -23,9 +23,9 @@ mod window;
 pub use kindlm_types::Limits;
 
 #[cfg(feature = "http")]
-pub use lane::{Lane, Permit, Ticket};
+pub use limiter::{Permit, QueuedCall, RateLimiter};
 #[cfg(feature = "http")]
 pub use {
     estimate::{estimate, tokens_of},
-    lanes::Lanes,
+    limiters::RateLimiters,
 };

@@ -13,8 +13,8 @@ use kindlm_types::{ProviderError, ProviderErrorKind as Kind};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep};
 
-use super::{Lane, Lanes, Limits, Ticket};
-use crate::{Asked, Notice, RetryPolicy, WaitReason, Waits, Way, with_retries};
+use super::{Limits, QueuedCall, RateLimiter, RateLimiters};
+use crate::{BackOff, Notice, RetryPolicy, WaitReason, Waits, Way, with_retries};
 
 fn limits(rpm: u32, tpm: u32, concurrency: u32) -> Limits {
     Limits {
@@ -47,16 +47,22 @@ fn policy() -> RetryPolicy {
 }
 
 /// Starts calls in order, and returns the times of sending, in milliseconds.
-async fn times(lane: &Lane, calls: u64, estimate: u64, takes: Duration, used: u64) -> Vec<u128> {
+async fn times(
+    limiter: &RateLimiter,
+    calls: u64,
+    estimate: u64,
+    takes: Duration,
+    used: u64,
+) -> Vec<u128> {
     let start = Instant::now();
     let sent = RefCell::new(vec![0; usize::try_from(calls).unwrap()]);
     let calls = (0..calls).map(|call| {
-        let (ticket, sent) = (lane.ticket(estimate), &sent);
+        let (queued, sent) = (limiter.enqueue(estimate), &sent);
         async move {
-            let permit = ticket.enter(0).await.unwrap();
+            let permit = queued.enter(0).await.unwrap();
             sent.borrow_mut()[usize::try_from(call).unwrap()] = start.elapsed().as_millis();
             sleep(takes).await;
-            ticket.used(used);
+            queued.used(used);
             permit.answered();
         }
     });
@@ -103,8 +109,8 @@ async fn requests_are_spread_in_the_order_of_their_calls() {
         (limits(0, 60, 0), 30, 30, 10, [0, 30_000, 60_000, 90_000]),
         (limits(60, 600, 0), 5, 5, 10, [0, 1_000, 2_000, 3_000]),
     ] {
-        let lane = Lane::new(limits);
-        let found = times(&lane, 4, estimate, ms(takes), used).await;
+        let limiter = RateLimiter::new(limits);
+        let found = times(&limiter, 4, estimate, ms(takes), used).await;
         // The timer is accurate to one millisecond.
         let near = found.iter().zip(expected).all(|(it, expected)| it.abs_diff(expected) <= 3);
         assert!(near, "{limits:?} {estimate} {used}: {found:?}, expected {expected:?}");
@@ -113,10 +119,10 @@ async fn requests_are_spread_in_the_order_of_their_calls() {
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_keeps_its_place() {
-    let lane = Lane::new(limits(0, 0, 1));
+    let limiter = RateLimiter::new(limits(0, 0, 1));
     let order = RefCell::new(Vec::new());
     let calls = (0..4).map(|call| {
-        let (ticket, order) = (lane.ticket(0), &order);
+        let (queued, order) = (limiter.enqueue(0), &order);
         async move {
             let sent = Cell::new(0);
             let attempt = || async {
@@ -127,7 +133,7 @@ async fn a_retry_keeps_its_place() {
                 let broken = ProviderError::new(Kind::Server, "p", "oops").retryable();
                 if call == 0 && sent.get() < 3 { Err(broken) } else { Ok(()) }
             };
-            with_retries(way(&policy(), &Waits::default()), &ticket, attempt).await.unwrap()
+            with_retries(way(&policy(), &Waits::default()), &queued, attempt).await.unwrap()
         }
     });
     let attempts: Vec<u32> = all(calls).await.into_iter().map(|((), it)| it).collect();
@@ -138,10 +144,10 @@ async fn a_retry_keeps_its_place() {
 
 #[tokio::test(start_paused = true)]
 async fn retry_after_delays_the_request_that_it_came_with() {
-    let lane = Lane::new(limits(0, 0, 4));
+    let limiter = RateLimiter::new(limits(0, 0, 4));
     let start = Instant::now();
     let calls = (0..8).map(|call| {
-        let (ticket, asked) = (lane.ticket(0), Cell::new(false));
+        let (queued, asked) = (limiter.enqueue(0), Cell::new(false));
         async move {
             let attempt = || {
                 let refuse = call == 0 && !asked.replace(true);
@@ -150,7 +156,7 @@ async fn retry_after_delays_the_request_that_it_came_with() {
                     if refuse { Err(refusal(Some(ms(10_000)))) } else { Ok(()) }
                 }
             };
-            with_retries(way(&policy(), &Waits::default()), &ticket, attempt).await.unwrap();
+            with_retries(way(&policy(), &Waits::default()), &queued, attempt).await.unwrap();
             start.elapsed().as_millis()
         }
     });
@@ -165,26 +171,26 @@ async fn retry_after_delays_the_request_that_it_came_with() {
 
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_refuses_even_one_is_left_alone_longer_each_time() {
-    let lane = Lane::default();
+    let limiter = RateLimiter::default();
     let start = Instant::now();
     let mut sent = Vec::new();
     for _ in 0..4 {
-        let ticket = lane.ticket(0);
-        let permit = ticket.enter(0).await.unwrap();
+        let queued = limiter.enqueue(0);
+        let permit = queued.enter(0).await.unwrap();
         sent.push(start.elapsed().as_millis());
-        permit.failed(&refusal(None), |strikes| ms(100 << strikes));
+        permit.failed(&refusal(None), |refusals| ms(100 << refusals));
     }
     assert_eq!(sent, [0, 100, 300, 700]);
     // An answer ends the back-off immediately.
     for _ in 0..3 {
-        let ticket = lane.ticket(0);
-        ticket.enter(0).await.unwrap().answered();
+        let queued = limiter.enqueue(0);
+        queued.enter(0).await.unwrap().answered();
         sent.push(start.elapsed().as_millis());
     }
     assert_eq!(sent[4..], [1_500; 3]);
-    let ticket = lane.ticket(0);
-    ticket.enter(0).await.unwrap().failed(&refusal(None), |strikes| ms(100 << strikes));
-    lane.ticket(0).enter(0).await.unwrap().answered();
+    let queued = limiter.enqueue(0);
+    queued.enter(0).await.unwrap().failed(&refusal(None), |refusals| ms(100 << refusals));
+    limiter.enqueue(0).enter(0).await.unwrap().answered();
     assert_eq!(start.elapsed().as_millis(), 1_600);
 }
 
@@ -200,11 +206,11 @@ async fn only_too_much_narrows_a_lane() {
         (ProviderError::new(Kind::Connection, "p", "broken").retryable(), false),
         (hopeless(Kind::InvalidRequest, 400), false),
     ] {
-        let lane = Lane::new(limits(0, 0, 4));
-        let tickets: Vec<Ticket<'_>> = (0..5).map(|_| lane.ticket(0)).collect();
+        let limiter = RateLimiter::new(limits(0, 0, 4));
+        let tickets: Vec<QueuedCall<'_>> = (0..5).map(|_| limiter.enqueue(0)).collect();
         let mut permits = Vec::new();
-        for ticket in &tickets[..4] {
-            permits.push(ticket.enter(0).await.unwrap());
+        for queued in &tickets[..4] {
+            permits.push(queued.enter(0).await.unwrap());
         }
         permits.pop().unwrap().failed(&err, |_| ms(0));
         let mut fifth = pin!(tickets[4].enter(0));
@@ -224,14 +230,14 @@ async fn what_is_hopeless_shuts_all_lanes_of_the_provider() {
         // The key variable was not set, so nothing was sent.
         (ProviderError { attempts: 0, ..hopeless(Kind::Auth, 401) }, false, false),
     ] {
-        let lanes = Lanes::default();
-        let (this, before) = (lanes.to("this"), lanes.to("before"));
-        lanes.heed(&this, &err);
-        for (lane, shut) in
-            [(this, this_model), (before, other_model), (lanes.to("after"), other_model)]
+        let limiters = RateLimiters::default();
+        let (this, before) = (limiters.to("this"), limiters.to("before"));
+        limiters.record_failure(&this, &err);
+        for (limiter, shut) in
+            [(this, this_model), (before, other_model), (limiters.to("after"), other_model)]
         {
-            let ticket = lane.ticket(0);
-            let refused = ticket.enter(0).await.err();
+            let queued = limiter.enqueue(0);
+            let refused = queued.enter(0).await.err();
             assert_eq!(refused.is_some(), shut, "{err:?}");
             if let Some(refused) = refused {
                 assert_eq!((refused.kind, refused.status), (err.kind, err.status));
@@ -280,35 +286,35 @@ async fn a_short_outage_does_not_open_the_circuit() {
         ),
         (vec![(0, Ok(())), (0, Err(unreached())), (600, Err(unreached()))], false),
     ] {
-        let lanes = Lanes::default();
-        let lane = lanes.to("m");
+        let limiters = RateLimiters::default();
+        let limiter = limiters.to("m");
         for (seconds, result) in &steps {
             tokio::time::advance(Duration::from_secs(*seconds)).await;
             match result {
-                Ok(()) => lanes.answered(&lane),
-                Err(err) => lanes.heed(&lane, err),
+                Ok(()) => limiters.answered(&limiter),
+                Err(err) => limiters.record_failure(&limiter, err),
             }
         }
-        assert_eq!(lane.ticket(0).enter(0).await.is_err(), opens, "{steps:?}");
+        assert_eq!(limiter.enqueue(0).enter(0).await.is_err(), opens, "{steps:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn those_who_wait_hear_at_once_that_a_lane_is_shut() {
-    let lanes = Lanes::of("p", [("m".to_owned(), limits(1, 0, 0))].into());
-    let lane = lanes.to("m");
+    let limiters = RateLimiters::of("p", [("m".to_owned(), limits(1, 0, 0))].into());
+    let limiter = limiters.to("m");
     let start = Instant::now();
     let calls = (0..5).map(|call| {
-        let (ticket, lane, lanes) = (lane.ticket(0), &lane, &lanes);
+        let (queued, limiter, limiters) = (limiter.enqueue(0), &limiter, &limiters);
         async move {
             let attempt = || async {
                 sleep(ms(10)).await;
                 Err::<(), _>(hopeless(Kind::Auth, 401))
             };
-            let err = with_retries(way(&policy(), &Waits::default()), &ticket, attempt)
+            let err = with_retries(way(&policy(), &Waits::default()), &queued, attempt)
                 .await
                 .unwrap_err();
-            lanes.heed(lane, &err);
+            limiters.record_failure(limiter, &err);
             (call, err.attempts, err.message.starts_with("not sent"))
         }
     });
@@ -323,8 +329,8 @@ async fn those_who_wait_hear_at_once_that_a_lane_is_shut() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_given_up_leaves_no_gap() {
-    let lane = Lane::new(limits(60, 600, 1));
-    let tickets: Vec<Ticket<'_>> = (0..5).map(|_| lane.ticket(10)).collect();
+    let limiter = RateLimiter::new(limits(60, 600, 1));
+    let tickets: Vec<QueuedCall<'_>> = (0..5).map(|_| limiter.enqueue(10)).collect();
     let first = tickets[0].enter(0).await.unwrap();
     let mut waiting: Vec<_> = tickets[1..].iter().map(|it| Box::pin(it.enter(0))).collect();
     for it in &mut waiting {
@@ -337,18 +343,18 @@ async fn a_call_that_is_given_up_leaves_no_gap() {
     drop(waiting.remove(1));
     second.answered();
     tokio::time::timeout(ms(2_000), &mut waiting[1]).await.unwrap().unwrap().answered();
-    assert!(format!("{lane:?}").contains("in_flight: 0"), "{lane:?}");
+    assert!(format!("{limiter:?}").contains("in_flight: 0"), "{limiter:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn waiting_is_sleeping() {
-    let lane = Lane::new(limits(1, 0, 0));
-    lane.ticket(0).enter(0).await.unwrap().answered();
+    let limiter = RateLimiter::new(limits(1, 0, 0));
+    limiter.enqueue(0).enter(0).await.unwrap().answered();
     let polls = Cell::new(0);
     let calls = (0..10).map(|_| {
-        let (ticket, polls) = (lane.ticket(0), &polls);
+        let (queued, polls) = (limiter.enqueue(0), &polls);
         async move {
-            let mut entering = pin!(ticket.enter(0));
+            let mut entering = pin!(queued.enter(0));
             let entered = std::future::poll_fn(|ctx| {
                 polls.set(polls.get() + 1);
                 entering.as_mut().poll(ctx)
@@ -379,11 +385,11 @@ async fn provider(taken: &Cell<u32>, most: u32) -> Result<(), ProviderError> {
 #[tokio::test(start_paused = true)]
 async fn a_lane_finds_out_what_a_provider_takes() {
     for most in [1, 3, 8, 40] {
-        let lane = Lane::new(limits(0, 0, 64));
+        let limiter = RateLimiter::new(limits(0, 0, 64));
         let (taken, refused, refused_late) = (Cell::new(0), Cell::new(0), Cell::new(0));
         let start = Instant::now();
         let calls = (0..1_000).map(|call| {
-            let (ticket, taken) = (lane.ticket(0), &taken);
+            let (queued, taken) = (limiter.enqueue(0), &taken);
             let (refused, refused_late) = (&refused, &refused_late);
             async move {
                 let attempt = || async {
@@ -394,7 +400,7 @@ async fn a_lane_finds_out_what_a_provider_takes() {
                     }
                     result
                 };
-                with_retries(way(&RetryPolicy::default(), &Waits::default()), &ticket, attempt)
+                with_retries(way(&RetryPolicy::default(), &Waits::default()), &queued, attempt)
                     .await
             }
         });
@@ -419,7 +425,7 @@ async fn limits_are_read_as_they_are_written() {
     for wrong in [r#"{"rpm": 0}"#, r#"{"rpm": -1}"#, r#"{"rmp": 60}"#, r#"{"tpm": 1.5}"#] {
         assert!(read(wrong).is_err(), "{wrong}");
     }
-    let _: Arc<Lane> = Lanes::default().to("any");
+    let _: Arc<RateLimiter> = RateLimiters::default().to("any");
 }
 
 #[tokio::test(start_paused = true)]
@@ -428,17 +434,17 @@ async fn a_stop_ends_waits_but_no_request_and_nothing_that_need_not_wait() {
         retry_after: Some(Duration::from_mins(1)),
         ..ProviderError::new(Kind::RateLimited, "p", "too much").retryable()
     };
-    let lane = Lane::new(limits(0, 0, 1));
+    let limiter = RateLimiter::new(limits(0, 0, 1));
     let (policy, stop) = (policy(), Waits::default());
     let start = Instant::now();
     let call = |takes: u64, result: Result<(), ProviderError>| {
-        let (ticket, policy, stop) = (lane.ticket(0), &policy, &stop);
+        let (queued, policy, stop) = (limiter.enqueue(0), &policy, &stop);
         async move {
             let attempt = || async {
                 sleep(ms(takes)).await;
                 result.clone()
             };
-            let done = with_retries(way(policy, stop), &ticket, attempt).await;
+            let done = with_retries(way(policy, stop), &queued, attempt).await;
             (done.map_err(|err| (err.message, err.attempts)), start.elapsed())
         }
     };
@@ -458,10 +464,10 @@ async fn a_stop_ends_waits_but_no_request_and_nothing_that_need_not_wait() {
     assert_eq!(retried.unwrap_err(), ("too much; stopped while waiting to retry".to_owned(), 1));
     assert!(start.elapsed() < Duration::from_secs(5));
 
-    let lane = Lane::new(limits(0, 0, 1));
-    let ticket = lane.ticket(0);
+    let limiter = RateLimiter::new(limits(0, 0, 1));
+    let queued = limiter.enqueue(0);
     let attempt = || std::future::ready(Ok(()));
-    let done = with_retries(way(&policy, &stop), &ticket, attempt).await;
+    let done = with_retries(way(&policy, &stop), &queued, attempt).await;
     assert_eq!(done.unwrap(), ((), 1), "there was nothing to wait for");
 }
 
@@ -481,14 +487,14 @@ async fn closed_until(until: Instant, sent: &Cell<u32>) -> Result<(), ProviderEr
 #[tokio::test(start_paused = true)]
 async fn those_who_are_told_to_wait_wait_together_and_once() {
     for (calls, concurrency) in [(8, 4), (8, 8), (100, 4), (3, 1)] {
-        let lane = Lane::new(limits(0, 0, concurrency)).named("p:m".to_owned());
+        let limiter = RateLimiter::new(limits(0, 0, concurrency)).named("p:m".to_owned());
         let (start, sent, waits) = (Instant::now(), Cell::new(0), Waits::default());
         let (policy, until) = (RetryPolicy::default(), start + ms(3_000));
         let calls =
             (0..calls).map(|_| {
-                let (ticket, sent, waits, policy) = (lane.ticket(0), &sent, &waits, &policy);
+                let (queued, sent, waits, policy) = (limiter.enqueue(0), &sent, &waits, &policy);
                 async move {
-                    with_retries(way(policy, waits), &ticket, || closed_until(until, sent)).await
+                    with_retries(way(policy, waits), &queued, || closed_until(until, sent)).await
                 }
             });
         let calls: Vec<_> = calls.collect();
@@ -500,7 +506,7 @@ async fn those_who_are_told_to_wait_wait_together_and_once() {
         // All requests share one wait of three seconds, because the clock advances only while all tasks wait.
         assert!(start.elapsed() < ms(3_400 + 11 * u64::from(wanted)), "{:?}", start.elapsed());
         let Notice::Wait(told) = waits.next().await else { panic!() };
-        assert_eq!((told.whom.as_str(), told.why), ("p:m", WaitReason::Asked));
+        assert_eq!((told.target.as_str(), told.why), ("p:m", WaitReason::Requested));
         assert_eq!(told.in_words().split(": ").last(), Some("requests to it wait"));
         let again = tokio::time::timeout(ms(1), waits.next()).await;
         assert!(again.is_err(), "it is told once");
@@ -509,12 +515,12 @@ async fn those_who_are_told_to_wait_wait_together_and_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_is_too_long_fails_at_once_and_for_everybody_until_it_is_over() {
-    let lane = Lane::new(limits(0, 0, 1)).named("p:m".to_owned());
+    let limiter = RateLimiter::new(limits(0, 0, 1)).named("p:m".to_owned());
     let (start, sent, waits) = (Instant::now(), Cell::new(0), Waits::default());
     let (policy, until) = (RetryPolicy::default(), start + Duration::from_mins(10));
     let calls = (0..5).map(|_| {
-        let (ticket, sent, waits, policy) = (lane.ticket(0), &sent, &waits, &policy);
-        async move { with_retries(way(policy, waits), &ticket, || closed_until(until, sent)).await }
+        let (queued, sent, waits, policy) = (limiter.enqueue(0), &sent, &waits, &policy);
+        async move { with_retries(way(policy, waits), &queued, || closed_until(until, sent)).await }
     });
     let ended: Vec<ProviderError> = all(calls).await.into_iter().map(Result::unwrap_err).collect();
     assert_eq!(sent.get(), 1);
@@ -533,31 +539,31 @@ async fn a_wait_that_is_too_long_fails_at_once_and_for_everybody_until_it_is_ove
             err.message.starts_with("not sent, because the provider has asked for a longer wait: ")
         );
     }
-    let Notice::Wait(Asked { whom, wait, why }) = waits.next().await else { panic!() };
-    assert_eq!((whom.as_str(), why), ("p:m", WaitReason::TooLong));
+    let Notice::Wait(BackOff { target, wait, why }) = waits.next().await else { panic!() };
+    assert_eq!((target.as_str(), why), ("p:m", WaitReason::TooLong));
     assert!(wait > Duration::from_secs(599));
 
     // After the wait, requests are sent again.
     sleep(Duration::from_mins(10)).await;
-    let ticket = lane.ticket(0);
-    let done = with_retries(way(&policy, &waits), &ticket, || closed_until(until, &sent)).await;
+    let queued = limiter.enqueue(0);
+    let done = with_retries(way(&policy, &waits), &queued, || closed_until(until, &sent)).await;
     assert_eq!(done.unwrap(), ((), 1));
     assert_eq!(sent.get(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_all_the_time_is_given_up_for_everybody() {
-    let lane = Lane::new(limits(0, 0, 4)).named("p:m".to_owned());
+    let limiter = RateLimiter::new(limits(0, 0, 4)).named("p:m".to_owned());
     let (start, sent, waits) = (Instant::now(), Cell::new(0_u32), Waits::default());
     let policy = RetryPolicy::default();
     let calls = (0..1_000).map(|_| {
-        let (ticket, sent, waits, policy) = (lane.ticket(0), &sent, &waits, &policy);
+        let (queued, sent, waits, policy) = (limiter.enqueue(0), &sent, &waits, &policy);
         let refuse = move || async move {
             sent.set(sent.get() + 1);
             sleep(ms(10)).await;
             Err::<(), _>(refusal(None))
         };
-        async move { with_retries(way(policy, waits), &ticket, refuse).await }
+        async move { with_retries(way(policy, waits), &queued, refuse).await }
     });
     let ended: Vec<ProviderError> = all(calls).await.into_iter().map(Result::unwrap_err).collect();
     let took = start.elapsed();
@@ -570,7 +576,7 @@ async fn what_is_refused_all_the_time_is_given_up_for_everybody() {
     assert_eq!((last.attempts, last.retryable), (0, false));
     assert!(last.message.starts_with("not sent, because the provider refuses everything: slow down; it has refused every request for "), "{}", last.message);
     let mut told = Vec::new();
-    while let Some(Notice::Wait(it)) = waits.unheard() {
+    while let Some(Notice::Wait(it)) = waits.try_next() {
         told.push(it.why);
     }
     assert!(told.contains(&WaitReason::Refused), "{told:?}");
@@ -582,16 +588,17 @@ async fn a_time_without_requests_and_another_failure_are_no_refusals() {
     let policy = RetryPolicy::default();
     let broken = || hopeless(Kind::Server, 500);
     for (pause, between) in [(Duration::from_mins(4), None), (ms(100_000), Some(broken()))] {
-        let (lane, waits) = (Lane::new(limits(0, 0, 1)).named("p:m".to_owned()), Waits::default());
+        let (limiter, waits) =
+            (RateLimiter::new(limits(0, 0, 1)).named("p:m".to_owned()), Waits::default());
         let ask = |answers: Vec<Result<(), ProviderError>>, policy| {
-            let (ticket, waits) = (lane.ticket(0), &waits);
+            let (queued, waits) = (limiter.enqueue(0), &waits);
             async move {
                 let answers = RefCell::new(answers.into_iter());
                 let next = || {
                     let answer = answers.borrow_mut().next().unwrap();
                     async move { answer }
                 };
-                with_retries(way(&policy, waits), &ticket, next).await
+                with_retries(way(&policy, waits), &queued, next).await
             }
         };
         ask(vec![Err(refusal(None))], RetryPolicy::never()).await.unwrap_err();
@@ -607,14 +614,14 @@ async fn a_time_without_requests_and_another_failure_are_no_refusals() {
 
 #[tokio::test(start_paused = true)]
 async fn who_is_given_up_was_refused_and_not_asked_to_wait() {
-    let lane = Lane::new(limits(0, 0, 1)).named("p:m".to_owned());
+    let limiter = RateLimiter::new(limits(0, 0, 1)).named("p:m".to_owned());
     let (waits, policy) = (Waits::default(), RetryPolicy { max_retries: 9, ..policy() });
     let ask = || {
-        let ticket = lane.ticket(0);
+        let queued = limiter.enqueue(0);
         let (waits, policy) = (&waits, &policy);
         async move {
             let refuse = || async { Err::<(), _>(refusal(Some(Duration::from_secs(50)))) };
-            with_retries(way(policy, waits), &ticket, refuse).await.unwrap_err()
+            with_retries(way(policy, waits), &queued, refuse).await.unwrap_err()
         }
     };
     let given_up = ask().await;

@@ -80,7 +80,7 @@ impl Window {
 
     /// Records a refusal with a requested wait, and halves the window. Requests sent before that do not halve it again:
     /// their number says nothing about the capacity after the wait. `in_flight` includes this request.
-    pub(super) fn told_to_wait(&mut self, sent: Sent, in_flight: u32) {
+    pub(super) fn record_requested_wait(&mut self, sent: Sent, in_flight: u32) {
         if sent.epoch == self.epoch {
             self.epoch += 1;
             self.threshold = f64::from(sent.load.max(in_flight) / 2).max(1.0);

@@ -215,7 +215,7 @@ impl Execution {
     /// Returns true if the source recorded all events of a kind.
     ///
     /// The source reports this, or the suite declares it. No evidence of this kind may be known to be missing.
-    pub fn tells_all(&self, channel: Channel) -> bool {
+    pub fn is_complete_for(&self, channel: Channel) -> bool {
         self.known_missing(channel).is_none()
             && (self.completeness.coverage.includes(channel)
                 || self.completeness.declared.contains(&channel))
@@ -300,7 +300,7 @@ impl Execution {
     ///
     /// If only some events report a cost, this is the sum of these costs and of the earlier attempts.
     pub fn spent_at_least(&self) -> Option<f64> {
-        let told = || Event::told_usd(&self.recorded_events).filter(|_| !self.spend.cached);
+        let told = || Event::reported_usd(&self.recorded_events).filter(|_| !self.spend.cached);
         let known = self.spent_now().or_else(told);
         let earlier = Some(self.spend.earlier_usd).filter(|it| *it > 0.0);
         known.map(|it| it + self.spend.earlier_usd).or(earlier)
@@ -445,15 +445,15 @@ mod tests {
                 },
                 ..declared()
             };
-            assert!(declared().tells_all(channel), "{channel:?}");
-            assert!(!lost.tells_all(channel) && !gap.tells_all(channel), "{channel:?}");
+            assert!(declared().is_complete_for(channel), "{channel:?}");
+            assert!(!lost.is_complete_for(channel) && !gap.is_complete_for(channel), "{channel:?}");
             assert!(!lost.only_declared().contains(&channel), "{channel:?}");
             let others = Channel::ALL.into_iter().filter(|it| *it != channel);
-            assert!(others.clone().all(|it| lost.tells_all(it)), "{channel:?}");
+            assert!(others.clone().all(|it| lost.is_complete_for(it)), "{channel:?}");
         }
         let cut = Execution { finish_reason: Some(FinishReason::Length), ..declared() };
         let incomplete: Vec<Channel> =
-            Channel::ALL.into_iter().filter(|it| !cut.tells_all(*it)).collect();
+            Channel::ALL.into_iter().filter(|it| !cut.is_complete_for(*it)).collect();
         assert_eq!(
             incomplete,
             [

@@ -279,7 +279,7 @@ impl<'de> Deserialize<'de> for Usage {
         /// The deserialized form of a usage: a count that is absent was not reported.
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Told {
+        struct ReportedUsage {
             input_tokens: Option<u64>,
             output_tokens: Option<u64>,
             total_tokens: Option<u64>,
@@ -290,7 +290,7 @@ impl<'de> Deserialize<'de> for Usage {
             #[serde(default)]
             total_only: bool,
         }
-        let told = Told::deserialize(deserializer)?;
+        let told = ReportedUsage::deserialize(deserializer)?;
         let (input, output, total) = (told.input_tokens, told.output_tokens, told.total_tokens);
         if !told.partial && !told.total_only {
             let counted = Self::counted(input, output, total, told.cached_input_tokens);

@@ -113,9 +113,9 @@ impl Question {
 
 /// A seat on a judge panel: one juror, and the index of one of the juror's answers.
 ///
-/// A check asks its question as if there were one judge. The seat redirects the question to one juror.
+/// A check asks its question as if there were one judge. The sample redirects the question to one juror.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seat {
+pub struct JurorSample {
     /// The juror's model id in the suite; `None` for the judge that the question names.
     pub model: Option<String>,
     /// The index of the juror's answer, from 0.
@@ -126,7 +126,7 @@ pub struct Seat {
     pub temperature: Option<f64>,
 }
 
-impl Seat {
+impl JurorSample {
     /// Redirects a question to this juror.
     ///
     /// Only questions to judges change. A question that names a judge keeps it.
@@ -171,7 +171,7 @@ pub enum Answer {
 
 impl Answer {
     /// Returns a complete reply that cost nothing.
-    pub fn said(text: impl Into<String>, model: impl Into<String>) -> Self {
+    pub fn from_text(text: impl Into<String>, model: impl Into<String>) -> Self {
         Self::Text {
             text: text.into(),
             model: model.into(),
@@ -223,7 +223,7 @@ impl AskError {
 pub struct Answers {
     by_question: Arc<HashMap<String, Arc<Result<Answer, AskError>>>>,
     /// The juror whose answers are used, on a judge panel.
-    seat: Option<Seat>,
+    juror: Option<JurorSample>,
     /// Texts that several questions share; see [`Answers::shared`].
     shared: Arc<Mutex<Vec<Shared>>>,
 }
@@ -247,8 +247,8 @@ impl Answers {
 
     /// Returns the answers of one juror. A lookup redirects the question with [`Seat::put`] first.
     #[must_use]
-    pub fn seen_from(&self, seat: &Seat) -> Self {
-        Self { seat: Some(seat.clone()), ..self.clone() }
+    pub fn for_juror(&self, juror: &JurorSample) -> Self {
+        Self { juror: Some(juror.clone()), ..self.clone() }
     }
 
     /// Returns a copy of the answers for another execution.
@@ -263,8 +263,8 @@ impl Answers {
     ///
     /// `None` if the question was not asked.
     pub fn get(&self, question: &Question) -> Option<&Result<Answer, AskError>> {
-        let key = match &self.seat {
-            Some(seat) => seat.put(question.clone()).key(),
+        let key = match &self.juror {
+            Some(juror) => juror.put(question.clone()).key(),
             None => question.key(),
         };
         self.by_question.get(&key).map(Arc::as_ref)

@@ -180,23 +180,23 @@ impl From<ScoreSummary> for kindlm_types::ScoreSummary {
 /// The part of a [`Case`] before its executions, in compact JSON.
 ///
 /// This small text is stored until the executions are available.
-// perf: process, a part of what `kindlm_store::journal::Heads` gains
+// perf: process, a part of what `kindlm_store::journal::CaseSummaries` gains
 ///
 /// ```
 /// # use kindlm_types::CaseResult;
-/// use kindlm_wire::v1::{Case, CaseHead};
+/// use kindlm_wire::v1::{Case, CaseSummary};
 ///
 /// # fn show(case: &CaseResult, executions: &[String]) -> serde_json::Result<()> {
-/// let head = CaseHead::of(case)?;
+/// let head = CaseSummary::of(case)?;
 /// let json = head.around(executions);
 /// assert_eq!(json, serde_json::to_string(&Case::from(case))?);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CaseHead(Arc<str>);
+pub struct CaseSummary(Arc<str>);
 
-impl CaseHead {
+impl CaseSummary {
     /// The end of the JSON of a case.
     const END: &str = "]}";
 
@@ -272,15 +272,15 @@ impl CaseHead {
 
 /// A writer of [`CaseHead`]s that serializes equal scores of consecutive cases only once.
 #[derive(Debug, Default)]
-pub struct HeadWriter {
+pub struct CaseSummaryWriter {
     scores: Same<kindlm_types::ScoreSummary>,
     /// A reusable buffer.
     room: Vec<u8>,
 }
 
-impl HeadWriter {
+impl CaseSummaryWriter {
     /// Serializes the part of a case before its executions, like [`CaseHead::of`].
-    pub fn head(&mut self, case: &CaseResult) -> serde_json::Result<CaseHead> {
+    pub fn head(&mut self, case: &CaseResult) -> serde_json::Result<CaseSummary> {
         // Exclude negative numbers: -0.0 equals 0.0, but is serialized differently.
         let is_plain = |it: &kindlm_types::ScoreSummary| {
             [it.mean, it.min, it.max].into_iter().all(f64::is_sign_positive)
@@ -288,7 +288,7 @@ impl HeadWriter {
         let scores = &case.scores;
         let is_plain = !scores.is_empty() && scores.iter().all(is_plain);
         let made = if is_plain { self.scores.json(scores, || scored(scores))? } else { None };
-        CaseHead::with(case, Json::of(made, || scored(scores)), &mut self.room)
+        CaseSummary::with(case, Json::of(made, || scored(scores)), &mut self.room)
     }
 }
 

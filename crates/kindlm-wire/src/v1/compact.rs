@@ -13,7 +13,7 @@ use kindlm_types::CaseSource;
 ///
 /// A case that is already [written](CaseSource::written) is copied into the report without a check. The source must
 /// ensure that its text is valid JSON.
-// perf: process, a part of what `kindlm_store::journal::Heads` gains
+// perf: process, a part of what `kindlm_store::journal::CaseSummaries` gains
 pub fn write_compact<Source: CaseSource + ?Sized>(
     report: &kindlm_types::Report<Source>,
     out: impl io::Write,

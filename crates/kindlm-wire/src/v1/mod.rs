@@ -27,7 +27,7 @@ use serde_json::Value;
 
 pub use asked::{AssertionSet, SuitePrompt};
 pub use breakdown::{AssertionBreakdown, FailingCase};
-pub use case::{Case, CaseHead, CheckCount, CheckCounts, Cost, HeadWriter, ScoreSummary};
+pub use case::{Case, CaseSummary, CaseSummaryWriter, CheckCount, CheckCounts, Cost, ScoreSummary};
 pub use compact::write_compact;
 pub use execution::{CallRange, Execution, ExecutionError, Turn};
 pub use line::LineWriter;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use globset::GlobSet;
-use kindlm_types::workspace::{FileChange, FileSeen, Gather, O11y, Workspace};
+use kindlm_types::workspace::{FileChange, Gather, O11y, RecordedFile, Workspace};
 use kindlm_types::{Commands, Execution, WorkspaceError, WorkspaceSpec};
 use serde_json::json;
 
@@ -109,7 +109,7 @@ async fn score(
 async fn look(
     task: &Finish<'_>,
     wanted: &[Gather],
-) -> Result<(Vec<FileChange>, Vec<FileSeen>), WorkspaceError> {
+) -> Result<(Vec<FileChange>, Vec<RecordedFile>), WorkspaceError> {
     let (start, inside) = (Arc::clone(task.start), Arc::clone(task.inside));
     let (limits, max_diff_bytes) = (Limits::of(task.spec), task.spec.max_diff_bytes);
     let (ignore, is_guarded) = (task.ignore.clone(), task.wrap.is_sandbox());
@@ -131,7 +131,7 @@ async fn look(
                 Ok(text) => (text, None),
                 Err(why) => (None, Some(why)),
             };
-            FileSeen { path, text, problem }
+            RecordedFile { path, text, problem }
         };
         Ok((changes, paths.into_iter().map(seen).collect()))
     })

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 use kindlm_types::workspace::{
-    ChangeKind, FileSeen, Gather, HiddenFiles, TestFormat, TestStatus, Workspace, WorkspaceSpec,
+    ChangeKind, Gather, HiddenFiles, RecordedFile, TestFormat, TestStatus, Workspace, WorkspaceSpec,
 };
 use kindlm_workspace::Folders;
 
@@ -141,7 +141,7 @@ fn hidden_files_appear_after_the_agent_has_finished() {
     let agent =
         format!("{agent}; echo '<testsuite><testcase name=\"a\"/></testsuite>' > planted.xml");
     let workspace = suite.agent(&spec, &agent, &wanted).unwrap();
-    let seen = |path: &str, text: Option<&str>| FileSeen {
+    let seen = |path: &str, text: Option<&str>| RecordedFile {
         path: path.to_owned(),
         text: text.map(str::to_owned),
         problem: None,

@@ -117,7 +117,7 @@ impl Assertion for CalledSubagent {
                 Err(err) => return given_up(ID, &self.label, &err),
             }
         }
-        let complete = evidence.execution.tells_all(Channel::Subagents);
+        let complete = evidence.execution.is_complete_for(Channel::Subagents);
         let holds = self.count.holds(found, complete.then_some(found + unanswered));
         let gap = if complete {
             Gap::Half(Channel::Subagents, unanswered)

@@ -122,7 +122,7 @@ impl CalledTool {
                 Err(undecided) => return undecided.result(ID, &self.label),
             }
         }
-        let complete = evidence.execution.tells_all(Channel::Actions);
+        let complete = evidence.execution.is_complete_for(Channel::Actions);
         let gap = calls.gap(std::slice::from_ref(&self.pattern), open);
         let details = match closest {
             _ if !found.is_empty() => format!(": {}", names(found.iter().map(String::as_str))),

@@ -73,7 +73,7 @@ impl Assertion for Happened {
         let events = evidence.execution.events();
         let count = events.iter().filter(|it| it.type_name() == name).count();
         let channel = self.event.channel();
-        let most = evidence.execution.tells_all(channel).then_some(count);
+        let most = evidence.execution.is_complete_for(channel).then_some(count);
         let holds = self.count.holds(count, most);
         let reason =
             format!("Events `{name}`: {count}, expected {}", self.count.expected(self.own.negate));

@@ -83,7 +83,7 @@ impl Assertion for EventOrder {
         let found = in_order(&self.wanted, &events);
         // Events of incomplete channels may have happened at any place, so only the order of all other events can be
         // wrong.
-        let is_told = |it: &EventType| execution.tells_all(it.channel());
+        let is_told = |it: &EventType| execution.is_complete_for(it.channel());
         let (told, untold): (Vec<_>, Vec<_>) = self.wanted.iter().copied().partition(is_told);
         let holds = if found == self.wanted.len() {
             Some(true)

@@ -88,7 +88,7 @@ impl EventsSatisfy {
     ///
     /// Returns `None` if the source records all of them completely.
     fn untold(&self, evidence: &Evidence<'_>) -> Option<Channel> {
-        self.needs.iter().copied().find(|it| !evidence.execution.tells_all(*it))
+        self.needs.iter().copied().find(|it| !evidence.execution.is_complete_for(*it))
     }
 
     fn result(&self, events: &Value, evidence: &Evidence<'_>) -> Vec<AssertionResult> {

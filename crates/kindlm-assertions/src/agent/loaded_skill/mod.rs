@@ -86,7 +86,7 @@ impl Assertion for LoadedSkill {
         }
         let open = states().filter(|it| *it == ActionState::Pending).count();
         let seen = states().any(|it| it == LOADED);
-        if !seen && open > 0 && execution.tells_all(Channel::Skills) {
+        if !seen && open > 0 && execution.is_complete_for(Channel::Skills) {
             let finding = Finding { holds: None, reason, gap: Gap::Unanswered(open) };
             return finding.result(ID, &self.label, self.own);
         }

@@ -75,7 +75,7 @@ impl Assertion for MaxToolCalls {
         let called = names(facts.actions.iter().map(|it| it.name.unwrap_or("(unknown)")));
         let reason = format!("{count} tool calls, at most {} expected: {called}", self.most);
         let over = u64::try_from(count).is_ok_and(|count| count > self.most);
-        let known = over || evidence.execution.tells_all(Channel::Actions);
+        let known = over || evidence.execution.is_complete_for(Channel::Actions);
         let gap = Gap::untold(evidence.execution, Channel::Actions);
         Finding { holds: known.then_some(!over), reason, gap }.result(ID, &self.label, self.own)
     }

@@ -73,7 +73,7 @@ impl Assertion for NoFailedActions {
         // All actions are recorded and no other agent was called, so no other action can have failed.
         let untold = [(Channel::Actions, true), (Channel::Subagents, !facts.subagents.is_empty())];
         let untold = untold.into_iter().filter(|(_, matters)| *matters).map(|(it, _)| it);
-        let untold = untold.into_iter().find(|it| !execution.tells_all(*it));
+        let untold = untold.into_iter().find(|it| !execution.is_complete_for(*it));
         let known = untold.is_none() && pending == 0;
         let holds = if failed.is_empty() { known.then_some(true) } else { Some(false) };
         let reason = format!("Failed: {}", names(failed));

@@ -189,7 +189,7 @@ impl Used {
             (None, None) if !knows_tool_calls(execution) => {
                 Some("give `metadata.skillCalls` or `tool_calls` in the record".to_owned())
             }
-            (None, None) => (!execution.tells_all(Channel::Actions)).then(|| {
+            (None, None) => (!execution.is_complete_for(Channel::Actions)).then(|| {
                 let why = untold_of(execution, Channel::Actions);
                 format!("the source does not tell all calls of tools{why}")
             }),

@@ -207,7 +207,7 @@ impl Assertion for ToolTrajectory {
             Ok(left) => left,
             Err(undecided) => return undecided.result(ID, &self.label),
         };
-        let complete = evidence.execution.tells_all(Channel::Actions);
+        let complete = evidence.execution.is_complete_for(Channel::Actions);
         let mut holds = self.holds(&left, complete);
         let mut gap = Gap::untold(evidence.execution, Channel::Actions);
         if holds == Some(false) && self.holds(&at_best, complete) != Some(false) {

@@ -16,13 +16,13 @@ pub struct Evidence<'a> {
     /// The output of the same case and model in the baseline, if there is one.
     pub baseline: Option<&'a str>,
     /// The outputs in the comparison. Only checks that [compare](super::Traits::compares) use them.
-    pub contest: Option<Contest<'a>>,
+    pub comparison: Option<OutputComparison<'a>>,
 }
 
 impl<'a> Evidence<'a> {
     /// Creates the evidence of an execution, without a baseline and other outputs.
     pub fn new(execution: &'a Execution, answers: &'a Answers) -> Self {
-        Self { execution, answers, baseline: None, contest: None }
+        Self { execution, answers, baseline: None, comparison: None }
     }
 }
 
@@ -30,7 +30,7 @@ impl<'a> Evidence<'a> {
 ///
 /// They come from the models of the test, and from its prompts if it has several.
 #[derive(Clone, Copy, Debug)]
-pub struct Contest<'a> {
+pub struct OutputComparison<'a> {
     /// All outputs in the comparison, in the order of the plan.
     ///
     /// The judged output is one of them.
@@ -52,7 +52,7 @@ pub struct Candidate<'a> {
     pub is_there: bool,
 }
 
-impl<'a> Contest<'a> {
+impl<'a> OutputComparison<'a> {
     /// Returns the comparison, or the final result if the check cannot be evaluated.
     ///
     /// `id` and `label` are those of the check. The result is skipped if there is only one output. It is errored
@@ -65,13 +65,13 @@ impl<'a> Contest<'a> {
         let errored = |code: FailureCode, message: String| {
             Err(Box::new(AssertionResult::errored(id, label, code, message)))
         };
-        let Some(contest) = evidence.contest else {
+        let Some(comparison) = evidence.comparison else {
             let message = format!(
                 "There is nothing to compare with: `{id}` compares the outputs of one test over its models"
             );
             return errored(EVIDENCE_MISSING, message);
         };
-        let missing: Vec<String> = contest
+        let missing: Vec<String> = comparison
             .candidates
             .iter()
             .filter(|it| !it.is_there)
@@ -84,10 +84,10 @@ impl<'a> Contest<'a> {
             );
             return errored(EVIDENCE_MISSING, message);
         }
-        if contest.candidates.len() < 2 {
+        if comparison.candidates.len() < 2 {
             let reason = "nothing to compare with: only one output was asked for";
             return Err(Box::new(AssertionResult::skipped(id, label, reason)));
         }
-        Ok(contest)
+        Ok(comparison)
     }
 }

@@ -17,7 +17,7 @@ mod registry;
 mod setup;
 
 pub use check::{Check, LooksAt, Options, Traits};
-pub use evidence::{Candidate, Contest, Evidence};
+pub use evidence::{Candidate, Evidence, OutputComparison};
 pub(crate) use registry::Known;
 pub use registry::{DuplicateAssertion, Group, Registry};
 pub use setup::{ReadYaml, Setup};

@@ -113,7 +113,7 @@ impl Calls<'_> {
             it.name.is_none()
                 || (asks_input && (it.input.is_null() || is_unreadable(it, execution)))
         };
-        if !execution.tells_all(Channel::Actions) {
+        if !execution.is_complete_for(Channel::Actions) {
             Gap::untold(execution, Channel::Actions)
         } else if self.actions.iter().any(is_half) {
             Gap::Half(Channel::Actions, open)
@@ -204,7 +204,7 @@ impl CallPattern {
                 Fit::Is => {}
                 Fit::Open(what) => open = Some(what),
                 // The source does not record all calls, so the missing call may have happened.
-                Fit::Differs(_) if !calls.evidence.execution.tells_all(Channel::Actions) => {
+                Fit::Differs(_) if !calls.evidence.execution.is_complete_for(Channel::Actions) => {
                     let tool = &neighbour.tool;
                     open = Some(format!("no call of `{tool}` was seen {word} it"));
                 }

@@ -52,7 +52,8 @@ impl Finding {
         seen: bool,
         reason: impl Into<String>,
     ) -> Self {
-        let holds = if seen { Some(true) } else { execution.tells_all(channel).then_some(false) };
+        let holds =
+            if seen { Some(true) } else { execution.is_complete_for(channel).then_some(false) };
         Self { holds, reason: reason.into(), gap: Gap::untold(execution, channel) }
     }
 

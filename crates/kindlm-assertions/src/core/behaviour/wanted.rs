@@ -199,7 +199,7 @@ mod tests {
         let mut answers = Answers::default();
         let mut questions = Vec::new();
         let evidence =
-            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+            Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
         wanted.questions(actual, &evidence, &mut questions);
         assert_eq!(questions.len(), says.len(), "{written} of {actual}");
         for (question, said) in questions.iter().zip(says) {
@@ -207,7 +207,7 @@ mod tests {
             answers.insert(question, Ok(Answer::Script(ScriptAnswer { outcome, console: vec![] })));
         }
         let evidence =
-            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+            Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
         wanted.difference(actual, &evidence).unwrap()
     }
 

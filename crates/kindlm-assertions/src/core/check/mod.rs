@@ -10,7 +10,7 @@ use crate::core::on::Selector;
 use crate::core::recorded::not_understood;
 use crate::core::scripting::{Seen, View, see};
 use crate::core::untold::{half_read, is_untold, said_nothing, untold};
-use crate::{Check, Contest, Evidence, LooksAt, Own};
+use crate::{Check, Evidence, LooksAt, OutputComparison, Own};
 
 /// The tolerance when a measure is compared with its limit.
 ///
@@ -96,7 +96,7 @@ impl Check {
 
     /// Returns true if the check compares the outputs of several executions.
     ///
-    /// Such a check needs [`Evidence::contest`].
+    /// Such a check needs [`Evidence::comparison`].
     pub fn compares(&self) -> bool {
         self.traits.compares
     }
@@ -125,7 +125,7 @@ impl Check {
         let own = look(evidence)?;
         let execution = own.as_deref().unwrap_or(evidence.execution);
         let mut candidates = Vec::new();
-        for candidate in evidence.contest.map(|it| it.candidates).unwrap_or_default() {
+        for candidate in evidence.comparison.map(|it| it.candidates).unwrap_or_default() {
             let mut candidate = candidate.clone();
             if candidate.is_there {
                 // Scripts get the context of the other execution, so their answers are separate from those of the
@@ -145,8 +145,9 @@ impl Check {
         if !questions.is_empty() {
             return Err(Blind::Ask(questions));
         }
-        let contest = evidence.contest.map(|it| Contest { candidates: &candidates, own: it.own });
-        Ok(then(&Evidence { execution, contest, ..*evidence }))
+        let comparison =
+            evidence.comparison.map(|it| OutputComparison { candidates: &candidates, own: it.own });
+        Ok(then(&Evidence { execution, comparison, ..*evidence }))
     }
 
     /// Judges the evidence and applies the options: the threshold, then `not-`, then the others.

@@ -61,7 +61,7 @@ fn run(results: Vec<AssertionResult>, negate: bool, threshold: Option<f64>) -> V
         execution: &Execution::default(),
         answers: &Answers::default(),
         baseline: None,
-        contest: None,
+        comparison: None,
     };
     check
         .evaluate(&evidence)
@@ -134,7 +134,7 @@ fn every_result_carries_the_options() {
     let execution = Execution::default();
     let answers = Answers::default();
     let evidence =
-        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+        Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
     for result in check.evaluate(&evidence) {
         assert_eq!(result.class, Class::Probabilistic);
         assert_eq!(result.severity, Severity::Soft);
@@ -171,7 +171,7 @@ fn transformed(assertion: impl Assertion + 'static) -> Check {
 }
 
 fn evidence<'e>(execution: &'e Execution, answers: &'e Answers) -> Evidence<'e> {
-    Evidence { execution, answers, baseline: None, contest: None }
+    Evidence { execution, answers, baseline: None, comparison: None }
 }
 
 #[test]
@@ -209,9 +209,10 @@ impl Assertion for Curious {
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let there =
-            |it: Contest<'_>| it.candidates.iter().map(|it| it.is_there.to_string()).collect();
-        let there: Vec<String> = evidence.contest.map(there).unwrap_or_default();
+        let there = |it: OutputComparison<'_>| {
+            it.candidates.iter().map(|it| it.is_there.to_string()).collect()
+        };
+        let there: Vec<String> = evidence.comparison.map(there).unwrap_or_default();
         vec![AssertionResult::pass("sample", there.join(" "))]
     }
 }
@@ -225,7 +226,7 @@ fn what_is_skipped_wants_to_know_nothing_of_a_workspace() {
 }
 
 /// Returns two candidates with different variables. `second` is the output of the second.
-fn contest(second: &str) -> [Candidate<'static>; 2] {
+fn comparison(second: &str) -> [Candidate<'static>; 2] {
     [("a", "{\"answer\": 1}"), ("b", second)].map(|(name, output)| {
         let vars = json!({"city": name}).as_object().cloned().unwrap();
         let execution = Execution { output: output.to_owned(), vars, ..Execution::default() };
@@ -240,13 +241,13 @@ fn contest(second: &str) -> [Candidate<'static>; 2] {
 
 #[test]
 fn scripts_are_told_the_context_of_the_output_that_they_change() {
-    let candidates = contest("{}");
+    let candidates = comparison("{}");
     // The judged output is transformed twice: as the output itself and as one of the candidates.
     for (own, expected) in [(0, (3, 2, 1)), (1, (3, 1, 2))] {
         let answers = Answers::default();
-        let contest = Some(Contest { candidates: &candidates, own });
+        let comparison = Some(OutputComparison { candidates: &candidates, own });
         let execution = &*candidates[own].execution;
-        let evidence = Evidence { contest, ..evidence(execution, &answers) };
+        let evidence = Evidence { comparison, ..evidence(execution, &answers) };
         let keys: Vec<String> =
             transformed(Curious).questions(&evidence).iter().map(Question::key).collect();
         let about = |city: &str| {
@@ -267,10 +268,10 @@ fn a_value_that_another_output_lacks_is_no_fault_of_this_one() {
         ("{}", 0, "passed true false (on json.answer)"),
         ("{}", 1, "failed sample (on json.answer)"),
     ] {
-        let candidates = contest(second);
-        let contest = Some(Contest { candidates: &candidates, own });
+        let candidates = comparison(second);
+        let comparison = Some(OutputComparison { candidates: &candidates, own });
         let execution = &*candidates[own].execution;
-        let evidence = Evidence { contest, ..evidence(execution, &answers) };
+        let evidence = Evidence { comparison, ..evidence(execution, &answers) };
         let result = &check.evaluate(&evidence)[0];
         assert_eq!(format!("{} {}", result.verdict.status(), result.label), expected);
     }

@@ -156,7 +156,7 @@ impl<'a> Compiler<'a> {
             let decides = is_missing(it)
                 && following
                     .iter()
-                    .any(|other| other.pointer == it.pointer && !other.kind.is_mild());
+                    .any(|other| other.pointer == it.pointer && !other.kind.is_warning());
             if decides { it.clone().with_kind(ProblemKind::InvalidValue) } else { it.clone() }
         }));
     }

@@ -183,7 +183,7 @@ impl Compiler<'_> {
 
     /// Returns the number of problems that prevent a check; warnings do not count.
     fn faults(&self) -> usize {
-        self.problems.iter().filter(|it| !it.kind.is_mild()).count()
+        self.problems.iter().filter(|it| !it.kind.is_warning()).count()
     }
 
     /// Reports the missing variables of the templates in a value.

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kindlm_types::ask::Seat;
+use kindlm_types::ask::JurorSample;
 use kindlm_types::{AssertionResult, Problem, Question, Score, Verdict};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -112,11 +112,11 @@ impl Panel {
         }
     }
 
-    fn seats(&self) -> impl Iterator<Item = Seat> + '_ {
+    fn jurors(&self) -> impl Iterator<Item = JurorSample> + '_ {
         // Without a temperature, all samples would be equal and could not show any disagreement.
         let temperature = self.temperature.or((self.samples > 1).then_some(VARIED));
         self.jurors.iter().flat_map(move |model| {
-            (0..self.samples).map(move |sample| Seat {
+            (0..self.samples).map(move |sample| JurorSample {
                 model: model.clone(),
                 sample,
                 samples: self.samples,
@@ -167,22 +167,22 @@ impl Assertion for Paneled {
 
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let mut questions = Vec::new();
-        for seat in self.panel.seats() {
-            let answers = evidence.answers.seen_from(&seat);
+        for juror in self.panel.jurors() {
+            let answers = evidence.answers.for_juror(&juror);
             let asked = self.assertion.questions(&Evidence { answers: &answers, ..*evidence });
-            questions.extend(asked.into_iter().map(|it| seat.put(it)));
+            questions.extend(asked.into_iter().map(|it| juror.put(it)));
         }
         questions
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let mut jurors = Vec::new();
-        let mut seats = self.panel.seats();
+        let mut seats = self.panel.jurors();
         for _ in &self.panel.jurors {
-            let samples = seats.by_ref().take(self.panel.samples as usize).map(|seat| {
-                let answers = evidence.answers.seen_from(&seat);
+            let samples = seats.by_ref().take(self.panel.samples as usize).map(|juror| {
+                let answers = evidence.answers.for_juror(&juror);
                 let results = self.assertion.evaluate(&Evidence { answers: &answers, ..*evidence });
-                (seat, results)
+                (juror, results)
             });
             jurors.push(samples.collect::<Vec<_>>());
         }

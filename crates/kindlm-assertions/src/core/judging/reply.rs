@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use kindlm_types::{Score, ecma, twice};
+use kindlm_types::{Score, duplicate_key, ecma};
 use serde_json::{Map, Value};
 
 use super::Flaw;
@@ -29,7 +29,7 @@ pub(crate) struct Scored {
 pub(crate) fn objects(text: &str) -> Result<Vec<Map<String, Value>>, Flaw> {
     let found = find(text)?;
     for (place, _) in &found {
-        if let Some(key) = twice(&text[place.clone()]) {
+        if let Some(key) = duplicate_key(&text[place.clone()]) {
             return Err(Flaw::Contradiction(format!("it gives `{key}` twice in one object")));
         }
     }

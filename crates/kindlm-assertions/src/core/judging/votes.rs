@@ -1,6 +1,6 @@
 //! The combination of several judgements: of one judge asked several times, and of several judges.
 
-use kindlm_types::ask::Seat;
+use kindlm_types::ask::JurorSample;
 use kindlm_types::{
     AssertionResult, FailureCode, JudgePanel, JudgeVote, Score, Verdict, VoteStatus,
 };
@@ -35,7 +35,7 @@ const OF_ONE_VOTE: &str = "driftByOrder";
 type Decide<'a> = &'a dyn Fn(Score) -> Option<Verdict>;
 
 /// The results of one sample of one juror.
-type Vote = (Seat, Vec<AssertionResult>);
+type Vote = (JurorSample, Vec<AssertionResult>);
 
 /// Combines all results: first the samples of each juror, then the jurors.
 ///
@@ -61,11 +61,11 @@ pub(super) fn combine(
         names.extend(own.into_iter().filter(|it| !names.contains(it)).collect::<Vec<_>>());
     }
     let about = |name: &(String, usize)| {
-        let of = |(seat, results): &Vote| {
+        let of = |(juror, results): &Vote| {
             let mut same = results.iter().filter(|it| it.label == name.0);
-            same.nth(name.1).map(|it| (seat.clone(), it.clone()))
+            same.nth(name.1).map(|it| (juror.clone(), it.clone()))
         };
-        let found: Vec<Vec<(Seat, AssertionResult)>> =
+        let found: Vec<Vec<(JurorSample, AssertionResult)>> =
             jurors.iter().map(|votes| votes.iter().filter_map(of).collect()).collect();
         let known: usize = found.iter().map(Vec::len).sum();
         (known * 2 > seats).then(|| one(&found, by_juror, by_jury, decide))
@@ -74,7 +74,7 @@ pub(super) fn combine(
 }
 
 fn one(
-    jurors: &[Vec<(Seat, AssertionResult)>],
+    jurors: &[Vec<(JurorSample, AssertionResult)>],
     by_juror: &Ballot,
     by_jury: &Ballot,
     decide: Decide<'_>,
@@ -208,18 +208,18 @@ fn uncounted(votes: &[&AssertionResult], readable: usize, ballot: &Ballot) -> As
 
 /// Returns the data about the votes: each vote, the spread of scores, and the agreement.
 fn panel(
-    jurors: &[Vec<(Seat, AssertionResult)>],
+    jurors: &[Vec<(JurorSample, AssertionResult)>],
     all: &[&AssertionResult],
     counted: &[&AssertionResult],
     result: &AssertionResult,
 ) -> JudgePanel {
     let several = jurors.iter().any(|it| it.len() > 1);
-    let votes = jurors.iter().flatten().map(|(seat, vote)| {
+    let votes = jurors.iter().flatten().map(|(juror, vote)| {
         let judging = vote.judging.as_deref();
         let mut told = JudgeVote::default();
-        told.judge = judging.and_then(|it| it.model.clone()).or_else(|| seat.model.clone());
+        told.judge = judging.and_then(|it| it.model.clone()).or_else(|| juror.model.clone());
         told.answered_model = judging.and_then(|it| it.answered.clone());
-        told.sample = several.then_some(seat.sample);
+        told.sample = several.then_some(juror.sample);
         told.status = status(&vote.verdict);
         told.score = vote.score.map(Score::get);
         let words = vote.reasoning.as_deref().or_else(|| vote.verdict.message());
@@ -367,11 +367,11 @@ mod tests {
     #[test]
     fn a_result_that_only_a_minority_has_is_left_out() {
         let made_up = AssertionResult::errored("judge", "made up", FailureCode::new("ODD"), "odd");
-        let seat = |sample| Seat { sample, samples: 3, ..Seat::default() };
+        let juror = |sample| JurorSample { sample, samples: 3, ..JurorSample::default() };
         let votes = vec![vec![
-            (seat(0), vec![vote(1.0), made_up]),
-            (seat(1), vec![vote(0.9)]),
-            (seat(2), vec![vote(0.0)]),
+            (juror(0), vec![vote(1.0), made_up]),
+            (juror(1), vec![vote(0.9)]),
+            (juror(2), vec![vote(0.0)]),
         ]];
         let ballot = Ballot { how: How::Median, quorum: 2, who: "samples" };
         let results = combine(votes, &ballot, &ballot, &decide);

@@ -5,7 +5,7 @@ mod path;
 use std::borrow::Cow;
 use std::fmt;
 
-use kindlm_types::workspace::{FileSeen, Gather};
+use kindlm_types::workspace::{Gather, RecordedFile};
 use kindlm_types::{
     ActionState, AssertionResult, Channel, Completeness, Coverage, Event, Execution, Facts,
     Problem, ecma,
@@ -175,8 +175,8 @@ impl Selector {
             return workspace.diff().map_or_else(Unknown, |diff| Selected::Value(diff.into()));
         };
         match workspace.files.iter().find(|it| it.path == path) {
-            Some(FileSeen { problem: Some(problem), .. }) => Unknown(problem.clone()),
-            Some(FileSeen { text: Some(text), .. }) => Selected::Value(text.as_str().into()),
+            Some(RecordedFile { problem: Some(problem), .. }) => Unknown(problem.clone()),
+            Some(RecordedFile { text: Some(text), .. }) => Selected::Value(text.as_str().into()),
             Some(_) => Absent(format!("there is no `{path}`")),
             None => Unknown(format!("`{path}` was not looked at when the agent had finished")),
         }
@@ -225,7 +225,7 @@ impl Selector {
     /// Returns the value of the first word of the path, or the reason for its absence.
     fn root<'e>(&self, execution: &'e Execution) -> Result<Cow<'e, Value>, Selected> {
         let needs = |channel: Channel| {
-            if execution.tells_all(channel) {
+            if execution.is_complete_for(channel) {
                 return Ok(());
             }
             let why = untold_of(execution, channel);
@@ -308,7 +308,7 @@ impl Selector {
 /// Returns the reported token counts; `None` if they are incomplete.
 fn told_usage(execution: &Execution) -> Option<Map<String, Value>> {
     let usage = execution.usage;
-    let is_told = usage.is_whole() && execution.tells_all(Channel::Usage);
+    let is_told = usage.is_whole() && execution.is_complete_for(Channel::Usage);
     // If only the sum is reported, the shares of prompt and answer are unknown.
     let part = |count: u64| usage.has_parts().then_some(count);
     let counts = [

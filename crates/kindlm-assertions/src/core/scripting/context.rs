@@ -75,10 +75,10 @@ fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
     // An incomplete list would pass every check that something is absent, so it is left out.
     put(
         "toolCalls",
-        execution.tells_all(Channel::Actions).then(|| crate::core::on::calls(&events)),
+        execution.is_complete_for(Channel::Actions).then(|| crate::core::on::calls(&events)),
     );
-    let tells_all = Channel::ALL.into_iter().all(|it| execution.tells_all(it));
-    put("events", serde_json::to_value(&events).ok().filter(|_| tells_all));
+    let is_complete_for = Channel::ALL.into_iter().all(|it| execution.is_complete_for(it));
+    put("events", serde_json::to_value(&events).ok().filter(|_| is_complete_for));
     put("workspace", execution.workspace.as_deref().map(workspace));
     put("trace", execution.trace.as_ref().and_then(|it| serde_json::to_value(it).ok()));
     context

@@ -287,7 +287,7 @@ mod tests {
         };
         let answers = kindlm_types::Answers::default();
         let evidence =
-            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+            Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
         assert_eq!(check.questions(&evidence).len(), 3);
         let results = check.evaluate(&evidence);
         assert_eq!(results[0].verdict.code(), Some(&FailureCode::INTERNAL_ERROR));

@@ -215,7 +215,7 @@ mod tests {
                 execution: &execution,
                 answers: &answers,
                 baseline: None,
-                contest: None,
+                comparison: None,
             };
             let mut questions = assertion.questions(&evidence);
             questions.retain(|question| answers.get(question).is_none());
@@ -224,7 +224,7 @@ mod tests {
             let mark = kindlm_types::ask::mark_in(&judge.user).unwrap();
             let text = replies.next().unwrap().replace("MARK", mark);
             asked.push(judge.clone());
-            answers.insert(&question, Ok(Answer::said(text, "judge")));
+            answers.insert(&question, Ok(Answer::from_text(text, "judge")));
         }
     }
 
@@ -267,10 +267,10 @@ mod tests {
                     execution: &execution,
                     answers,
                     baseline: None,
-                    contest: None,
+                    comparison: None,
                 })
             };
-            let mut cut = Answer::said("{\"score\": ", "judge");
+            let mut cut = Answer::from_text("{\"score\": ", "judge");
             let Answer::Text { finish_reason: reason, .. } = &mut cut else { panic!() };
             *reason = finish_reason;
             answers.insert(&ask(&answers)[0], Ok(cut));

@@ -15,7 +15,7 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
-use crate::{Candidate, Contest};
+use crate::{Candidate, OutputComparison};
 
 const ID: &str = "max-score";
 const LABEL: &str = "Highest score";
@@ -150,17 +150,17 @@ impl MaxScore {
         }
     }
 
-    fn result(&self, contest: &Contest<'_>, scores: &[f64]) -> AssertionResult {
+    fn result(&self, comparison: &OutputComparison<'_>, scores: &[f64]) -> AssertionResult {
         let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let same = |it: f64| (it - most).abs() <= TOLERANCE;
         // The first of several equally good outputs wins, so that the winner is unique and always the same.
         let winner = scores.iter().position(|it| same(*it));
         let ties = scores.iter().filter(|it| same(**it)).count();
-        let own = scores.get(contest.own).copied().unwrap_or(f64::NEG_INFINITY);
+        let own = scores.get(comparison.own).copied().unwrap_or(f64::NEG_INFINITY);
         let is_high = self.threshold.is_none_or(|it| own >= it - TOLERANCE);
-        let is_winner = winner == Some(contest.own);
+        let is_winner = winner == Some(comparison.own);
         let shown = |it: f64| ecma::to_fixed(it, 3);
-        let best = winner.and_then(|it| contest.candidates.get(it)).map_or("", |it| &it.name);
+        let best = winner.and_then(|it| comparison.candidates.get(it)).map_or("", |it| &it.name);
         let reason = match (is_winner, is_high, self.threshold) {
             (true, true, _) => {
                 format!("Selected as highest scoring output (score: {})", shown(own))
@@ -178,7 +178,7 @@ impl MaxScore {
             }
             _ => format!("Not selected (score: {}, max: {} of `{best}`)", shown(own), shown(most)),
         };
-        let all: serde_json::Map<String, Value> = contest
+        let all: serde_json::Map<String, Value> = comparison
             .candidates
             .iter()
             .zip(scores)
@@ -205,14 +205,14 @@ impl Assertion for MaxScore {
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let contest = match Contest::open(evidence, ID, &self.label) {
-            Ok(contest) => contest,
+        let comparison = match OutputComparison::open(evidence, ID, &self.label) {
+            Ok(comparison) => comparison,
             Err(result) => return vec![*result],
         };
         let scores: Result<Vec<f64>, String> =
-            contest.candidates.iter().map(|it| self.score(it)).collect();
+            comparison.candidates.iter().map(|it| self.score(it)).collect();
         vec![match scores {
-            Ok(scores) => self.result(&contest, &scores),
+            Ok(scores) => self.result(&comparison, &scores),
             Err(why) => {
                 let message = format!("Nobody can say which score is the highest: {why}");
                 AssertionResult::errored(ID, &self.label, NO_SCORE, message)

@@ -37,7 +37,7 @@ fn judge(replies: &[&str]) -> (Vec<AssertionResult>, usize) {
     let mut replies = replies.iter();
     loop {
         let evidence =
-            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+            Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
         let new: Vec<Question> = assertion
             .questions(&evidence)
             .into_iter()
@@ -48,7 +48,7 @@ fn judge(replies: &[&str]) -> (Vec<AssertionResult>, usize) {
         }
         for question in new {
             let answer = match replies.next() {
-                Some(text) => Ok(Answer::said(marked(text, &question), "judge")),
+                Some(text) => Ok(Answer::from_text(marked(text, &question), "judge")),
                 None => Err(AskError::NobodyToAsk { message: "nobody".to_owned() }),
             };
             answers.insert(&question, answer);
@@ -146,12 +146,13 @@ fn the_question_is_repeated_for_the_open_rules() {
     let execution = Execution::default();
     let mut answers = Answers::default();
     let ask = |answers: &Answers| {
-        let evidence = Evidence { execution: &execution, answers, baseline: None, contest: None };
+        let evidence =
+            Evidence { execution: &execution, answers, baseline: None, comparison: None };
         assertion.questions(&evidence)
     };
     let first = ask(&answers).remove(0);
     let reply = marked(&format!("[{ONE}]"), &first);
-    answers.insert(&first, Ok(Answer::said(reply, "judge")));
+    answers.insert(&first, Ok(Answer::from_text(reply, "judge")));
     let [Question::Judge(first), Question::Judge(again)] = &ask(&answers)[..] else { panic!() };
     let repeated = again.user.strip_prefix(&first.user).unwrap();
     assert!(repeated.contains("`b` is missing"), "{repeated}");
@@ -166,7 +167,7 @@ fn a_large_set_is_put_in_several_questions() {
     let execution = Execution::default();
     let mut answers = Answers::default();
     let evidence =
-        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+        Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
     let questions = assertion.questions(&evidence);
     assert_eq!(questions.len(), 3);
     for question in &questions {
@@ -176,10 +177,10 @@ fn a_large_set_is_put_in_several_questions() {
         let verdict = |it| json!({"id": format!("r{it}"), "pass": it != 100});
         let results: Vec<Value> = ids.map(verdict).collect();
         let reply = json!({"mark": "MARK", "results": results}).to_string();
-        answers.insert(question, Ok(Answer::said(marked(&reply, question), "judge")));
+        answers.insert(question, Ok(Answer::from_text(marked(&reply, question), "judge")));
     }
     let evidence =
-        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+        Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
     assert_eq!(assertion.questions(&evidence).len(), 3);
     let results = assertion.evaluate(&evidence);
     assert_eq!(results.len(), 201);
@@ -202,17 +203,17 @@ fn a_judge_that_fails_when_asked_again_is_the_obstacle_of_what_is_still_open() {
     let execution = Execution { output: "Seven.".to_owned(), ..Execution::default() };
     let mut answers = Answers::default();
     let evidence =
-        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+        Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
     let first = assertion.questions(&evidence).remove(0);
-    let reply = Answer::said(marked(&format!("[{ONE}]"), &first), "judge");
+    let reply = Answer::from_text(marked(&format!("[{ONE}]"), &first), "judge");
     answers.insert(&first, Ok(reply));
     let evidence =
-        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+        Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
     let again = assertion.questions(&evidence).remove(1);
     let err = ProviderError::new(ProviderErrorKind::RateLimited, "openai", "slow down");
     answers.insert(&again, Err(err.into()));
     let evidence =
-        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+        Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
     let results = assertion.evaluate(&evidence);
     assert_eq!(summary(&results), ["a passed", "b errored"]);
     assert_eq!(results[1].verdict.code(), Some(&JUDGE_EVAL_ERROR.code));
@@ -233,7 +234,7 @@ fn the_question_has_the_rules_before_the_case() {
     };
     let answers = Answers::default();
     let evidence =
-        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+        Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
     let questions = assertion().questions(&evidence);
     let [Question::Judge(question)] = &questions[..] else { panic!("{questions:?}") };
     assert_eq!(question.system, SYSTEM);
@@ -273,7 +274,7 @@ fn rules_that_do_not_apply_are_not_asked_about() {
                 execution: &execution,
                 answers: &answers,
                 baseline: None,
-                contest: None,
+                comparison: None,
             };
             let mut new = assertion.questions(&evidence);
             new.retain(|it| answers.get(it).is_none());
@@ -292,7 +293,7 @@ fn rules_that_do_not_apply_are_not_asked_about() {
                     let reply = |it: &Value| json!({"id": it["id"], "pass": it["id"] != "b"});
                     let verdicts: Vec<Value> = rules.iter().map(reply).collect();
                     let text = json!({"mark": "MARK", "results": verdicts}).to_string();
-                    Answer::said(marked(&text, &question), "judge")
+                    Answer::from_text(marked(&text, &question), "judge")
                 }
                 Question::Script(_) => Answer::Script(kindlm_types::script::ScriptAnswer {
                     outcome: kindlm_types::script::ScriptOutcome::Returned(
@@ -315,7 +316,7 @@ fn where_no_rule_applies_nobody_is_asked() {
     let assertion = build(&config, Own::default(), &setup()).unwrap();
     let (execution, answers) = (Execution::default(), Answers::default());
     let evidence =
-        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+        Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
     assert_eq!(assertion.questions(&evidence), []);
     assert_eq!(summary(&assertion.evaluate(&evidence)), ["a skipped"]);
 }
@@ -337,7 +338,7 @@ fn the_judge_is_told_the_values_of_variables() {
     let execution = Execution { vars, ..Execution::default() };
     let answers = Answers::default();
     let evidence =
-        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+        Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
     let questions = assertion.questions(&evidence);
     let [Question::Judge(question)] = &questions[..] else { panic!("{questions:?}") };
     let told = r#"[{"id":"a","instruction":"Call Ada by name","criteria":["Is it Ada?"]}]"#;
@@ -353,7 +354,7 @@ fn templates_that_cannot_be_read_or_rendered_are_told() {
     let assertion = build(&rules("{{ env.HOME }}"), Own::default(), &setup()).unwrap();
     let (execution, answers) = (Execution::default(), Answers::default());
     let evidence =
-        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+        Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
     assert_eq!(assertion.questions(&evidence), []);
     let results = assertion.evaluate(&evidence);
     assert_eq!(

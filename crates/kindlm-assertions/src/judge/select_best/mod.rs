@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::Contest;
+use crate::OutputComparison;
 use crate::core::check::TOLERANCE;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
@@ -127,9 +127,9 @@ struct Field {
 }
 
 impl Field {
-    fn new(contest: &Contest<'_>) -> Self {
+    fn new(comparison: &OutputComparison<'_>) -> Self {
         let (mut outputs, mut of) = (Vec::<String>::new(), Vec::new());
-        for candidate in contest.candidates {
+        for candidate in comparison.candidates {
             let output = &candidate.execution.output;
             let known = outputs.iter().position(|it| it == output);
             of.push(known.unwrap_or(outputs.len()));
@@ -141,8 +141,8 @@ impl Field {
     }
 
     /// Returns the names of the candidates that gave an output.
-    fn names(&self, contest: &Contest<'_>, output: usize) -> String {
-        let all = self.of.iter().zip(contest.candidates).filter(|(of, _)| **of == output);
+    fn names(&self, comparison: &OutputComparison<'_>, output: usize) -> String {
+        let all = self.of.iter().zip(comparison.candidates).filter(|(of, _)| **of == output);
         all.map(|(_, it)| format!("`{}`", it.name)).collect::<Vec<_>>().join(" and ")
     }
 }
@@ -190,7 +190,7 @@ impl SelectBest {
     /// Returns the result for the judged execution from the choices in all orders.
     fn decided(
         &self,
-        contest: &Contest<'_>,
+        comparison: &OutputComparison<'_>,
         field: &Field,
         choices: &[(Vec<usize>, Choice)],
     ) -> AssertionResult {
@@ -205,7 +205,7 @@ impl SelectBest {
         }
         best.sort_unstable();
         let winners = field.of.iter().filter(|it| best.contains(it)).count();
-        let own = field.of.get(contest.own).copied();
+        let own = field.of.get(comparison.own).copied();
         let is_best = own.is_some_and(|it| best.contains(&it));
         let share = if is_best { 1.0 / count(winners) } else { 0.0 };
         let pass = match self.frame.own.threshold {
@@ -213,7 +213,7 @@ impl SelectBest {
             None => is_best,
         };
         let criterion = &self.criterion;
-        let who: Vec<String> = best.iter().map(|it| field.names(contest, *it)).collect();
+        let who: Vec<String> = best.iter().map(|it| field.names(comparison, *it)).collect();
         let is_tie = winners > 1;
         let why = if is_tie && best.len() > 1 {
             format!("the choice depends on the order: {}", who.join(", or "))
@@ -236,8 +236,9 @@ impl SelectBest {
         let told: Vec<Value> = choices
             .iter()
             .map(|(order, choice)| {
-                let order: Vec<String> = order.iter().map(|it| field.names(contest, *it)).collect();
-                let best = field.names(contest, choice.best);
+                let order: Vec<String> =
+                    order.iter().map(|it| field.names(comparison, *it)).collect();
+                let best = field.names(comparison, choice.best);
                 json!({"order": order, "best": best, "reason": choice.reason})
             })
             .collect();
@@ -264,8 +265,10 @@ impl Assertion for SelectBest {
     }
 
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
-        let Ok(contest) = Contest::open(evidence, ID, &self.frame.label) else { return Vec::new() };
-        let field = Field::new(&contest);
+        let Ok(comparison) = OutputComparison::open(evidence, ID, &self.frame.label) else {
+            return Vec::new();
+        };
+        let field = Field::new(&comparison);
         match self.inquiries(evidence, &field) {
             Ok(inquiries) => inquiries
                 .iter()
@@ -279,11 +282,11 @@ impl Assertion for SelectBest {
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let contest = match Contest::open(evidence, ID, &self.frame.label) {
-            Ok(contest) => contest,
+        let comparison = match OutputComparison::open(evidence, ID, &self.frame.label) {
+            Ok(comparison) => comparison,
             Err(result) => return vec![*result],
         };
-        let field = Field::new(&contest);
+        let field = Field::new(&comparison);
         let inquiries = match self.inquiries(evidence, &field) {
             Ok(inquiries) => inquiries,
             Err(Unasked::Never(result)) => return vec![*result],
@@ -300,7 +303,7 @@ impl Assertion for SelectBest {
                 Err(obstacle) => return vec![self.frame.lost(&obstacle)],
             }
         }
-        let result = self.decided(&contest, &field, &choices);
+        let result = self.decided(&comparison, &field, &choices);
         vec![match by {
             Some(by) => by.note(result),
             None => result,

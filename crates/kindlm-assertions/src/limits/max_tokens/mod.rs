@@ -63,7 +63,7 @@ impl Assertion for MaxTokens {
         let execution = evidence.execution;
         let usage = &execution.usage;
         // A source that counts no tokens, or only a part of them, gives no usable count.
-        let known = usage.is_whole() && execution.tells_all(Channel::Usage);
+        let known = usage.is_whole() && execution.is_complete_for(Channel::Usage);
         let tokens = if usage.input_tokens > 0 && usage.output_tokens > 0 {
             usage.input_tokens.saturating_add(usage.output_tokens)
         } else {

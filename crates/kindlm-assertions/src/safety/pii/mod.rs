@@ -77,7 +77,7 @@ struct Config {
     /// The places to search; only the output by default.
     #[serde(default = "output_only")]
     #[schemars(length(min = 1))]
-    scan: Vec<Place>,
+    scan: Vec<SearchedPart>,
 }
 
 /// A regular expression with a name.
@@ -94,7 +94,8 @@ struct CustomPattern {
 /// The places to search for personal data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-enum Place {
+#[schemars(rename = "Place")]
+enum SearchedPart {
     /// The text of the model or agent.
     Output,
     /// The arguments of every tool call.
@@ -116,8 +117,8 @@ fn default_patterns() -> Vec<String> {
     DEFAULT_PATTERNS.map(str::to_owned).to_vec()
 }
 
-fn output_only() -> Vec<Place> {
-    vec![Place::Output]
+fn output_only() -> Vec<SearchedPart> {
+    vec![SearchedPart::Output]
 }
 
 /// The highest number of matches in a result. All matches are counted.
@@ -126,7 +127,7 @@ const LISTED: usize = 100;
 #[derive(Debug)]
 struct Pii {
     searches: Vec<Search>,
-    scan: Vec<Place>,
+    scan: Vec<SearchedPart>,
 }
 
 #[derive(Debug)]
@@ -192,7 +193,7 @@ fn pattern(
 impl Assertion for Pii {
     fn traits(&self) -> Traits {
         Traits {
-            looks_at: if self.scan.contains(&Place::Output) {
+            looks_at: if self.scan.contains(&SearchedPart::Output) {
                 LooksAt::AllAnswers
             } else {
                 LooksAt::Output
@@ -224,8 +225,8 @@ struct Searched<'a> {
 }
 
 /// Returns the reason why a part of the searched evidence is unknown, if any is.
-fn untold(execution: &Execution, scan: &[Place]) -> Option<String> {
-    if !scan.contains(&Place::ToolArgs) {
+fn untold(execution: &Execution, scan: &[SearchedPart]) -> Option<String> {
+    if !scan.contains(&SearchedPart::ToolArgs) {
         return None;
     }
     untold_calls(execution).or_else(|| {
@@ -234,15 +235,15 @@ fn untold(execution: &Execution, scan: &[Place]) -> Option<String> {
     })
 }
 
-fn texts<'a>(execution: &'a Execution, scan: &[Place]) -> Vec<Searched<'a>> {
+fn texts<'a>(execution: &'a Execution, scan: &[SearchedPart]) -> Vec<Searched<'a>> {
     let mut texts = Vec::new();
-    if scan.contains(&Place::Output) {
+    if scan.contains(&SearchedPart::Output) {
         texts.extend(written_texts(execution).into_iter().map(|(turn, text)| {
             let place = turn.map_or("output".into(), |it| format!("{TURN}{it}`").into());
             Searched { place, text }
         }));
     }
-    if scan.contains(&Place::ToolArgs) {
+    if scan.contains(&SearchedPart::ToolArgs) {
         for call in &execution.tool_calls {
             let mut leaves = Vec::new();
             collect_leaves(&call.arguments, &mut leaves);
@@ -285,7 +286,7 @@ impl Search {
     fn result(
         &self,
         texts: &[Searched<'_>],
-        scan: &[Place],
+        scan: &[SearchedPart],
         untold: Option<&str>,
     ) -> AssertionResult {
         let label = format!("PII: {}", self.name);
@@ -320,7 +321,7 @@ impl Search {
         if let Finder::Detector(detector) = &self.finder {
             result = result.with_metadata("verifiedBy", detector.verified_by());
         }
-        if scan != [Place::Output] || !turns.is_empty() {
+        if scan != [SearchedPart::Output] || !turns.is_empty() {
             result = result.with_metadata("places", found.places);
         }
         result

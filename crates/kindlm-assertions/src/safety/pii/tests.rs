@@ -19,7 +19,7 @@ fn evaluate(config: &Value, execution: &Execution) -> Vec<AssertionResult> {
         execution,
         answers: &answers,
         baseline: None,
-        contest: None,
+        comparison: None,
     })
 }
 

@@ -74,7 +74,7 @@ impl Assertion for NoFailedShellCommands {
         let failed = shells().filter(|it| it.has_failed());
         let failed: Vec<String> = failed.map(|it| ShellRun::of(it).command).collect();
         let pending = shells().filter(|it| it.state == ActionState::Pending).count();
-        let told = execution.tells_all(Channel::Actions);
+        let told = execution.is_complete_for(Channel::Actions);
         let known = told && pending + unnamed == 0;
         let holds = if failed.is_empty() { known.then_some(true) } else { Some(false) };
         let reason = format!("Failed: {}", names(failed.iter().map(String::as_str)));

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use kindlm_assertions::{Candidate, Contest, Evidence, Setup, compile_with};
+use kindlm_assertions::{Candidate, Evidence, OutputComparison, Setup, compile_with};
 use kindlm_testing::examples::with_marks;
 use kindlm_types::script::{ScriptAnswer, ScriptOutcome, ScriptValue};
 use kindlm_types::{
@@ -109,11 +109,11 @@ impl Grader<'_> {
             None if self.vector["grader"].get("classification").is_some() => {
                 self.service("classification", "scores")
             }
-            Some(Value::String(text)) => Ok(Answer::said(text, "grader")),
+            Some(Value::String(text)) => Ok(Answer::from_text(text, "grader")),
             Some(error) if error.get("$error").is_some() => {
                 Err(failed(&error["$error"].to_string()))
             }
-            Some(other) => Ok(Answer::said(other.to_string(), "grader")),
+            Some(other) => Ok(Answer::from_text(other.to_string(), "grader")),
             None => Err(failed("the grader is not asked this")),
         }
     }
@@ -126,7 +126,7 @@ impl Grader<'_> {
         }
         let mut reply = json!({});
         reply[key] = said.clone();
-        Ok(Answer::said(reply.to_string(), "grader"))
+        Ok(Answer::from_text(reply.to_string(), "grader"))
     }
 
     fn embedding(&self, text: &str) -> Result<Answer, AskError> {
@@ -142,7 +142,7 @@ impl Grader<'_> {
 fn marked(answer: Answer, question: &Question) -> Answer {
     match (answer, question) {
         (Answer::Text { text, model, .. }, Question::Judge(question)) => {
-            Answer::said(with_marks(&text, &question.user), model)
+            Answer::from_text(with_marks(&text, &question.user), model)
         }
         (answer, _) => answer,
     }
@@ -208,7 +208,7 @@ fn ours(vector: &Value) -> Said {
     let mut answers = Answers::default();
     for round in 0.. {
         let evidence =
-            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+            Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
         let mut new = check.questions(&evidence);
         new.retain(|it| answers.get(it).is_none());
         if new.is_empty() {
@@ -255,13 +255,13 @@ fn chosen(vector: &Value) -> Vec<(Said, Said)> {
     let mut answers = Answers::default();
     let mut pairs = Vec::new();
     for (own, candidate) in candidates.iter().enumerate() {
-        let contest = Some(Contest { candidates: &candidates, own });
+        let comparison = Some(OutputComparison { candidates: &candidates, own });
         let ours = loop {
             let evidence = Evidence {
                 execution: &candidate.execution,
                 answers: &answers,
                 baseline: None,
-                contest,
+                comparison,
             };
             let mut new = check.questions(&evidence);
             new.retain(|it| answers.get(it).is_none());

@@ -126,7 +126,7 @@ fn ours(vector: &Value) -> Said {
         execution: &execution,
         answers: &Answers::default(),
         baseline: None,
-        contest: None,
+        comparison: None,
     };
     said(check, &check.evaluate(&evidence))
 }

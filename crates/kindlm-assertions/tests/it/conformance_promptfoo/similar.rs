@@ -36,7 +36,7 @@ fn ours(vector: &Value) -> Said {
     }
     let mut answers = Answers::default();
     let evidence =
-        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+        Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
     for question in checks[0].questions(&evidence) {
         let Question::Embedding(asked) = &question else { panic!("{question:?}") };
         let known = vector["grader"]["embeddings"][&asked.text].as_array();
@@ -48,7 +48,7 @@ fn ours(vector: &Value) -> Said {
         answers.insert(&question, answer);
     }
     let evidence =
-        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+        Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
     said(&checks[0], &checks[0].evaluate(&evidence))
 }
 

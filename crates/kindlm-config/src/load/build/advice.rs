@@ -7,7 +7,7 @@ use kindlm_assertions::{Check, Evidence, first_questions};
 use kindlm_engine::Model;
 use kindlm_source::{Code, Diagnostic, Piece};
 use kindlm_types::{
-    Answers, Execution, Message, Place, Question, Role, ToolKind, nearest, suggest,
+    Answers, Execution, MemberPart, Message, Question, Role, ToolKind, nearest, suggest,
 };
 use serde_json::{Map, Value};
 
@@ -19,7 +19,7 @@ use crate::load::is_zero;
 pub(super) fn check_something<'c>(checks: impl IntoIterator<Item = &'c Check>) -> bool {
     let (execution, answers) = (Execution::default(), Answers::default());
     let evidence =
-        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+        Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
     checks
         .into_iter()
         .any(|it| !it.questions(&evidence).is_empty() || !it.evaluate(&evidence).is_empty())
@@ -35,8 +35,12 @@ pub(super) fn asks_judge(checks: &[Check], vars: &Map<String, Value>) -> bool {
         ..Execution::default()
     };
     let answers = Answers::default();
-    let evidence =
-        Evidence { execution: &execution, answers: &answers, baseline: Some(&said), contest: None };
+    let evidence = Evidence {
+        execution: &execution,
+        answers: &answers,
+        baseline: Some(&said),
+        comparison: None,
+    };
     let open = checks.iter().filter(|it| it.leaves_judge_open);
     first_questions(open, &evidence).iter().any(|(_, it)| matches!(it, Question::Judge(_)))
 }
@@ -70,7 +74,7 @@ impl Builder<'_> {
             }
             let help = "name another model as `defaults.judge.model`, or this one as `model` of the check if it is meant";
             let diagnostic = piece
-                .error(Code::SELF_JUDGED, &format!("{at}/expect"), Place::Key, message)
+                .error(Code::SELF_JUDGED, &format!("{at}/expect"), MemberPart::Key, message)
                 .with_help(help);
             self.self_judged.0 = Some(diagnostic.into_warning());
         }
@@ -111,7 +115,7 @@ impl Builder<'_> {
         };
         let message = format!("{whose} decides nothing here: every check has the weight 0");
         let diagnostic = piece
-            .error(Code::NO_EFFECT, &at, Place::Key, message)
+            .error(Code::NO_EFFECT, &at, MemberPart::Key, message)
             .with_help("give a check or a rule a `weight`, or leave the threshold out");
         let is_own = test.get("threshold").is_some() || of_prompt.is_some();
         self.base.sink.push(if is_own { diagnostic } else { diagnostic.into_warning() });
@@ -182,7 +186,7 @@ impl Builder<'_> {
     ) {
         self.base.check_zero_limits(piece, at, test, "the test");
         let mut warn = |at: String, message: String, help: &str| {
-            let diagnostic = piece.error(Code::NO_EFFECT, &at, Place::Key, message);
+            let diagnostic = piece.error(Code::NO_EFFECT, &at, MemberPart::Key, message);
             self.base.sink.push(diagnostic.with_help(help).into_warning());
         };
         let accepts_all = |it: &&Check| {
@@ -238,7 +242,7 @@ impl Builder<'_> {
                             "no test declares a tool `{tool}`, so this check always passes"
                         );
                         let problem =
-                            piece.error(Code::UNKNOWN_REFERENCE, &at, Place::Value, message);
+                            piece.error(Code::UNKNOWN_REFERENCE, &at, MemberPart::Value, message);
                         let tool = tool.to_owned();
                         self.tools.unwanted.push(Unwanted { tool, is_closed, problem });
                     }
@@ -249,7 +253,8 @@ impl Builder<'_> {
                         [] => format!("declare it in the test: `tools: [{{ name: {tool} }}]`"),
                         offered => suggest(tool, "its tools", offered.iter().copied()),
                     };
-                    let problem = piece.error(Code::UNKNOWN_REFERENCE, &at, Place::Value, message);
+                    let problem =
+                        piece.error(Code::UNKNOWN_REFERENCE, &at, MemberPart::Value, message);
                     self.base.sink.push(problem.with_help(help).into_warning());
                 }
             }

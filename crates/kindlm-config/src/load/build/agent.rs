@@ -1,7 +1,7 @@
 //! The agents that tests name, and the messages that tests send to them.
 
 use kindlm_source::{Code, Piece, locate};
-use kindlm_types::{Place, Role, pointer, suggest};
+use kindlm_types::{MemberPart, Role, pointer, suggest};
 use serde_json::Value;
 
 use super::Builder;
@@ -19,10 +19,11 @@ impl Builder<'_> {
             } else {
                 suggest(id, "agents", self.base.agents.names.iter().map(String::as_str))
             };
-            let mut diagnostic =
-                piece.error(Code::UNKNOWN_REFERENCE, &at, Place::Value, message).with_help(help);
+            let mut diagnostic = piece
+                .error(Code::UNKNOWN_REFERENCE, &at, MemberPart::Value, message)
+                .with_help(help);
             if piece.prefix.is_empty() && piece.root.get("agents").is_some() {
-                let place = locate(piece.source, piece.root, "/agents", Place::Key).span;
+                let place = locate(piece.source, piece.root, "/agents", MemberPart::Key).span;
                 diagnostic = diagnostic.with_related(piece.source, place, "the agents are here");
             }
             self.base.sink.push(diagnostic);
@@ -40,12 +41,12 @@ impl Builder<'_> {
             let Some(cwd) = spec.and_then(|it| it.agent.as_ref()?.cwd.as_ref()) else { continue };
             let message =
                 format!("the agent `{id}` has a folder of its own (`cwd: {cwd}`), and {whose}");
-            let mut diagnostic = piece.error(Code::INVALID_VALUE, &at, Place::Value, message).with_help(
+            let mut diagnostic = piece.error(Code::INVALID_VALUE, &at, MemberPart::Value, message).with_help(
                 "an agent cannot work in both: remove the `cwd`, or name another agent that has none",
             );
             let cwd = format!("/agents/{}/cwd", pointer::segment(id));
             if piece.prefix.is_empty() && piece.root.get("agents").is_some() {
-                let place = locate(piece.source, piece.root, &cwd, Place::Value).span;
+                let place = locate(piece.source, piece.root, &cwd, MemberPart::Value).span;
                 diagnostic = diagnostic.with_related(piece.source, place, "its folder");
             }
             self.base.sink.push(diagnostic);
@@ -70,33 +71,33 @@ impl Builder<'_> {
         if value.get("prompt").is_none() && !opens {
             let message = "the agent gets no message";
             let help = "name a `prompt`, or let the first turn of `conversation` have a `user`";
-            self.base
-                .sink
-                .push(piece.error(Code::MISSING_KEY, at, Place::Value, message).with_help(help));
+            self.base.sink.push(
+                piece.error(Code::MISSING_KEY, at, MemberPart::Value, message).with_help(help),
+            );
         }
         for (index, _) in turns.iter().enumerate().skip(1).filter(|(_, turn)| !says(turn)) {
             let at = format!("{at}/conversation/{index}");
             let message =
                 "this turn has no `user`, and one turn of an agent is all that follows a message";
             let help = "say what the user says, or check the whole in the turn before";
-            self.base
-                .sink
-                .push(piece.error(Code::MISSING_KEY, &at, Place::Value, message).with_help(help));
+            self.base.sink.push(
+                piece.error(Code::MISSING_KEY, &at, MemberPart::Value, message).with_help(help),
+            );
         }
         let roles = roles.unwrap_or_default();
         let at = format!("{at}/prompt");
         if roles.contains(&Role::Assistant) {
             let message = "an agent cannot be told what it has said before, and this prompt has words of the assistant";
             let help = "use a prompt with `system` and `user` only";
-            self.base
-                .sink
-                .push(piece.error(Code::INVALID_VALUE, &at, Place::Value, message).with_help(help));
+            self.base.sink.push(
+                piece.error(Code::INVALID_VALUE, &at, MemberPart::Value, message).with_help(help),
+            );
         } else if !roles.is_empty() && !opens && !roles.contains(&Role::User) {
             let message = "this prompt has no user message, so the agent gets none";
             let help = "give the prompt a `user`, or let the first turn of `conversation` have one";
-            self.base
-                .sink
-                .push(piece.error(Code::INVALID_VALUE, &at, Place::Value, message).with_help(help));
+            self.base.sink.push(
+                piece.error(Code::INVALID_VALUE, &at, MemberPart::Value, message).with_help(help),
+            );
         }
     }
 }

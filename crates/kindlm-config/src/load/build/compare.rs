@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use kindlm_engine::Comparison;
 use kindlm_source::{Code, Diagnostic, Piece};
-use kindlm_types::Place;
+use kindlm_types::MemberPart;
 
 use super::Builder;
 
@@ -58,7 +58,7 @@ impl Builder<'_> {
                 }
             };
             let diagnostic = piece
-                .error(Code::INVALID_VALUE, &format!("{at}/expect"), Place::Key, message)
+                .error(Code::INVALID_VALUE, &format!("{at}/expect"), MemberPart::Key, message)
                 .with_help("name several `models`, or give the tests that are to be compared the same `compare`");
             known.lonely = Some(diagnostic);
         }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use kindlm_source::{Code, Diagnostic, Key, Kind, Node, Piece, Source, Span, read, read_json};
-use kindlm_types::{Place, suggest};
+use kindlm_types::{MemberPart, suggest};
 use serde::de::IgnoredAny;
 
 use super::Builder;
@@ -28,7 +28,7 @@ impl Builder<'_> {
                 .error(
                     Code::INVALID_VALUE,
                     at,
-                    Place::Value,
+                    MemberPart::Value,
                     "expected a test, or `file://` and the path of a dataset",
                 )
                 .with_help(format!("{FORMATS}: `file://cases.jsonl`, `file://cases/*.yaml`"));
@@ -39,7 +39,12 @@ impl Builder<'_> {
             match self.base.around.files.glob(path) {
                 Ok(paths) if paths.is_empty() => {
                     let diagnostic = piece
-                        .error(Code::FILE, at, Place::Value, format!("`{path}` matches no file"))
+                        .error(
+                            Code::FILE,
+                            at,
+                            MemberPart::Value,
+                            format!("`{path}` matches no file"),
+                        )
                         .with_help("the pattern is relative to the folder of the config file");
                     self.base.sink.push(diagnostic);
                     return;
@@ -89,14 +94,15 @@ impl Builder<'_> {
                     None => FORMATS.to_owned(),
                 };
                 let message = format!("`{path}` is not a dataset: its ending is not known");
-                let diagnostic = piece.error(Code::FILE, at, Place::Value, message).with_help(help);
+                let diagnostic =
+                    piece.error(Code::FILE, at, MemberPart::Value, message).with_help(help);
                 self.base.sink.push(diagnostic);
                 return;
             }
         }
         if self.cases.len() == before && self.base.sink.errors.len() == errors {
             let diagnostic = piece
-                .error(Code::FILE, at, Place::Value, format!("`{path}` has no tests in it"))
+                .error(Code::FILE, at, MemberPart::Value, format!("`{path}` has no tests in it"))
                 .with_help("an empty dataset would pass without checking anything");
             self.base.sink.push(diagnostic);
         }

@@ -2,7 +2,7 @@
 
 use kindlm_schema::{Lint, faults_of_parameters};
 use kindlm_source::{Code, Piece, locate};
-use kindlm_types::{Place, Role};
+use kindlm_types::{MemberPart, Role};
 use serde_json::Value;
 
 use super::Builder;
@@ -14,13 +14,13 @@ impl Builder<'_> {
     pub(super) fn check_name(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
         let Some(name) = text(value, "name").filter(|it| !it.is_empty()) else { return };
         let at = format!("{at}/name");
-        let span = locate(piece.source, piece.root, &at, Place::Value).span;
+        let span = locate(piece.source, piece.root, &at, MemberPart::Value).span;
         if let Some(first) = self.names.get(name) {
             let diagnostic = piece
                 .error(
                     Code::DUPLICATE,
                     &at,
-                    Place::Value,
+                    MemberPart::Value,
                     format!("the test name `{name}` is taken"),
                 )
                 .with_label("given again")
@@ -52,7 +52,7 @@ impl Builder<'_> {
                     "a test has either a `transcript` or something to run (`{other}`), not both"
                 );
                 let at = format!("{at}/{other}");
-                let diagnostic = piece.error(Code::INVALID_VALUE, &at, Place::Key, message);
+                let diagnostic = piece.error(Code::INVALID_VALUE, &at, MemberPart::Key, message);
                 self.base.sink.push(diagnostic.with_help("remove one of the two"));
             }
             return;
@@ -60,7 +60,7 @@ impl Builder<'_> {
         if value.get("agent").is_some() {
             if value.get("command").is_some() {
                 let message = "a test has either an `agent` or a `command`, not both";
-                let diagnostic = piece.error(Code::INVALID_VALUE, at, Place::Value, message);
+                let diagnostic = piece.error(Code::INVALID_VALUE, at, MemberPart::Value, message);
                 self.base.sink.push(diagnostic.with_help("remove one of the two"));
                 return;
             }
@@ -86,7 +86,7 @@ impl Builder<'_> {
             ),
             _ => return,
         };
-        self.base.sink.push(piece.error(code, at, Place::Value, message).with_help(help));
+        self.base.sink.push(piece.error(code, at, MemberPart::Value, message).with_help(help));
     }
 
     pub(super) fn check_models(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
@@ -142,7 +142,7 @@ impl Builder<'_> {
             let faults = known.or_insert_with(|| faults_of_parameters(parameters)).clone();
             for Lint { pointer, message } in faults {
                 let at = format!("{at}/tools/{index}/parameters{pointer}");
-                let diagnostic = piece.error(Code::INVALID_VALUE, &at, Place::Key, message);
+                let diagnostic = piece.error(Code::INVALID_VALUE, &at, MemberPart::Key, message);
                 self.base.sink.push(diagnostic.into_warning());
             }
         }
@@ -165,7 +165,7 @@ impl Builder<'_> {
             };
             let at = format!("{at}/responses/{index}{key}");
             let help = "write one answer (`then: { ok: true }`), or several in order (`answers: [{ then: … }, { then: … }]`)";
-            let place = if key.is_empty() { Place::Value } else { Place::Key };
+            let place = if key.is_empty() { MemberPart::Value } else { MemberPart::Key };
             self.base
                 .sink
                 .push(piece.error(Code::INVALID_VALUE, &at, place, message).with_help(help));

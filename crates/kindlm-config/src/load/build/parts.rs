@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kindlm_assertions::Check;
 use kindlm_engine::{Digest, Fingerprint};
 use kindlm_source::{Code, Node, Piece};
-use kindlm_types::Place;
+use kindlm_types::MemberPart;
 use serde_json::{Map, Value};
 
 use super::Builder;
@@ -116,7 +116,7 @@ impl Builder<'_> {
         self.idle.1 += 1;
         if self.idle.0.is_none() {
             let diagnostic = piece
-                .error(Code::NO_EFFECT, &format!("{at}/expect"), Place::Value, name)
+                .error(Code::NO_EFFECT, &format!("{at}/expect"), MemberPart::Value, name)
                 .with_help("say under `expect` what must hold: without checks it always passes")
                 .into_warning();
             self.idle.0 = Some(diagnostic);

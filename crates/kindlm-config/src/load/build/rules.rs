@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use kindlm_source::{Code, Piece};
-use kindlm_types::{PROMPT_ASSERTION, Place};
+use kindlm_types::{MemberPart, PROMPT_ASSERTION};
 use serde_json::{Map, Value};
 
 use super::Builder;
@@ -44,7 +44,7 @@ impl Builder<'_> {
                     continue;
                 };
                 let at = format!("{at}/{index}/id");
-                let diagnostic = piece.error(Code::DUPLICATE, &at, Place::Value, message);
+                let diagnostic = piece.error(Code::DUPLICATE, &at, MemberPart::Value, message);
                 self.base.sink.push(
                     diagnostic
                         .with_help("give one of the two another id: results are told apart by it"),

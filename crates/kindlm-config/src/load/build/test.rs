@@ -6,7 +6,7 @@ use std::time::Duration;
 use kindlm_assertions::Transform;
 use kindlm_engine::{CaseKind, Comparison, Digest, Fingerprint, TestCase};
 use kindlm_source::{Code, Node, Piece, meant_key};
-use kindlm_types::Place;
+use kindlm_types::MemberPart;
 use serde_json::{Map, Value};
 
 use super::Builder;
@@ -30,7 +30,7 @@ impl Builder<'_> {
                 let diagnostic = piece.error(
                     Code::INVALID_VALUE,
                     &at,
-                    Place::Value,
+                    MemberPart::Value,
                     "too many problems: the tests from here on are not checked",
                 );
                 self.base.sink.errors.push(diagnostic);

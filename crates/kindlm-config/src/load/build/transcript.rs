@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kindlm_engine::Digest;
 use kindlm_providers::transcript::read as understand;
 use kindlm_source::{Code, Node, Piece};
-use kindlm_types::Place;
+use kindlm_types::MemberPart;
 
 use super::Builder;
 use super::body::{Known, SubjectForm};
@@ -44,7 +44,8 @@ impl Builder<'_> {
             let message =
                 format!("`{path}` has a value on each line, and a transcript is one value");
             let help = "write one list of messages; for a file of many transcripts, `tests: file://cases.jsonl` has a test with its `transcript` on each line";
-            let diagnostic = piece.error(Code::FILE, at, Place::Value, message).with_help(help);
+            let diagnostic =
+                piece.error(Code::FILE, at, MemberPart::Value, message).with_help(help);
             self.base.sink.push(diagnostic);
             return None;
         }

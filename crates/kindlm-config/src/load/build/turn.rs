@@ -2,7 +2,7 @@
 
 use kindlm_engine::Fingerprint;
 use kindlm_source::{Code, Node, Piece};
-use kindlm_types::Place;
+use kindlm_types::MemberPart;
 use serde_json::{Map, Value};
 
 use super::Builder;
@@ -50,7 +50,7 @@ impl Builder<'_> {
                     .error(
                         Code::DUPLICATE,
                         &format!("{at}/turn"),
-                        Place::Value,
+                        MemberPart::Value,
                         format!("the turn `{label}` is given twice"),
                     )
                     .with_label("given again")
@@ -81,7 +81,7 @@ impl Builder<'_> {
             if block.compares {
                 let message = "outputs of turns are not compared";
                 let diagnostic = piece
-                    .error(Code::INVALID_VALUE, &format!("{at}/expect"), Place::Key, message)
+                    .error(Code::INVALID_VALUE, &format!("{at}/expect"), MemberPart::Key, message)
                     .with_help("move `select-best` and `max-score` to the `expect` of the test, which compares what is said last");
                 self.base.sink.push(diagnostic);
             }
@@ -91,7 +91,7 @@ impl Builder<'_> {
                     check.meta.id
                 );
                 let diagnostic = piece
-                    .error(Code::INVALID_VALUE, &format!("{at}/expect"), Place::Key, message)
+                    .error(Code::INVALID_VALUE, &format!("{at}/expect"), MemberPart::Key, message)
                     .with_help("move it to the `expect` of the test");
                 self.base.sink.push(diagnostic);
             }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kindlm_source::{Code, Diagnostic, Piece, Source, Span};
-use kindlm_types::{Place, nearest};
+use kindlm_types::{MemberPart, nearest};
 use serde_json::{Map, Value};
 
 use super::Builder;
@@ -179,7 +179,7 @@ impl Builder<'_> {
             .error(
                 Code::MISSING_VARIABLE,
                 &format!("{at}{place}"),
-                if vars.is_some() { Place::Key } else { Place::Value },
+                if vars.is_some() { MemberPart::Key } else { MemberPart::Value },
                 format!("{names} {is} no value in this test"),
             )
             .with_path(&format!("{}{at}/vars", piece.prefix))

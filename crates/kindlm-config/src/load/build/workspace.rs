@@ -2,7 +2,7 @@
 
 use kindlm_assertions::Check;
 use kindlm_source::{Code, Piece};
-use kindlm_types::Place;
+use kindlm_types::MemberPart;
 use serde_json::Value;
 
 use super::Builder;
@@ -50,6 +50,6 @@ impl Builder<'_> {
         let at = format!("{at}/expect");
         self.base
             .sink
-            .push(piece.error(Code::MISSING_KEY, &at, Place::Key, message).with_help(help));
+            .push(piece.error(Code::MISSING_KEY, &at, MemberPart::Key, message).with_help(help));
     }
 }

@@ -2,7 +2,7 @@
 
 use kindlm_engine::Model;
 use kindlm_source::{Code, Piece};
-use kindlm_types::{AgentKind, AgentSpec, Place, Problem, pointer};
+use kindlm_types::{AgentKind, AgentSpec, MemberPart, Problem, pointer};
 
 use super::Resolved;
 use crate::load::check::Checked;
@@ -49,7 +49,7 @@ impl Resolved<'_> {
             let at = format!("/agents/{}", pointer::segment(name));
             let message = format!("the name `{name}` is taken by a model");
             let diagnostic = piece
-                .error(Code::DUPLICATE, &at, Place::Key, message)
+                .error(Code::DUPLICATE, &at, MemberPart::Key, message)
                 .with_label("given again")
                 .with_related(&source, span, "given first")
                 .with_help(

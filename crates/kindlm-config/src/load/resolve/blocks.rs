@@ -8,7 +8,7 @@ use kindlm_engine::derived::{Derivation, Formula};
 use kindlm_engine::{Compliance, Defaults, gates};
 use kindlm_providers::Kind;
 use kindlm_source::{Code, Node, Piece};
-use kindlm_types::{ComplianceInfo, Place, Problem, SuiteInfo, pointer};
+use kindlm_types::{ComplianceInfo, MemberPart, Problem, SuiteInfo, pointer};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -173,8 +173,8 @@ impl Resolved<'_> {
         self.suite.gates = gates;
         for problem in problems {
             let code = match problem.place {
-                Place::Key => Code::UNKNOWN_KEY,
-                Place::Value => Code::INVALID_VALUE,
+                MemberPart::Key => Code::UNKNOWN_KEY,
+                MemberPart::Value => Code::INVALID_VALUE,
             };
             let mut diagnostic = piece.problem(problem.under("/gates"));
             diagnostic.code = code;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kindlm_source::{Code, Diagnostic, Piece};
-use kindlm_types::{Place, nearest, pointer};
+use kindlm_types::{MemberPart, nearest, pointer};
 use serde_json::{Map, Value};
 
 use super::{Resolved, script};
@@ -48,12 +48,12 @@ impl Resolved<'_> {
                 let message = format!(
                     "`when` of the rule `{id}` reads a variable `{name}`, and no test that has the rule has it"
                 );
-                (message, at.to_owned(), Place::Value)
+                (message, at.to_owned(), MemberPart::Value)
             } else {
                 let message = format!(
                     "the rule `{id}` never applies: no test that has it has a variable `{name}`"
                 );
-                (message, format!("{at}/{}", pointer::segment(&name)), Place::Key)
+                (message, format!("{at}/{}", pointer::segment(&name)), MemberPart::Key)
             };
             let warning = piece.error(Code::MISSING_VARIABLE, &at, place, message).into_warning();
             let condition = Condition { warning, is_used: false, is_met: false, near: None };

@@ -1,9 +1,9 @@
 //! Records the judge of each check for `kindlm calibrate`. Reports checks whose judge cannot be calibrated.
 
 use kindlm_assertions::{Check, JudgeBlock};
-use kindlm_engine::JudgedAt;
+use kindlm_engine::JudgedCheck;
 use kindlm_source::{Code, Piece};
-use kindlm_types::Place;
+use kindlm_types::MemberPart;
 
 use super::Resolved;
 
@@ -37,7 +37,7 @@ impl Resolved<'_> {
                      which a file of labels for `kindlm calibrate` does not hold"
                 );
                 let help = "leave the gate out, or move this check to a suite without it";
-                let diagnostic = piece.error(Code::INVALID_VALUE, &at, Place::Value, message);
+                let diagnostic = piece.error(Code::INVALID_VALUE, &at, MemberPart::Value, message);
                 self.sink.push(diagnostic.with_help(help));
                 continue;
             }
@@ -49,10 +49,10 @@ impl Resolved<'_> {
                 .iter()
                 .any(|it| (it.check, &it.judging, &it.prompts) == (id, &judging, &prompts));
             if !is_known {
-                let found = piece.error(Code::INVALID_VALUE, &at, Place::Value, "");
+                let found = piece.error(Code::INVALID_VALUE, &at, MemberPart::Value, "");
                 let position = found.position();
                 let place = format!("{}:{}:{}", found.file(), position.line, position.column);
-                self.suite.judged.push(JudgedAt { check: id, judging, prompts, place });
+                self.suite.judged.push(JudgedCheck { check: id, judging, prompts, place });
             }
         }
     }

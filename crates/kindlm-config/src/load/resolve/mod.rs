@@ -20,7 +20,7 @@ use std::sync::Arc;
 use kindlm_assertions::Setup;
 use kindlm_engine::Suite;
 use kindlm_source::{Code, Diagnostic, Node, Piece, Source, read};
-use kindlm_types::{Place, Problem, ProblemKind};
+use kindlm_types::{MemberPart, Problem, ProblemKind};
 use serde_json::Value;
 
 use super::check::Checked;
@@ -135,9 +135,9 @@ impl Resolved<'_> {
             self.missing.push((at, name.clone(), *is_null));
         }
         let outside = problem.kind == ProblemKind::File { outside: true };
-        let is_mild = self.around.is_translated && problem.kind.is_mild();
+        let is_warning = self.around.is_translated && problem.kind.is_warning();
         let mut diagnostic = piece.problem(problem);
-        if is_mild {
+        if is_warning {
             diagnostic = diagnostic.into_warning();
         }
         if outside {
@@ -160,7 +160,7 @@ impl Resolved<'_> {
             }
             let message = format!("`{key}: 0` accepts {what}, so {tests} cannot fail");
             let diagnostic =
-                piece.error(Code::NO_EFFECT, &format!("{at}/{key}"), Place::Key, message);
+                piece.error(Code::NO_EFFECT, &format!("{at}/{key}"), MemberPart::Key, message);
             let help = "write a number above 0, or remove the key";
             self.sink.push(diagnostic.with_help(help).into_warning());
         }

@@ -3,7 +3,7 @@
 use kindlm_engine::Model;
 use kindlm_providers::{Providers, pricing};
 use kindlm_source::{Code, Node, Piece, locate};
-use kindlm_types::{Limits, Params, Place, Price, nearest, suggest};
+use kindlm_types::{Limits, MemberPart, Params, Price, nearest, suggest};
 use serde_json::Value;
 
 use super::Resolved;
@@ -29,7 +29,7 @@ impl Resolved<'_> {
         }
         if needs_providers && piece.root.get("providers").is_none() {
             let diagnostic = piece
-                .error(Code::MISSING_KEY, "", Place::Value, "`providers` is required")
+                .error(Code::MISSING_KEY, "", MemberPart::Value, "`providers` is required")
                 .with_label("it belongs in here")
                 .with_path("/providers")
                 .with_help(
@@ -51,8 +51,9 @@ impl Resolved<'_> {
                 Some(help) => help,
                 None => "write `provider:model`, such as `openai:gpt-4o`".to_owned(),
             };
-            let diagnostic =
-                piece.error(Code::UNKNOWN_REFERENCE, at, Place::Value, message).with_help(help);
+            let diagnostic = piece
+                .error(Code::UNKNOWN_REFERENCE, at, MemberPart::Value, message)
+                .with_help(help);
             self.sink.push(diagnostic);
         }
     }
@@ -69,7 +70,7 @@ impl Resolved<'_> {
         if [kindlm_engine::COMMAND, kindlm_engine::TRANSCRIPT].contains(&id) {
             let message = format!("`{id}` cannot be the id of a model");
             let diagnostic = piece
-                .error(Code::INVALID_VALUE, &format!("{at}/id"), Place::Value, message)
+                .error(Code::INVALID_VALUE, &format!("{at}/id"), MemberPart::Value, message)
                 .with_help(
                     "choose another one: reports and `--models` call tests of commands and transcripts by it",
                 );
@@ -124,17 +125,22 @@ impl Resolved<'_> {
         let Some(near) = near.filter(|it| digits(it) == digits(name)) else { return };
         let message = format!("no model `{name}` of `{provider}` is known");
         let diagnostic = piece
-            .error(Code::UNKNOWN_REFERENCE, &format!("{at}/model"), Place::Value, message)
+            .error(Code::UNKNOWN_REFERENCE, &format!("{at}/model"), MemberPart::Value, message)
             .with_help(format!("did you mean `{near}`? If it is a new one, give it a `price`"));
         self.sink.push(diagnostic.into_warning());
     }
 
     /// Records a model id. Reports a duplicate id and returns `false`.
     fn is_new_model(&mut self, piece: Piece<'_>, at: &str, id: &str) -> bool {
-        let span = locate(piece.source, piece.root, at, Place::Value).span;
+        let span = locate(piece.source, piece.root, at, MemberPart::Value).span;
         if let Some(first) = self.models.get(id) {
             let diagnostic = piece
-                .error(Code::DUPLICATE, at, Place::Value, format!("the model id `{id}` is taken"))
+                .error(
+                    Code::DUPLICATE,
+                    at,
+                    MemberPart::Value,
+                    format!("the model id `{id}` is taken"),
+                )
                 .with_label("given again")
                 .with_related(&first.source, first.span, "given first")
                 .with_help("give each model an `id` of its own");
@@ -168,9 +174,9 @@ impl Resolved<'_> {
             }
         };
         let mut diagnostic =
-            piece.error(Code::UNKNOWN_REFERENCE, at, Place::Value, message).with_help(help);
+            piece.error(Code::UNKNOWN_REFERENCE, at, MemberPart::Value, message).with_help(help);
         if piece.root.get("providers").is_some() {
-            let place = locate(piece.source, piece.root, "/providers", Place::Key).span;
+            let place = locate(piece.source, piece.root, "/providers", MemberPart::Key).span;
             diagnostic = diagnostic.with_related(piece.source, place, "the configured providers");
         }
         self.sink.push(diagnostic);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kindlm_engine::Digest;
 use kindlm_source::{Code, Diagnostic, Node, Piece, Source, Span};
 use kindlm_template::Fault;
-use kindlm_types::{AssertionSetInfo, Place, PromptInfo, Role, pointer};
+use kindlm_types::{AssertionSetInfo, MemberPart, PromptInfo, Role, pointer};
 use serde_json::Value;
 
 use super::Resolved;
@@ -200,7 +200,7 @@ impl Resolved<'_> {
         let Some(messages) = entry.messages else {
             let Some(user) = entry.user else {
                 let diagnostic = piece
-                    .error(Code::MISSING_KEY, at, Place::Value, "`user` is required")
+                    .error(Code::MISSING_KEY, at, MemberPart::Value, "`user` is required")
                     .with_label("it belongs in here")
                     .with_path(&format!("{at}/user"))
                     .with_help("`user`: what the user says; or `messages`, the whole conversation");
@@ -223,7 +223,7 @@ impl Resolved<'_> {
             let message = format!("a prompt has either `messages` or `{spare}`, not both");
             let at = format!("{at}/{spare}");
             let diagnostic = piece
-                .error(Code::INVALID_VALUE, &at, Place::Key, message)
+                .error(Code::INVALID_VALUE, &at, MemberPart::Key, message)
                 .with_help("put it into `messages` too");
             self.sink.push(diagnostic);
             return None;

@@ -2,7 +2,7 @@
 
 use kindlm_assertions::JudgeBlock;
 use kindlm_source::{Code, Piece, locate};
-use kindlm_types::{Place, suggest};
+use kindlm_types::{MemberPart, suggest};
 use serde_json::Value;
 
 use super::{Resolved, model};
@@ -32,7 +32,7 @@ impl Resolved<'_> {
             (Some(_), Some(_)) => {
                 let at = "/defaults/judgeModel";
                 let message = "`defaults.judge.model` names a judge as well";
-                let diagnostic = piece.error(Code::INVALID_VALUE, at, Place::Value, message);
+                let diagnostic = piece.error(Code::INVALID_VALUE, at, MemberPart::Value, message);
                 self.sink.push(diagnostic.with_help("both mean the same: keep one of the two"));
                 None
             }
@@ -59,7 +59,7 @@ impl Resolved<'_> {
             let message = format!("`{id}` is an agent, and a model is needed here");
             let help = "tests name agents as `agent`; agents do not judge";
             let diagnostic =
-                piece.error(Code::INVALID_VALUE, at, Place::Value, message).with_help(help);
+                piece.error(Code::INVALID_VALUE, at, MemberPart::Value, message).with_help(help);
             self.sink.push(diagnostic);
             return false;
         }
@@ -83,7 +83,7 @@ impl Resolved<'_> {
             });
         let message = format!("the model `{id}` is not configured");
         let diagnostic =
-            piece.error(Code::UNKNOWN_REFERENCE, at, Place::Value, message).with_help(help);
+            piece.error(Code::UNKNOWN_REFERENCE, at, MemberPart::Value, message).with_help(help);
         self.sink.push(diagnostic);
         false
     }
@@ -105,11 +105,11 @@ impl Resolved<'_> {
     ) {
         let message = format!("there is no prompt `{name}`");
         let mut diagnostic = piece
-            .error(Code::UNKNOWN_REFERENCE, at, Place::Value, message)
+            .error(Code::UNKNOWN_REFERENCE, at, MemberPart::Value, message)
             .with_help(suggest(name, "prompts", known.iter().copied()));
         // In the same file, also show the list of prompts.
         if piece.prefix.is_empty() && piece.root.get("prompts").is_some() {
-            let place = locate(piece.source, piece.root, "/prompts", Place::Key).span;
+            let place = locate(piece.source, piece.root, "/prompts", MemberPart::Key).span;
             diagnostic = diagnostic.with_related(piece.source, place, "the prompts are here");
         }
         self.sink.push(diagnostic);

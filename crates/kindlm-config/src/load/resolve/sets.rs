@@ -7,7 +7,7 @@ use kindlm_assertions::Check;
 use kindlm_engine::{Digest, Fingerprint};
 use kindlm_source::{Code, Node, Piece};
 use kindlm_template::is_template;
-use kindlm_types::{AssertionSetInfo, Place, Problem, ProblemKind, pointer, suggest};
+use kindlm_types::{AssertionSetInfo, MemberPart, Problem, ProblemKind, pointer, suggest};
 use serde_json::{Map, Value, json};
 
 use super::Resolved;
@@ -72,7 +72,7 @@ impl Resolved<'_> {
             let message = format!("no prompt and no test refers to the assertion set `{name}`");
             let at = format!("/{KEY}/{}", pointer::segment(&name));
             let diagnostic = piece
-                .error(Code::NO_EFFECT, &at, Place::Key, message)
+                .error(Code::NO_EFFECT, &at, MemberPart::Key, message)
                 .with_help(format!("`assertionSets: [{name}]` of a prompt or a test has it judged"))
                 .into_warning();
             self.sink.push(diagnostic);
@@ -89,9 +89,10 @@ impl Resolved<'_> {
     ) -> Option<Vec<Value>> {
         let Some(path) = text.strip_prefix(FILE).filter(|it| !it.is_empty()) else {
             let message = "expected a list of rules, or `file://` and the path of a file with one";
-            let diagnostic = piece.error(Code::INVALID_VALUE, at, Place::Value, message).with_help(
-                "write `file://sets/tone.yaml`, relative to the folder of the config file",
-            );
+            let diagnostic =
+                piece.error(Code::INVALID_VALUE, at, MemberPart::Value, message).with_help(
+                    "write `file://sets/tone.yaml`, relative to the folder of the config file",
+                );
             self.sink.push(diagnostic);
             return None;
         };
@@ -162,8 +163,12 @@ impl Resolved<'_> {
                 continue;
             }
             let message = format!("the rule `{id}` says something else in `{first}`");
-            let diagnostic =
-                piece.error(Code::DUPLICATE, &format!("{at}/{index}/id"), Place::Value, message);
+            let diagnostic = piece.error(
+                Code::DUPLICATE,
+                &format!("{at}/{index}/id"),
+                MemberPart::Value,
+                message,
+            );
             self.sink.push(
                 diagnostic
                     .with_help("give one of the two another id: a report tells by the id how a rule fared, and takes both for one")
@@ -221,7 +226,8 @@ impl Resolved<'_> {
                 let known = self.sets.names.iter().map(String::as_str);
                 let help = suggest(name, "assertion sets", known);
                 let message = format!("there is no assertion set `{name}`");
-                let diagnostic = piece.error(Code::UNKNOWN_REFERENCE, &at, Place::Value, message);
+                let diagnostic =
+                    piece.error(Code::UNKNOWN_REFERENCE, &at, MemberPart::Value, message);
                 self.sink.push(diagnostic.with_help(help));
                 continue;
             };
@@ -235,7 +241,7 @@ impl Resolved<'_> {
             }
             for id in taken {
                 let message = format!("the set `{name}` has another assertion with the id `{id}`");
-                let diagnostic = piece.error(Code::DUPLICATE, &at, Place::Value, message);
+                let diagnostic = piece.error(Code::DUPLICATE, &at, MemberPart::Value, message);
                 self.sink.push(
                     diagnostic
                         .with_help("give one of the two another id: all are judged in one call"),

@@ -6,7 +6,7 @@ use globset::GlobBuilder;
 use kindlm_engine::{Digest, Fingerprint};
 use kindlm_source::{Code, Piece};
 use kindlm_types::workspace::{Container, HiddenFiles, Isolation};
-use kindlm_types::{FileTree, Place, TreeLimits, WorkspaceSpec};
+use kindlm_types::{FileTree, MemberPart, TreeLimits, WorkspaceSpec};
 use serde_json::Value;
 
 use super::Resolved;
@@ -42,7 +42,7 @@ impl Resolved<'_> {
                 self.sink.push(piece.error(
                     Code::INVALID_VALUE,
                     &format!("{at}/from"),
-                    Place::Value,
+                    MemberPart::Value,
                     message,
                 ));
             }
@@ -110,8 +110,9 @@ impl Resolved<'_> {
         let word = isolation.as_str();
         let mut wrong = |key: &str, message: String, help: &str| {
             let at = if key.is_empty() { at.to_owned() } else { format!("{at}/{key}") };
-            self.sink
-                .push(piece.error(Code::INVALID_VALUE, &at, Place::Value, message).with_help(help));
+            self.sink.push(
+                piece.error(Code::INVALID_VALUE, &at, MemberPart::Value, message).with_help(help),
+            );
         };
         for (index, glob) in block.ignore.iter().enumerate() {
             if let Err(err) = GlobBuilder::new(glob).literal_separator(true).build() {

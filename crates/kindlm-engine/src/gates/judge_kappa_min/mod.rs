@@ -226,7 +226,7 @@ pub fn judge_kappa_min(demand: KappaDemand, calibrated: Calibrated) -> Box<dyn G
 
 /// A kind of check and its criterion, with the judge that judged it.
 #[derive(Clone, Debug, PartialEq)]
-struct Judged {
+struct JudgedCriterion {
     check: String,
     judge: JudgeBlock,
     /// The digest of the judge's prompt, if the result has it.
@@ -243,7 +243,7 @@ struct Judged {
 struct JudgeKappaMin {
     demand: KappaDemand,
     calibrated: Calibrated,
-    judged: Vec<Judged>,
+    judged: Vec<JudgedCriterion>,
 }
 
 impl Gate for JudgeKappaMin {
@@ -261,7 +261,7 @@ impl JudgeKappaMin {
         for result in results {
             if let Some(judge) = judged_by(result) {
                 let judging = result.judging.as_deref();
-                let judged = Judged {
+                let judged = JudgedCriterion {
                     check: result.assertion.clone(),
                     judge,
                     prompt: judging.and_then(|it| it.prompt_digest.clone()),
@@ -269,8 +269,9 @@ impl JudgeKappaMin {
                     answered: answered_by(result).into_iter().map(str::to_owned).collect(),
                     label: result.label.clone(),
                 };
-                let is_same =
-                    |it: &Judged| Judged { label: judged.label.clone(), ..it.clone() } == judged;
+                let is_same = |it: &JudgedCriterion| {
+                    JudgedCriterion { label: judged.label.clone(), ..it.clone() } == judged
+                };
                 if !self.judged.iter().any(is_same) {
                     self.judged.push(judged);
                 }
@@ -282,7 +283,7 @@ impl JudgeKappaMin {
     /// Returns the calibration of a judge with the same options, prompt, criterion and models.
     ///
     /// If there is no such calibration, the error is a sentence fragment about the judge.
-    fn known(&self, judged: &Judged) -> Result<&JudgeKappa, String> {
+    fn known(&self, judged: &JudgedCriterion) -> Result<&JudgeKappa, String> {
         let models = &self.calibrated.models;
         let full = |id: &str| models.get(id).cloned().unwrap_or_else(|| id.to_owned());
         let judge = judged.judge.renamed(full).settled();

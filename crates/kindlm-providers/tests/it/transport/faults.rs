@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kindlm_providers::limit::Lane;
+use kindlm_providers::limit::RateLimiter;
 use kindlm_providers::transport::{HttpTransport, TransportOptions};
 use kindlm_providers::{HttpRequest, Method};
 use kindlm_testing::mock::{MockReply, closed_address};
@@ -132,8 +132,9 @@ async fn a_server_that_stays_silent_is_given_up_before_the_timeout() {
     let options = TransportOptions { connect_timeout: Duration::from_millis(100), ..options() };
     let transport = HttpTransport::new(options).unwrap();
     let request = request(&format!("https://{address}"));
-    let lane = Lane::default();
-    let err = transport.call("openai", &request, LONG, &lane.ticket(0), decode).await.unwrap_err();
+    let limiter = RateLimiter::default();
+    let err =
+        transport.call("openai", &request, LONG, &limiter.enqueue(0), decode).await.unwrap_err();
     assert_eq!((err.kind, err.attempts, err.retryable), (Kind::Connection, 3, true), "{err}");
     assert!(err.message.starts_with(&format!("no connection to `{address}` in time")), "{err}");
 }
@@ -144,7 +145,7 @@ async fn an_address_that_is_none_is_found_before_anything_is_sent() {
     {
         let request = HttpRequest { url: url.to_owned(), ..request("") };
         let err = transport()
-            .call("openai", &request, LONG, &Lane::default().ticket(0), decode)
+            .call("openai", &request, LONG, &RateLimiter::default().enqueue(0), decode)
             .await
             .unwrap_err();
         assert_eq!((err.kind, err.attempts), (Kind::InvalidRequest, 0), "{url}: {err}");
@@ -233,7 +234,10 @@ async fn requests_carry_the_usual_headers() {
 async fn a_request_without_a_body_has_none() {
     let server = server();
     let request = HttpRequest { method: Method::Get, body: Value::Null, ..request(&server.url()) };
-    transport().call("http", &request, LONG, &Lane::default().ticket(0), decode).await.unwrap();
+    transport()
+        .call("http", &request, LONG, &RateLimiter::default().enqueue(0), decode)
+        .await
+        .unwrap();
     let sent = &server.requests()[0];
     assert_eq!(
         (sent.method.as_str(), sent.body.len(), sent.header("content-type")),

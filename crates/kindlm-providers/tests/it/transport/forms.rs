@@ -72,7 +72,7 @@ async fn the_form_that_a_server_refuses_is_asked_for_once() {
         let found: Vec<&str> = server.requests().iter().map(form).collect();
         assert_eq!(found, sent);
         let told: Vec<String> =
-            std::iter::from_fn(|| waits.unheard()).map(|it| it.in_words()).collect();
+            std::iter::from_fn(|| waits.try_next()).map(|it| it.in_words()).collect();
         assert_eq!(told.len(), notices, "{told:?}");
         for (told, word) in told.iter().zip(["tool", "none"]) {
             assert!(told.starts_with("openai:m refuses"), "{told}");

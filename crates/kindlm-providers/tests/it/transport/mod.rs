@@ -20,7 +20,7 @@ mod tls;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindlm_providers::limit::Lane;
+use kindlm_providers::limit::RateLimiter;
 use kindlm_providers::transport::{Called, Env, HttpTransport, RetryPolicy, TransportOptions};
 use kindlm_providers::{Client, ClientOptions, HeaderValue, HttpRequest, HttpResponse, Method};
 use kindlm_testing::MockServer;
@@ -116,7 +116,9 @@ fn decode(response: &HttpResponse) -> Result<String, ProviderError> {
 }
 
 async fn call(url: &str, timeout: Duration) -> Result<Called<String>, ProviderError> {
-    transport().call("openai", &request(url), timeout, &Lane::default().ticket(0), decode).await
+    transport()
+        .call("openai", &request(url), timeout, &RateLimiter::default().enqueue(0), decode)
+        .await
 }
 
 fn server() -> MockServer {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use kindlm_providers::limit::Lane;
+use kindlm_providers::limit::RateLimiter;
 use kindlm_providers::transport::{HttpTransport, RetryPolicy, TransportOptions};
 use kindlm_testing::mock::MockReply;
 use kindlm_types::ProviderErrorKind as Kind;
@@ -49,7 +49,7 @@ async fn an_exhausted_quota_is_not_asked_for_again() {
             .retryable())
     };
     let err = transport()
-        .call("openai", &request(&server.url()), LONG, &Lane::default().ticket(0), quota)
+        .call("openai", &request(&server.url()), LONG, &RateLimiter::default().enqueue(0), quota)
         .await
         .unwrap_err();
     assert_eq!((err.attempts, err.retryable, server.count()), (1, false, 1));
@@ -93,7 +93,7 @@ async fn a_wait_that_is_too_long_is_an_error_at_once() {
     let retry = RetryPolicy { max_retry_after: Duration::from_millis(10), ..quick() };
     let transport = HttpTransport::new(TransportOptions { retry, ..options() }).unwrap();
     let err = transport
-        .call("openai", &request(&server.url()), LONG, &Lane::default().ticket(0), decode)
+        .call("openai", &request(&server.url()), LONG, &RateLimiter::default().enqueue(0), decode)
         .await
         .unwrap_err();
     assert_eq!((err.attempts, err.retry_after), (1, Some(Duration::from_hours(1))));
@@ -108,17 +108,19 @@ async fn requests_to_one_provider_wait_together() {
         let closed = Duration::from_millis(400) * factor;
         let asked = closed.as_millis().to_string();
         server.push(MockReply::error(429, "slow down").with_header("retry-after-ms", &asked));
-        let (transport, lane, request) = (transport(), Lane::default(), request(&server.url()));
+        let (transport, limiter, request) =
+            (transport(), RateLimiter::default(), request(&server.url()));
         let started = Instant::now();
-        let ticket = lane.ticket(0);
-        let first = transport.call("openai", &request, LONG, &ticket, decode);
+        let queued = limiter.enqueue(0);
+        let first = transport.call("openai", &request, LONG, &queued, decode);
         let second = async {
             while server.count() == 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             // By now the first request has received its `Retry-After`.
             tokio::time::sleep(closed / 4).await;
-            let called = transport.call("openai", &request, LONG, &lane.ticket(0), decode).await;
+            let called =
+                transport.call("openai", &request, LONG, &limiter.enqueue(0), decode).await;
             (called, started.elapsed())
         };
         let (first, (second, waited)) = tokio::join!(first, second);
@@ -152,7 +154,7 @@ async fn an_abandoned_request_is_not_retried() {
     let options = TransportOptions { retry: RetryPolicy::never(), ..options() };
     let err = HttpTransport::new(options)
         .unwrap()
-        .call("openai", &request(&server.url()), LONG, &Lane::default().ticket(0), decode)
+        .call("openai", &request(&server.url()), LONG, &RateLimiter::default().enqueue(0), decode)
         .await
         .unwrap_err();
     assert_eq!((err.attempts, server.count()), (1, 1));

@@ -1,6 +1,6 @@
 //! Keys never appear in output.
 
-use kindlm_providers::limit::Lane;
+use kindlm_providers::limit::RateLimiter;
 use kindlm_providers::transport::HttpTransport;
 use kindlm_testing::mock::{MockReply, closed_address};
 use kindlm_types::ProviderErrorKind as Kind;
@@ -38,7 +38,7 @@ async fn no_key_is_in_any_message_or_debug_text() {
     ] {
         let transport = transport();
         let err = transport
-            .call("openai", &request, LONG, &Lane::default().ticket(0), decode)
+            .call("openai", &request, LONG, &RateLimiter::default().enqueue(0), decode)
             .await
             .unwrap_err();
         shown.push(format!("{err} {err:?} {transport:?} {:?}", request.headers));
@@ -72,7 +72,7 @@ async fn a_missing_key_is_reported_before_a_request() {
     let server = server();
     let request = with_header(&server.url(), "authorization", from_env("MISSING_KEY"));
     let err = transport()
-        .call("openai", &request, LONG, &Lane::default().ticket(0), decode)
+        .call("openai", &request, LONG, &RateLimiter::default().enqueue(0), decode)
         .await
         .unwrap_err();
     assert_eq!((err.kind, err.attempts, err.retryable, server.count()), (Kind::Auth, 0, false, 0));
@@ -86,7 +86,10 @@ async fn a_missing_key_is_reported_before_a_request() {
 async fn a_line_break_after_a_key_does_no_harm() {
     let server = server();
     let request = with_header(&server.url(), "authorization", from_env("KEY_WITH_LINE_BREAK"));
-    transport().call("openai", &request, LONG, &Lane::default().ticket(0), decode).await.unwrap();
+    transport()
+        .call("openai", &request, LONG, &RateLimiter::default().enqueue(0), decode)
+        .await
+        .unwrap();
     assert_eq!(
         server.requests()[0].header("authorization"),
         Some(format!("Bearer {KEY}").as_str())
@@ -113,11 +116,14 @@ async fn requests_do_not_share_headers() {
         request(&server.url()),
     ];
     for request in &requests {
-        transport.call("openai", request, LONG, &Lane::default().ticket(0), decode).await.unwrap();
+        transport
+            .call("openai", request, LONG, &RateLimiter::default().enqueue(0), decode)
+            .await
+            .unwrap();
     }
     let missing = with_header(&server.url(), "authorization", from_env("NO_SUCH_VARIABLE"));
     let err = transport
-        .call("openai", &missing, LONG, &Lane::default().ticket(0), decode)
+        .call("openai", &missing, LONG, &RateLimiter::default().enqueue(0), decode)
         .await
         .unwrap_err();
     assert_eq!((err.kind, err.attempts), (Kind::Auth, 0));

@@ -5,7 +5,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 
-use kindlm_providers::limit::Lane;
+use kindlm_providers::limit::RateLimiter;
 use kindlm_providers::transport::{HttpTransport, TransportOptions};
 use kindlm_types::ProviderErrorKind as Kind;
 use rustls::pki_types::pem::PemObject;
@@ -68,7 +68,7 @@ async fn a_custom_authority_is_trusted_and_only_if_given() {
     let trusting = TransportOptions { ca_pem: Some(AUTHORITY.into()), ..options() };
     let called = HttpTransport::new(trusting)
         .unwrap()
-        .call("openai", &request(&url), LONG, &Lane::default().ticket(0), decode)
+        .call("openai", &request(&url), LONG, &RateLimiter::default().enqueue(0), decode)
         .await
         .unwrap();
     assert_eq!((called.value.as_str(), called.attempts), ("secret", 1));

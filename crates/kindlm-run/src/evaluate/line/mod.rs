@@ -95,7 +95,7 @@ impl<'a> Line<'a> {
             id: line.id.take().or_else(|| id(text)),
             error: explain(text, at, &err),
         })?;
-        let wrong = problem::given_twice(text).or_else(|| line.out_of_range());
+        let wrong = problem::find_duplicate_key(text).or_else(|| line.out_of_range());
         match wrong.or_else(|| line.told_twice()) {
             None => Ok(line),
             Some(error) => Err(Malformed { id: line.id, error }),

@@ -1,6 +1,6 @@
 //! Error messages about text that is not a valid record.
 
-use kindlm_types::{Problem, place_of_twice};
+use kindlm_types::{Problem, duplicate_key_pointer};
 
 use crate::failure;
 
@@ -10,9 +10,9 @@ pub(super) const NO_OBJECT: &str =
 pub(super) const TWICE: &str = "is there twice";
 
 /// Returns an error message if an object in the record has a duplicate key.
-pub(super) fn given_twice(text: &str) -> Option<String> {
-    let place = place_of_twice(text)?;
-    Some(failure::given_twice(&place))
+pub(super) fn find_duplicate_key(text: &str) -> Option<String> {
+    let place = duplicate_key_pointer(text)?;
+    Some(failure::duplicate_key_message(&place))
 }
 
 /// Returns the error message for a transcript: location, problem and help.
@@ -41,7 +41,7 @@ pub(super) fn explain(text: &str, at: Option<&str>, err: &serde_json::Error) -> 
         Some(key) if words.starts_with(NO_TRANSCRIPT) => format!("`{key}` {words} (at {place})"),
         Some(key) if words == TWICE => format!("`{key}` {TWICE} (at {place})"),
         // The error of the deserializer does not name the duplicate key, so search for it.
-        Some(key) => given_twice(text)
+        Some(key) => find_duplicate_key(text)
             .unwrap_or_else(|| format!("`{key}` is not {} (at {place})", expected(key))),
         None => {
             let several = words.starts_with("trailing characters") && text.contains('\n');

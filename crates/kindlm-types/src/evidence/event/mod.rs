@@ -285,7 +285,7 @@ impl Event {
     /// Returns `None` if no event reports a cost.
     ///
     /// The sum may be only a part of the whole cost.
-    pub fn told_usd(events: &[Self]) -> Option<f64> {
+    pub fn reported_usd(events: &[Self]) -> Option<f64> {
         let told = events.iter().filter_map(|it| match it {
             Self::Usage { cost_usd, .. } => *cost_usd,
             _ => None,

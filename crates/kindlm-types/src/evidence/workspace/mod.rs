@@ -32,7 +32,7 @@ pub struct Workspace {
     pub ignored: Vec<String>,
     /// The files that checks read, as the agent left them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<FileSeen>,
+    pub files: Vec<RecordedFile>,
     /// The commands that checks ran after the agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<CommandRan>,
@@ -162,7 +162,8 @@ impl ChangeKind {
 /// A file that a check reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct FileSeen {
+#[schemars(rename = "FileSeen")]
+pub struct RecordedFile {
     /// The path in the workspace.
     pub path: String,
     /// The text; absent if the file does not exist or could not be read.

@@ -214,7 +214,7 @@ impl CaseResult {
     /// Returns `None` if all repeats passed.
     ///
     /// This is the first repeat that did not pass, preferably one without an execution error.
-    pub fn telling_execution(&self) -> Option<&ExecutionResult> {
+    pub fn explaining_execution(&self) -> Option<&ExecutionResult> {
         let mut candidates = self.executions.iter().filter(|it| it.outcome != Outcome::Passed);
         let first = candidates.next();
         // Prefer a repeat with findings over one that could not be executed.
@@ -338,6 +338,6 @@ mod tests {
         assert_eq!(findings[0].repeats, [1, 2]);
         assert_eq!(findings[0].result.verdict.message(), Some("a"));
         assert!(case.is_flaky());
-        assert_eq!(case.telling_execution().map(|it| it.execution.repeat), Some(1));
+        assert_eq!(case.explaining_execution().map(|it| it.execution.repeat), Some(1));
     }
 }

@@ -259,11 +259,11 @@ impl Totals {
 }
 
 /// The position of a case in the plan, and an index within the case.
-type Place = (usize, usize);
+type CasePosition = (usize, usize);
 
 /// A small map whose entries are sorted by their first appearance in the plan.
 #[derive(Clone, Debug)]
-struct FirstSeen<K, V>(Vec<(Place, K, V)>);
+struct FirstSeen<K, V>(Vec<(CasePosition, K, V)>);
 
 impl<K, V> Default for FirstSeen<K, V> {
     fn default() -> Self {
@@ -274,7 +274,7 @@ impl<K, V> Default for FirstSeen<K, V> {
 impl<K: Eq, V: Default> FirstSeen<K, V> {
     /// Returns the entry of `key`, which is created if missing. Moves its first appearance to `place` if that is
     /// earlier.
-    fn entry<Q>(&mut self, place: Place, key: &Q) -> &mut V
+    fn entry<Q>(&mut self, place: CasePosition, key: &Q) -> &mut V
     where
         Q: Eq + ToOwned<Owned = K> + ?Sized,
         K: std::borrow::Borrow<Q>,

@@ -14,12 +14,12 @@ use crate::pointer;
 /// Returns `None` if no object has a duplicate key.
 ///
 /// ```
-/// use kindlm_types::twice;
+/// use kindlm_types::duplicate_key;
 ///
-/// assert_eq!(twice(r#"{"a": {"b": 1, "b": 2}}"#).as_deref(), Some("b"));
-/// assert_eq!(twice(r#"[{"a": 1}, {"a": 2}]"#), None);
+/// assert_eq!(duplicate_key(r#"{"a": {"b": 1, "b": 2}}"#).as_deref(), Some("b"));
+/// assert_eq!(duplicate_key(r#"[{"a": 1}, {"a": 2}]"#), None);
 /// ```
-pub fn twice(json: &str) -> Option<String> {
+pub fn duplicate_key(json: &str) -> Option<String> {
     Some(find(json, &|_| true)?.key)
 }
 
@@ -33,7 +33,7 @@ pub fn twice(json: &str) -> Option<String> {
 /// let json = r#"{"id": 1, "id": 2, "a": {"text": 1, "text": 2}}"#;
 /// assert_eq!(twice_of(json, |key| key == "text").as_deref(), Some("text"));
 /// ```
-pub fn twice_of(json: &str, is_meant: impl Fn(&str) -> bool) -> Option<String> {
+pub fn duplicate_key_among(json: &str, is_meant: impl Fn(&str) -> bool) -> Option<String> {
     Some(find(json, &is_meant)?.key)
 }
 
@@ -46,8 +46,8 @@ pub fn twice_of(json: &str, is_meant: impl Fn(&str) -> bool) -> Option<String> {
 ///
 /// assert_eq!(place_of_twice(r#"[1, {"a": {"b": 1, "b": 2}}]"#).as_deref(), Some("/1/a/b"));
 /// ```
-pub fn place_of_twice(json: &str) -> Option<String> {
-    let Found { key, mut above } = find(json, &|_| true)?;
+pub fn duplicate_key_pointer(json: &str) -> Option<String> {
+    let DuplicateKey { key, mut above } = find(json, &|_| true)?;
     above.insert(0, key);
     let parts: Vec<String> = above.iter().rev().map(|it| pointer::segment(it)).collect();
     Some(format!("/{}", parts.join("/")))
@@ -56,12 +56,12 @@ pub fn place_of_twice(json: &str) -> Option<String> {
 /// A duplicate key, with the path to its object.
 ///
 /// `above` has the keys and indices of the enclosing values, innermost first.
-struct Found {
+struct DuplicateKey {
     key: String,
     above: Vec<String>,
 }
 
-fn find(json: &str, is_meant: &dyn Fn(&str) -> bool) -> Option<Found> {
+fn find(json: &str, is_meant: &dyn Fn(&str) -> bool) -> Option<DuplicateKey> {
     let mut found = None;
     // Syntax errors are ignored, because this module does not report them.
     let once = Once { found: &mut found, is_meant };
@@ -73,7 +73,7 @@ fn find(json: &str, is_meant: &dyn Fn(&str) -> bool) -> Option<Found> {
 ///
 /// The visitor records the location of this key.
 struct Once<'f> {
-    found: &'f mut Option<Found>,
+    found: &'f mut Option<DuplicateKey>,
     is_meant: &'f dyn Fn(&str) -> bool,
 }
 
@@ -119,7 +119,7 @@ impl<'de> Visitor<'de> for Once<'_> {
             let read = map.next_value_seed(self.inner());
             self.within(read, || key.0.clone().into_owned())?;
             if let Some(Key(key)) = keys.replace(key).filter(|it| (self.is_meant)(&it.0)) {
-                *self.found = Some(Found { key: key.into_owned(), above: Vec::new() });
+                *self.found = Some(DuplicateKey { key: key.into_owned(), above: Vec::new() });
                 return Err(A::Error::custom("twice"));
             }
         }
@@ -165,7 +165,7 @@ impl<'de> Visitor<'de> for Once<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{place_of_twice, twice};
+    use super::{duplicate_key, duplicate_key_pointer};
 
     #[test]
     fn a_key_is_twice_only_within_one_object() {
@@ -182,8 +182,8 @@ mod tests {
             (r#"{"a": 1, "a""#, None, None),
             (r#"{"a": 1, "a": 2, }"#, Some("a"), Some("/a")),
         ] {
-            assert_eq!(twice(json).as_deref(), expected, "{json}");
-            assert_eq!(place_of_twice(json).as_deref(), place, "{json}");
+            assert_eq!(duplicate_key(json).as_deref(), expected, "{json}");
+            assert_eq!(duplicate_key_pointer(json).as_deref(), place, "{json}");
         }
     }
 }

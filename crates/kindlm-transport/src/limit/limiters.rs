@@ -7,11 +7,11 @@ use std::time::Duration;
 use kindlm_types::{ProviderError, ProviderErrorKind};
 use tokio::time::Instant;
 
-use super::{Lane, Limits};
+use super::{Limits, RateLimiter};
 
 /// The rate limiters of one provider. Each is created on the first request to its model.
 #[derive(Debug, Default)]
-pub struct Lanes {
+pub struct RateLimiters {
     /// The provider's name in the suite; empty if not set.
     provider: String,
     /// The limits by model.
@@ -21,8 +21,8 @@ pub struct Lanes {
 
 #[derive(Debug, Default)]
 struct Open {
-    lanes: HashMap<String, Arc<Lane>>,
-    shut: Option<Arc<ProviderError>>,
+    limiters: HashMap<String, Arc<RateLimiter>>,
+    circuit_error: Option<Arc<ProviderError>>,
     has_answered: bool,
     /// The consecutive calls that could not reach the provider. Their number comes first, then the time of the first
     /// call.
@@ -39,30 +39,31 @@ const OUTAGE: Duration = Duration::from_mins(3);
 /// unreadable answers count.
 const FAILED: u32 = 10;
 
-impl Lanes {
+impl RateLimiters {
     /// Creates the rate limiters of a provider, with limits by model.
     pub fn of(provider: &str, limits: HashMap<String, Limits>) -> Self {
         Self { provider: provider.to_owned(), limits, open: Mutex::default() }
     }
 
     /// Returns the rate limiter of a model, which is created on first use.
-    pub fn to(&self, model: &str) -> Arc<Lane> {
+    pub fn to(&self, model: &str) -> Arc<RateLimiter> {
         let mut open = self.open();
-        if let Some(lane) = open.lanes.get(model) {
-            return Arc::clone(lane);
+        if let Some(limiter) = open.limiters.get(model) {
+            return Arc::clone(limiter);
         }
         let limits = self.limits.get(model).copied().unwrap_or_default();
-        let lane = Arc::new(Lane::new(limits).named(format!("{}:{model}", self.provider)));
-        if let Some(why) = &open.shut {
-            lane.shut(why);
+        let limiter =
+            Arc::new(RateLimiter::new(limits).named(format!("{}:{model}", self.provider)));
+        if let Some(why) = &open.circuit_error {
+            limiter.open_circuit(why);
         }
-        open.lanes.insert(model.to_owned(), Arc::clone(&lane));
-        lane
+        open.limiters.insert(model.to_owned(), Arc::clone(&limiter));
+        limiter
     }
 
     /// Records that a model of the provider has answered.
-    pub fn answered(&self, lane: &Lane) {
-        lane.has_answered();
+    pub fn answered(&self, limiter: &RateLimiter) {
+        limiter.has_answered();
         let mut open = self.open();
         open.has_answered = true;
         open.unreached = None;
@@ -75,7 +76,7 @@ impl Lanes {
     /// - A server that has answered before may be unreachable for a while.
     /// - A refused key with status 403 affects one model, because the account may lack access to this model only.
     /// - Other errors open the circuit only to a model that has never answered, after several failed calls.
-    pub fn heed(&self, lane: &Lane, err: &ProviderError) {
+    pub fn record_failure(&self, limiter: &RateLimiter, err: &ProviderError) {
         use ProviderErrorKind as Kind;
         if err.attempts == 0 {
             return;
@@ -85,14 +86,14 @@ impl Lanes {
         }
         self.open().unreached = None;
         let most = match (err.kind, err.status) {
-            (Kind::Auth, Some(403)) => return lane.shut(&Arc::new(err.clone())),
-            (Kind::Auth | Kind::QuotaExhausted, _) => return self.open().shut(err),
+            (Kind::Auth, Some(403)) => return limiter.open_circuit(&Arc::new(err.clone())),
+            (Kind::Auth | Kind::QuotaExhausted, _) => return self.open().open_circuit(err),
             (Kind::ModelNotFound, _) | (_, Some(403..=405)) => REFUSED,
             (Kind::Server | Kind::Timeout | Kind::MalformedResponse, _) => FAILED,
             _ => return,
         };
-        if let Some(failed) = lane.has_failed().filter(|it| *it >= most) {
-            lane.shut(&Arc::new(given_up(err, failed, &lane.name)));
+        if let Some(failed) = limiter.has_failed().filter(|it| *it >= most) {
+            limiter.open_circuit(&Arc::new(given_up(err, failed, &limiter.name)));
         }
     }
 
@@ -110,21 +111,21 @@ impl Open {
         self.unreached = Some((calls, since));
         let is_long = !self.has_answered || now.duration_since(since) >= OUTAGE;
         if calls >= REFUSED && is_long {
-            self.shut(&given_up(err, calls, provider));
+            self.open_circuit(&given_up(err, calls, provider));
         }
     }
 
     /// Opens the circuit for all models. The error of the first call counts.
-    fn shut(&mut self, err: &ProviderError) {
-        let why = Arc::clone(self.shut.get_or_insert_with(|| Arc::new(err.clone())));
-        self.lanes.values().for_each(|it| it.shut(&why));
+    fn open_circuit(&mut self, err: &ProviderError) {
+        let why = Arc::clone(self.circuit_error.get_or_insert_with(|| Arc::new(err.clone())));
+        self.limiters.values().for_each(|it| it.open_circuit(&why));
     }
 }
 
 /// Returns the error of calls that are not sent, because all calls before failed.
-fn given_up(err: &ProviderError, failed: u32, whom: &str) -> ProviderError {
+fn given_up(err: &ProviderError, failed: u32, target: &str) -> ProviderError {
     let message = format!(
-        "{}; {failed} calls in a row have failed, so nothing more is sent to `{whom}` in this run",
+        "{}; {failed} calls in a row have failed, so nothing more is sent to `{target}` in this run",
         err.message
     );
     ProviderError { message, retryable: false, ..err.clone() }

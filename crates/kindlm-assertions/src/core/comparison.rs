@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use kindlm_types::{Execution, Question};
 
-use crate::{Candidate, Check, Contest, Evidence};
+use crate::{Candidate, Check, Evidence, OutputComparison};
 
 /// Returns the first questions of checks about an execution, each with its check.
 ///
@@ -17,8 +17,8 @@ pub fn first_questions<'c>(
     let mut other = candidate("other", evidence.execution.clone());
     other.execution.to_mut().output.push('?');
     let candidates = [own, other];
-    let contest = Contest { candidates: &candidates, own: 0 };
-    let compared = Evidence { contest: Some(contest), ..*evidence };
+    let comparison = OutputComparison { candidates: &candidates, own: 0 };
+    let compared = Evidence { comparison: Some(comparison), ..*evidence };
     let mut found = Vec::new();
     for check in checks {
         let evidence = if check.compares() { &compared } else { evidence };

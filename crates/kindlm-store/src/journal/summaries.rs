@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use kindlm_types::CaseResult;
-use kindlm_wire::v1::{CaseHead, HeadWriter};
+use kindlm_wire::v1::{CaseSummary, CaseSummaryWriter};
 
 use super::ahead::Ahead;
 
@@ -24,7 +24,7 @@ const HELD: usize = 1 << 22;
 /// The summaries only save work, because they can be rebuilt from the executions. After an error, they are not used.
 // perf: process, 34 % fewer instructions for an execution
 #[derive(Debug)]
-pub struct Heads {
+pub struct CaseSummaries {
     file: BufWriter<File>,
     /// The location of each summary, by the position of the case.
     places: Vec<Option<Kept>>,
@@ -33,13 +33,13 @@ pub struct Heads {
     reader: Option<Ahead>,
     /// The number of bytes that are left in memory; `None` after the limit.
     room: Option<usize>,
-    writer: HeadWriter,
+    writer: CaseSummaryWriter,
 }
 
 /// The location of a case summary: in memory or in the file.
 #[derive(Clone, Debug)]
 enum Kept {
-    Held(CaseHead),
+    Held(CaseSummary),
     Written {
         offset: u64,
         /// The length in bytes.
@@ -48,7 +48,7 @@ enum Kept {
     },
 }
 
-impl Heads {
+impl CaseSummaries {
     /// Creates an empty store, with an unnamed file in this folder.
     pub fn new(folder: &Path) -> io::Result<Self> {
         let file = BufWriter::with_capacity(AT_ONCE, tempfile::tempfile_in(folder)?);
@@ -58,7 +58,7 @@ impl Heads {
             end: 0,
             reader: None,
             room: Some(HELD),
-            writer: HeadWriter::default(),
+            writer: CaseSummaryWriter::default(),
         })
     }
 
@@ -112,7 +112,7 @@ impl Heads {
     }
 
     /// Returns the summary of a case; `None` if it was not stored.
-    pub fn read(&mut self, position: usize) -> io::Result<Option<CaseHead>> {
+    pub fn read(&mut self, position: usize) -> io::Result<Option<CaseSummary>> {
         let (offset, len, checksum) = match self.places.get(position) {
             Some(Some(Kept::Held(head))) => return Ok(Some(head.clone())),
             Some(&Some(Kept::Written { offset, len, checksum })) => (offset, len, checksum),
@@ -130,7 +130,7 @@ impl Heads {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let text = str::from_utf8(&bytes).map_err(io::Error::other)?;
-        Ok(Some(CaseHead::kept(text)))
+        Ok(Some(CaseSummary::kept(text)))
     }
 }
 
@@ -185,41 +185,45 @@ mod tests {
     fn a_head_around_its_executions_is_the_case_as_it_would_be_written() {
         let folder = tempfile::tempdir().unwrap();
         // All summaries stay in memory, only the first one, or none of them.
-        for room in [HELD, CaseHead::of(&case("c", 3)).unwrap().size(), 0] {
-            in_and_out(&mut Heads { room: Some(room), ..Heads::new(folder.path()).unwrap() });
+        for room in [HELD, CaseSummary::of(&case("c", 3)).unwrap().size(), 0] {
+            in_and_out(&mut CaseSummaries {
+                room: Some(room),
+                ..CaseSummaries::new(folder.path()).unwrap()
+            });
         }
         assert_eq!(folder.path().read_dir().unwrap().count(), 0, "the file has no name");
     }
 
-    fn in_and_out(heads: &mut Heads) {
+    fn in_and_out(summaries: &mut CaseSummaries) {
         let cases = [case("a", 0), case("b", 1), case("c", 3)];
-        let check = |heads: &mut Heads, at: usize| {
+        let check = |summaries: &mut CaseSummaries, at: usize| {
             let executions = cases[at].executions.iter().map(v1::Execution::from);
             let executions = executions.map(|it| serde_json::to_string(&it).unwrap());
             let executions: Vec<String> = executions.collect();
-            let whole = heads.read(at).unwrap().unwrap().around(&executions);
+            let whole = summaries.read(at).unwrap().unwrap().around(&executions);
             assert_eq!(whole, serde_json::to_string(&v1::Case::from(&cases[at])).unwrap());
         };
-        heads.keep(2, &cases[2]).unwrap();
-        heads.keep(0, &cases[0]).unwrap();
-        check(heads, 2);
-        assert_eq!(heads.read(1).unwrap(), None);
-        heads.keep(1, &cases[1]).unwrap();
-        (0..3).for_each(|at| check(heads, at));
-        assert_eq!(heads.read(3).unwrap(), None);
+        summaries.keep(2, &cases[2]).unwrap();
+        summaries.keep(0, &cases[0]).unwrap();
+        check(summaries, 2);
+        assert_eq!(summaries.read(1).unwrap(), None);
+        summaries.keep(1, &cases[1]).unwrap();
+        (0..3).for_each(|at| check(summaries, at));
+        assert_eq!(summaries.read(3).unwrap(), None);
     }
 
     #[test]
     fn a_head_that_is_not_what_was_kept_is_none() {
         let folder = tempfile::tempdir().unwrap();
-        let mut heads = Heads { room: None, ..Heads::new(folder.path()).unwrap() };
-        heads.keep(0, &case("a", 1)).unwrap();
-        assert!(heads.read(0).unwrap().is_some());
-        let mut file = heads.file.get_ref();
+        let mut summaries =
+            CaseSummaries { room: None, ..CaseSummaries::new(folder.path()).unwrap() };
+        summaries.keep(0, &case("a", 1)).unwrap();
+        assert!(summaries.read(0).unwrap().is_some());
+        let mut file = summaries.file.get_ref();
         file.seek(SeekFrom::Start(10)).unwrap();
         file.write_all(b"x").unwrap();
-        heads.keep(1, &case("b", 1)).unwrap();
-        assert_eq!(heads.read(0).unwrap_err().kind(), io::ErrorKind::InvalidData);
-        assert!(heads.read(1).unwrap().is_some());
+        summaries.keep(1, &case("b", 1)).unwrap();
+        assert_eq!(summaries.read(0).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert!(summaries.read(1).unwrap().is_some());
     }
 }

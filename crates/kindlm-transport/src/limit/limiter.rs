@@ -18,7 +18,7 @@ use super::window::{Sent, Window};
 ///
 /// The limiter admits requests in the order of their calls. Only the first waiting request has a timer; the other
 /// requests sleep until it is their turn.
-pub struct Lane {
+pub struct RateLimiter {
     state: Mutex<State>,
     /// The number of tickets created so far.
     calls: AtomicU64,
@@ -37,15 +37,15 @@ struct State {
     /// True if the provider requested the back-off and no request was answered since.
     is_asked: bool,
     /// The time before which requests fail immediately, and their error. The requested wait is too long to wait for.
-    put_off: Option<(Instant, Arc<ProviderError>)>,
+    failing_until: Option<(Instant, Arc<ProviderError>)>,
     /// The number of consecutive refusals of a request that was alone in flight.
-    strikes: u32,
+    refusals: u32,
     /// The times of the first and the last refusal of the current series. The field is `None` after an answer.
     refused: Option<(Instant, Instant)>,
     /// The number of failed calls before the first answer; `None` after it.
     failed: Option<u32>,
     /// The error of every further request; `None` while the circuit is closed.
-    shut: Option<Arc<ProviderError>>,
+    circuit_error: Option<Arc<ProviderError>>,
     /// The waiting requests, by the number of their call.
     queue: BTreeMap<u64, Arc<Notify>>,
 }
@@ -55,19 +55,19 @@ struct State {
 /// The transport handles rate limiters for its own requests. Other code calls the limiter directly:
 ///
 /// ```
-/// use kindlm_transport::limit::{Lane, Limits};
+/// use kindlm_transport::limit::{RateLimiter, Limits};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-/// let lane = Lane::new(Limits { rpm: 600.try_into().ok(), ..Limits::default() });
-/// let ticket = lane.ticket(0);
-/// let permit = ticket.enter(0).await?;
+/// let limiter = RateLimiter::new(Limits { rpm: 600.try_into().ok(), ..Limits::default() });
+/// let call = limiter.enqueue(0);
+/// let permit = call.enter(0).await?;
 /// // Send it, and then:
 /// permit.answered();
 /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
-pub struct Ticket<'a> {
-    lane: &'a Lane,
+pub struct QueuedCall<'a> {
+    limiter: &'a RateLimiter,
     number: u64,
     /// The estimated tokens of the call.
     estimate: u64,
@@ -78,9 +78,9 @@ pub struct Ticket<'a> {
 }
 
 /// The permission to send one request. Dropping it ends the request in the rate limiter and wakes the next request.
-#[must_use = "a request has left its lane when its permit is dropped"]
+#[must_use = "a request has left its rate limiter when its permit is dropped"]
 pub struct Permit<'a> {
-    ticket: &'a Ticket<'a>,
+    queued: &'a QueuedCall<'a>,
     sent: Sent,
     ended: Ended,
 }
@@ -107,7 +107,7 @@ enum Entry {
     Never(Arc<ProviderError>),
 }
 
-impl Lane {
+impl RateLimiter {
     /// Creates a rate limiter without requests.
     pub fn new(limits: Limits) -> Self {
         let now = Instant::now();
@@ -119,11 +119,11 @@ impl Lane {
             tokens: limits.tpm.map(bucket),
             closed: None,
             is_asked: false,
-            put_off: None,
-            strikes: 0,
+            failing_until: None,
+            refusals: 0,
             refused: None,
             failed: Some(0),
-            shut: None,
+            circuit_error: None,
             queue: BTreeMap::new(),
         };
         let counts_tokens = limits.tpm.is_some();
@@ -142,9 +142,9 @@ impl Lane {
     }
 
     /// Creates the ticket of a new call, with its estimated tokens. Older tickets have priority.
-    pub fn ticket(&self, estimate: u64) -> Ticket<'_> {
+    pub fn enqueue(&self, estimate: u64) -> QueuedCall<'_> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        Ticket { lane: self, number, estimate, used: AtomicU64::new(0), budget: &Unlimited }
+        QueuedCall { limiter: self, number, estimate, used: AtomicU64::new(0), budget: &Unlimited }
     }
 
     /// Records that the model has answered a call.
@@ -160,9 +160,9 @@ impl Lane {
     }
 
     /// Opens the circuit: every request, waiting or new, fails with this error.
-    pub(super) fn shut(&self, why: &Arc<ProviderError>) {
+    pub(super) fn open_circuit(&self, why: &Arc<ProviderError>) {
         let mut state = self.state();
-        state.shut.get_or_insert_with(|| Arc::clone(why));
+        state.circuit_error.get_or_insert_with(|| Arc::clone(why));
         state.queue.values().for_each(|it| it.notify_one());
     }
 
@@ -171,13 +171,13 @@ impl Lane {
     }
 }
 
-impl Default for Lane {
+impl Default for RateLimiter {
     fn default() -> Self {
         Self::new(Limits::default())
     }
 }
 
-impl fmt::Debug for Lane {
+impl fmt::Debug for RateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state();
         f.debug_struct("Lane")
@@ -188,7 +188,7 @@ impl fmt::Debug for Lane {
     }
 }
 
-impl<'a> Ticket<'a> {
+impl<'a> QueuedCall<'a> {
     /// Sets the budget that pays for the attempts of this call.
     #[must_use]
     pub fn paid_by(self, budget: &'a dyn AttemptBudget) -> Self {
@@ -196,7 +196,7 @@ impl<'a> Ticket<'a> {
     }
 }
 
-impl Ticket<'_> {
+impl QueuedCall<'_> {
     /// Reserves budget for another attempt after a lost answer. Fails if the budget does not allow the attempt.
     pub fn reserve(&self) -> Result<(), String> {
         self.budget.reserve()
@@ -208,8 +208,8 @@ impl Ticket<'_> {
     }
 
     /// Returns the provider and the model as one text; empty without a name.
-    pub fn whom(&self) -> String {
-        self.lane.name.clone()
+    pub fn target(&self) -> String {
+        self.limiter.name.clone()
     }
 
     /// Records the tokens that the answer reports; 0 if the answer reports no tokens.
@@ -224,9 +224,9 @@ impl Ticket<'_> {
     pub async fn enter(&self, retry: u32) -> Result<Permit<'_>, ProviderError> {
         let mut waiting = None;
         loop {
-            let when = match self.lane.state().enter(self, retry) {
+            let when = match self.limiter.state().enter(self, retry) {
                 Entry::Now(sent) => {
-                    return Ok(Permit { ticket: self, sent, ended: Ended::Dropped });
+                    return Ok(Permit { queued: self, sent, ended: Ended::Dropped });
                 }
                 Entry::Never(why) => return Err(not_sent(&why)),
                 Entry::At(when) => Some(when),
@@ -243,21 +243,21 @@ impl Ticket<'_> {
 
 impl State {
     /// Admits a request, or decides when to try again or that the request fails.
-    fn enter(&mut self, ticket: &Ticket<'_>, retry: u32) -> Entry {
-        if let Some(why) = &self.shut {
+    fn enter(&mut self, queued: &QueuedCall<'_>, retry: u32) -> Entry {
+        if let Some(why) = &self.circuit_error {
             return Entry::Never(Arc::clone(why));
         }
-        if let Some((until, why)) = &self.put_off {
+        if let Some((until, why)) = &self.failing_until {
             if Instant::now() < *until {
                 return Entry::Never(Arc::clone(why));
             }
-            self.put_off = None;
+            self.failing_until = None;
         }
-        let is_first = self.queue.first_key_value().is_none_or(|(it, _)| *it >= ticket.number);
+        let is_first = self.queue.first_key_value().is_none_or(|(it, _)| *it >= queued.number);
         if !is_first || !self.window.has_room(self.in_flight, retry > 0) {
             return Entry::Later;
         }
-        if let Some(when) = self.not_before(ticket) {
+        if let Some(when) = self.not_before(queued) {
             return Entry::At(when);
         }
         self.in_flight += 1;
@@ -267,12 +267,12 @@ impl State {
     /// Takes the amounts of a request and returns `None` if the limits admit it now. Otherwise returns the next time to
     /// try.
     #[expect(clippy::cast_precision_loss, reason = "estimates are far below 2⁵³")]
-    fn not_before(&mut self, ticket: &Ticket<'_>) -> Option<Instant> {
+    fn not_before(&mut self, queued: &QueuedCall<'_>) -> Option<Instant> {
         if self.closed.is_none() && self.requests.is_none() && self.tokens.is_none() {
             return None;
         }
         let now = Instant::now();
-        let tokens = ticket.estimate as f64;
+        let tokens = queued.estimate as f64;
         let closed = self.closed.filter(|it| *it > now);
         let requests = self.requests.as_mut().and_then(|it| it.ready(1.0, now));
         let enough = self.tokens.as_mut().and_then(|it| it.ready(tokens, now));
@@ -296,15 +296,15 @@ impl State {
 
 /// A waiting request. It stays in the queue until it is dropped.
 struct Waiting<'a> {
-    ticket: &'a Ticket<'a>,
+    queued: &'a QueuedCall<'a>,
     turn: Arc<Notify>,
 }
 
 impl<'a> Waiting<'a> {
-    fn begin(ticket: &'a Ticket<'a>) -> Self {
+    fn begin(queued: &'a QueuedCall<'a>) -> Self {
         let turn = Arc::new(Notify::new());
-        ticket.lane.state().queue.insert(ticket.number, Arc::clone(&turn));
-        Self { ticket, turn }
+        queued.limiter.state().queue.insert(queued.number, Arc::clone(&turn));
+        Self { queued, turn }
     }
 
     /// Sleeps until the given time or until another request wakes this one. Without a time, only a wake-up ends the
@@ -320,13 +320,13 @@ impl<'a> Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut state = self.ticket.lane.state();
-        state.queue.remove(&self.ticket.number);
+        let mut state = self.queued.limiter.state();
+        state.queue.remove(&self.queued.number);
         state.wake();
     }
 }
 
-impl fmt::Debug for Ticket<'_> {
+impl fmt::Debug for QueuedCall<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ticket")
             .field("number", &self.number)
@@ -354,7 +354,7 @@ impl Permit<'_> {
         if !is_refusal(err) {
             return None;
         }
-        let (mut state, now) = (self.ticket.lane.state(), Instant::now());
+        let (mut state, now) = (self.queued.limiter.state(), Instant::now());
         let goes_on = state.refused.filter(|(_, last)| now.duration_since(*last) <= apart);
         let (since, _) = goes_on.unwrap_or((now, now));
         state.refused = Some((since, now));
@@ -382,10 +382,10 @@ impl Permit<'_> {
         }
         self.ended = Ended::Refused;
         let is_asked = err.retry_after.is_some_and(|it| !it.is_zero());
-        let mut state = self.ticket.lane.state();
+        let mut state = self.queued.limiter.state();
         let in_flight = state.in_flight;
         let closes = if is_asked {
-            state.window.told_to_wait(self.sent, in_flight);
+            state.window.record_requested_wait(self.sent, in_flight);
             true
         } else {
             state.window.refused(self.sent, in_flight)
@@ -394,22 +394,22 @@ impl Permit<'_> {
             return None;
         }
         let now = Instant::now();
-        let wait = pause(state.strikes);
+        let wait = pause(state.refusals);
         let was_open = state.closed.is_none_or(|it| it <= now);
         state.closed = state.closed.max(Some(now + wait));
         state.is_asked |= is_asked;
-        state.strikes = state.strikes.saturating_add(1);
+        state.refusals = state.refusals.saturating_add(1);
         was_open.then_some(wait)
     }
 
     /// Records a refusal with a requested wait that is too long. During that wait, all requests fail immediately,
     /// including requests that already wait.
-    pub fn put_off(mut self, err: &ProviderError, wait: Duration) {
+    pub fn fail_until(mut self, err: &ProviderError, wait: Duration) {
         self.ended = Ended::Refused;
-        let mut state = self.ticket.lane.state();
+        let mut state = self.queued.limiter.state();
         let until = Instant::now() + wait;
-        if state.put_off.as_ref().is_none_or(|(it, _)| *it < until) {
-            state.put_off = Some((until, Arc::new(err.clone())));
+        if state.failing_until.as_ref().is_none_or(|(it, _)| *it < until) {
+            state.failing_until = Some((until, Arc::new(err.clone())));
         }
         state.queue.values().for_each(|it| it.notify_one());
     }
@@ -418,15 +418,15 @@ impl Permit<'_> {
 impl Drop for Permit<'_> {
     #[expect(clippy::cast_precision_loss, reason = "tokens are far below 2⁵³")]
     fn drop(&mut self) {
-        let ticket = self.ticket;
-        let mut state = ticket.lane.state();
+        let queued = self.queued;
+        let mut state = queued.limiter.state();
         state.in_flight = state.in_flight.saturating_sub(1);
         if matches!(self.ended, Ended::Answered | Ended::Failed) {
             state.refused = None;
         }
         if matches!(self.ended, Ended::Answered) {
             state.window.answered(self.sent);
-            state.strikes = 0;
+            state.refusals = 0;
             // The answer shows that the provider still accepts requests at a lower rate, so the requested back-off
             // ends.
             if std::mem::take(&mut state.is_asked) {
@@ -434,8 +434,8 @@ impl Drop for Permit<'_> {
             }
         }
         if let Some(tokens) = &mut state.tokens {
-            let estimate = ticket.estimate as f64;
-            match (self.ended, ticket.used.load(Ordering::Relaxed)) {
+            let estimate = queued.estimate as f64;
+            match (self.ended, queued.used.load(Ordering::Relaxed)) {
                 (Ended::Answered, 0) | (Ended::Dropped, _) => {}
                 (Ended::Answered, used) => tokens.settle(estimate - used as f64),
                 (Ended::Failed | Ended::Refused, _) => tokens.settle(estimate),
