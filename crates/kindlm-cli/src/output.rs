@@ -109,7 +109,7 @@ impl Output {
             result = result.and(written);
         }
         if self.specs.iter().all(|it| it.path.is_some()) {
-            tell_verdict(io, report);
+            print_verdict(io, report);
         }
         result
     }
@@ -148,7 +148,7 @@ impl Output {
 }
 
 /// Prints one line with the failed cases and gates, unless the run succeeded.
-fn tell_verdict(io: &mut Io, report: &AnyReport<'_>) {
+fn print_verdict(io: &mut Io, report: &AnyReport<'_>) {
     let summary = report.summary();
     let word = match summary.exit_status {
         ExitStatus::Success => return,

@@ -88,7 +88,7 @@ impl Files {
         let paths = match read {
             Some((place, folder, loaded)) => {
                 loaded.suite.iter().for_each(|suite| look_at_programs(suite, folder));
-                let mut paths = folder.seen();
+                let mut paths = folder.requested_files();
                 paths.push(place.path.clone());
                 paths
             }

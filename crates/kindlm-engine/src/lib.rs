@@ -146,7 +146,7 @@ pub use suite::{Compliance, Defaults, JudgedCheck, Model, Suite, judge_of};
 /// Returns the output of a program: its text, or else its structured output as JSON.
 ///
 /// Without the JSON, checks of texts would see an empty output.
-fn said(text: String, value: Option<&serde_json::Value>) -> String {
+fn output_text(text: String, value: Option<&serde_json::Value>) -> String {
     match value {
         Some(value) if text.is_empty() => kindlm_types::ecma::text(value),
         _ => text,
@@ -154,6 +154,6 @@ fn said(text: String, value: Option<&serde_json::Value>) -> String {
 }
 
 /// Returns the output of a model: its text; if it is empty, its refusal.
-fn words(reply: &kindlm_types::Reply) -> &str {
+fn answer_text(reply: &kindlm_types::Reply) -> &str {
     if reply.text.is_empty() { reply.refusal.as_deref().unwrap_or_default() } else { &reply.text }
 }

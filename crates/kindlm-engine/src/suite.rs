@@ -134,8 +134,8 @@ impl Model {
     /// Returns the cost of an answer in US dollars.
     ///
     /// This is the reported cost, or else the cost by the price. Returns `None` if both are unknown.
-    pub(crate) fn cost_of(&self, told: Option<f64>, usage: &Usage) -> Option<f64> {
-        told.or_else(|| self.price?.cost_if_counted(usage))
+    pub(crate) fn cost_of(&self, reported: Option<f64>, usage: &Usage) -> Option<f64> {
+        reported.or_else(|| self.price?.cost_if_counted(usage))
     }
 }
 

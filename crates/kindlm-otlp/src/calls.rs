@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Map, Value};
 
-use crate::said::{Asked, Said};
+use crate::message::{RecordedMessage, RequestedCall};
 use crate::step::{self, Kind};
 use crate::tree::{Step, Tree};
 
@@ -30,11 +30,11 @@ pub(crate) struct Call {
 /// A tool call that has a span.
 struct Tool {
     step: usize,
-    asked: Asked,
+    asked: RequestedCall,
     output: Option<Value>,
     failed: bool,
     /// The model's request for this call; `None` if it was not found.
-    by_model: Option<Asked>,
+    by_model: Option<RequestedCall>,
 }
 
 /// Finds all calls.
@@ -42,7 +42,7 @@ struct Tool {
 /// `said` are the models' answers by step. `answered` are the results of calls by call id.
 pub(crate) fn find(
     tree: &Tree<'_>,
-    said: &[(usize, Vec<Said>)],
+    said: &[(usize, Vec<RecordedMessage>)],
     answered: &HashMap<String, Value>,
 ) -> Vec<Call> {
     let mut tools = tools(tree);
@@ -146,7 +146,7 @@ impl Open {
     /// Returns the call span for a call that a model requests, and marks it as taken.
     ///
     /// This is the span with the id of the call, or else the first similar span.
-    fn take(&mut self, asked: &Asked) -> Option<usize> {
+    fn take(&mut self, asked: &RequestedCall) -> Option<usize> {
         let Self { taken, by_id, alike } = self;
         let same = asked.id.as_ref().and_then(|id| by_id.get_mut(id));
         let found = same.and_then(|it| first(it, taken)).or_else(|| {
@@ -183,7 +183,7 @@ fn first(queue: &mut VecDeque<usize>, taken: &[bool]) -> Option<usize> {
     queue.front().copied()
 }
 
-fn known(asked: &Asked) -> Known {
+fn known(asked: &RequestedCall) -> Known {
     if asked.arguments.is_none() {
         return Known::Untold;
     }
@@ -193,7 +193,7 @@ fn known(asked: &Asked) -> Known {
 }
 
 fn asked_only(
-    asked: &Asked,
+    asked: &RequestedCall,
     step: usize,
     before: usize,
     answered: &HashMap<String, Value>,

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use kindlm_types::{Channel, Coverage, Event, SpanMapping};
 
 use crate::calls::Call;
-use crate::said::Said;
+use crate::message::RecordedMessage;
 use crate::span::OtlpSpan;
 use crate::step::{self, Kind};
 use crate::timeline::Conversation;
@@ -76,14 +76,14 @@ impl Shown<'_, '_> {
     pub(crate) fn coverage(&self, events: &[Event], mapping: &SpanMapping) -> Coverage {
         let said = &self.conversation.said;
         // An unsupported part may contain any evidence.
-        let is_understood = |it: &Said| it.not_understood.is_empty();
+        let is_understood = |it: &RecordedMessage| it.not_understood.is_empty();
         if !self.is_whole || !said.iter().flat_map(|(_, it)| it).all(is_understood) {
             return Coverage::default().losing(Channel::ALL);
         }
         let left_out = |kind: Kind| self.left_out.iter().any(|it| step::kind(it, mapping) == kind);
         // A completely recorded answer also contains the tool calls that it requests.
         let shows_answers = !said.is_empty()
-            && said.iter().all(|(_, messages)| messages.iter().any(Said::tells))
+            && said.iter().all(|(_, messages)| messages.iter().any(RecordedMessage::has_content))
             && !left_out(Kind::Inference);
         let counts = |at: usize| {
             let is_whole = |it: &Step<'_>| it.usage.is_some_and(|it| it.is_whole());

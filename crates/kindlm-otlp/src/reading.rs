@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::calls::{self, Call};
 use crate::coverage;
 use crate::filter::Filter;
-use crate::said::{Asked, Said};
+use crate::message::{RecordedMessage, RequestedCall};
 use crate::span::OtlpSpan;
 use crate::step::{self, Kind};
 use crate::timeline::{self, Conversation};
@@ -78,7 +78,7 @@ pub fn read(
         if filter.keeps(span)? { kept.push(span) } else { left_out.push(span) }
     }
     let tree = Tree::new(spans, &kept, mapping);
-    let of_inference = |read: &dyn Fn(&OtlpSpan) -> Vec<crate::said::Said>| {
+    let of_inference = |read: &dyn Fn(&OtlpSpan) -> Vec<crate::message::RecordedMessage>| {
         tree.of_kind(Kind::Inference).map(|(at, step)| (at, read(step.span))).collect()
     };
     let conversation = Conversation {
@@ -161,8 +161,9 @@ fn output(
     mapping: &SpanMapping,
 ) -> (String, Option<String>) {
     let last = last_answer(tree, conversation);
-    let is_shown = last
-        .is_none_or(|(step, messages)| step.span.has_failed() || messages.iter().any(Said::tells));
+    let is_shown = last.is_none_or(|(step, messages)| {
+        step.span.has_failed() || messages.iter().any(RecordedMessage::has_content)
+    });
     let texts = tree.steps.iter().filter_map(|it| it.span.text(&mapping.output_text_attr));
     let texts: Vec<&str> = texts.filter(|it| !it.is_empty()).collect();
     if !texts.is_empty() && is_shown {
@@ -172,7 +173,7 @@ fn output(
     let agents = tree.of_kind(Kind::Agent).filter(|(at, _)| outermost(*at));
     let by_agent = agents.last().and_then(|(_, step)| {
         let messages = step::output(step.span, mapping);
-        let unread = unread(step, &messages);
+        let unread = unsupported_part(step, &messages);
         let said = messages.into_iter().filter_map(|it| it.text).next_back();
         let said = said.map(|it| (it, unread));
         said.or_else(|| Some((step::whole_output(step.span)?.to_owned(), None)))
@@ -183,7 +184,10 @@ fn output(
     let by_model = conversation.said.iter().flat_map(|(_, messages)| messages);
     let by_model = by_model.filter_map(|it| it.text.as_deref()).rfind(|it| !it.is_empty());
     if let Some(text) = by_model.filter(|_| is_shown) {
-        return (text.to_owned(), last.and_then(|(step, messages)| unread(step, messages)));
+        return (
+            text.to_owned(),
+            last.and_then(|(step, messages)| unsupported_part(step, messages)),
+        );
     }
     let by_root = tree.roots().into_iter().filter_map(step::whole_output).next_back();
     (by_root.unwrap_or_default().to_owned(), None)
@@ -192,7 +196,7 @@ fn output(
 /// Describes the first unsupported part of these messages.
 ///
 /// Returns `None` if all parts are supported.
-fn unread(step: &Step<'_>, messages: &[Said]) -> Option<String> {
+fn unsupported_part(step: &Step<'_>, messages: &[RecordedMessage]) -> Option<String> {
     let what = messages.iter().flat_map(|it| &it.not_understood).next()?;
     Some(format!("`{what}` at {} is of a type that is not understood here", place(step)))
 }
@@ -209,7 +213,7 @@ fn place(step: &Step<'_>) -> String {
 fn last_answer<'t, 's, 'c>(
     tree: &'t Tree<'s>,
     conversation: &'c Conversation,
-) -> Option<(&'t Step<'s>, &'c [Said])> {
+) -> Option<(&'t Step<'s>, &'c [RecordedMessage])> {
     let (at, messages) = conversation.said.last()?;
     Some((tree.steps.get(*at)?, messages))
 }
@@ -222,7 +226,7 @@ fn last_answer<'t, 's, 'c>(
 fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Option<String> {
     let (at, messages) = conversation.said.last().filter(|_| tree.has_time)?;
     let step = tree.steps.get(*at)?;
-    let asked: Vec<&Asked> = messages.iter().flat_map(|it| &it.calls).collect();
+    let asked: Vec<&RequestedCall> = messages.iter().flat_map(|it| &it.calls).collect();
     let begins_later =
         |it: usize| tree.steps.get(it).is_some_and(|it| it.span.start_ns >= step.span.start_ns);
     let name = &step.span.name;

@@ -7,7 +7,7 @@ use kindlm_types::{Role, SpanMapping, Usage};
 use serde_json::{Map, Value};
 
 use crate::attributes::{indexed, unpacked};
-use crate::said::{Asked, Said, asked};
+use crate::message::{RecordedMessage, RequestedCall, requested_call};
 use crate::span::{OtlpSpan, SpanEvent};
 
 /// The kind of step that a span represents.
@@ -195,13 +195,13 @@ fn tool_name(span: &OtlpSpan) -> Option<&str> {
 }
 
 /// Returns the tool call that a tool span records, and its result, if recorded.
-pub(crate) fn tool(span: &OtlpSpan) -> (Asked, Option<Value>) {
+pub(crate) fn tool(span: &OtlpSpan) -> (RequestedCall, Option<Value>) {
     let name = tool_name(span);
     let arguments = TOOL_ARGUMENTS.iter().find_map(|key| {
         let value = span.attributes.get(*key)?;
         Some(if *key == "traceloop.entity.input" { inputs(value) } else { value.clone() })
     });
-    let asked = Asked {
+    let asked = RequestedCall {
         id: span.first_text(&TOOL_ID).map(str::to_owned),
         name: name.unwrap_or(&span.name).to_owned(),
         arguments,
@@ -222,7 +222,7 @@ fn inputs(value: &Value) -> Value {
 /// Returns the input messages of a model request.
 ///
 /// The system instructions are first.
-pub(crate) fn input(span: &OtlpSpan) -> Vec<Said> {
+pub(crate) fn input(span: &OtlpSpan) -> Vec<RecordedMessage> {
     let structured = structured(span, "gen_ai.input.messages", Role::User);
     let mut said = if structured.is_empty() {
         let lists = ["gen_ai.prompt", "llm.input_messages"];
@@ -243,18 +243,18 @@ pub(crate) fn input(span: &OtlpSpan) -> Vec<Said> {
     said
 }
 
-fn system_instructions(span: &OtlpSpan) -> Option<Said> {
+fn system_instructions(span: &OtlpSpan) -> Option<RecordedMessage> {
     let value = span.attributes.get("gen_ai.system_instructions")?;
     let Some(parts) = unpacked(value) else {
-        return Some(Said::text(Role::System, value.as_str()?));
+        return Some(RecordedMessage::text(Role::System, value.as_str()?));
     };
     let mut message = Map::new();
     message.insert("parts".to_owned(), parts);
-    Said::read(&Value::Object(message), Role::System)
+    RecordedMessage::read(&Value::Object(message), Role::System)
 }
 
 /// Returns the output messages of a model request.
-pub(crate) fn output(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<Said> {
+pub(crate) fn output(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<RecordedMessage> {
     let structured = structured(span, "gen_ai.output.messages", Role::Assistant);
     if !structured.is_empty() {
         return structured;
@@ -272,11 +272,11 @@ pub(crate) fn output(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<Said> {
     let text = span.first_text(&[mapping.output_text_attr.as_str(), "ai.response.text"]);
     let calls = span.attributes.get("ai.response.toolCalls").and_then(unpacked);
     let calls = calls.map(crate::attributes::list).unwrap_or_default();
-    let calls: Vec<Asked> = calls.iter().filter_map(asked).collect();
+    let calls: Vec<RequestedCall> = calls.iter().filter_map(requested_call).collect();
     if text.is_none() && calls.is_empty() {
         return Vec::new();
     }
-    let mut said = Said::text(Role::Assistant, text.unwrap_or_default());
+    let mut said = RecordedMessage::text(Role::Assistant, text.unwrap_or_default());
     said.text = text.map(str::to_owned);
     said.calls = calls;
     vec![said]
@@ -293,7 +293,7 @@ pub(crate) fn whole_output(span: &OtlpSpan) -> Option<&str> {
 }
 
 /// Parses the messages in an attribute of the span or of one of its events.
-fn structured(span: &OtlpSpan, key: &str, role: Role) -> Vec<Said> {
+fn structured(span: &OtlpSpan, key: &str, role: Role) -> Vec<RecordedMessage> {
     let apart = span.events.iter().map(|it| &it.attributes);
     std::iter::once(&span.attributes)
         .chain(apart)
@@ -302,15 +302,15 @@ fn structured(span: &OtlpSpan, key: &str, role: Role) -> Vec<Said> {
         .unwrap_or_default()
 }
 
-fn structured_in(attributes: &Map<String, Value>, key: &str, role: Role) -> Vec<Said> {
+fn structured_in(attributes: &Map<String, Value>, key: &str, role: Role) -> Vec<RecordedMessage> {
     match attributes.get(key).and_then(unpacked) {
         Some(Value::Array(messages)) => read_all(&messages, role),
         _ => Vec::new(),
     }
 }
 
-fn read_all(messages: &[Value], role: Role) -> Vec<Said> {
-    messages.iter().filter_map(|it| Said::read(it, role)).collect()
+fn read_all(messages: &[Value], role: Role) -> Vec<RecordedMessage> {
+    messages.iter().filter_map(|it| RecordedMessage::read(it, role)).collect()
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -322,7 +322,7 @@ enum Direction {
 /// Parses the messages in span events.
 ///
 /// Older versions of the conventions use these events.
-fn events(span: &OtlpSpan, wanted: Direction) -> Vec<Said> {
+fn events(span: &OtlpSpan, wanted: Direction) -> Vec<RecordedMessage> {
     let mut all = Vec::new();
     for SpanEvent { name, attributes, .. } in &span.events {
         let (direction, role) = match name.as_str() {
@@ -341,10 +341,10 @@ fn events(span: &OtlpSpan, wanted: Direction) -> Vec<Said> {
         match packed.iter().find_map(|it| attributes.get(*it)) {
             Some(packed) => match unpacked(packed) {
                 Some(Value::Array(messages)) => all.extend(read_all(&messages, role)),
-                Some(message) => all.extend(Said::read(&message, role)),
-                None => all.extend(packed.as_str().map(|it| Said::text(role, it))),
+                Some(message) => all.extend(RecordedMessage::read(&message, role)),
+                None => all.extend(packed.as_str().map(|it| RecordedMessage::text(role, it))),
             },
-            None => all.extend(Said::read(&Value::Object(attributes.clone()), role)),
+            None => all.extend(RecordedMessage::read(&Value::Object(attributes.clone()), role)),
         }
     }
     all

@@ -6,7 +6,7 @@ use kindlm_types::{ActionStatus, Event, FinishReason, Role, Speaker};
 use serde_json::Value;
 
 use crate::calls::Call;
-use crate::said::Said;
+use crate::message::RecordedMessage;
 use crate::span::EXCEPTION;
 use crate::step::{self, Kind};
 use crate::tree::{Step, Tree};
@@ -15,8 +15,8 @@ use crate::tree::{Step, Tree};
 ///
 /// The steps are in the order of their starts.
 pub(crate) struct Conversation {
-    pub(crate) told: Vec<(usize, Vec<Said>)>,
-    pub(crate) said: Vec<(usize, Vec<Said>)>,
+    pub(crate) told: Vec<(usize, Vec<RecordedMessage>)>,
+    pub(crate) said: Vec<(usize, Vec<RecordedMessage>)>,
 }
 
 /// The events of an execution with their times.
@@ -28,8 +28,8 @@ struct Timeline<'t, 's> {
 pub(crate) fn of(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Vec<Event> {
     let mut line = Timeline { tree, events: Vec::new() };
     let mut heard: HashMap<&str, usize> = HashMap::new();
-    let told: HashMap<usize, &[Said]> = by_step(&conversation.told);
-    let said: HashMap<usize, &[Said]> = by_step(&conversation.said);
+    let told: HashMap<usize, &[RecordedMessage]> = by_step(&conversation.told);
+    let said: HashMap<usize, &[RecordedMessage]> = by_step(&conversation.said);
     let mut calls_of: HashMap<usize, Vec<&Call>> = HashMap::new();
     for call in calls {
         calls_of.entry(call.step).or_default().push(call);
@@ -64,7 +64,7 @@ pub(crate) fn of(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -
     line.events.into_iter().map(|(_, event)| event).collect()
 }
 
-fn by_step(messages: &[(usize, Vec<Said>)]) -> HashMap<usize, &[Said]> {
+fn by_step(messages: &[(usize, Vec<RecordedMessage>)]) -> HashMap<usize, &[RecordedMessage]> {
     messages.iter().map(|(at, messages)| (*at, messages.as_slice())).collect()
 }
 
@@ -98,7 +98,7 @@ impl Timeline<'_, '_> {
         }
     }
 
-    fn answer(&mut self, at: usize, messages: &[Said]) {
+    fn answer(&mut self, at: usize, messages: &[RecordedMessage]) {
         for said in messages {
             for text in &said.thoughts {
                 self.at_end(at, Event::Thinking { text: text.clone() });
@@ -186,7 +186,7 @@ impl Timeline<'_, '_> {
     /// Adds an error if the finish reason is a failure.
     ///
     /// The span may have no error status.
-    fn bad_end(&mut self, at: usize, step: &Step<'_>, messages: &[Said]) {
+    fn bad_end(&mut self, at: usize, step: &Step<'_>, messages: &[RecordedMessage]) {
         let by_message = || messages.iter().rev().find_map(|it| it.finish_reason.clone());
         let Some(word) = step::finish_reason(step.span).or_else(by_message) else { return };
         if FinishReason::of_vendor(&word).is_failure() {

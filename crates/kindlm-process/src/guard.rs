@@ -73,11 +73,11 @@ done
         /// Guards the group of a child until the entry is dropped. Returns `None` if the child has already ended.
         pub(crate) fn add(&self, child: &tokio::process::Child) -> Option<Entry> {
             let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw)?;
-            self.tell('+', id);
+            self.send('+', id);
             Some(Entry { guard: self.clone(), id })
         }
 
-        fn tell(&self, op: char, id: Pid) {
+        fn send(&self, op: char, id: Pid) {
             let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             Self::awake(&mut state);
             let State::Awake(Child { stdin: Some(stdin), .. }) = &mut *state else { return };
@@ -96,7 +96,7 @@ done
 
     impl Drop for Entry {
         fn drop(&mut self) {
-            self.guard.tell('-', self.id);
+            self.guard.send('-', self.id);
         }
     }
 

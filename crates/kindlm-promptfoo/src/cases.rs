@@ -9,17 +9,17 @@ use kindlm_source::{Kind, Node, Span};
 
 use super::Translator;
 use super::build::{list, map, text, unique};
-use super::dynamic::{Asked, Made};
+use super::dynamic::{Made, ProgramModel};
 use super::prompts::{Prompt, Prompts};
 use super::providers::Group;
-use super::said::Said;
+use super::test_settings::TestSettings;
 use super::vars::Vars;
 
 /// The parts of one expanded test.
 struct Case<'a> {
     span: Span,
     name: String,
-    said: &'a Said,
+    said: &'a TestSettings,
     prompt: &'a Prompt,
     group: &'a Group,
     /// The indexes of the group's models that the test uses.
@@ -45,7 +45,7 @@ impl Translator<'_> {
         &mut self,
         span: Span,
         number: usize,
-        said: &Said,
+        said: &TestSettings,
         prompts: &Prompts,
         names: &mut HashSet<String>,
         nodes: &mut Vec<Node>,
@@ -84,7 +84,7 @@ impl Translator<'_> {
     /// Returns the provider groups of a test, with the indexes of the models to use.
     ///
     /// Returns no groups after an error.
-    fn groups_of(&mut self, said: &Said) -> Vec<(Rc<Group>, Vec<usize>)> {
+    fn groups_of(&mut self, said: &TestSettings) -> Vec<(Rc<Group>, Vec<usize>)> {
         if let Some(node) = &said.provider
             && node.text().is_none_or(|it| self.providers.find(it).is_none())
         {
@@ -108,7 +108,7 @@ impl Translator<'_> {
     fn check_filters(
         &mut self,
         span: Span,
-        said: &Said,
+        said: &TestSettings,
         prompts: &Prompts,
         groups: &[(Rc<Group>, Vec<usize>)],
     ) {
@@ -147,7 +147,7 @@ impl Translator<'_> {
         if self.is_dynamic(said, vars, prompt) {
             for (place, model) in case.models.iter().zip(models) {
                 let label = model.text().unwrap_or_default();
-                let asked = Asked { label, id: group.written(*place) };
+                let asked = ProgramModel { label, id: group.written(*place) };
                 let Some(made) = self.made(span, said, vars, prompt, &asked) else { return };
                 match parts.iter_mut().find(|(it, _)| it.is_like(&made)) {
                     Some((_, models)) => models.push(model.clone()),
@@ -227,7 +227,7 @@ fn compares(node: &Node) -> bool {
 }
 
 /// Returns the prompts that both the test and the provider group use.
-fn meant<'p>(said: &Said, prompts: &'p Prompts, group: &Group) -> Vec<&'p Prompt> {
+fn meant<'p>(said: &TestSettings, prompts: &'p Prompts, group: &Group) -> Vec<&'p Prompt> {
     let filter = said.prompts.as_ref().map(texts);
     let is_meant = |prompt: &&Prompt| {
         let by = |names: &Option<Vec<String>>| {

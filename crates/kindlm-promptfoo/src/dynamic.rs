@@ -7,7 +7,7 @@ use super::Translator;
 use super::build::unique;
 use super::files::{extension, is_script, path};
 use super::prompts::Prompt;
-use super::said::Said;
+use super::test_settings::TestSettings;
 use super::vars::Vars;
 
 /// The parts of a test for one model, after the programs of the test have run.
@@ -20,7 +20,7 @@ pub(super) struct Made {
 }
 
 /// The model, in the form that programs get as an argument.
-pub(super) struct Asked<'a> {
+pub(super) struct ProgramModel<'a> {
     /// The id of the model in the suite. It is the label in promptfoo.
     pub(super) label: &'a str,
     /// The id of the provider in the promptfoo config.
@@ -50,7 +50,7 @@ fn program_of(value: &Node) -> Option<&str> {
 
 impl Translator<'_> {
     /// True if a program determines a part of this test.
-    pub(super) fn is_dynamic(&self, said: &Said, vars: &Vars, prompt: &Prompt) -> bool {
+    pub(super) fn is_dynamic(&self, said: &TestSettings, vars: &Vars, prompt: &Prompt) -> bool {
         prompt.program.is_some()
             || vars.iter().any(|(_, it)| program_of(it).is_some())
             || self.filters.as_ref().is_some_and(|own| {
@@ -62,10 +62,10 @@ impl Translator<'_> {
     pub(super) fn made(
         &mut self,
         span: Span,
-        said: &Said,
+        said: &TestSettings,
         vars: &Vars,
         prompt: &Prompt,
-        model: &Asked<'_>,
+        model: &ProgramModel<'_>,
     ) -> Option<Made> {
         let provider = json!({"id": model.id, "label": model.label});
         let vars = self.computed(vars, prompt, &provider)?;
@@ -118,7 +118,7 @@ impl Translator<'_> {
     fn prompted(
         &mut self,
         span: Span,
-        said: &Said,
+        said: &TestSettings,
         vars: &Vars,
         prompt: &Prompt,
         provider: &Value,
@@ -163,7 +163,7 @@ impl Translator<'_> {
     fn rendered(
         &mut self,
         span: Span,
-        said: &Said,
+        said: &TestSettings,
         vars: &Vars,
         prompt: &Prompt,
     ) -> Option<String> {
@@ -200,7 +200,7 @@ impl Translator<'_> {
     /// Returns the variables after `transformVars`, which adds or overrides variables.
     ///
     /// After an error, which is reported, the variables are unchanged.
-    pub(super) fn transformed(&mut self, said: &Said) -> Vars {
+    pub(super) fn transformed(&mut self, said: &TestSettings) -> Vars {
         let Some(transform) = &said.transform_vars else { return said.vars.clone() };
         let Some(text) = transform.text() else {
             self.error(transform.span, "expected code, or the file of a script", None);

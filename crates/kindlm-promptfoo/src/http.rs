@@ -150,15 +150,15 @@ impl Translator<'_> {
         headers: &mut Vec<(String, Node)>,
         query: &mut Vec<(String, Node)>,
     ) {
-        let said = |key: &str| node.get(key).and_then(Node::text).map(|it| self.with_env(it));
-        match (said("type").as_deref(), said("token"), said("keyName"), said("value")) {
+        let text_at = |key: &str| node.get(key).and_then(Node::text).map(|it| self.with_env(it));
+        match (text_at("type").as_deref(), text_at("token"), text_at("keyName"), text_at("value")) {
             (Some("bearer"), Some(token), ..) => {
                 let value = text(node.span, &format!("Bearer {token}"));
                 headers.push(("Authorization".to_owned(), value));
             }
             (Some("api_key"), _, Some(name), Some(value)) => {
                 let value = text(node.span, &value);
-                match said("placement").as_deref() {
+                match text_at("placement").as_deref() {
                     Some("query") => query.push((name, value)),
                     _ => headers.push((name, value)),
                 }

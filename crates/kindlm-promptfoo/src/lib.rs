@@ -43,10 +43,10 @@ mod provider;
 mod providers;
 mod references;
 mod run_options;
-mod said;
 mod settings;
 mod table;
 mod test_list;
+mod test_settings;
 mod vars;
 
 use std::collections::{BTreeSet, HashSet};

@@ -115,9 +115,9 @@ impl Translator<'_> {
             self.prompt_text(prompts, node.span, text, &About::default());
             return;
         }
-        let said = |key| node.get(key).and_then(Node::text).map(str::to_owned);
+        let text_at = |key| node.get(key).and_then(Node::text).map(str::to_owned);
         let config = node.get("config").map(Node::to_json);
-        let about = About { label: said("label"), id: said("id"), config };
+        let about = About { label: text_at("label"), id: text_at("id"), config };
         for (key, _) in node.entries() {
             let is_for_function = &*key.name == "config" && is_function(node);
             if !is_for_function && !matches!(&*key.name, "raw" | "label" | "id" | "display") {

@@ -85,8 +85,8 @@ impl Translator<'_> {
 
     /// Returns the pause after each request, or `None` if the config has no `delay`.
     pub(super) fn pause(root: &Node) -> Option<Node> {
-        let said = |block: &str| root.get(block).and_then(|it| it.get("delay"));
-        said("evaluateOptions").or_else(|| said("commandLineOptions")).cloned()
+        let delay_in = |block: &str| root.get(block).and_then(|it| it.get("delay"));
+        delay_in("evaluateOptions").or_else(|| delay_in("commandLineOptions")).cloned()
     }
 
     /// Translates `outputPath` into `reports`.

@@ -9,7 +9,7 @@ use super::Translator;
 use super::asserts::expected;
 use super::build::with;
 use super::build::{entries, key, number, text};
-use super::said::Said;
+use super::test_settings::TestSettings;
 use super::vars::merged;
 
 /// The prefix of columns with assertions.
@@ -37,7 +37,7 @@ struct RowPlace<'a> {
 
 impl RowPlace<'_> {
     /// Makes an error at the row.
-    fn told(&self, message: impl Into<String>, help: Option<&str>) -> Diagnostic {
+    fn error_at(&self, message: impl Into<String>, help: Option<&str>) -> Diagnostic {
         let mut diagnostic =
             Diagnostic::error(Code::INVALID_VALUE, message, self.source, self.line);
         diagnostic.help = help.map(str::to_owned);
@@ -47,7 +47,7 @@ impl RowPlace<'_> {
 
 /// A row while its cells are read.
 struct Row {
-    said: Said,
+    said: TestSettings,
     vars: Vec<(kindlm_source::Key, Node)>,
     /// Assertions by the number of their column, starting at 1.
     asserts: Vec<(usize, Node)>,
@@ -65,8 +65,8 @@ impl Translator<'_> {
         &mut self,
         span: Span,
         file: &str,
-        defaults: &Said,
-        tests: &mut Vec<(Span, Said)>,
+        defaults: &TestSettings,
+        tests: &mut Vec<(Span, TestSettings)>,
     ) {
         let Some(content) = self.content(span, file) else { return };
         let source = Arc::new(self.source.beside(file, content));
@@ -101,7 +101,7 @@ impl Translator<'_> {
             for (column, cell) in headers.iter().zip(record.cells()) {
                 self.cell(place, column, cell, &mut row);
             }
-            tests.push((span, self.said_by(span, row, defaults)));
+            tests.push((span, self.row_settings(span, row, defaults)));
         }
     }
 
@@ -114,7 +114,7 @@ impl Translator<'_> {
             if !column.starts_with("__") && SPECIAL.iter().any(is_near) {
                 let message = format!("the column `{column}` is a variable");
                 let help = format!("did you mean `_{column}`?");
-                self.diagnostics.push(place.told(message, Some(&help)).into_warning());
+                self.diagnostics.push(place.error_at(message, Some(&help)).into_warning());
             }
             // Report a setting for an assertion column that does not exist.
             let about = column.strip_prefix("__config:").and_then(|it| it.split_once(':'));
@@ -128,7 +128,7 @@ impl Translator<'_> {
             if !columns.iter().any(is_meant) {
                 let message = format!("`{column}` is about a column `{target}` that is not there");
                 let help = "name a column that is there, or remove this one";
-                self.diagnostics.push(place.told(message, Some(help)));
+                self.diagnostics.push(place.error_at(message, Some(help)));
             }
         }
     }
@@ -152,7 +152,7 @@ impl Translator<'_> {
                 } else {
                     let message = format!("the column `__threshold` has `{trimmed}`");
                     let help = "write a number, such as 0.5";
-                    self.diagnostics.push(place.told(message, Some(help)));
+                    self.diagnostics.push(place.error_at(message, Some(help)));
                 }
             }
             "__providerOutput" => row.said.output = Some(text(span, cell)),
@@ -167,7 +167,7 @@ impl Translator<'_> {
                 Ok(node) => row.asserts.push((number, node)),
                 Err(problem) => {
                     let help = "write a number such as 0.5 between the brackets, or leave them out";
-                    self.diagnostics.push(place.told(problem, Some(help)));
+                    self.diagnostics.push(place.error_at(problem, Some(help)));
                 }
             }
         } else if let Some(name) = column.strip_prefix("__metadata:") {
@@ -200,7 +200,7 @@ impl Translator<'_> {
     }
 
     /// Makes the settings of a test from a row and the settings of the default test.
-    fn said_by(&mut self, span: Span, row: Row, defaults: &Said) -> Said {
+    fn row_settings(&mut self, span: Span, row: Row, defaults: &TestSettings) -> TestSettings {
         let mut said = row.said;
         let asserts = row.asserts.into_iter().map(|(number, mut check)| {
             for (target, key, value) in &row.about {

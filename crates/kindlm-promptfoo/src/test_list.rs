@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 use super::Translator;
 use super::dynamic::is_list;
 use super::files::{extension, is_script, path};
-use super::said::Said;
+use super::test_settings::TestSettings;
 
 /// The function that promptfoo calls in a Python program that generates tests.
 const GENERATE: &str = "generate_tests";
 
 impl Translator<'_> {
     /// Reads all tests with their places, before they are expanded.
-    pub(super) fn written(&mut self, root: &Node) -> Vec<(Span, Said)> {
+    pub(super) fn written(&mut self, root: &Node) -> Vec<(Span, TestSettings)> {
         let defaults = self.default_test(root);
-        let mut written: Vec<(Span, Said)> = Vec::new();
+        let mut written: Vec<(Span, TestSettings)> = Vec::new();
         match root.get("tests") {
             Some(block) => self.list_of(block, &defaults, &mut written),
             // Without tests, promptfoo sends each prompt once.
@@ -30,19 +30,24 @@ impl Translator<'_> {
         written
     }
 
-    fn default_test(&mut self, root: &Node) -> Said {
-        let Some(node) = root.get("defaultTest") else { return Said::default() };
+    fn default_test(&mut self, root: &Node) -> TestSettings {
+        let Some(node) = root.get("defaultTest") else { return TestSettings::default() };
         match node.text().map(|it| path(it).unwrap_or(it).to_owned()) {
             Some(file) => match self.document_of(node.span, &file) {
-                Some(read) => self.said(&read, &Said::default()),
-                None => Said::default(),
+                Some(read) => self.test_settings(&read, &TestSettings::default()),
+                None => TestSettings::default(),
             },
-            None => self.said(node, &Said::default()),
+            None => self.test_settings(node, &TestSettings::default()),
         }
     }
 
     /// Reads the tests of a block: a list of tests and files, or one file.
-    fn list_of(&mut self, block: &Node, defaults: &Said, tests: &mut Vec<(Span, Said)>) {
+    fn list_of(
+        &mut self,
+        block: &Node,
+        defaults: &TestSettings,
+        tests: &mut Vec<(Span, TestSettings)>,
+    ) {
         match &block.kind {
             Kind::Text(file) => self.tests_of_file(block.span, file, None, defaults, tests),
             Kind::List(items) => {
@@ -56,7 +61,7 @@ impl Translator<'_> {
                             self.tests_of_file(item.span, file, config, defaults, tests);
                         }
                         (None, None) => {
-                            let said = self.said(item, defaults);
+                            let said = self.test_settings(item, defaults);
                             tests.push((item.span, said));
                         }
                     }
@@ -78,8 +83,8 @@ impl Translator<'_> {
         span: Span,
         written: &str,
         config: Option<&Node>,
-        defaults: &Said,
-        tests: &mut Vec<(Span, Said)>,
+        defaults: &TestSettings,
+        tests: &mut Vec<(Span, TestSettings)>,
     ) {
         let written = path(written).unwrap_or(written);
         if written.contains("://") {
@@ -99,14 +104,14 @@ impl Translator<'_> {
                     let Some(content) = self.content(span, &file) else { continue };
                     for line in content.lines().filter(|it| !it.trim().is_empty()) {
                         let Some(value) = self.parse(span, &file, line) else { return };
-                        let said = self.said(&Node::at(span, &value), defaults);
+                        let said = self.test_settings(&Node::at(span, &value), defaults);
                         tests.push((span, said));
                     }
                 }
                 "json" | "yaml" | "yml" => {
                     let Some(document) = self.document_of(span, &file) else { continue };
                     if matches!(document.kind, Kind::Mapping(_)) {
-                        let said = self.said(&document, defaults);
+                        let said = self.test_settings(&document, defaults);
                         tests.push((span, said));
                     } else {
                         self.list_of(&document, defaults, tests);
@@ -129,8 +134,8 @@ impl Translator<'_> {
         span: Span,
         file: &str,
         config: Option<&Node>,
-        defaults: &Said,
-        tests: &mut Vec<(Span, Said)>,
+        defaults: &TestSettings,
+        tests: &mut Vec<(Span, TestSettings)>,
     ) {
         let Some(program) = self.program(span, file, Some(GENERATE)) else { return };
         let args: Vec<Value> = config.map(Node::to_json).into_iter().collect();
@@ -149,7 +154,12 @@ impl Translator<'_> {
     }
 
     /// Combines each config of a scenario with each of its tests.
-    fn scenarios(&mut self, block: &Node, defaults: &Said, tests: &mut Vec<(Span, Said)>) {
+    fn scenarios(
+        &mut self,
+        block: &Node,
+        defaults: &TestSettings,
+        tests: &mut Vec<(Span, TestSettings)>,
+    ) {
         for scenario in self.listed(block) {
             for (key, _) in scenario.entries() {
                 if !matches!(&*key.name, "config" | "tests" | "description") {
@@ -162,7 +172,7 @@ impl Translator<'_> {
                 continue;
             };
             for config in self.listed(configs) {
-                let said = self.said(&config, defaults);
+                let said = self.test_settings(&config, defaults);
                 match scenario.get("tests") {
                     Some(block) => self.list_of(block, &said, tests),
                     None => tests.push((config.span, said)),

@@ -55,7 +55,7 @@ impl Deciding {
             _ => {
                 let mut own = without_free(&own);
                 own.retain(|key, value| {
-                    !PLACE.contains(&key.as_str()) && key != EVIDENCE && says(value)
+                    !PLACE.contains(&key.as_str()) && key != EVIDENCE && is_set(value)
                 });
                 Self::Settings(own)
             }
@@ -78,7 +78,7 @@ pub fn runs_scripts(name: &str, config: &Value) -> bool {
 }
 
 /// Returns false for `null`, `false`, and empty objects and lists. These values mean the same as an absent key.
-fn says(value: &Value) -> bool {
+fn is_set(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
         Value::Object(entries) => !entries.is_empty(),

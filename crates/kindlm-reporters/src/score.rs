@@ -10,7 +10,7 @@ pub(crate) const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
 /// Returns true if the score has more information than the verdict.
 ///
 /// This is true for the scores of soft checks, and for scores between 0 and 1.
-pub(crate) fn says_more(result: &AssertionResult) -> bool {
+pub(crate) fn has_details(result: &AssertionResult) -> bool {
     let between = |it: Score| ![0.0, 1.0].contains(&it.get());
     result.score.is_some_and(|it| result.severity == Severity::Soft || between(it))
 }
@@ -72,7 +72,7 @@ pub(crate) fn mean_of(case: &CaseResult, result: &AssertionResult) -> Option<Str
     };
     let same = |it: &&ScoreSummary| it.assertion == result.assertion && it.label == label;
     let summary = case.scores.iter().find(same)?;
-    (summary.count > 1 && says_more(result)).then(|| two(summary.mean))
+    (summary.count > 1 && has_details(result)).then(|| two(summary.mean))
 }
 
 /// Formats a score with two decimals.

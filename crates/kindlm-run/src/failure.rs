@@ -52,7 +52,7 @@ impl Failure {
     pub fn of_stdout(written: io::Result<()>) -> Result<(), Self> {
         match written {
             Err(err) if err.kind() != io::ErrorKind::BrokenPipe => {
-                let why = kindlm_store::words(&err);
+                let why = kindlm_store::describe_io_error(&err);
                 Err(Self::internal(format!("cannot write to stdout: {why}")))
             }
             Ok(()) | Err(_) => Ok(()),

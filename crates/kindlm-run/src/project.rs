@@ -117,7 +117,11 @@ impl SuiteFolder {
     /// Fails if the file does not exist, is not a regular file, or exceeds [`MAX_FILE_BYTES`].
     pub fn read(&self) -> Result<Vec<u8>, Failure> {
         let failed = |err: &std::io::Error| {
-            Failure::input(format!("cannot read `{}`: {}", self.name, kindlm_store::words(err)))
+            Failure::input(format!(
+                "cannot read `{}`: {}",
+                self.name,
+                kindlm_store::describe_io_error(err)
+            ))
         };
         let metadata = match fs::metadata(&self.path) {
             Ok(metadata) => metadata,
@@ -319,7 +323,7 @@ pub(crate) fn setup<'a>(
     let mut setup = Setup::new(files, models)
         .with_registry(Arc::clone(&world.registries.assertions))
         .with_yaml(kindlm_config::yaml)
-        .telling_missing();
+        .with_advice();
     if let Some(suite) = suite {
         setup.scripts = suite.scripts.clone();
         setup.judging = suite.judging.clone();

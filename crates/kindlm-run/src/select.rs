@@ -66,7 +66,7 @@ pub(crate) fn filter(
         match tag {
             Tag::With(tag) => filter.tags.push(tag.clone()),
             Tag::Without(tag) => {
-                tell_unused(world, suite, tag);
+                warn_unused(world, suite, tag);
                 filter.without_tags.push(tag.clone());
             }
         }
@@ -81,7 +81,7 @@ pub(crate) fn filter(
 }
 
 /// Warns if no test case has an excluded tag, but one has a similar tag.
-fn tell_unused(world: &World, suite: &Suite, tag: &str) {
+fn warn_unused(world: &World, suite: &Suite, tag: &str) {
     let tags = || suite.cases.iter().flat_map(|it| &*it.tags).map(String::as_str);
     if !tags().any(|it| it == tag)
         && let Some(near) = kindlm_types::nearest(tag, tags())
@@ -279,7 +279,7 @@ fn changed(world: &World, place: &SuiteFolder, suite: &Suite) -> Result<Targets,
 }
 
 /// The comparison of a case on a model with its last run.
-struct Seen {
+struct CaseState {
     /// True if the test has changed.
     changed: bool,
     /// True if the last result was passed or skipped.
@@ -294,7 +294,7 @@ struct Seen {
 fn look_back<'s>(
     place: &SuiteFolder,
     suite: &'s Suite,
-    on: &mut dyn FnMut(&str, &str, Seen),
+    on: &mut dyn FnMut(&str, &str, CaseState),
 ) -> Result<(u32, Expected<'s>), Failure> {
     let mut open = expected(suite);
     let mut runs = 0;
@@ -318,7 +318,7 @@ fn look_back<'s>(
             let Some(at) = models.iter().position(|it| *it == model) else { continue };
             models.swap_remove(at);
             let now = digest.map(|it| it.to_string());
-            on(&case, &model, Seen { changed: now.is_none() || now != then, held });
+            on(&case, &model, CaseState { changed: now.is_none() || now != then, held });
         }
         open.retain(|_, (_, models)| !models.is_empty());
         if open.is_empty() {

@@ -24,7 +24,7 @@ impl SuiteFiles {
         }
         let config = place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
         let mut own: BTreeSet<PathBuf> =
-            files.seen().iter().filter_map(|it| it.canonicalize().ok()).collect();
+            files.requested_files().iter().filter_map(|it| it.canonicalize().ok()).collect();
         // Reports are often next to the suite, even if workspaces start from a copy of that folder. So this folder is
         // allowed.
         let trees = files.trees().into_iter().filter(|it| !config.starts_with(it));

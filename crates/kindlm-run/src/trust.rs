@@ -164,7 +164,7 @@ struct CheckKind<'s> {
     /// The data that the verdict depends on, and that labels do not hold.
     ///
     /// This is `None` if there is no such data.
-    hangs_on: Option<&'static str>,
+    further_evidence: Option<&'static str>,
     /// The name of the first test with this check.
     test: &'s str,
 }
@@ -193,7 +193,7 @@ impl CheckKind<'_> {
         decided: Option<&str>,
         now: Timestamp,
     ) -> Result<Result<Vec<JudgeKappa>, String>, Failure> {
-        if let Some(what) = self.hangs_on {
+        if let Some(what) = self.further_evidence {
             return Ok(Err(format!(
                 "its verdict hangs on {what}, so that nobody can say from labelled outputs whether people agree; \
                  leave the gate out, or this check"
@@ -283,7 +283,7 @@ fn judged_in<'s>(suite: &'s Suite, case: &'s TestCase) -> Vec<CheckKind<'s>> {
             panel,
             prompts: told.digests().to_vec(),
             criteria: told.criteria().to_vec(),
-            hangs_on: told.hangs_on(),
+            further_evidence: told.further_evidence(),
             test: &case.name,
         });
     }

@@ -46,7 +46,7 @@ pub(crate) struct Call {
     /// The id of the call; the answer repeats it.
     pub(crate) id: u64,
     /// The code to run.
-    pub(crate) what: What,
+    pub(crate) what: CallCode,
     /// True to compile the code without running it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) compile_only: bool,
@@ -65,7 +65,7 @@ pub(crate) struct Call {
 /// The code that a call runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "w", rename_all = "snake_case")]
-pub(crate) enum What {
+pub(crate) enum CallCode {
     /// The body of an async function.
     Body {
         /// The names of the parameters.

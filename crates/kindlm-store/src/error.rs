@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::BaselineError;
-use crate::io_error::words;
+use crate::io_error::describe_io_error;
 use crate::journal::JournalError;
 
 /// An error of the store.
@@ -71,6 +71,6 @@ pub enum StoreError {
 
 impl StoreError {
     pub(crate) fn io(action: &'static str, path: &Path, err: &io::Error) -> Self {
-        Self::Io { action, path: path.display().to_string(), message: words(err) }
+        Self::Io { action, path: path.display().to_string(), message: describe_io_error(err) }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use globset::GlobBuilder;
 use kindlm_types::{FileError, FileTree, Files, TreeLimits};
 
-use crate::io_error::words;
+use crate::io_error::describe_io_error;
 
 /// The maximum size of a file, in bytes: 64 MiB.
 pub const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -23,7 +23,7 @@ pub struct Folder {
     root: PathBuf,
     outside: bool,
     /// The requested paths and searched folders, existing or not; shared by clones.
-    seen: Arc<Mutex<BTreeSet<PathBuf>>>,
+    requested: Arc<Mutex<BTreeSet<PathBuf>>>,
     /// The folders whose whole content was requested; shared by clones.
     trees: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
@@ -35,9 +35,9 @@ impl Folder {
         let path = if written.as_os_str().is_empty() { Path::new(".") } else { written };
         let root = path.canonicalize().map_err(|err| FileError::Other {
             path: path.display().to_string(),
-            message: words(&err),
+            message: describe_io_error(&err),
         })?;
-        Ok(Self { root, outside: false, seen: Arc::default(), trees: Arc::default() })
+        Ok(Self { root, outside: false, requested: Arc::default(), trees: Arc::default() })
     }
 
     /// Allows or forbids reading files outside the folder.
@@ -55,8 +55,8 @@ impl Folder {
     /// Returns the requested files and the searched folders so far.
     ///
     /// The files need not exist.
-    pub fn seen(&self) -> Vec<PathBuf> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    pub fn requested_files(&self) -> Vec<PathBuf> {
+        self.requested.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
     /// Returns the folders whose whole content was requested so far.
@@ -67,7 +67,7 @@ impl Folder {
     }
 
     fn note(&self, path: PathBuf) {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
+        self.requested.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
     }
 
     /// Returns the path with symbolic links resolved.
@@ -88,7 +88,7 @@ impl Folder {
                 path: path.to_owned(),
                 folder: self.root.display().to_string(),
             },
-            _ => other(words(&err)),
+            _ => other(describe_io_error(&err)),
         })?;
         if !self.outside && !real.starts_with(&self.root) {
             return Err(FileError::Outside { path: path.to_owned() });
@@ -103,7 +103,7 @@ impl Files for Folder {
         let too_large =
             |bytes| FileError::TooLarge { path: path.to_owned(), bytes, limit: MAX_FILE_BYTES };
         let real = self.resolve(path)?;
-        let metadata = fs::metadata(&real).map_err(|err| other(words(&err)))?;
+        let metadata = fs::metadata(&real).map_err(|err| other(describe_io_error(&err)))?;
         if metadata.is_dir() {
             return Err(other("it is a folder".to_owned()));
         }
@@ -114,10 +114,12 @@ impl Files for Folder {
         if metadata.len() > MAX_FILE_BYTES {
             return Err(too_large(metadata.len()));
         }
-        let file = fs::File::open(&real).map_err(|err| other(words(&err)))?;
+        let file = fs::File::open(&real).map_err(|err| other(describe_io_error(&err)))?;
         let mut bytes = Vec::new();
         // The file may have grown since its size was read.
-        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|err| other(words(&err)))?;
+        file.take(MAX_FILE_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|err| other(describe_io_error(&err)))?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
             return Err(too_large(bytes.len() as u64));
         }
@@ -131,7 +133,8 @@ impl Files for Folder {
 
     fn tree(&self, path: &str, limits: TreeLimits) -> Result<FileTree, FileError> {
         let real = self.resolve(path)?;
-        let failed = |err| FileError::Other { path: path.to_owned(), message: words(&err) };
+        let failed =
+            |err| FileError::Other { path: path.to_owned(), message: describe_io_error(&err) };
         if let Some((limit, unit)) = crate::tree::beyond(&real, limits).map_err(failed)? {
             return Err(FileError::TooMuch { path: path.to_owned(), limit, unit });
         }
@@ -165,7 +168,7 @@ impl Files for Folder {
             Err(err) if matches!(err.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 return Ok(Vec::new());
             }
-            Err(err) => return Err(other(words(&err))),
+            Err(err) => return Err(other(describe_io_error(&err))),
         };
         if !self.outside && !real.starts_with(&self.root) {
             return Err(FileError::Outside { path: pattern.to_owned() });
@@ -176,7 +179,7 @@ impl Files for Folder {
             depth: if rest.contains("**") { 64 } else { rest.matches('/').count() },
             found: Vec::new(),
         };
-        walk.folder(&real, "", 0).map_err(|err| other(words(&err)))?;
+        walk.folder(&real, "", 0).map_err(|err| other(describe_io_error(&err)))?;
         let mut found: Vec<String> = walk
             .found
             .into_iter()

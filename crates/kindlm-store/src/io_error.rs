@@ -15,9 +15,9 @@ pub(crate) fn is_absent(err: &io::Error) -> bool {
 ///
 /// ```
 /// let err = std::fs::read("no such file").unwrap_err();
-/// assert_eq!(kindlm_store::words(&err), "no such file or directory");
+/// assert_eq!(kindlm_store::describe_io_error(&err), "no such file or directory");
 /// ```
-pub fn words(err: &io::Error) -> String {
+pub fn describe_io_error(err: &io::Error) -> String {
     let text = err.to_string();
     let text = text.split(" (os error").next().unwrap_or(&text);
     let text = text.strip_prefix("failed to persist temporary file: ").unwrap_or(text);

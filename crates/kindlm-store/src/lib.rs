@@ -50,6 +50,6 @@ pub use compare::{Change, Comparison, Difference, ScoreChange};
 pub use digest::{Digest, DigestError};
 pub use error::StoreError;
 pub use folder::{Folder, MAX_FILE_BYTES};
-pub use io_error::words;
+pub use io_error::describe_io_error;
 pub use runs::Runs;
 pub use saved::{ReportError, SavedCases, each_saved_case, open_report};

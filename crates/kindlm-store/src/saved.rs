@@ -141,7 +141,7 @@ impl CaseSource for SavedCases {
         let Some(case) = self.cases.get(position) else {
             return Err(failed("there is no such result".to_owned()));
         };
-        let bytes = self.bytes(&case.at).map_err(|err| failed(crate::words(&err)))?;
+        let bytes = self.bytes(&case.at).map_err(|err| failed(crate::describe_io_error(&err)))?;
         parse_case(&bytes).map(Cow::Owned).map_err(|err| failed(err.to_string()))
     }
 

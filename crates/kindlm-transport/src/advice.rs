@@ -14,14 +14,14 @@ pub(super) fn explain(
     err: &ProviderError,
     response: &HttpResponse,
 ) -> String {
-    let said = said(host, err, response.status);
+    let said = refusal_advice(host, err, response.status);
     match advice(key, err, response) {
         Some(advice) => format!("{}; {advice}", said.trim_end_matches(['.', ' '])),
         None => said,
     }
 }
 
-fn said(host: &str, err: &ProviderError, status: u16) -> String {
+fn refusal_advice(host: &str, err: &ProviderError, status: u16) -> String {
     let message = &err.message;
     match (message.strip_prefix("the answer "), err.kind) {
         (Some(rest), Kind::MalformedResponse) => format!("the answer of `{host}` {rest}"),

@@ -12,7 +12,7 @@ use similar::algorithms::{Capture, Compact, IdentifyDistinct, Replace, myers};
 use similar::udiff::UnifiedHunkHeader;
 
 use crate::inside::Inside;
-use crate::tree::{Entry, Found, Limits, Tree, walk};
+use crate::tree::{Entry, FolderEntry, Limits, Tree, walk};
 
 /// The time limit for the smallest diff of one file.
 ///
@@ -78,7 +78,7 @@ fn differing(
         let kind = match before.get(path) {
             None => ChangeKind::Added,
             Some(was) if was.entry != is.entry => ChangeKind::Changed,
-            Some(Found { entry: Entry::File { .. }, .. }) => {
+            Some(FolderEntry { entry: Entry::File { .. }, .. }) => {
                 let same = is_same((start, end), Path::new(path))
                     .map_err(|err| format!("cannot compare `{path}`: {err}"))?;
                 if same {

@@ -10,11 +10,11 @@ use kindlm_types::{FileTree, WorkspaceSpec};
 use crate::inside::Inside;
 
 /// The files and links in a folder, by their relative paths with `/` as separator.
-pub(crate) type Tree = BTreeMap<String, Found>;
+pub(crate) type Tree = BTreeMap<String, FolderEntry>;
 
 /// An entry in a folder. Its stamp reveals a write even if the file times were reset.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FolderEntry {
     pub(crate) entry: Entry,
     stamp: Stamp,
 }
@@ -128,7 +128,7 @@ pub(crate) fn walk(root: &Inside, limits: Limits) -> Result<Tree, WalkError> {
                 Entry::Other
             };
             count.add(if kind.is_file() { metadata.len() } else { 0 })?;
-            tree.insert(path, Found { entry, stamp: stamp(&metadata) });
+            tree.insert(path, FolderEntry { entry, stamp: stamp(&metadata) });
         }
     }
     Ok(tree)

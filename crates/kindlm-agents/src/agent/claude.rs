@@ -16,7 +16,7 @@ use kindlm_types::{
 };
 use serde_json::{Value, json};
 
-use super::{Dialect, FAREWELL, Step, Told, object, shell, text};
+use super::{Dialect, FAREWELL, Reported, Step, object, shell, text};
 
 /// The types of lines that report progress but no events. Streamlined lines are not listed: they replace tool calls
 /// that are not reported.
@@ -84,7 +84,7 @@ pub(crate) struct Claude {
     /// The kinds of the calls that have no result yet, by the ids of the calls.
     calls: HashMap<String, Called>,
     /// The ids of all reported calls.
-    told: HashSet<String>,
+    reported: HashSet<String>,
     /// The calls of background commands and subagents without a result so far.
     background: HashSet<String>,
     /// The ids of the tasks that the agent has stopped with a tool.
@@ -133,15 +133,15 @@ impl Claude {
         Self { ignored: ignored.iter().cloned().collect(), ..Self::default() }
     }
 
-    fn unknown(&self, what: String, told: &mut Told) {
+    fn unknown(&self, what: String, reported: &mut Reported) {
         if !self.ignored.contains(&what) {
-            told.not_understood(what);
+            reported.not_understood(what);
         }
     }
 
-    fn unread(&self, what: String, told: &mut Told) {
+    fn note_unsupported(&self, what: String, reported: &mut Reported) {
         if !self.ignored.contains(&what) {
-            told.unread(what);
+            reported.note_unsupported(what);
         }
     }
 }
@@ -151,7 +151,7 @@ impl Dialect for Claude {
         self.retry.as_deref()
     }
 
-    fn ends_late(&mut self, told: &mut Told) -> bool {
+    fn ends_late(&mut self, reported: &mut Reported) -> bool {
         if !self.is_answered || !self.tasks.values().all(|it| it.is_command) {
             return false;
         }
@@ -160,7 +160,7 @@ impl Dialect for Claude {
         self.is_answered = false;
         let warning = "a command in the background was still running when the time of the turn was over; its end was \
                        not awaited";
-        told.warn(vec![warning.to_owned()]);
+        reported.warn(vec![warning.to_owned()]);
         true
     }
 
@@ -169,28 +169,28 @@ impl Dialect for Claude {
         if self.leaves_running { 2 * FAREWELL } else { FAREWELL }
     }
 
-    fn read(&mut self, line: &str, told: &mut Told) -> Result<Step, String> {
+    fn read(&mut self, line: &str, reported: &mut Reported) -> Result<Step, String> {
         let line = Value::Object(object(line)?);
         let kind = text(&line, "type");
         match kind {
-            "system" => return Ok(self.system(&line, told)),
-            "assistant" => self.answer(&line, told)?,
-            "user" => self.results(&line, told)?,
-            "result" => return Ok(self.result(&line, told)),
+            "system" => return Ok(self.system(&line, reported)),
+            "assistant" => self.answer(&line, reported)?,
+            "user" => self.results(&line, reported)?,
+            "result" => return Ok(self.result(&line, reported)),
             silent if SILENT.contains(&silent) => {}
             "" => return Err("it has no `type`".to_owned()),
-            other => self.unknown(other.to_owned(), told),
+            other => self.unknown(other.to_owned(), reported),
         }
         Ok(Step::More)
     }
 }
 
 impl Claude {
-    fn system(&mut self, line: &Value, told: &mut Told) -> Step {
+    fn system(&mut self, line: &Value, reported: &mut Reported) -> Step {
         match text(line, "subtype") {
             "init" => {
                 // Thinking is often missing in the lines, or empty.
-                told.complete.extend([
+                reported.complete.extend([
                     Channel::Messages,
                     Channel::Actions,
                     Channel::Subagents,
@@ -207,27 +207,27 @@ impl Claude {
                     ("permissionMode", "permissionMode"),
                 ] {
                     let value = line.get(key).filter(|it| it.is_string()).cloned();
-                    told.metadata.extend(value.map(|it| (name.to_owned(), it)));
+                    reported.metadata.extend(value.map(|it| (name.to_owned(), it)));
                 }
                 self.has_key = !matches!(text(line, "apiKeySource"), "" | "none");
             }
             "api_retry" => return self.retry(line),
             // The `result` line repeats the refusal.
-            "model_refusal_no_fallback" => told.finish_reason = Some(FinishReason::Refusal),
+            "model_refusal_no_fallback" => reported.finish_reason = Some(FinishReason::Refusal),
             "task_started" => {
                 let is_command = text(line, "task_type") == "local_bash";
                 let call_id = text(line, "tool_use_id").to_owned();
                 let task = Task { is_command, call_id, has_ended: false };
                 self.tasks.insert(text(line, "task_id").to_owned(), task);
             }
-            "task_updated" => self.update(line, told),
+            "task_updated" => self.update(line, reported),
             "compact_boundary" | "microcompact_boundary" => {
                 let reason = line.pointer("/compact_metadata/trigger").and_then(Value::as_str);
-                told.push(Event::Compaction { reason: reason.map(str::to_owned) });
+                reported.push(Event::Compaction { reason: reason.map(str::to_owned) });
             }
-            "task_notification" => self.notify(line, told),
+            "task_notification" => self.notify(line, reported),
             silent if SILENT_SYSTEM.contains(&silent) => {}
-            other => self.unknown(format!("system/{other}"), told),
+            other => self.unknown(format!("system/{other}"), reported),
         }
         Step::More
     }
@@ -250,7 +250,7 @@ impl Claude {
     }
 
     /// Handles a change of a task's status. If the task has ended, the model may not know this yet.
-    fn update(&mut self, line: &Value, told: &mut Told) {
+    fn update(&mut self, line: &Value, reported: &mut Reported) {
         let id = text(line, "task_id");
         let status = line.pointer("/patch/status").and_then(Value::as_str).unwrap_or_default();
         let Some(ended) = self.ended_as(id, status) else { return };
@@ -260,12 +260,12 @@ impl Claude {
         if task.is_command {
             let call_id = task.call_id.clone();
             let output = format!("the command in the background ended with the status `{status}`");
-            self.end(&call_id, ended, Some(output.into()), told);
+            self.end(&call_id, ended, Some(output.into()), reported);
         }
     }
 
     /// Handles the notification that a background task has ended.
-    fn notify(&mut self, line: &Value, told: &mut Told) {
+    fn notify(&mut self, line: &Value, reported: &mut Reported) {
         let (id, call_id) = (text(line, "task_id"), text(line, "tool_use_id"));
         self.tasks.remove(id);
         if !self.background.contains(call_id) {
@@ -279,17 +279,17 @@ impl Claude {
             return;
         }
         let Some(ended) = self.ended_as(id, status) else {
-            return self.unknown(format!("system/task_notification/{status}"), told);
+            return self.unknown(format!("system/task_notification/{status}"), reported);
         };
         let output = line.get("summary").filter(|it| !it.is_null()).cloned();
-        self.end(call_id, ended, output, told);
+        self.end(call_id, ended, output, reported);
         let made = line.pointer("/usage/tool_uses").and_then(Value::as_u64);
-        let reported = self.calls_of.get(call_id).copied().unwrap_or(0);
-        if made.is_some_and(|made| made <= reported)
+        let calls = self.calls_of.get(call_id).copied().unwrap_or(0);
+        if made.is_some_and(|made| made <= calls)
             && self.unreported.remove(call_id)
             && self.unreported.is_empty()
         {
-            told.lost.retain(|it| !OF_AGENTS.contains(it));
+            reported.lost.retain(|it| !OF_AGENTS.contains(it));
         }
     }
 
@@ -304,62 +304,72 @@ impl Claude {
     }
 
     /// Records the result of a call that ran in the background.
-    fn end(&mut self, call_id: &str, status: ActionStatus, output: Option<Value>, told: &mut Told) {
+    fn end(
+        &mut self,
+        call_id: &str,
+        status: ActionStatus,
+        output: Option<Value>,
+        reported: &mut Reported,
+    ) {
         if !self.background.remove(call_id) {
             return;
         }
         let call_id = call_id.to_owned();
         if self.unreported.contains(&call_id) {
             let (call_id, output) = (call_id.clone(), output.clone());
-            told.push(Event::SubagentCompleted { call_id, output, status });
+            reported.push(Event::SubagentCompleted { call_id, output, status });
         }
-        told.push(Event::ActionResult { call_id, output, status });
+        reported.push(Event::ActionResult { call_id, output, status });
     }
 
     /// Reads messages and calls of the agent. From the lines of a subagent, only calls are read.
-    fn answer(&mut self, line: &Value, told: &mut Told) -> Result<(), String> {
+    fn answer(&mut self, line: &Value, reported: &mut Reported) -> Result<(), String> {
         let is_own = is_own(line);
         self.retry = None;
         if is_own {
-            told.finish_reason = stopped(line.pointer("/message/stop_reason"));
+            reported.finish_reason = stopped(line.pointer("/message/stop_reason"));
             // One message may be split into several lines, with one block each.
             let message = line.pointer("/message/id").and_then(Value::as_str);
             if message.is_none() || message != self.message.as_deref() {
-                told.begin_message();
+                reported.begin_message();
                 self.message = message.map(str::to_owned);
             }
         }
         let content = content(line, "assistant")?;
         if let Value::String(text) = content {
             if is_own {
-                told.say(text);
+                reported.say(text);
             }
             return Ok(());
         }
         for block in content.as_array().into_iter().flatten() {
             match text(block, "type") {
-                "text" if is_own => told.say(text(block, "text")),
+                "text" if is_own => reported.say(text(block, "text")),
                 "thinking" if is_own => {
-                    told.push(Event::Thinking { text: text(block, "thinking").to_owned() });
+                    reported.push(Event::Thinking { text: text(block, "thinking").to_owned() });
                 }
-                "redacted_thinking" if is_own => told.push(Event::Thinking { text: String::new() }),
+                "redacted_thinking" if is_own => {
+                    reported.push(Event::Thinking { text: String::new() })
+                }
                 "text" | "thinking" | "redacted_thinking" => {}
                 "tool_use" | "server_tool_use" | "mcp_tool_use" => {
-                    self.call(block, told)?;
+                    self.call(block, reported)?;
                     *self
                         .calls_of
                         .entry(text(line, "parent_tool_use_id").to_owned())
                         .or_default() += 1;
                 }
-                kind if kind.ends_with("tool_result") => self.result_block(block, false, told)?,
-                other if is_own => self.unread(format!("assistant/{other}"), told),
-                other => self.unknown(format!("assistant/{other}"), told),
+                kind if kind.ends_with("tool_result") => {
+                    self.result_block(block, false, reported)?
+                }
+                other if is_own => self.note_unsupported(format!("assistant/{other}"), reported),
+                other => self.unknown(format!("assistant/{other}"), reported),
             }
         }
         Ok(())
     }
 
-    fn call(&mut self, block: &Value, told: &mut Told) -> Result<(), String> {
+    fn call(&mut self, block: &Value, reported: &mut Reported) -> Result<(), String> {
         let (id, name) = (text(block, "id"), text(block, "name"));
         if id.is_empty() || name.is_empty() {
             return Err("a `tool_use` has no `id`, or no `name`".to_owned());
@@ -388,7 +398,7 @@ impl Claude {
             let keys = ["task_id", "shell_id"].into_iter();
             self.stopped.extend(keys.filter_map(|it| Some(input.get(it)?.as_str()?.to_owned())));
         }
-        told.push(Event::ActionCalled {
+        reported.push(Event::ActionCalled {
             call_id: id.to_owned(),
             name: name.to_owned(),
             tool: None,
@@ -396,25 +406,25 @@ impl Claude {
         });
         if let Some(name) = subagent {
             let call_id = id.to_owned();
-            told.push(Event::SubagentCalled { call_id, name, remote_url: None });
+            reported.push(Event::SubagentCalled { call_id, name, remote_url: None });
         }
         if let Some(request) = question {
-            told.push(Event::InputRequested { request });
+            reported.push(Event::InputRequested { request });
         }
         if runs_in_background {
             self.in_background.insert(id.to_owned());
         }
-        self.told.insert(id.to_owned());
+        self.reported.insert(id.to_owned());
         self.calls.insert(id.to_owned(), called);
         Ok(())
     }
 
     /// Reads tool results. Other texts in lines of the type `user` are skipped, because the user did not write them.
-    fn results(&mut self, line: &Value, told: &mut Told) -> Result<(), String> {
+    fn results(&mut self, line: &Value, reported: &mut Reported) -> Result<(), String> {
         for block in content(line, "user")?.as_array().into_iter().flatten() {
             if text(block, "type") == "tool_result" {
                 let goes_on = self.goes_on(line, text(block, "tool_use_id"));
-                self.result_block(block, goes_on, told)?;
+                self.result_block(block, goes_on, reported)?;
                 // This result informs the model of all ended tasks. A task that the call waited for gets no
                 // notification.
                 let is_own = is_own(line);
@@ -442,7 +452,7 @@ impl Claude {
         &mut self,
         block: &Value,
         goes_on: bool,
-        told: &mut Told,
+        reported: &mut Reported,
     ) -> Result<(), String> {
         let id = text(block, "tool_use_id");
         if id.is_empty() {
@@ -457,25 +467,25 @@ impl Claude {
             self.background.insert(id.to_owned());
         } else {
             let (call_id, output) = (id.to_owned(), output.clone());
-            told.push(Event::ActionResult { call_id, output, status });
+            reported.push(Event::ActionResult { call_id, output, status });
         }
         match self.calls.remove(id) {
             Some(Called::Subagent) if has_begun => {
                 self.unreported.insert(id.to_owned());
-                told.lost.extend(OF_AGENTS);
+                reported.lost.extend(OF_AGENTS);
             }
             Some(Called::Subagent) => {
-                told.push(Event::SubagentCompleted { call_id: id.to_owned(), output, status });
+                reported.push(Event::SubagentCompleted { call_id: id.to_owned(), output, status });
             }
             Some(Called::Skill(skill)) if !failed => {
-                told.push(Event::SkillLoaded { skill, call_id: Some(id.to_owned()) });
+                reported.push(Event::SkillLoaded { skill, call_id: Some(id.to_owned()) });
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn result(&mut self, line: &Value, told: &mut Told) -> Step {
+    fn result(&mut self, line: &Value, reported: &mut Reported) -> Step {
         let subtype = text(line, "subtype");
         let is_error = line.get("is_error").and_then(Value::as_bool).unwrap_or(false);
         let answer = text(line, "result");
@@ -484,20 +494,20 @@ impl Claude {
             // This `result` belongs to an input line that led to no request.
             return Step::More;
         }
-        self.reject(line, told);
+        self.reject(line, reported);
         if !answer.is_empty() && !is_error {
-            told.answer(answer);
+            reported.answer(answer);
         }
-        self.spend(line, told);
-        told.finish_reason = stopped(line.get("stop_reason")).or(told.finish_reason.take());
+        self.spend(line, reported);
+        reported.finish_reason = stopped(line.get("stop_reason")).or(reported.finish_reason.take());
         // A refusal is the model's answer, even if the agent reports it as an error.
-        let refuses = told.finish_reason == Some(FinishReason::Refusal);
+        let refuses = reported.finish_reason == Some(FinishReason::Refusal);
         let errors = line.get("errors").and_then(Value::as_array).into_iter().flatten();
         let errors: Vec<&str> = errors.filter_map(Value::as_str).collect();
         if LIMITS.contains(&subtype) {
             let why =
                 if errors.is_empty() { String::new() } else { format!(": {}", errors.join("; ")) };
-            told.push(Event::Error { message: format!("{subtype}{why}") });
+            reported.push(Event::Error { message: format!("{subtype}{why}") });
         } else if !refuses && (is_error || subtype.starts_with("error")) {
             let why = if errors.is_empty() { answer.to_owned() } else { errors.join("; ") };
             return Step::Failed(match subtype {
@@ -506,7 +516,7 @@ impl Claude {
             });
         }
         if let Some(data) = line.get("structured_output").filter(|it| !it.is_null()) {
-            told.output_json = Some(data.clone());
+            reported.output_json = Some(data.clone());
         }
         let origin = line.pointer("/origin/kind").and_then(Value::as_str);
         self.is_answered |= origin != Some("task-notification");
@@ -519,7 +529,7 @@ impl Claude {
 
     /// Marks calls that were denied permission as rejected. Their results only report an error, and some denied calls
     /// appear only in this list.
-    fn reject(&mut self, line: &Value, told: &mut Told) {
+    fn reject(&mut self, line: &Value, reported: &mut Reported) {
         let denied = line.get("permission_denials").and_then(Value::as_array);
         let mut ids: HashSet<String> = HashSet::new();
         for (index, it) in denied.into_iter().flatten().enumerate() {
@@ -535,22 +545,23 @@ impl Claude {
                 _ => None,
             };
             let id = match text(it, "tool_use_id") {
-                "" => told.events.iter().find_map(is_it),
+                "" => reported.events.iter().find_map(is_it),
                 id => Some(id.to_owned()),
             };
             let id = id.unwrap_or_else(|| format!("denied-{index}"));
-            if !self.told.contains(&id) {
+            if !self.reported.contains(&id) {
                 let call = json!({"id": id, "name": name, "input": input});
                 let result = json!({"tool_use_id": id, "is_error": true});
-                let is_told =
-                    self.call(&call, told).and_then(|()| self.result_block(&result, false, told));
+                let is_told = self
+                    .call(&call, reported)
+                    .and_then(|()| self.result_block(&result, false, reported));
                 if is_told.is_err() {
-                    self.unknown("result/permission_denials".to_owned(), told);
+                    self.unknown("result/permission_denials".to_owned(), reported);
                 }
             }
             ids.insert(id);
         }
-        for event in &mut told.events {
+        for event in &mut reported.events {
             if let Event::ActionResult { call_id, status, .. }
             | Event::SubagentCompleted { call_id, status, .. } = event
                 && ids.contains(call_id)
@@ -561,7 +572,7 @@ impl Claude {
     }
 
     /// Records the tokens and the cost of this turn.
-    fn spend(&mut self, line: &Value, told: &mut Told) {
+    fn spend(&mut self, line: &Value, reported: &mut Reported) {
         let by_model =
             line.get("modelUsage").and_then(Value::as_object).filter(|it| !it.is_empty());
         let usage = if let Some(models) = by_model {
@@ -585,7 +596,7 @@ impl Claude {
             self.cost_usd = total;
             cost
         });
-        told.push(Event::Usage { usage, cost_usd });
+        reported.push(Event::Usage { usage, cost_usd });
     }
 }
 

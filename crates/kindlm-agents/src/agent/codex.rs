@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::claude::since;
 use super::rollout::{self, Files, Recorded, count_key};
-use super::{Dialect, Step, Told, object, shell, text};
+use super::{Dialect, Reported, Step, object, shell, text};
 
 /// The item types that are calls. A call needs an id, because its later events are matched by the id.
 const CALLS: [&str; 5] =
@@ -65,15 +65,15 @@ impl Codex {
         Self { ignored: ignored.iter().cloned().collect(), ..Self::default() }
     }
 
-    fn unknown(&self, what: String, told: &mut Told) {
+    fn unknown(&self, what: String, reported: &mut Reported) {
         if !self.ignored.contains(&what) {
-            told.not_understood(what);
+            reported.not_understood(what);
         }
     }
 
-    fn unread(&self, what: String, told: &mut Told) {
+    fn note_unsupported(&self, what: String, reported: &mut Reported) {
         if !self.ignored.contains(&what) {
-            told.unread(what);
+            reported.note_unsupported(what);
         }
     }
 }
@@ -83,12 +83,12 @@ impl Dialect for Codex {
         self.errors.last().map(String::as_str)
     }
 
-    fn read(&mut self, line: &str, told: &mut Told) -> Result<Step, String> {
+    fn read(&mut self, line: &str, reported: &mut Reported) -> Result<Step, String> {
         let line = Value::Object(read_line(line)?);
         match text(&line, "type") {
             "thread.started" => {
-                told.says_itself = true;
-                told.complete.extend([
+                reported.says_itself = true;
+                reported.complete.extend([
                     Channel::Messages,
                     Channel::InputRequests,
                     Channel::Errors,
@@ -98,73 +98,75 @@ impl Dialect for Codex {
                 if id.is_empty() {
                     return Err("`thread.started` has no `thread_id`".to_owned());
                 }
-                told.metadata.insert("threadId".to_owned(), id.into());
+                reported.metadata.insert("threadId".to_owned(), id.into());
             }
             // Errors before the start of the turn did not prevent it, so they are warnings.
             "turn.started" => {
                 self.turn += 1;
-                told.warn(std::mem::take(&mut self.errors));
+                reported.warn(std::mem::take(&mut self.errors));
             }
             kind @ ("item.started" | "item.updated" | "item.completed") => {
                 let item = line.get("item").ok_or_else(|| format!("`{kind}` has no `item`"))?;
-                self.item(item, kind == "item.completed", told)?;
+                self.item(item, kind == "item.completed", reported)?;
             }
             "turn.completed" => {
-                self.leave_open(told);
-                self.spend(line.get("usage"), told);
+                self.leave_open(reported);
+                self.spend(line.get("usage"), reported);
                 // The turn succeeded despite these errors, so they are warnings.
-                told.warn(std::mem::take(&mut self.errors));
+                reported.warn(std::mem::take(&mut self.errors));
                 return Ok(Step::Done);
             }
             "turn.failed" => {
-                self.leave_open(told);
+                self.leave_open(reported);
                 let message = line.pointer("/error/message").and_then(Value::as_str);
                 let last = self.errors.last().map(String::as_str);
                 let message = message.or(last).unwrap_or("it does not say why");
                 return Ok(Step::Failed(format!("the turn of Codex failed: {message}")));
             }
             "error" => self.errors.push(text(&line, "message").to_owned()),
-            "request_user_input" => told.push(Event::InputRequested { request: request(&line) }),
+            "request_user_input" => {
+                reported.push(Event::InputRequested { request: request(&line) })
+            }
             // A later item repeats the whole text.
             "item.plan.delta" => {}
             "" => return Err("it has no `type`".to_owned()),
-            other => self.unknown(other.to_owned(), told),
+            other => self.unknown(other.to_owned(), reported),
         }
         Ok(Step::More)
     }
 
-    fn settle(&mut self, files: Result<Files, String>, told: &mut Told) {
+    fn settle(&mut self, files: Result<Files, String>, reported: &mut Reported) {
         let recorded = files
             .and_then(|it| self.rollout.turn(&it))
-            .and_then(|recorded| difference(&told.events, &recorded).map_or(Ok(recorded), Err));
+            .and_then(|recorded| difference(&reported.events, &recorded).map_or(Ok(recorded), Err));
         let gap = match recorded {
-            Ok(recorded) if self.is_recorded != Some(false) => self.replace(recorded, told),
+            Ok(recorded) if self.is_recorded != Some(false) => self.replace(recorded, reported),
             Ok(_) => None,
             Err(why) => Some(format!("the session file was not used: {why}")),
         };
         self.is_recorded = Some(self.is_recorded.unwrap_or(true) && gap.is_none());
         if self.is_recorded == Some(true) {
-            told.complete.extend([Channel::Actions, Channel::Subagents]);
+            reported.complete.extend([Channel::Actions, Channel::Subagents]);
         } else {
-            told.complete.remove(&Channel::Actions);
-            told.complete.remove(&Channel::Subagents);
+            reported.complete.remove(&Channel::Actions);
+            reported.complete.remove(&Channel::Subagents);
             if self.has_spawned {
-                told.lost.extend(OF_SPAWNED);
+                reported.lost.extend(OF_SPAWNED);
             }
         }
         let what = "the evidence of calls is incomplete";
-        told.warn(gap.map(|why| format!("{what}: {why}")).into_iter().collect());
+        reported.warn(gap.map(|why| format!("{what}: {why}")).into_iter().collect());
     }
 }
 
 impl Codex {
     /// Replaces the events of the lines by the events of the thread's file. Token counts, errors and questions of the
     /// lines stay. Returns the reason why the file's events are incomplete; `None` if they are complete.
-    fn replace(&mut self, recorded: Recorded, told: &mut Told) -> Option<String> {
-        let in_lines = std::mem::take(&mut told.events);
+    fn replace(&mut self, recorded: Recorded, reported: &mut Reported) -> Option<String> {
+        let in_lines = std::mem::take(&mut reported.events);
         for event in recorded.events {
             self.has_spawned |= matches!(event, Event::SubagentCalled { .. });
-            told.push(event);
+            reported.push(event);
         }
         let mut spawned = recorded.spawned_usage;
         for event in in_lines {
@@ -172,9 +174,9 @@ impl Codex {
                 Event::Usage { usage: own, cost_usd } => {
                     let mut usage = own;
                     usage += std::mem::take(&mut spawned);
-                    told.push(Event::Usage { usage, cost_usd });
+                    reported.push(Event::Usage { usage, cost_usd });
                 }
-                Event::Error { .. } | Event::InputRequested { .. } => told.push(event),
+                Event::Error { .. } | Event::InputRequested { .. } => reported.push(event),
                 _ => {}
             }
         }
@@ -183,27 +185,27 @@ impl Codex {
 
     /// Records the items that began in the turn but were never completed. A web search becomes a call without a result.
     /// For a message or reasoning, the evidence of that kind is lost.
-    fn leave_open(&mut self, told: &mut Told) {
+    fn leave_open(&mut self, reported: &mut Reported) {
         for (id, item) in std::mem::take(&mut self.open) {
             match text(&item, "type") {
-                "web_search" => self.search(&id, &item, told),
+                "web_search" => self.search(&id, &item, reported),
                 "agent_message" => {
-                    told.lost.insert(Channel::Messages);
-                    told.leave_unread("a message was begun and never completed".to_owned());
+                    reported.lost.insert(Channel::Messages);
+                    reported.mark_incomplete("a message was begun and never completed".to_owned());
                 }
                 _ => {
-                    told.lost.insert(Channel::Thinking);
+                    reported.lost.insert(Channel::Thinking);
                 }
             }
         }
     }
 
-    fn search(&mut self, id: &str, item: &Value, told: &mut Told) {
+    fn search(&mut self, id: &str, item: &Value, reported: &mut Reported) {
         let input = json!({"query": text(item, "query")});
-        self.begin(id, "web_search", Some(ToolKind::WebSearch), input, told);
+        self.begin(id, "web_search", Some(ToolKind::WebSearch), input, reported);
     }
 
-    fn item(&mut self, item: &Value, is_done: bool, told: &mut Told) -> Result<(), String> {
+    fn item(&mut self, item: &Value, is_done: bool, reported: &mut Reported) -> Result<(), String> {
         let id = format!("{}.{}", self.turn, text(item, "id"));
         if text(item, "id").is_empty() && CALLS.contains(&text(item, "type")) {
             return Err(format!("an item of the type `{}` has no `id`", text(item, "type")));
@@ -215,58 +217,58 @@ impl Codex {
         }
         match text(item, "type") {
             "agent_message" if is_done => {
-                told.begin_message();
-                told.say(text(item, "text"));
+                reported.begin_message();
+                reported.say(text(item, "text"));
             }
             "reasoning" if is_done => {
-                told.push(Event::Thinking { text: text(item, "text").to_owned() });
+                reported.push(Event::Thinking { text: text(item, "text").to_owned() });
             }
             "error" if is_done => self.errors.push(text(item, "message").to_owned()),
             "command_execution" => {
                 let input = shell::input(item.get("command").unwrap_or(&Value::Null));
-                self.begin(&id, "command_execution", Some(ToolKind::Shell), input, told);
+                self.begin(&id, "command_execution", Some(ToolKind::Shell), input, reported);
                 if is_done {
                     let output = json!({
                         "output": text(item, "aggregated_output"),
                         "exitCode": item.get("exit_code"),
                     });
-                    let status = self.status(item, told);
-                    end(&id, Some(output), status, told);
+                    let status = self.status(item, reported);
+                    end(&id, Some(output), status, reported);
                 }
             }
             "file_change" => {
                 let input = json!({"changes": item.get("changes")});
-                self.begin(&id, "file_change", Some(ToolKind::FileEdit), input, told);
+                self.begin(&id, "file_change", Some(ToolKind::FileEdit), input, reported);
                 if is_done {
-                    let status = self.status(item, told);
-                    end(&id, None, status, told);
+                    let status = self.status(item, reported);
+                    end(&id, None, status, reported);
                 }
             }
             "mcp_tool_call" => {
                 let name = format!("mcp__{}__{}", text(item, "server"), text(item, "tool"));
                 let input = item.get("arguments").cloned().unwrap_or_default();
-                self.begin(&id, &name, Some(ToolKind::Unknown), input, told);
+                self.begin(&id, &name, Some(ToolKind::Unknown), input, reported);
                 if is_done {
                     let error = item.pointer("/error/message").cloned();
                     let result = item.get("result").filter(|it| !it.is_null()).cloned();
-                    let status = self.status(item, told);
-                    end(&id, error.or(result), status, told);
+                    let status = self.status(item, reported);
+                    end(&id, error.or(result), status, reported);
                 }
             }
             "web_search" => {
                 // The query is only known when the search is completed.
                 if is_done {
-                    self.search(&id, item, told);
-                    end(&id, None, ActionStatus::Completed, told);
+                    self.search(&id, item, reported);
+                    end(&id, None, ActionStatus::Completed, reported);
                 }
             }
-            "collab_tool_call" => self.collab(&id, item, is_done, told),
+            "collab_tool_call" => self.collab(&id, item, is_done, reported),
             // These items are reported when they are completed, or hold the agent's internal lists.
             "agent_message" | "reasoning" | "error" | "todo_list" | "plan" => {}
             "" => return Err("an item has no `type`".to_owned()),
             // An unknown item of this form is a call, so it is not part of the answer's text.
-            other if other.ends_with("_call") => self.unknown(format!("item/{other}"), told),
-            other => self.unread(format!("item/{other}"), told),
+            other if other.ends_with("_call") => self.unknown(format!("item/{other}"), reported),
+            other => self.note_unsupported(format!("item/{other}"), reported),
         }
         Ok(())
     }
@@ -277,32 +279,32 @@ impl Codex {
         name: &str,
         tool: Option<ToolKind>,
         input: Value,
-        told: &mut Told,
+        reported: &mut Reported,
     ) {
         if self.begun.insert(id.to_owned()) {
             let (call_id, name) = (id.to_owned(), name.to_owned());
-            told.push(Event::ActionCalled { call_id, name, tool, input });
+            reported.push(Event::ActionCalled { call_id, name, tool, input });
         }
     }
 
     /// Reads a call about a subagent. Each subagent is a thread, which one call starts and later calls manage.
-    fn collab(&mut self, id: &str, item: &Value, is_done: bool, told: &mut Told) {
+    fn collab(&mut self, id: &str, item: &Value, is_done: bool, reported: &mut Reported) {
         let tool = text(item, "tool");
         let kind = if tool == "spawn_agent" { ToolKind::AgentTask } else { ToolKind::Unknown };
         self.has_spawned |= tool == "spawn_agent";
         let input = json!({"prompt": item.get("prompt")});
-        self.begin(id, tool, Some(kind), input, told);
+        self.begin(id, tool, Some(kind), input, reported);
         if !is_done {
             return;
         }
-        let done = self.status(item, told);
-        end(id, item.get("agents_states").cloned(), done, told);
+        let done = self.status(item, reported);
+        end(id, item.get("agents_states").cloned(), done, reported);
         if tool == "spawn_agent" {
             let threads = item.get("receiver_thread_ids").and_then(Value::as_array);
             for thread in threads.into_iter().flatten().filter_map(Value::as_str) {
                 self.threads.insert(thread.to_owned(), id.to_owned());
                 let (call_id, name) = (id.to_owned(), "agent".to_owned());
-                told.push(Event::SubagentCalled { call_id, name, remote_url: None });
+                reported.push(Event::SubagentCalled { call_id, name, remote_url: None });
             }
         }
         for (thread, state) in
@@ -315,14 +317,14 @@ impl Codex {
             };
             if let Some(call_id) = self.threads.remove(thread) {
                 let output = state.get("message").filter(|it| !it.is_null()).cloned();
-                told.push(Event::SubagentCompleted { call_id, output, status });
+                reported.push(Event::SubagentCompleted { call_id, output, status });
             }
         }
     }
 
     /// Returns the status of a completed item. Without a `status` field, the exit code and the error decide. An unknown
     /// status counts as failed, and is recorded as unsupported.
-    fn status(&self, item: &Value, told: &mut Told) -> ActionStatus {
+    fn status(&self, item: &Value, reported: &mut Reported) -> ActionStatus {
         let failed = item.get("exit_code").and_then(Value::as_i64).is_some_and(|it| it != 0)
             || item.get("error").is_some_and(|it| !it.is_null());
         match text(item, "status") {
@@ -331,20 +333,20 @@ impl Codex {
             "" if failed => ActionStatus::Failed,
             "completed" | "" => ActionStatus::Completed,
             other => {
-                self.unknown(format!("item/{}/{other}", text(item, "type")), told);
+                self.unknown(format!("item/{}/{other}", text(item, "type")), reported);
                 ActionStatus::Failed
             }
         }
     }
 
-    fn spend(&mut self, usage: Option<&Value>, told: &mut Told) {
+    fn spend(&mut self, usage: Option<&Value>, reported: &mut Reported) {
         let Some(usage) = usage.filter(|it| it.is_object()) else { return };
         let count = |key: &str| usage.get(key).and_then(Value::as_u64);
         let cached = count("cached_input_tokens");
         let total = Usage::counted(count("input_tokens"), count("output_tokens"), None, cached);
         let turn = since(total, self.usage);
         self.usage = total;
-        told.push(Event::Usage { usage: turn, cost_usd: None });
+        reported.push(Event::Usage { usage: turn, cost_usd: None });
     }
 }
 
@@ -453,8 +455,8 @@ impl<'de> Deserialize<'de> for FirstId {
     }
 }
 
-fn end(id: &str, output: Option<Value>, status: ActionStatus, told: &mut Told) {
-    told.push(Event::ActionResult { call_id: id.to_owned(), output, status });
+fn end(id: &str, output: Option<Value>, status: ActionStatus, reported: &mut Reported) {
+    reported.push(Event::ActionResult { call_id: id.to_owned(), output, status });
 }
 
 fn request(line: &Value) -> InputRequest {

@@ -6,11 +6,11 @@ mod claude;
 mod codex;
 mod launch;
 mod native;
+mod reported;
 mod rollout;
 mod session;
 mod shell;
 mod thread_files;
-mod told;
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use kindlm_types::{AgentKind, AgentSpec, duplicate_key};
 use serde_json::{Map, Value};
 
 pub use launch::{Env, Surroundings};
+pub(crate) use reported::Reported;
 pub use session::start;
-pub(crate) use told::Told;
 
 /// The version of KindLM's agent protocol.
 pub const PROTOCOL_VERSION: u64 = 1;
@@ -30,7 +30,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// An adapter: the reader of an agent's output format.
 pub(crate) trait Dialect: Send {
     /// Reads one line and records its content. Fails with the reason if the line is unreadable.
-    fn read(&mut self, line: &str, told: &mut Told) -> Result<Step, String>;
+    fn read(&mut self, line: &str, reported: &mut Reported) -> Result<Step, String>;
 
     /// Returns the last error message of the agent; `None` if it reported no error. The message explains the error of
     /// an agent that ends without further output.
@@ -40,7 +40,7 @@ pub(crate) trait Dialect: Send {
 
     /// Handles the timeout of a turn. Returns true if the agent has answered and the turn can end although tasks still
     /// run.
-    fn ends_late(&mut self, _told: &mut Told) -> bool {
+    fn ends_late(&mut self, _told: &mut Reported) -> bool {
         false
     }
 
@@ -51,7 +51,7 @@ pub(crate) trait Dialect: Send {
 
     /// Adds the evidence of the thread files to the turn that has just ended. `_files` may be the reason why the files
     /// cannot be read.
-    fn settle(&mut self, _files: Result<rollout::Files, String>, _told: &mut Told) {}
+    fn settle(&mut self, _files: Result<rollout::Files, String>, _told: &mut Reported) {}
 }
 
 /// The progress of a turn after a line.

@@ -4,7 +4,7 @@ use kindlm_types::{Channel, Event, Usage};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Dialect, PROTOCOL_VERSION, Step, Told, object, quoted};
+use super::{Dialect, PROTOCOL_VERSION, Reported, Step, object, quoted};
 use crate::protocol::{Declaration, channels};
 
 /// The reader of KindLM's protocol.
@@ -63,7 +63,7 @@ fn present<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Option<Value>, 
 }
 
 impl Dialect for Native {
-    fn read(&mut self, line: &str, told: &mut Told) -> Result<Step, String> {
+    fn read(&mut self, line: &str, reported: &mut Reported) -> Result<Step, String> {
         const STRAY: &str = "stdout is for the protocol alone: write logs to stderr";
         let mut line_object = object(line).map_err(|why| format!("{why}; {STRAY}"))?;
         let word = line_object.remove("kindlm");
@@ -77,19 +77,19 @@ impl Dialect for Native {
             ));
         }
         match word {
-            "hello" => self.hello(line_object, told),
-            "result" => result(line_object, told),
+            "hello" => self.hello(line_object, reported),
+            "result" => result(line_object, reported),
             "error" => {
                 let Broken { message } = fields(line_object, "error")?;
                 Ok(Step::Failed(message))
             }
-            _ => self.declaration((line, word), line_object, told),
+            _ => self.declaration((line, word), line_object, reported),
         }
     }
 }
 
 impl Native {
-    fn hello(&mut self, line: Map<String, Value>, told: &mut Told) -> Result<Step, String> {
+    fn hello(&mut self, line: Map<String, Value>, reported: &mut Reported) -> Result<Step, String> {
         let Hello { version, name, complete } = fields(line, "hello")?;
         if version != PROTOCOL_VERSION {
             return Err(format!(
@@ -100,9 +100,9 @@ impl Native {
             return Err("it says `hello` twice".to_owned());
         }
         if let Some(complete) = complete {
-            told.declare(channels(complete)?);
+            reported.declare(channels(complete)?);
         }
-        told.metadata.extend(name.map(|it| ("name".to_owned(), Value::String(it))));
+        reported.metadata.extend(name.map(|it| ("name".to_owned(), Value::String(it))));
         Ok(Step::Ready)
     }
 
@@ -110,7 +110,7 @@ impl Native {
         &mut self,
         (line, word): (&str, &str),
         keys: Map<String, Value>,
-        told: &mut Told,
+        reported: &mut Reported,
     ) -> Result<Step, String> {
         match Declaration::of(word, keys) {
             Some(Declaration::ToolCall(mut call)) => {
@@ -119,12 +119,12 @@ impl Native {
                     format!("call_{}", self.unnamed)
                 });
                 let call = call.with_id(id);
-                Event::of_call(&call).for_each(|event| told.push(event));
-                told.declared.push(call);
+                Event::of_call(&call).for_each(|event| reported.push(event));
+                reported.declared.push(call);
             }
-            Some(Declaration::OutputJson(data)) => told.output_json = data,
-            Some(Declaration::Event(event)) => told.push(event),
-            Some(Declaration::Evidence(channels)) => told.declare(channels),
+            Some(Declaration::OutputJson(data)) => reported.output_json = data,
+            Some(Declaration::Event(event)) => reported.push(event),
+            Some(Declaration::Evidence(channels)) => reported.declare(channels),
             Some(Declaration::Unreadable(why)) => return Err(why),
             None => {
                 const WORDS: [&str; 7] =
@@ -141,31 +141,31 @@ impl Native {
     }
 }
 
-fn result(line: Map<String, Value>, told: &mut Told) -> Result<Step, String> {
+fn result(line: Map<String, Value>, reported: &mut Reported) -> Result<Step, String> {
     let Done { text, data, status, error, usage, cost_usd } = fields(line, "result")?;
     if matches!(status, Status::Failed) || error.is_some() {
         let message = error.unwrap_or_else(|| "the agent says that it failed".to_owned());
-        told.push(Event::Error { message });
+        reported.push(Event::Error { message });
     }
     let is_answered = text.is_some();
     if let Some(text) = text {
-        told.answer(&text);
+        reported.answer(&text);
     }
     // By the protocol, the `text` or the last message is the whole answer. Without both, the messages are incomplete,
     // unless the agent has declared its complete evidence.
-    if is_answered || Event::last_words(&told.events).is_some() {
-        told.has_answered = true;
-    } else if !told.says_itself {
-        told.incomplete.insert(Channel::Messages);
+    if is_answered || Event::last_words(&reported.events).is_some() {
+        reported.has_answered = true;
+    } else if !reported.says_itself {
+        reported.incomplete.insert(Channel::Messages);
     }
     if usage.is_some() || cost_usd.is_some() {
         if cost_usd.is_some_and(|it| it < 0.0) {
             return Err("`costUsd` is negative".to_owned());
         }
         let usage = usage.unwrap_or_default();
-        told.push(Event::Usage { usage, cost_usd });
+        reported.push(Event::Usage { usage, cost_usd });
     }
-    told.output_json = data.or(told.output_json.take());
+    reported.output_json = data.or(reported.output_json.take());
     Ok(Step::Done)
 }
 

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use kindlm_types::{Channel, Event, UsageSum};
 
+use super::reported::ReportedTurn;
 use super::rollout::ThreadFile;
-use super::told::ToldTurn;
 use super::*;
 
 fn recordings(kind: &str) -> Vec<PathBuf> {
@@ -66,7 +66,7 @@ fn show(event: &Event) -> String {
     }
 }
 
-fn show_turn(turn: &ToldTurn, shown: &mut String) {
+fn show_turn(turn: &ReportedTurn, shown: &mut String) {
     for event in &turn.events {
         writeln!(shown, "  {}", show(event)).unwrap();
     }
@@ -74,17 +74,18 @@ fn show_turn(turn: &ToldTurn, shown: &mut String) {
 
 fn show_all(kind: AgentKind, lines: &str, folder: Option<&Path>) -> String {
     let spec = AgentSpec { kind, ..AgentSpec::default() };
-    let (mut reader, mut told, mut shown) = (dialect(&spec), Told::default(), String::new());
+    let (mut reader, mut reported, mut shown) =
+        (dialect(&spec), Reported::default(), String::new());
     let mut turns = 0;
     for line in lines.lines() {
-        match reader.read(line, &mut told) {
+        match reader.read(line, &mut reported) {
             Ok(Step::More | Step::Ready) => {}
             Ok(Step::Done) => {
                 turns += 1;
                 if let Some(folder) = folder {
-                    reader.settle(files(folder, turns), &mut told);
+                    reader.settle(files(folder, turns), &mut reported);
                 }
-                let turn = told.take_turn();
+                let turn = reported.take_turn();
                 show_turn(&turn, &mut shown);
                 let reason = turn.finish_reason.as_ref().map(|it| format!(" ({it:?})"));
                 writeln!(shown, "  answers {:?}{}", turn.text, reason.unwrap_or_default()).unwrap();
@@ -93,8 +94,8 @@ fn show_all(kind: AgentKind, lines: &str, folder: Option<&Path>) -> String {
             Err(why) => panic!("{line}: {why}"),
         }
     }
-    let late = reader.ends_late(&mut told);
-    let rest = told.take_turn();
+    let late = reader.ends_late(&mut reported);
+    let rest = reported.take_turn();
     show_turn(&rest, &mut shown);
     if late {
         writeln!(shown, "  answers late {:?}", rest.text).unwrap();
@@ -102,11 +103,11 @@ fn show_all(kind: AgentKind, lines: &str, folder: Option<&Path>) -> String {
     if let Some(error) = reader.last_error() {
         writeln!(shown, "  last error: {error}").unwrap();
     }
-    let complete = Channel::ALL.into_iter().filter(|it| told.coverage().includes(*it));
+    let complete = Channel::ALL.into_iter().filter(|it| reported.coverage().includes(*it));
     let complete: Vec<&str> = complete.map(Channel::as_str).collect();
     writeln!(shown, "  complete: {}", complete.join(", ")).unwrap();
     for key in ["warnings", "unknownLines"] {
-        if let Some(value) = told.metadata().get(key) {
+        if let Some(value) = reported.metadata().get(key) {
             writeln!(shown, "  {key}: {value}").unwrap();
         }
     }
@@ -165,16 +166,16 @@ fn what_other_agents_did_unseen_is_lost() {
         (AgentKind::ClaudeCode, "claude-code/background-agent.jsonl", &OF_AGENTS),
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/agent/recordings").join(name);
-        let (mut reader, mut told) =
-            (dialect(&AgentSpec { kind, ..AgentSpec::default() }), Told::default());
+        let (mut reader, mut reported) =
+            (dialect(&AgentSpec { kind, ..AgentSpec::default() }), Reported::default());
         let lines = fs::read_to_string(path).unwrap();
         // The actions of a background subagent are not reported before its end.
         let started = lines.lines().take_while(|it| !it.contains("task_notification"));
         for line in started {
-            reader.read(line, &mut told).unwrap();
+            reader.read(line, &mut reported).unwrap();
         }
-        reader.settle(Err("there is no file".to_owned()), &mut told);
-        assert_eq!(told.coverage().lost(), &channels.iter().copied().collect(), "{name}");
+        reader.settle(Err("there is no file".to_owned()), &mut reported);
+        assert_eq!(reported.coverage().lost(), &channels.iter().copied().collect(), "{name}");
     }
 }
 
@@ -225,19 +226,19 @@ fn a_changed_file_is_not_believed() {
         (without(0, "token_usage_record"), ""),
         (without(1, "no such text"), ""),
     ] {
-        let (mut reader, mut told) = (
+        let (mut reader, mut reported) = (
             dialect(&AgentSpec { kind: AgentKind::Codex, ..AgentSpec::default() }),
-            Told::default(),
+            Reported::default(),
         );
         for line in lines.lines() {
-            reader.read(line, &mut told).unwrap();
+            reader.read(line, &mut reported).unwrap();
         }
-        reader.settle(Ok(files), &mut told);
-        let warnings = told.metadata().get("warnings").cloned().unwrap_or_default().to_string();
+        reader.settle(Ok(files), &mut reported);
+        let warnings = reported.metadata().get("warnings").cloned().unwrap_or_default().to_string();
         assert!(warnings.contains(why), "{why}: {warnings}");
-        assert_eq!(told.coverage().includes(Channel::Actions), why.is_empty(), "{why}");
-        assert_eq!(told.coverage().includes(Channel::Usage), why.is_empty(), "{why}");
-        let tokens = told.take_turn().usage.unwrap().total_tokens;
+        assert_eq!(reported.coverage().includes(Channel::Actions), why.is_empty(), "{why}");
+        assert_eq!(reported.coverage().includes(Channel::Usage), why.is_empty(), "{why}");
+        let tokens = reported.take_turn().usage.unwrap().total_tokens;
         let is_used = why.is_empty() || why.contains("spawned") || why.contains("at work");
         assert_eq!(tokens > 360, is_used && !why.contains("missing"), "{why}: {tokens}");
     }
@@ -248,14 +249,14 @@ fn a_changed_file_is_not_believed() {
 fn what_is_spent_in_the_background_is_counted() {
     let path =
         recordings("claude-code").into_iter().find(|it| it.ends_with("background-command.jsonl"));
-    let (mut reader, mut told) = (
+    let (mut reader, mut reported) = (
         dialect(&AgentSpec { kind: AgentKind::ClaudeCode, ..AgentSpec::default() }),
-        Told::default(),
+        Reported::default(),
     );
     for line in fs::read_to_string(path.unwrap()).unwrap().lines() {
-        reader.read(line, &mut told).unwrap();
+        reader.read(line, &mut reported).unwrap();
     }
-    let turn = told.take_turn();
+    let turn = reported.take_turn();
     let mut sum = UsageSum::default();
     sum.add(turn.usage.unwrap());
     assert_eq!((turn.text.as_str(), sum.total().total_tokens), ("bg finished.", 600));

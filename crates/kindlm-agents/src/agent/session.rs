@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::launch::{Surroundings, hello};
 use super::rollout::Files;
-use super::{Dialect, Step, Told, dialect, thread_files};
+use super::{Dialect, Reported, Step, dialect, thread_files};
 use kindlm_process::{Ended, Fault, MAX_OUTPUT, Pipe, Tail, not_started};
 
 /// Starts an agent, and waits until it is ready. The concurrency slot stays occupied until the session is dropped.
@@ -25,7 +25,7 @@ pub async fn start<'a>(
         start,
         surroundings,
         dialect: dialect(&start.agent),
-        told: Told::default(),
+        reported: Reported::default(),
         pipe: None,
         tail: Tail::default(),
         lines: 0,
@@ -53,7 +53,7 @@ struct Session<'a> {
     start: &'a AgentStart,
     surroundings: Surroundings<'a>,
     dialect: Box<dyn Dialect>,
-    told: Told,
+    reported: Reported,
     /// The process; `None` between the turns of Codex.
     pipe: Option<Pipe>,
     tail: Tail,
@@ -82,20 +82,20 @@ impl AgentSession for Session<'_> {
                 let grace = self.dialect.farewell();
                 let limit = turn.timeout.saturating_sub(started.elapsed()).max(grace);
                 let files = self.thread_files(limit).await;
-                self.dialect.settle(files, &mut self.told);
+                self.dialect.settle(files, &mut self.reported);
             }
             self.broken = false;
-            let told = self.told.take_turn();
+            let reported = self.reported.take_turn();
             Ok(AgentReply {
-                text: told.text,
-                unread: told.unread,
-                output_json: told.output_json,
-                events: told.events,
-                tool_calls: told.tool_calls,
-                finish_reason: told.finish_reason,
-                coverage: self.told.coverage(),
-                usage: told.usage,
-                cost_usd: told.cost_usd,
+                text: reported.text,
+                unread: reported.unread,
+                output_json: reported.output_json,
+                events: reported.events,
+                tool_calls: reported.tool_calls,
+                finish_reason: reported.finish_reason,
+                coverage: self.reported.coverage(),
+                usage: reported.usage,
+                cost_usd: reported.cost_usd,
                 latency_ms,
             })
         })
@@ -112,11 +112,11 @@ impl AgentSession for Session<'_> {
                 error = self.finish_process().await.err();
             }
             AgentEnd {
-                events: self.told.take_turn().events,
-                coverage: self.spoke.then(|| self.told.coverage()),
+                events: self.reported.take_turn().events,
+                coverage: self.spoke.then(|| self.reported.coverage()),
                 stderr: self.tail.text(),
                 exit_code: self.exit_code,
-                metadata: self.told.metadata(),
+                metadata: self.reported.metadata(),
                 error,
             }
         })
@@ -153,7 +153,7 @@ impl Session<'_> {
                 format!("{}\n", json!({"type": "user", "message": message}))
             }
             AgentKind::Codex => {
-                let thread = self.told.metadata.get("threadId").and_then(Value::as_str);
+                let thread = self.reported.metadata.get("threadId").and_then(Value::as_str);
                 let thread = thread.map(str::to_owned);
                 self.open(thread.as_deref())?;
                 // Codex has no option for a system prompt, so the prompt precedes the first message.
@@ -188,7 +188,7 @@ impl Session<'_> {
                 Ok(Some(line)) => line,
                 Ok(None) => return Err(self.ended_early(what).await),
                 Err(Fault::Late)
-                    if *wanted == Step::Done && self.dialect.ends_late(&mut self.told) =>
+                    if *wanted == Step::Done && self.dialect.ends_late(&mut self.reported) =>
                 {
                     return Ok(());
                 }
@@ -246,7 +246,7 @@ impl Session<'_> {
     fn read(&mut self, line: &str) -> Result<Step, ProviderError> {
         self.lines += 1;
         self.spoke = true;
-        self.dialect.read(line, &mut self.told).map_err(|why| {
+        self.dialect.read(line, &mut self.reported).map_err(|why| {
             let message = format!("{} cannot be read: {why}", self.place());
             self.error(ProviderErrorKind::MalformedResponse, message)
         })
@@ -256,7 +256,7 @@ impl Session<'_> {
     async fn thread_files(&mut self, limit: Duration) -> Result<Files, String> {
         let home = self.surroundings.codex_home(self.start);
         let home = home.ok_or("it is not known where Codex keeps its threads")?;
-        let thread = self.told.metadata.get("threadId").and_then(Value::as_str);
+        let thread = self.reported.metadata.get("threadId").and_then(Value::as_str);
         let thread = thread.unwrap_or_default().to_owned();
         let read = tokio::task::spawn_blocking(move || thread_files::read(&home, &thread));
         let read = tokio::time::timeout(limit, read).await;
@@ -315,7 +315,7 @@ impl Session<'_> {
     /// Records an abnormal end that the exit code does not show.
     fn ended_badly(&mut self, how: &str) {
         self.tail.note(how);
-        self.told.push(Event::Error { message: how.to_owned() });
+        self.reported.push(Event::Error { message: how.to_owned() });
     }
 
     /// Returns the error for an agent whose stdout has ended too early.

@@ -4,7 +4,7 @@ use kindlm_types::{ActionStatus, Channel, Coverage, Event, Facts, FinishReason};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::told::ToldTurn;
+use super::reported::ReportedTurn;
 use super::*;
 
 fn spec(kind: AgentKind) -> AgentSpec {
@@ -12,21 +12,21 @@ fn spec(kind: AgentKind) -> AgentSpec {
 }
 
 /// Reads an output, and returns its turns and the recorded state after them.
-fn turns(kind: AgentKind, output: &str) -> (Vec<ToldTurn>, Told) {
+fn turns(kind: AgentKind, output: &str) -> (Vec<ReportedTurn>, Reported) {
     let mut reader = dialect(&spec(kind));
-    let mut told = Told::default();
+    let mut reported = Reported::default();
     let mut turns = Vec::new();
     for (number, line) in output.lines().enumerate() {
-        let step = reader.read(line, &mut told).unwrap_or_else(|why| panic!("{number}: {why}"));
+        let step = reader.read(line, &mut reported).unwrap_or_else(|why| panic!("{number}: {why}"));
         if step == Step::Done {
-            turns.push(told.take_turn());
+            turns.push(reported.take_turn());
         }
     }
-    (turns, told)
+    (turns, reported)
 }
 
-fn in_json(turns: &[ToldTurn]) -> Value {
-    let turn = |it: &ToldTurn| json!({"text": it.text, "events": it.events});
+fn in_json(turns: &[ReportedTurn]) -> Value {
+    let turn = |it: &ReportedTurn| json!({"text": it.text, "events": it.events});
     turns.iter().map(turn).collect()
 }
 
@@ -36,18 +36,18 @@ fn outputs_become_events() {
         ("claude-code", AgentKind::ClaudeCode, include_str!("transcripts/claude-code.jsonl")),
         ("codex", AgentKind::Codex, include_str!("transcripts/codex.jsonl")),
     ] {
-        let (turns, told) = turns(kind, output);
+        let (turns, reported) = turns(kind, output);
         assert_eq!(turns.len(), 2);
         insta::assert_json_snapshot!(format!("{name}-events"), in_json(&turns));
-        insta::assert_json_snapshot!(format!("{name}-itself"), told.metadata());
-        assert_eq!(told.coverage().includes(Channel::Actions), kind == AgentKind::ClaudeCode);
-        assert!(told.coverage().includes(Channel::Usage));
+        insta::assert_json_snapshot!(format!("{name}-itself"), reported.metadata());
+        assert_eq!(reported.coverage().includes(Channel::Actions), kind == AgentKind::ClaudeCode);
+        assert!(reported.coverage().includes(Channel::Usage));
     }
 }
 
 #[test]
 fn each_turn_of_a_process_has_its_own_tokens_and_cost() {
-    let tokens = |it: &ToldTurn| {
+    let tokens = |it: &ReportedTurn| {
         it.usage.map(|it| (it.input_tokens, it.output_tokens, it.cached_input_tokens))
     };
     let (claude, _) = turns(AgentKind::ClaudeCode, include_str!("transcripts/claude-code.jsonl"));
@@ -55,7 +55,7 @@ fn each_turn_of_a_process_has_its_own_tokens_and_cost() {
         claude.iter().map(tokens).collect::<Vec<_>>(),
         [Some((9820, 250, Some(9000))), Some((905, 7, Some(900)))]
     );
-    let cost = |it: &ToldTurn| it.cost_usd.map(|it| (it * 1e6).round());
+    let cost = |it: &ReportedTurn| it.cost_usd.map(|it| (it * 1e6).round());
     assert_eq!(claude.iter().map(cost).collect::<Vec<_>>(), [Some(12_500.0), Some(2_500.0)]);
     let (codex, _) = turns(AgentKind::Codex, include_str!("transcripts/codex.jsonl"));
     assert_eq!(
@@ -117,14 +117,16 @@ fn lines_that_nobody_knows_are_counted_and_make_the_evidence_incomplete() {
                 _ => r#"{"type":"system","subtype":"init","session_id":"s"}"#,
             }
         );
-        let (_, told) = turns(kind, &output);
-        assert_eq!(told.metadata()["unknownLines"], json!({what: 2}), "{line}");
-        assert_eq!(told.coverage(), Coverage::default().losing(Channel::ALL), "{line}");
+        let (_, reported) = turns(kind, &output);
+        assert_eq!(reported.metadata()["unknownLines"], json!({what: 2}), "{line}");
+        assert_eq!(reported.coverage(), Coverage::default().losing(Channel::ALL), "{line}");
         // The suite can declare that the unknown lines are irrelevant.
         let mut reader = dialect(&AgentSpec { ignore_lines: vec![what.to_owned()], ..spec(kind) });
-        let mut told = Told::default();
-        output.lines().for_each(|line| assert_eq!(reader.read(line, &mut told), Ok(Step::More)));
-        assert!(told.coverage().includes(Channel::Messages), "{line}");
+        let mut reported = Reported::default();
+        output
+            .lines()
+            .for_each(|line| assert_eq!(reader.read(line, &mut reported), Ok(Step::More)));
+        assert!(reported.coverage().includes(Channel::Messages), "{line}");
     }
 }
 
@@ -138,10 +140,10 @@ fn the_order_of_keys_does_not_matter() {
         r#"{"complete":"all","kindlm":"evidence"}"#,
         r#"{"text":"Done.","kindlm":"result"}"#,
     ];
-    let (turns, told) = turns(AgentKind::Kindlm, &output.join("\n"));
+    let (turns, reported) = turns(AgentKind::Kindlm, &output.join("\n"));
     assert_eq!(turns[0].tool_calls[0].arguments, json!({"a": 1}));
     assert_eq!((turns[0].text.as_str(), &turns[0].output_json), ("Done.", &Some(json!([1]))));
-    assert!(Channel::ALL.into_iter().all(|it| told.coverage().includes(it)));
+    assert!(Channel::ALL.into_iter().all(|it| reported.coverage().includes(it)));
 }
 
 #[test]
@@ -151,9 +153,9 @@ fn the_last_word_on_what_is_complete_counts() {
         r#"{"kindlm":"result","text":"Done."}"#,
         r#"{"kindlm":"evidence","complete":["subagents"]}"#,
     ];
-    let (_, told) = turns(AgentKind::Kindlm, &output.join("\n"));
+    let (_, reported) = turns(AgentKind::Kindlm, &output.join("\n"));
     let complete = [Channel::Messages, Channel::Subagents];
-    assert_eq!(told.coverage(), complete.into_iter().collect());
+    assert_eq!(reported.coverage(), complete.into_iter().collect());
 }
 
 #[test]
@@ -193,7 +195,7 @@ fn an_agent_in_the_background_has_not_ended_when_it_begins() {
         lines.extend([call.to_owned(), began.to_owned()]);
         lines.extend(told_of.map(ended));
         lines.push(result.to_owned());
-        let (turns, told) = turns(AgentKind::ClaudeCode, &lines.join("\n"));
+        let (turns, reported) = turns(AgentKind::ClaudeCode, &lines.join("\n"));
         let seen: Vec<_> = turns[0]
             .events
             .iter()
@@ -206,8 +208,8 @@ fn an_agent_in_the_background_has_not_ended_when_it_begins() {
             .collect();
         assert_eq!(seen, states);
         // The calls of the subagent were not counted, so some may be missing.
-        assert!(!told.coverage().includes(Channel::Actions));
-        assert!(told.coverage().includes(Channel::Messages));
+        assert!(!reported.coverage().includes(Channel::Actions));
+        assert!(reported.coverage().includes(Channel::Messages));
     }
 }
 
@@ -245,8 +247,8 @@ fn a_command_in_the_background_has_no_result_before_it_ends() {
     ] {
         let opening = [call, started, begun].map(str::to_owned);
         let lines: Vec<String> = opening.into_iter().chain(lines).collect();
-        let (_, told) = turns(AgentKind::ClaudeCode, &lines.join("\n"));
-        assert_eq!(Facts::of(&told.events).actions[0].state.as_str(), expected, "{lines:?}");
+        let (_, reported) = turns(AgentKind::ClaudeCode, &lines.join("\n"));
+        assert_eq!(Facts::of(&reported.events).actions[0].state.as_str(), expected, "{lines:?}");
     }
 }
 
@@ -255,8 +257,8 @@ fn streamlined_lines_stand_for_calls_that_are_not_told() {
     for kind in ["streamlined_text", "streamlined_tool_use_summary"] {
         let lines =
             format!("{{\"type\":\"system\",\"subtype\":\"init\"}}\n{{\"type\":\"{kind}\"}}");
-        let (_, told) = turns(AgentKind::ClaudeCode, &lines);
-        assert_eq!(told.coverage(), Coverage::default().losing(Channel::ALL), "{kind}");
+        let (_, reported) = turns(AgentKind::ClaudeCode, &lines);
+        assert_eq!(reported.coverage(), Coverage::default().losing(Channel::ALL), "{kind}");
     }
 }
 
@@ -282,10 +284,10 @@ fn what_of_the_last_message_is_not_understood_is_told() {
         (AgentKind::Codex, [said, call, done], false),
     ] {
         let lines: Vec<String> = lines.into_iter().filter(|it| !it.is_empty()).collect();
-        let (turns, told) = turns(kind, &lines.join("\n"));
+        let (turns, reported) = turns(kind, &lines.join("\n"));
         assert_eq!(turns[0].text, "fine");
         assert_eq!(turns[0].unread.is_some(), unread, "{lines:?}");
-        assert_eq!(told.coverage(), Coverage::default().losing(Channel::ALL), "{lines:?}");
+        assert_eq!(reported.coverage(), Coverage::default().losing(Channel::ALL), "{lines:?}");
     }
 }
 
@@ -310,7 +312,7 @@ fn what_was_not_permitted_is_a_call_that_was_rejected() {
             vec!["Task rejected"],
         ),
     ] {
-        let (turns, told) = turns(AgentKind::ClaudeCode, &lines);
+        let (turns, reported) = turns(AgentKind::ClaudeCode, &lines);
         let events: Vec<Event> = turns.into_iter().flat_map(|it| it.events).collect();
         let facts = Facts::of(&events);
         let actions = facts.actions.iter();
@@ -319,10 +321,10 @@ fn what_was_not_permitted_is_a_call_that_was_rejected() {
             .collect();
         assert_eq!(actions, expected, "{lines}");
         assert!(facts.subagents.iter().all(|it| it.state.as_str() == "rejected"), "{lines}");
-        assert!(!told.metadata().contains_key("unknownLines"), "{lines}");
+        assert!(!reported.metadata().contains_key("unknownLines"), "{lines}");
     }
-    let (_, told) = turns(AgentKind::ClaudeCode, &result(r#"{"tool":"Bash"}"#));
-    assert_eq!(told.metadata()["unknownLines"], json!({"result/permission_denials": 1}));
+    let (_, reported) = turns(AgentKind::ClaudeCode, &result(r#"{"tool":"Bash"}"#));
+    assert_eq!(reported.metadata()["unknownLines"], json!({"result/permission_denials": 1}));
 }
 
 #[test]
@@ -344,7 +346,7 @@ fn what_codex_begins_and_never_completes_is_there() {
             None,
         ),
     ] {
-        let (turns, told) =
+        let (turns, reported) =
             turns(AgentKind::Codex, &format!("{begun}\n{}\n{done}", lines.join("\n")));
         let facts = Facts::of(&turns[0].events);
         let found = facts.actions.iter();
@@ -353,7 +355,7 @@ fn what_codex_begins_and_never_completes_is_there() {
             .collect();
         assert_eq!(found.join(", "), actions, "{lines:?}");
         assert_eq!(turns[0].unread.is_some(), channel.is_some(), "{lines:?}");
-        assert_eq!(told.coverage().includes(Channel::Messages), channel.is_none(), "{lines:?}");
+        assert_eq!(reported.coverage().includes(Channel::Messages), channel.is_none(), "{lines:?}");
     }
 }
 
@@ -375,16 +377,16 @@ fn codex_is_taken_at_its_word() {
             Some("item/file_change/in_progress"),
         ),
     ] {
-        let (_, told) = turns(AgentKind::Codex, &item(rest));
-        assert_eq!(Facts::of(&told.events).actions[0].state.as_str(), state, "{rest}");
-        let unknowns = told.metadata().get("unknownLines").cloned();
+        let (_, reported) = turns(AgentKind::Codex, &item(rest));
+        assert_eq!(Facts::of(&reported.events).actions[0].state.as_str(), state, "{rest}");
+        let unknowns = reported.metadata().get("unknownLines").cloned();
         assert_eq!(unknowns, unknown.map(|it| json!({it: 1})), "{rest}");
     }
     let error = |message: &str| format!(r#"{{"type":"error","message":"{message}"}}"#);
     let (begun, done) = (r#"{"type":"turn.started"}"#, r#"{"type":"turn.completed"}"#);
     let lines = [&error("early"), begun, &error("one"), done, begun, &error("two"), done];
-    let (_, told) = turns(AgentKind::Codex, &lines.join("\n"));
-    assert_eq!(told.metadata()["warnings"], json!(["early", "one", "two"]));
+    let (_, reported) = turns(AgentKind::Codex, &lines.join("\n"));
+    assert_eq!(reported.metadata()["warnings"], json!(["early", "one", "two"]));
 }
 
 #[test]
@@ -407,8 +409,8 @@ fn an_agent_that_could_not_work_is_no_evidence() {
         ),
         (AgentKind::Kindlm, r#"{"kindlm":"error","message":"no key"}"#, "no key"),
     ] {
-        let mut told = Told::default();
-        let step = dialect(&spec(kind)).read(lines, &mut told);
+        let mut reported = Reported::default();
+        let step = dialect(&spec(kind)).read(lines, &mut reported);
         assert_eq!(step, Ok(Step::Failed(why.to_owned())));
     }
 }
@@ -446,8 +448,8 @@ fn a_line_that_cannot_be_read_says_what_is_wrong() {
         (vec![HELLO, r#"{"kindlm":"tool_call"}"#], "cannot be read as `tool_call`"),
     ] {
         let mut reader = dialect(&spec(AgentKind::Kindlm));
-        let mut told = Told::default();
-        let last = lines.iter().map(|line| reader.read(line, &mut told)).last().unwrap();
+        let mut reported = Reported::default();
+        let last = lines.iter().map(|line| reader.read(line, &mut reported)).last().unwrap();
         let said = last.unwrap_err();
         assert!(said.contains(why), "{lines:?}: {said}");
     }
@@ -467,7 +469,7 @@ fn a_line_that_cannot_be_read_says_what_is_wrong() {
         ),
         (AgentKind::Codex, r#"{"type":"thread.started"}"#, "has no `thread_id`"),
     ] {
-        let said = dialect(&spec(kind)).read(line, &mut Told::default()).unwrap_err();
+        let said = dialect(&spec(kind)).read(line, &mut Reported::default()).unwrap_err();
         assert!(said.contains(why), "{line}: {said}");
     }
 }
@@ -484,11 +486,11 @@ fn the_answer_is_a_message_once() {
         (vec![r#"{"kindlm":"result"}"#], vec![]),
     ] {
         let output = format!("{HELLO}\n{}", lines.join("\n"));
-        let (turns, told) = turns(AgentKind::Kindlm, &output);
+        let (turns, reported) = turns(AgentKind::Kindlm, &output);
         assert_eq!(Facts::of(&turns[0].events).said, said, "{lines:?}");
         assert_eq!(turns[0].text, said.last().copied().unwrap_or_default());
-        assert_eq!(told.metadata(), json!({"name": "mine"}).as_object().unwrap().clone());
-        assert!(Channel::ALL.into_iter().all(|it| told.coverage().includes(it)));
+        assert_eq!(reported.metadata(), json!({"name": "mine"}).as_object().unwrap().clone());
+        assert!(Channel::ALL.into_iter().all(|it| reported.coverage().includes(it)));
     }
 }
 
@@ -497,7 +499,7 @@ proptest! {
     #[test]
     fn no_line_is_too_odd(line in r#"[\[\]{}:,"a-z0-9 ]{0,60}|\{"type":"[a-z._]{1,16}"(,"[a-z]{1,8}":(1|null|"x"|\[\]|\{\}))*\}"#) {
         for kind in [AgentKind::Kindlm, AgentKind::ClaudeCode, AgentKind::Codex] {
-            let _ = dialect(&spec(kind)).read(&line, &mut Told::default());
+            let _ = dialect(&spec(kind)).read(&line, &mut Reported::default());
         }
     }
 }

@@ -7,8 +7,8 @@ use kindlm_wire::evaluate::RecordedTool;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::keys::words;
-use super::parts::{kind, told};
+use super::keys::text_at;
+use super::parts::{kind, value_at};
 
 /// Adds the data beside the messages to a transcript.
 ///
@@ -51,8 +51,8 @@ pub(super) fn add(
 
 /// Returns the finish reason in a message or a log; `None` if it is not recorded.
 pub(super) fn finish_reason(value: &Value, at: &str) -> Result<Option<FinishReason>, Problem> {
-    let own = match words(value, "finish_reason", at)? {
-        None => words(value, "stop_reason", at)?,
+    let own = match text_at(value, "finish_reason", at)? {
+        None => text_at(value, "stop_reason", at)?,
         own => own,
     };
     Ok(own.map(FinishReason::of_vendor))
@@ -65,7 +65,7 @@ fn earlier(value: &Value, transcript: &mut Transcript) {
         return;
     }
     let goes_on = ["previous_response_id", "conversation"];
-    if let Some(key) = goes_on.into_iter().find(|it| told(value, it).is_some()) {
+    if let Some(key) = goes_on.into_iter().find(|it| value_at(value, it).is_some()) {
         transcript.gaps.push(format!("it continues an earlier conversation (`{key}`)"));
     }
 }
@@ -78,7 +78,7 @@ fn state(value: &Value, transcript: &mut Transcript) -> Result<(), Problem> {
         let message = said("/error/message").or(error.as_str());
         message.map_or_else(|| error.to_string(), str::to_owned)
     });
-    match words(value, "status", "")? {
+    match text_at(value, "status", "")? {
         None | Some("completed") => {}
         Some("incomplete") => match said("/incomplete_details/reason") {
             Some("max_output_tokens") => transcript.finish_reason = Some(FinishReason::Length),

@@ -4,7 +4,7 @@ use kindlm_types::{ActionStatus, Event, Problem, ToolCall, exit_code};
 use serde_json::Value;
 
 use super::keys::{self, flag};
-use super::parts::{content, kind, result, text, text_of, told, unknown_role};
+use super::parts::{content, kind, result, text, text_of, unknown_role, value_at};
 use super::{CHAT, Reading};
 use crate::MEDIA;
 
@@ -35,7 +35,7 @@ pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Resul
         "assistant" => {
             reading.answer();
             reading.stopped(message, at)?;
-            if told(message, "content").is_none() {
+            if value_at(message, "content").is_none() {
                 reading.without_content(at);
             }
             answer(blocks(message, at)?, reading)?;
@@ -119,7 +119,7 @@ fn other(block: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> 
     } else if MEDIA.contains(&kind) {
         reading.no_text(kind);
     } else {
-        reading.unread(kind, at);
+        reading.note_unsupported(kind, at);
     }
     Ok(())
 }

@@ -3,10 +3,10 @@
 use kindlm_types::{ActionStatus, Event, InputRequest, Problem};
 use serde_json::Value;
 
-use super::keys::{self, words};
+use super::keys::{self, text_at};
 use super::openai::called;
-use super::parts::{self, content, result, text, text_of, told, unknown_role};
-use super::tools::{self, Own};
+use super::parts::{self, content, result, text, text_of, unknown_role, value_at};
+use super::tools::{self, BuiltInTool};
 use super::{CHAT, Reading};
 
 const ROLES: [&str; 4] = ["system", "developer", "user", "assistant"];
@@ -63,11 +63,11 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
                 }
             }
         }
-        other => match Own::of(other) {
+        other => match BuiltInTool::of(other) {
             Some(tool) => tool.call(item, at, reading)?,
             // An unknown item of this form is a call, so it is not part of the answer's text.
             None if other.ends_with("_call") => reading.not_understood(other, at),
-            None => reading.unread(other, at),
+            None => reading.note_unsupported(other, at),
         },
     }
     Ok(())
@@ -76,9 +76,9 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
 /// Records a status that means failure or interruption. A failed call that includes its result is not recorded here,
 /// because the status belongs to the result.
 fn status(kind: &str, item: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
-    match words(item, "status", at)? {
+    match text_at(item, "status", at)? {
         None | Some("completed") => {}
-        Some("failed") if kind == "mcp_call" || Own::of(kind).is_some() => {}
+        Some("failed") if kind == "mcp_call" || BuiltInTool::of(kind).is_some() => {}
         Some("failed") => {
             reading.goes_on();
             let message = format!("`{kind}` at {at} has the status `failed`");
@@ -99,13 +99,13 @@ fn output(
     reading: &mut Reading,
 ) -> Result<(), Problem> {
     reading.hands_over();
-    let failed = matches!(words(item, "status", at)?, Some("incomplete" | "failed"));
+    let failed = matches!(text_at(item, "status", at)?, Some("incomplete" | "failed"));
     let (output, failed) = match called {
         "function_call" | "custom_tool_call" => {
             let output = item.get("output").unwrap_or(&Value::Null);
             (Some(result(text_of(output, &format!("{at}/output"), reading)?)), failed)
         }
-        called if Own::of(called).is_some() => tools::output(item, failed),
+        called if BuiltInTool::of(called).is_some() => tools::output(item, failed),
         _ => {
             reading.not_understood(kind, at);
             return Ok(());
@@ -113,7 +113,7 @@ fn output(
     };
     let status = if failed { ActionStatus::Failed } else { ActionStatus::Completed };
     // Outputs of the older local shell store the call's id under another key.
-    let key = if told(item, "call_id").is_none() && called == "local_shell_call" {
+    let key = if value_at(item, "call_id").is_none() && called == "local_shell_call" {
         "id"
     } else {
         "call_id"
@@ -126,7 +126,7 @@ fn remote_call(item: &Value, at: &str, reading: &mut Reading) -> Result<(), Prob
     let id = text(item, "id", at)?;
     reading.call(called(id, item, "arguments", at)?);
     let status = item.get("status").and_then(Value::as_str);
-    let (output, ended) = match (told(item, "error"), told(item, "output"), status) {
+    let (output, ended) = match (value_at(item, "error"), value_at(item, "output"), status) {
         (Some(error), ..) => (error.clone(), ActionStatus::Failed),
         (None, output, Some("failed")) => {
             (output.cloned().unwrap_or_default(), ActionStatus::Failed)
@@ -152,7 +152,7 @@ fn message(item: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem>
         }
         "assistant" => {
             reading.goes_on();
-            if told(item, "content").is_none() {
+            if value_at(item, "content").is_none() {
                 reading.without_content(at);
             }
             let said = parts::answer(item, at, reading)?;

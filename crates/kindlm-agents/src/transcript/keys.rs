@@ -5,7 +5,7 @@
 use kindlm_types::{Problem, nearest, pointer};
 use serde_json::Value;
 
-use super::parts::{kind, told};
+use super::parts::{kind, value_at};
 
 /// The known keys of an object.
 pub(super) struct Keys {
@@ -140,7 +140,7 @@ impl Keys {
 
 /// Fails if a message has content under keys of another format.
 pub(super) fn foreign(message: &Value, keys: &[&str], at: &str) -> Result<(), Problem> {
-    let found = keys.iter().find(|key| match told(message, key) {
+    let found = keys.iter().find(|key| match value_at(message, key) {
         Some(Value::Array(items)) => !items.is_empty(),
         found => found.is_some(),
     });
@@ -161,7 +161,7 @@ pub(super) fn words<'v>(value: &'v Value, key: &str, at: &str) -> Result<Option<
 
 /// Returns the boolean at a key; false if it is absent or `null`. Fails for any other type.
 pub(super) fn flag(value: &Value, key: &str, at: &str) -> Result<bool, Problem> {
-    match told(value, key) {
+    match value_at(value, key) {
         None => Ok(false),
         Some(Value::Bool(flag)) => Ok(*flag),
         Some(other) => Err(no(key, other, "`true` or `false`", at)),

@@ -29,7 +29,7 @@ mod tools;
 use kindlm_types::{Problem, Transcript};
 use serde_json::Value;
 
-use parts::{kind, object, told};
+use parts::{kind, object, value_at};
 use reading::Reading;
 
 /// The format of a conversation.
@@ -102,7 +102,7 @@ struct Messages<'v> {
 /// two lists of messages are a problem, because one list would be ignored.
 fn messages(value: &Value) -> Result<Messages<'_>, Problem> {
     let is_object = value.is_object();
-    let in_response = told(value, "input").is_some() && told(value, "output").is_some();
+    let in_response = value_at(value, "input").is_some() && value_at(value, "output").is_some();
     let all = ["messages", "input", "items", "choices", "content", "output"];
     let exclusive = if in_response { &all[..5] } else { &all };
     let key = if is_object { only_one(value, exclusive, "tell what was said")? } else { None };
@@ -148,7 +148,7 @@ fn no_list(at: &str, message: &str) -> Problem {
 
 /// Returns the only one of these keys that has a value; `None` if none has a value. Fails if several keys have values.
 fn only_one<'k>(value: &Value, keys: &[&'k str], what: &str) -> Result<Option<&'k str>, Problem> {
-    let mut found = keys.iter().copied().filter(|it| told(value, it).is_some());
+    let mut found = keys.iter().copied().filter(|it| value_at(value, it).is_some());
     let Some(one) = found.next() else { return Ok(None) };
     let Some(other) = found.next() else { return Ok(Some(one)) };
     let message = format!("`{one}` and `{other}` both {what}, and only one of them would be read");
@@ -165,9 +165,9 @@ fn format_of(value: &Value, messages: &[(&Value, String)]) -> Format {
     let is_block = |it: &str| {
         it.ends_with("tool_use") || it.ends_with("tool_result") || it.ends_with("thinking")
     };
-    let is_chat = |it: &Value| CHAT.iter().any(|key| told(it, key).is_some());
+    let is_chat = |it: &Value| CHAT.iter().any(|key| value_at(it, key).is_some());
     let any = |is: &dyn Fn(&Value) -> bool| messages.iter().any(|(it, _)| is(it));
-    if told(value, "output").is_some() || any(&is_item) {
+    if value_at(value, "output").is_some() || any(&is_item) {
         Format::Items
     } else if any(&|message| blocks(message).any(is_block))
         || (value.get("system").is_some() && !any(&is_chat))

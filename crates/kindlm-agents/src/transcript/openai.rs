@@ -4,8 +4,8 @@ use kindlm_types::{ActionStatus, Problem, ToolCall};
 use serde_json::{Value, json};
 
 use super::Reading;
-use super::keys::{self, words};
-use super::parts::{self, content, kind, result, text, told, unknown_role};
+use super::keys::{self, text_at};
+use super::parts::{self, content, kind, result, text, unknown_role, value_at};
 
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
 
@@ -41,14 +41,14 @@ fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Proble
     reading.stopped(message, at)?;
     let said = parts::answer(message, at, reading)?;
     reading.say(&said);
-    if let Some(refusal) = words(message, "refusal", at)?.filter(|it| !it.is_empty()) {
+    if let Some(refusal) = text_at(message, "refusal", at)?.filter(|it| !it.is_empty()) {
         reading.refused();
         reading.say(refusal);
     }
     if let Some(said) = message.pointer("/audio/transcript").and_then(Value::as_str) {
         reading.say(said);
     }
-    let calls = match told(message, "tool_calls") {
+    let calls = match value_at(message, "tool_calls") {
         None => &[][..],
         Some(Value::Array(calls)) => calls,
         Some(other) => {
@@ -57,7 +57,7 @@ fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Proble
         }
     };
     let others = ["tool_calls", "function_call", "refusal", "audio"];
-    if told(message, "content").is_none() && !others.iter().any(|it| holds(message, it)) {
+    if value_at(message, "content").is_none() && !others.iter().any(|it| holds(message, it)) {
         reading.without_content(at);
     }
     for (index, call) in calls.iter().enumerate() {
@@ -71,7 +71,7 @@ fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Proble
         };
         reading.call(called(id, inner, key.1, &format!("{at}/{}", key.0))?);
     }
-    if let Some(call) = told(message, "function_call") {
+    if let Some(call) = value_at(message, "function_call") {
         let at = format!("{at}/function_call");
         reading.call(called(text(call, "name", &at)?, call, "arguments", &at)?);
     }
@@ -80,7 +80,7 @@ fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Proble
 
 /// Returns true if a key has a non-empty value.
 fn holds(message: &Value, key: &str) -> bool {
-    told(message, key).is_some_and(|it| match it {
+    value_at(message, key).is_some_and(|it| match it {
         Value::String(text) => !text.is_empty(),
         Value::Array(items) => !items.is_empty(),
         _ => true,

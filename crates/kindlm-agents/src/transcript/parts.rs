@@ -98,11 +98,11 @@ pub(super) fn content(message: &Value, at: &str, reading: &mut Reading) -> Resul
 /// Returns the content of an answer. Its parts are joined without separators, as in answers to KindLM's requests.
 pub(super) fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<String, Problem> {
     let content = message.get("content").unwrap_or(&Value::Null);
-    Ok(texts_of(content, &format!("{at}/content"), reading, Reading::unread)?.concat())
+    Ok(texts_of(content, &format!("{at}/content"), reading, Reading::note_unsupported)?.concat())
 }
 
 /// Returns the value at a key; `None` if it is absent or `null`.
-pub(super) fn told<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
+pub(super) fn value_at<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
     value.get(key).filter(|it| !it.is_null())
 }
 

@@ -16,7 +16,7 @@ const PLACES: usize = 5;
 /// The last entry of the conversation, if the agent still has to react to it.
 enum Open {
     /// A user message.
-    Asked,
+    Unanswered,
     /// A call of this tool, which has no result yet.
     Called(String),
     /// The result of a call of this tool.
@@ -28,7 +28,7 @@ enum Open {
 impl Open {
     fn words(&self) -> String {
         match self {
-            Self::Asked => "a user message without an answer".to_owned(),
+            Self::Unanswered => "a user message without an answer".to_owned(),
             Self::Called(tool) => format!("a call of `{tool}`, which has no result"),
             Self::Answered(tool) => {
                 format!("the result of `{tool}`, to which the agent says nothing")
@@ -67,7 +67,7 @@ impl Reading {
     /// Reads a user message. The message begins a turn, unless the agent has not answered the previous message.
     pub(super) fn user(&mut self, text: &str) {
         self.is_answering = false;
-        self.open = Some(Open::Asked);
+        self.open = Some(Open::Unanswered);
         if self.transcript.requests == 0 {
             self.transcript.input.push(Message::new(Role::User, text));
         }
@@ -246,7 +246,7 @@ impl Reading {
     }
 
     /// Records an unsupported part of an answer, which may hold text.
-    pub(super) fn unread(&mut self, what: &str, at: &str) {
+    pub(super) fn note_unsupported(&mut self, what: &str, at: &str) {
         self.not_understood(what, at);
         let why = format!("`{what}` at {at} is of a type that is not understood here");
         if let Some(turn) = self.transcript.turns.last_mut() {

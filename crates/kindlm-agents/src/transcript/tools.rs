@@ -4,10 +4,10 @@ use kindlm_types::{ActionStatus, Problem, ToolCall, exit_code};
 use serde_json::{Map, Value};
 
 use super::Reading;
-use super::parts::{result, text, told};
+use super::parts::{result, text, value_at};
 
 /// A built-in tool of OpenAI.
-pub(super) struct Own {
+pub(super) struct BuiltInTool {
     /// The type of the item that calls the tool: the tool's name followed by `_call`.
     item: &'static str,
     /// The location of the arguments in the item.
@@ -38,19 +38,27 @@ use By::{Client, Server};
 /// The type of image calls. An image is shown to the user, so it is a complete answer.
 const PICTURE: &str = "image_generation_call";
 
-const ALL: [Own; 8] = [
-    Own { item: "web_search_call", arguments: At("action"), by: Server(None) },
-    Own { item: "file_search_call", arguments: These(&["queries"]), by: Server(Some("results")) },
-    Own { item: "code_interpreter_call", arguments: These(&["code"]), by: Server(Some("outputs")) },
+const ALL: [BuiltInTool; 8] = [
+    BuiltInTool { item: "web_search_call", arguments: At("action"), by: Server(None) },
+    BuiltInTool {
+        item: "file_search_call",
+        arguments: These(&["queries"]),
+        by: Server(Some("results")),
+    },
+    BuiltInTool {
+        item: "code_interpreter_call",
+        arguments: These(&["code"]),
+        by: Server(Some("outputs")),
+    },
     // The result is an image, which is not text.
-    Own { item: PICTURE, arguments: These(&["revised_prompt"]), by: Server(None) },
-    Own { item: "computer_call", arguments: These(&["action", "actions"]), by: Client },
-    Own { item: "local_shell_call", arguments: At("action"), by: Client },
-    Own { item: "shell_call", arguments: At("action"), by: Client },
-    Own { item: "apply_patch_call", arguments: At("operation"), by: Client },
+    BuiltInTool { item: PICTURE, arguments: These(&["revised_prompt"]), by: Server(None) },
+    BuiltInTool { item: "computer_call", arguments: These(&["action", "actions"]), by: Client },
+    BuiltInTool { item: "local_shell_call", arguments: At("action"), by: Client },
+    BuiltInTool { item: "shell_call", arguments: At("action"), by: Client },
+    BuiltInTool { item: "apply_patch_call", arguments: At("operation"), by: Client },
 ];
 
-impl Own {
+impl BuiltInTool {
     /// Returns the tool that items of this type call; `None` if the type is unknown.
     pub(super) fn of(item: &str) -> Option<&'static Self> {
         ALL.iter().find(|it| it.item == item)
@@ -78,7 +86,7 @@ impl Own {
             // The call is in progress, or was cut.
             Some(_) => return Ok(()),
         };
-        let output = output.and_then(|it| told(item, it)).cloned();
+        let output = output.and_then(|it| value_at(item, it)).cloned();
         reading.answered(id, output, status, &format!("{at}/{key}"))?;
         if self.item == PICTURE {
             reading.shows_a_picture();
@@ -92,8 +100,9 @@ impl Arguments {
         match self {
             At(key) => item.get(*key).cloned().unwrap_or_default(),
             These(keys) => {
-                let found =
-                    keys.iter().filter_map(|it| Some(((*it).to_owned(), told(item, it)?.clone())));
+                let found = keys
+                    .iter()
+                    .filter_map(|it| Some(((*it).to_owned(), value_at(item, it)?.clone())));
                 Value::Object(found.collect::<Map<_, _>>())
             }
         }
@@ -103,7 +112,7 @@ impl Arguments {
 /// Returns the output of a tool that the client ran, and true if the tool failed. The status of the item, a timeout or
 /// an exit code shows the failure.
 pub(super) fn output(item: &Value, failed: bool) -> (Option<Value>, bool) {
-    let output = match told(item, "output") {
+    let output = match value_at(item, "output") {
         Some(Value::String(text)) => Some(result(text.clone())),
         // An object is a screenshot, which is not text.
         Some(Value::Object(_)) => None,

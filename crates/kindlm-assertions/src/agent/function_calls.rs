@@ -4,11 +4,11 @@ use kindlm_schema::Schema;
 use kindlm_types::{AssertionResult, Execution, ToolSpec, ecma};
 use serde_json::{Value, json};
 
-use crate::Own;
+use crate::EntryOptions;
 use crate::core::codes::EVIDENCE_MISSING;
 use crate::core::grade::{Grade, PASSED};
+use crate::core::missing_evidence::missing_calls;
 use crate::core::recorded::structured;
-use crate::core::untold::untold_calls;
 
 /// A call with its name and arguments.
 ///
@@ -82,13 +82,13 @@ pub(crate) fn result(
     output: InOutput<'_>,
     negate: bool,
 ) -> AssertionResult {
-    let label = &Own { negate, threshold: None }.label(label);
+    let label = &EntryOptions { negate, threshold: None }.label(label);
     let errored = |message: String| AssertionResult::errored(id, label, EVIDENCE_MISSING, message);
-    let seen = seen(execution);
+    let seen = recorded_calls(execution);
     let are_seen = !seen.is_empty();
     let calls = if are_seen { Some(seen) } else { output.calls };
     // An output that consists of calls contains all of them.
-    let may_be_more = untold_calls(execution).filter(|_| are_seen || calls.is_none());
+    let may_be_more = missing_calls(execution).filter(|_| are_seen || calls.is_none());
     let fault = match calls {
         Some(calls) => match misfit(execution, &calls) {
             Ok(fault) => fault,
@@ -110,7 +110,7 @@ pub(crate) fn result(
 }
 
 /// Returns the recorded calls of the execution.
-fn seen(execution: &Execution) -> Vec<Call> {
+fn recorded_calls(execution: &Execution) -> Vec<Call> {
     let calls = execution.tool_calls.iter().map(|it| Call {
         name: it.name.clone(),
         arguments: match &it.malformed_arguments {

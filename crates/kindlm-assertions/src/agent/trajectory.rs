@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::core::missing_evidence::missing_calls;
 use crate::core::recorded::{knows_tool_calls, missing};
-use crate::core::untold::untold_calls;
 use crate::shared::glob;
 
 /// The reason why a check of steps cannot be decided if no steps are recorded.
@@ -86,7 +86,7 @@ pub(crate) fn labels<'a>(steps: impl IntoIterator<Item = &'a Step>) -> String {
 pub(crate) struct Steps {
     pub(crate) seen: Vec<Step>,
     /// The reason why there may be further tool calls; `None` if all are known.
-    pub(crate) unseen: Option<String>,
+    pub(crate) missing: Option<String>,
 }
 
 impl Steps {
@@ -94,12 +94,12 @@ impl Steps {
     ///
     /// `seen` is the number of known steps of this kind.
     pub(crate) fn most(&self, seen: usize) -> Option<usize> {
-        self.unseen.is_none().then_some(seen)
+        self.missing.is_none().then_some(seen)
     }
 
     /// Returns the errored result of a check that the known steps do not decide.
     pub(crate) fn undecided(&self, id: &str, label: &str) -> Vec<AssertionResult> {
-        let why = self.unseen.as_deref().unwrap_or_default();
+        let why = self.missing.as_deref().unwrap_or_default();
         missing(id, label, &format!("Not all steps of the agent are known: {why}"))
     }
 }
@@ -116,7 +116,7 @@ pub(crate) fn steps(execution: &Execution) -> Result<Steps, String> {
             return Err(NO_STEPS.to_owned());
         }
         let seen = execution.tool_calls.iter().map(called).collect();
-        return Ok(Steps { seen, unseen: untold_calls(execution) });
+        return Ok(Steps { seen, missing: missing_calls(execution) });
     };
     let mut spans: Vec<&Span> = trace.spans.iter().collect();
     let end = |span: &Span| span.end_time.unwrap_or(span.start_time);
@@ -127,8 +127,8 @@ pub(crate) fn steps(execution: &Execution) -> Result<Steps, String> {
     // If the calls of a trace are not extracted yet, one span of a call means that the source records all calls.
     let is_raw = execution.tool_calls.is_empty();
     let shows_tools = seen.iter().any(|it| matches!(it.kind, StepType::Tool | StepType::Command));
-    let unseen = untold_calls(execution).filter(|_| !(is_raw && shows_tools));
-    Ok(Steps { seen, unseen })
+    let missing = missing_calls(execution).filter(|_| !(is_raw && shows_tools));
+    Ok(Steps { seen, missing })
 }
 
 /// Returns the steps that are tool calls, or the reason why they are unknown.
@@ -352,12 +352,12 @@ fn command(
     shell_args: Option<&Value>,
     words: &Words,
 ) -> Option<String> {
-    let told = attributes.iter().find_map(|(key, value)| {
+    let recorded = attributes.iter().find_map(|(key, value)| {
         let is = words.command.is_match(key) && !words.no_command.is_match(key);
         word(value).filter(|_| is)
     });
-    if let Some(told) = told {
-        return Some(told.to_owned());
+    if let Some(recorded) = recorded {
+        return Some(recorded.to_owned());
     }
     let given = [("cmd", " "), ("command", " "), ("commands", "; ")]
         .iter()
@@ -383,7 +383,7 @@ fn query<'a>(
     attributes: &'a Map<String, Value>,
     words: &Words,
 ) -> Option<Cow<'a, str>> {
-    let told = attributes
+    let recorded = attributes
         .iter()
         .find_map(|(key, value)| word(value).filter(|_| words.query.is_match(key)));
     let searches = || {
@@ -396,7 +396,7 @@ fn query<'a>(
         let rest = rest.strip_prefix('"').unwrap_or(rest);
         Some(rest.strip_suffix('"').unwrap_or(rest).trim()).filter(|it| !it.is_empty())
     };
-    told.or_else(plain).or_else(named).map(Cow::Borrowed)
+    recorded.or_else(plain).or_else(named).map(Cow::Borrowed)
 }
 
 /// Formats arguments for a report.
@@ -481,7 +481,7 @@ mod tests {
         let mut execution = Execution::default();
         assert_eq!(steps(&execution), Err(NO_STEPS.to_owned()));
         execution.requests = 1;
-        assert_eq!(steps(&execution), Ok(Steps { seen: Vec::new(), unseen: None }));
+        assert_eq!(steps(&execution), Ok(Steps { seen: Vec::new(), missing: None }));
         execution.tool_calls = vec![ToolCall { name: "a".to_owned(), ..ToolCall::default() }];
         assert_eq!(labels(&steps(&execution).unwrap().seen), "tool:a");
     }

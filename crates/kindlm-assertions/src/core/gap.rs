@@ -10,7 +10,7 @@ pub(crate) enum Gap {
     /// The source reported that evidence of this kind is missing, for this reason.
     Missing(Channel, String),
     /// Evidence of this kind may be incomplete. The source can declare it complete.
-    Untold(Channel, Source),
+    Incomplete(Channel, Source),
     /// The results of this number of calls are missing.
     Unanswered(usize),
     /// The record of this number of calls lacks more than results: the tool, the arguments or the place.
@@ -19,10 +19,10 @@ pub(crate) enum Gap {
 
 impl Gap {
     /// Returns the gap for a kind of evidence that may be incomplete.
-    pub(crate) fn untold(execution: &Execution, channel: Channel) -> Self {
+    pub(crate) fn incomplete(execution: &Execution, channel: Channel) -> Self {
         match known_missing(execution, channel) {
             Some(why) => Self::Missing(channel, why),
-            None => Self::Untold(channel, Source::of(execution)),
+            None => Self::Incomplete(channel, Source::of(execution)),
         }
     }
 
@@ -32,7 +32,7 @@ impl Gap {
             Self::Missing(channel, why) => {
                 format!("it is known that not all {} were recorded: {why}", of(channel))
             }
-            Self::Untold(channel, source) => {
+            Self::Incomplete(channel, source) => {
                 let what = of(channel);
                 let advice = source.declares(channel);
                 format!("it is not known whether all {what} were recorded; {advice}")

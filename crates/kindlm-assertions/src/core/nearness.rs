@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::core::config::read;
 use crate::core::grade::Grade;
-use crate::{Assertion, Evidence, Own, Setup, Traits};
+use crate::{Assertion, EntryOptions, Evidence, Setup, Traits};
 
 /// The texts could not be embedded, or their embeddings cannot be compared.
 pub(crate) const EMBEDDING_FAILED: FailureCode = FailureCode::new("EMBEDDING_FAILED");
@@ -68,7 +68,7 @@ impl Similar {
         id: &'static str,
         metric: Metric,
         config: &Value,
-        own: Own,
+        own: EntryOptions,
         setup: &Setup<'_>,
     ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
         let config: Config = read(config)?;
@@ -207,7 +207,7 @@ impl Assertion for Similar {
     fn traits(&self) -> Traits {
         Traits {
             threshold: {
-                let own = Own { negate: self.negate, threshold: Some(self.threshold) };
+                let own = EntryOptions { negate: self.negate, threshold: Some(self.threshold) };
                 own.wants().filter(|_| self.metric != Metric::Euclidean)
             },
             measures: self.metric != Metric::Cosine,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Number, Value};
 
 use crate::core::grade::{Grade, text};
-use crate::{Assertion, Evidence, Own, Traits};
+use crate::{Assertion, EntryOptions, Evidence, Traits};
 
 /// One text to search for.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -55,7 +55,7 @@ impl Needles {
         id: &'static str,
         value: One,
         ignore_case: bool,
-        own: Own,
+        own: EntryOptions,
     ) -> Result<Self, Vec<Problem>> {
         let needle = match value {
             One::Text(text) => text,
@@ -80,7 +80,7 @@ impl Needles {
         id: &'static str,
         value: Several,
         ignore_case: bool,
-        own: Own,
+        own: EntryOptions,
     ) -> Result<Self, Vec<Problem>> {
         let (texts, label) = (several(value)?, own.label("Contains any"));
         Ok(Self { id, label, texts, wanted: Wanted::Any, ignore_case, negate: own.negate })
@@ -91,7 +91,7 @@ impl Needles {
         id: &'static str,
         value: Several,
         ignore_case: bool,
-        own: Own,
+        own: EntryOptions,
     ) -> Result<Self, Vec<Problem>> {
         let (texts, label) = (several(value)?, own.label("Contains all"));
         Ok(Self { id, label, texts, wanted: Wanted::All, ignore_case, negate: own.negate })

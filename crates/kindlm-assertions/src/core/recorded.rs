@@ -106,7 +106,7 @@ pub(crate) fn known_missing(execution: &Execution, channel: Channel) -> Option<S
 }
 
 /// Returns the end of a sentence: the reason for missing evidence, or the advice to declare it complete.
-pub(crate) fn untold_of(execution: &Execution, channel: Channel) -> String {
+pub(crate) fn missing_evidence_advice(execution: &Execution, channel: Channel) -> String {
     if let Some(why) = known_missing(execution, channel) {
         return format!(": {why}");
     }
@@ -123,7 +123,7 @@ pub(crate) enum Source {
     /// Spans of a trace.
     Spans,
     /// A model behind a provider, or an agent.
-    Asked,
+    Recorded,
 }
 
 impl Source {
@@ -132,7 +132,7 @@ impl Source {
             _ if execution.trace.is_some() => Self::Spans,
             "command" => Self::Program,
             "" | "transcript" => Self::Record,
-            _ => Self::Asked,
+            _ => Self::Recorded,
         }
     }
 
@@ -148,7 +148,7 @@ impl Source {
             Self::Spans => format!(
                 "where the spans show all of them, the suite says so with `trace: {{ evidence: {{ complete: [{word}] }} }}`"
             ),
-            Self::Asked => format!(
+            Self::Recorded => format!(
                 "where all of them are recorded, the suite says so with `evidence: {{ complete: [{word}] }}` at the test, \
                  its agent, or a provider that wraps an agent"
             ),

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::judging::{
-    Choice, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, Kind, One, OwnWords, Preset,
-    RubricPrompt, Scores, Slot, Table, Unasked, asked, at, at_end, choice_schema, data_rule,
+    BuiltInQuestion, Choice, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, Kind, NotAsked,
+    One, Preset, RubricPrompt, Scores, Slot, Table, asked, at, at_end, choice_schema, data_rule,
     fenced_together, read_choice, short,
 };
 use crate::judge::factual::worth;
-use crate::{Built, Evidence, Own, Setup};
+use crate::{Built, EntryOptions, Evidence, Setup};
 
 const KINDS: &[Kind] = &[
     Kind { letter: "Y", meaning: "The output meets the criterion." },
@@ -54,7 +54,12 @@ pub(crate) struct ClosedQa {
 
 impl ClosedQa {
     /// Builds the check from its configuration.
-    pub(crate) fn build(id: &'static str, config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    pub(crate) fn build(
+        id: &'static str,
+        config: &Value,
+        own: EntryOptions,
+        setup: &Setup<'_>,
+    ) -> Built {
         let config: Config = read(config)?;
         let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
         let table = Table::new(KINDS, &[YES_OR_NO], config.scores.as_ref());
@@ -72,7 +77,7 @@ impl Grader for ClosedQa {
         &self.frame
     }
 
-    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, NotAsked> {
         let output = &evidence.execution.output;
         let input = asked(evidence.execution);
         let vars = [
@@ -83,7 +88,7 @@ impl Grader for ClosedQa {
         self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
             let criterion = format!("Criterion:\n{}", self.criterion);
             let data = fenced_together(&[("task", &input), ("output", output)]);
-            OwnWords::about(&criterion, data, ("answer", choice_schema("choice", KINDS)))
+            BuiltInQuestion::about(&criterion, data, ("answer", choice_schema("choice", KINDS)))
         })
     }
 

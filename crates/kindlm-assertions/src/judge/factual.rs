@@ -9,11 +9,11 @@ use crate::core::check::TOLERANCE;
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::judging::{
-    Choice, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, Kind, One, OwnWords, Preset,
-    RubricPrompt, Scores, Slot, Table, Unasked, asked, at, choice_schema, data_rule,
+    BuiltInQuestion, Choice, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, Kind, NotAsked,
+    One, Preset, RubricPrompt, Scores, Slot, Table, asked, at, choice_schema, data_rule,
     fenced_together, in_brackets, read_choice, short,
 };
-use crate::{Built, Evidence, Own, Setup};
+use crate::{Built, EntryOptions, Evidence, Setup};
 
 /// The relations of an answer to a reference.
 #[rustfmt::skip]
@@ -74,7 +74,7 @@ impl Factuality {
         id: &'static str,
         flavour: Flavour,
         config: &Value,
-        own: Own,
+        own: EntryOptions,
         setup: &Setup<'_>,
     ) -> Built {
         let config: Config = read(config)?;
@@ -98,7 +98,7 @@ impl Grader for Factuality {
         &self.frame
     }
 
-    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, NotAsked> {
         let output = &evidence.execution.output;
         let input = asked(evidence.execution);
         let vars = [
@@ -112,7 +112,7 @@ impl Grader for Factuality {
                 ("reference answer", &self.reference),
                 ("submitted answer", output),
             ]);
-            OwnWords::about("", data, ("finding", choice_schema("category", KINDS)))
+            BuiltInQuestion::about("", data, ("finding", choice_schema("category", KINDS)))
         })
     }
 

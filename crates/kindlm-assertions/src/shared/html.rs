@@ -166,7 +166,7 @@ fn is_custom(name: &str) -> bool {
 /// The parts of HTML that a text contains.
 #[derive(Debug, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one sign, and they are independent")]
-pub(crate) struct Seen {
+pub(crate) struct HtmlParts {
     /// True if there is an HTML element or a custom element.
     pub(crate) known_element: bool,
     /// True if text stands outside all elements.
@@ -189,8 +189,8 @@ pub(crate) struct Seen {
 ///
 /// An end tag closes the innermost open element of its name; without such an element, it is ignored. Misnested tags are
 /// not repaired as browsers do it.
-pub(crate) fn read(text: &str) -> Seen {
-    let mut seen = Seen::default();
+pub(crate) fn read(text: &str) -> HtmlParts {
+    let mut seen = HtmlParts::default();
     let mut open = OpenElements::default();
     let mut emitter = DefaultEmitter::default();
     // In `script`, `style`, `title` and similar elements, tags are text.

@@ -4,7 +4,7 @@ use kindlm_types::{Problem, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Own;
+use crate::EntryOptions;
 use crate::core::check::TOLERANCE;
 use crate::core::grade::Grade;
 
@@ -45,7 +45,7 @@ pub(crate) struct Limit {
 
 impl Limit {
     /// Creates a limit from the threshold of the entry, or from this default.
-    pub(crate) fn new(own: Own, default: f64) -> Self {
+    pub(crate) fn new(own: EntryOptions, default: f64) -> Self {
         Self { threshold: own.threshold.unwrap_or(default), negate: own.negate }
     }
 

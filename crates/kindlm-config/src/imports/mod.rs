@@ -40,11 +40,11 @@ pub type Parts = BTreeMap<String, Fingerprint>;
 /// ```
 pub struct Programs<'a> {
     files: &'a dyn Files,
-    known: Mutex<Known>,
+    known: Mutex<ImportCache>,
 }
 
 #[derive(Default)]
-struct Known {
+struct ImportCache {
     /// Files by path. `None` stands for a file that does not exist.
     files: HashMap<String, Option<File>>,
     /// Results by the set of their start files.
@@ -102,7 +102,7 @@ impl<'a> Programs<'a> {
 
     fn all(&self, start: impl FnOnce(&mut Search<'_>)) -> (Arc<Parts>, Fingerprint) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let Known { files, found } = &mut *known;
+        let ImportCache { files, found } = &mut *known;
         let starts = Search::of(self.files, files, start);
         if let Some((parts, digest)) = found.get(&starts) {
             return (Arc::clone(parts), *digest);

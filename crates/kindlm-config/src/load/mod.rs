@@ -194,7 +194,7 @@ fn load_tree(
     let mut setup = Setup::new(&referred, None)
         .with_registry(Arc::clone(&sources.assertions))
         .with_yaml(crate::yaml)
-        .telling_missing();
+        .with_advice();
     setup.compile_script = sources.compile_script.as_ref().map(Arc::clone);
     let resolved = resolve(piece, &checked, around, setup, sink);
     let (suite, sink, missing) = build(piece, resolved);

@@ -130,7 +130,7 @@ impl AgentRun<'_> {
         execution.latency_ms = execution.latency_ms.map(|sum| sum + reply.latency_ms);
         execution.recorded_events.extend(reply.events);
         execution.tool_calls.extend(reply.tool_calls);
-        let text = crate::said(reply.text, reply.output_json.as_ref());
+        let text = crate::output_text(reply.text, reply.output_json.as_ref());
         execution.output.clone_from(&text);
         execution.completeness.unread.clone_from(&reply.unread);
         execution.output_json.clone_from(&reply.output_json);

@@ -20,7 +20,7 @@ impl Running<'_> {
         execution.spend.cost_usd = None;
         match self.judges.calls.run(spec).await {
             Ok(output) => {
-                execution.output = crate::said(output.text, output.output_json.as_ref());
+                execution.output = crate::output_text(output.text, output.output_json.as_ref());
                 execution.output_json = output.output_json;
                 execution.tool_calls = output.tool_calls;
                 let (usage, cost) = Event::usage(&output.events);

@@ -95,7 +95,7 @@ impl<'a> Conversation<'a> {
     ) -> Self {
         let mut prompt = first_prompt(body, opening, model, execution.repeat);
         if model.tells_vars {
-            prompt.test = told_of_test(body, &execution);
+            prompt.test = test_data(body, &execution);
         }
         Self {
             body,
@@ -128,11 +128,11 @@ impl<'a> Conversation<'a> {
         let asked = self.prompt.messages.iter().filter(|it| it.role == Role::User);
         let asked: Vec<String> = asked.map(|it| it.content.clone()).collect();
         for text in asked {
-            self.tell(Speaker::User, text);
+            self.record_message(Speaker::User, text);
         }
         let error = self.exchanges(goes_on).await.err();
         if let Some(Unanswered::Provider(err)) = &error {
-            self.tell_failure(err);
+            self.record_failure(err);
         }
         let execution = &mut self.execution;
         execution.spend.cost_usd = self.cost.of(self.model);
@@ -156,7 +156,7 @@ impl<'a> Conversation<'a> {
                 }
                 messages.push(Message::new(Role::User, user));
                 self.exchange_start = self.execution.recorded_events.len();
-                self.tell(Speaker::User, user.to_owned());
+                self.record_message(Speaker::User, user.to_owned());
             }
             self.exchange(&exchange).await?;
             if self.execution.completeness.truncated {
@@ -265,7 +265,7 @@ impl<'a> Conversation<'a> {
             });
         }
         let Some(turn) = turns.last_mut() else { return };
-        crate::words(reply).clone_into(&mut turn.text);
+        crate::answer_text(reply).clone_into(&mut turn.text);
         turn.unread = turn.unread.take().or_else(|| reply.finish_reason.cut());
         turn.output_json.clone_from(&reply.output_json);
         turn.tool_calls.end = start + reply.tool_calls.len();
@@ -276,14 +276,14 @@ impl<'a> Conversation<'a> {
     }
 
     /// Records a message as an event, if events are recorded and the text is not empty.
-    fn tell(&mut self, role: Speaker, text: String) {
+    fn record_message(&mut self, role: Speaker, text: String) {
         if self.records_events && !text.is_empty() {
             self.execution.recorded_events.push(Event::Message { role, text });
         }
     }
 
     /// Records a provider error as an event, if other steps were recorded before.
-    fn tell_failure(&mut self, err: &ProviderError) {
+    fn record_failure(&mut self, err: &ProviderError) {
         // A request that was not sent yet did not fail.
         let was_waiting = err.attempts == 0 && err.retryable;
         if self.records_events && self.execution.requests > 0 && !was_waiting {
@@ -312,7 +312,7 @@ impl<'a> Conversation<'a> {
         }
         execution.latency_ms = execution.latency_ms.map(|sum| sum + reply.latency_ms);
         execution.spend.cached |= reply.cached;
-        crate::words(&reply).clone_into(&mut execution.output);
+        crate::answer_text(&reply).clone_into(&mut execution.output);
         execution.output_json = reply.output_json;
         if reply.finish_reason == FinishReason::ToolCalls && reply.tool_calls.is_empty() {
             execution.completeness.gaps.push(LOST_CALL.to_owned());
@@ -340,7 +340,7 @@ impl Conversation<'_> {
             let asked = self.prompt.messages.iter().filter(|it| it.role == Role::User);
             let asked: Vec<String> = asked.map(|it| it.content.clone()).collect();
             for text in asked {
-                self.tell(Speaker::User, text);
+                self.record_message(Speaker::User, text);
             }
         }
         if !self.records_events {
@@ -352,7 +352,7 @@ impl Conversation<'_> {
             self.execution.recorded_events.extend(Event::of_usage(reply.usage));
         }
         if events.is_empty() {
-            self.tell(Speaker::Assistant, crate::words(reply).to_owned());
+            self.record_message(Speaker::Assistant, crate::answer_text(reply).to_owned());
             let open = reply.tool_calls.iter().map(|it| ToolCall { response: None, ..it.clone() });
             let open: Vec<ToolCall> = open.collect();
             self.execution.recorded_events.extend(Event::of_calls(&open));
@@ -396,7 +396,7 @@ pub(super) fn first_prompt(
 }
 
 /// Returns the data about the test that programs get in addition to the test's variables.
-fn told_of_test(body: &CaseBody, execution: &Execution) -> Map<String, Value> {
+fn test_data(body: &CaseBody, execution: &Execution) -> Map<String, Value> {
     let threshold = execution.written.as_ref().and_then(|it| it.threshold);
     let object = |map: &Map<String, Value>| (!map.is_empty()).then(|| Value::Object(map.clone()));
     let told = [

@@ -13,7 +13,7 @@ use kindlm_types::{
 use lru::LruCache;
 use tokio::sync::OnceCell;
 
-use super::nobody;
+use super::unanswerable;
 use crate::calls::Calls;
 use crate::{Defaults, Model};
 
@@ -150,7 +150,7 @@ impl<'a> Judges<'a> {
             finish_reason: reply.finish_reason.clone(),
             model: model.id.clone(),
             answered: Some(reply.model.clone()).filter(|it| !it.is_empty() && *it != model.name),
-            text: crate::words(&reply).to_owned(),
+            text: crate::answer_text(&reply).to_owned(),
         })
     }
 
@@ -188,12 +188,14 @@ impl<'a> Judges<'a> {
     fn model(&self, id: Option<&str>) -> Result<&'a Model, AskError> {
         let Some(id) = id.or(self.default) else {
             return crate::judge_of(self.models, None).ok_or_else(|| {
-                nobody("there is no model to ask: configure one under `models`, or name a judge")
+                unanswerable(
+                    "there is no model to ask: configure one under `models`, or name a judge",
+                )
             });
         };
         crate::judge_of(self.models, Some(id)).ok_or_else(|| {
             let ids = self.models.iter().map(|it| it.id.as_str());
-            nobody(format!(
+            unanswerable(format!(
                 "the model `{id}` that should answer is not configured: {}",
                 suggest(id, "configured models", ids)
             ))

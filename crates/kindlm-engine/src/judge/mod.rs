@@ -146,6 +146,6 @@ impl Spent {
 }
 
 /// Returns the error for a question that no model can answer.
-fn nobody(message: impl Into<String>) -> AskError {
+fn unanswerable(message: impl Into<String>) -> AskError {
     AskError::NobodyToAsk { message: message.into() }
 }

@@ -247,8 +247,15 @@ async fn a_simulated_tool_can_fail_and_answer_differently_each_time() {
     let events = case.executions[0].execution.events().into_owned();
     let found: Vec<_> =
         Facts::of(&events).actions.iter().map(|it| (it.output.cloned(), it.has_failed())).collect();
-    let said = |text: &str| Some(json!(text));
-    assert_eq!(found, [(said("timeout"), true), (said("second"), false), (said("second"), false)]);
+    let output_text = |text: &str| Some(json!(text));
+    assert_eq!(
+        found,
+        [
+            (output_text("timeout"), true),
+            (output_text("second"), false),
+            (output_text("second"), false)
+        ]
+    );
 }
 
 #[tokio::test(start_paused = true)]

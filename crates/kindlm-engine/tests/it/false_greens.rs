@@ -49,13 +49,13 @@ fn status(entry: &Value, execution: &Execution) -> &'static str {
     result(entry, execution, &script).verdict.status()
 }
 
-fn said(output: &str) -> Execution {
+fn output_text(output: &str) -> Execution {
     Execution { output: output.to_owned(), requests: 1, ..Execution::default() }
 }
 
 fn called(name: &str, input: Value) -> Execution {
     let call = ToolCall { name: name.to_owned(), arguments: input, ..ToolCall::default() };
-    Execution { tool_calls: vec![call], ..said("Done.") }
+    Execution { tool_calls: vec![call], ..output_text("Done.") }
 }
 
 async fn judged(list: &Value, execution: &Execution, fake: &Fake) -> Judgement {
@@ -66,7 +66,7 @@ async fn judged(list: &Value, execution: &Execution, fake: &Fake) -> Judgement {
 #[test]
 fn a_similarity_that_must_hold_keeps_its_threshold() {
     let entry = json!({"type": "similarity", "value": "abcdefghijklmn", "severity": "gate"});
-    let execution = said("abcxxxxxxxxxxx");
+    let execution = output_text("abcxxxxxxxxxxx");
     let result = result(&entry, &execution, &|| unreachable!());
     assert_eq!(result.verdict.status(), "failed");
     assert_eq!(result.severity, Severity::Gate);
@@ -77,11 +77,12 @@ fn a_similarity_that_must_hold_keeps_its_threshold() {
 async fn a_judge_that_cannot_be_asked_leaves_its_check_errored() {
     let list = json!([{"type": "llm-rubric", "value": "is polite", "threshold": 0.9}]);
     let fake = Fake::new(|_, _| Err(failure(ProviderErrorKind::Auth)));
-    let judged = judged(&list, &said("Hi."), &fake).await;
+    let judged = judged(&list, &output_text("Hi."), &fake).await;
     assert_eq!((judged.outcome, judged.results.len()), (Outcome::Errored, 1));
     // The result also exists without any judge.
     let fake = Fake::saying("never asked");
-    let judged = judge(&checks(&list), &said("Hi."), None, &Judges::new(&fake, &[], None)).await;
+    let judged =
+        judge(&checks(&list), &output_text("Hi."), None, &Judges::new(&fake, &[], None)).await;
     assert_eq!((judged.outcome, judged.results.len()), (Outcome::Errored, 1));
 }
 
@@ -89,27 +90,29 @@ async fn a_judge_that_cannot_be_asked_leaves_its_check_errored() {
 async fn the_reason_of_a_judge_is_kept() {
     let fake = Fake::saying(r#"{"reason": "it is curt", "pass": false, "score": 0.2}"#);
     let list = json!([{"type": "llm-rubric", "value": "is polite"}]);
-    let judged = judged(&list, &said("No."), &fake).await;
+    let judged = judged(&list, &output_text("No."), &fake).await;
     assert_eq!(judged.results[0].reasoning.as_deref(), Some("it is curt"));
 }
 
 #[test]
 fn an_unknown_cost_is_not_a_low_one() {
     let entry = json!({"type": "max-cost", "value": 0.000_000_1});
-    assert_eq!(status(&entry, &said("Hi.")), "errored");
+    assert_eq!(status(&entry, &output_text("Hi.")), "errored");
     let not = json!({"type": "not-max-cost", "value": 1});
-    assert_eq!(status(&not, &said("Hi.")), "errored");
-    let free =
-        Execution { spend: Spend { cost_usd: Some(0.0), ..said("Hi.").spend }, ..said("Hi.") };
+    assert_eq!(status(&not, &output_text("Hi.")), "errored");
+    let free = Execution {
+        spend: Spend { cost_usd: Some(0.0), ..output_text("Hi.").spend },
+        ..output_text("Hi.")
+    };
     assert_eq!(status(&entry, &free), "passed");
 }
 
 #[test]
 fn uncounted_tokens_are_not_few() {
     let entry = json!({"type": "max-tokens", "value": 10});
-    assert_eq!(status(&entry, &said("Hi.")), "errored");
+    assert_eq!(status(&entry, &output_text("Hi.")), "errored");
     let usage = Usage { input_tokens: 4, output_tokens: 5, total_tokens: 90, ..Usage::default() };
-    assert_eq!(status(&entry, &Execution { usage, ..said("Hi.") }), "passed");
+    assert_eq!(status(&entry, &Execution { usage, ..output_text("Hi.") }), "passed");
 }
 
 #[test]
@@ -157,7 +160,7 @@ fn a_throwing_script_has_no_verdict() {
         thrown: "Error: lost".to_owned(),
     };
     for kind in ["satisfies", "not-satisfies", "events-satisfy", "not-events-satisfy"] {
-        let result = result(&json!({"type": kind, "value": "x.y.z"}), &said("Hi."), &threw);
+        let result = result(&json!({"type": kind, "value": "x.y.z"}), &output_text("Hi."), &threw);
         assert_eq!(result.verdict.status(), "errored", "{kind}");
         assert_eq!(result.score, None, "{kind}: no score is not a score of 0");
     }
@@ -168,7 +171,11 @@ fn a_script_without_a_result_has_not_failed() {
     for said_by in [json!(null), json!(0), json!("")] {
         let entry = json!({"type": "not-satisfies", "value": "value.find"});
         let says = || ScriptOutcome::Returned(said_by.clone().into());
-        assert_eq!(result(&entry, &said("Hi."), &says).verdict.status(), "errored", "{said_by}");
+        assert_eq!(
+            result(&entry, &output_text("Hi."), &says).verdict.status(),
+            "errored",
+            "{said_by}"
+        );
     }
 }
 
@@ -177,9 +184,9 @@ fn missing_events_prove_nothing() {
     let untold = Execution {
         completeness: Completeness {
             coverage: Coverage::Only([].into()),
-            ..said("Done.").completeness
+            ..output_text("Done.").completeness
         },
-        ..said("Done.")
+        ..output_text("Done.")
     };
     for entry in [
         json!({"type": "not-called-tool", "value": "drop_table"}),
@@ -240,7 +247,7 @@ fn a_call_that_was_not_allowed_has_not_failed() {
     };
     let entry = json!({"type": "no-failed-actions"});
     for (ended, found) in [(ActionStatus::Rejected, "passed"), (ActionStatus::Failed, "failed")] {
-        let execution = Execution { recorded_events: events(ended), ..said("Done.") };
+        let execution = Execution { recorded_events: events(ended), ..output_text("Done.") };
         assert_eq!(status(&entry, &execution), found);
     }
 }
@@ -261,7 +268,7 @@ fn nothing_at_all_is_no_success() {
 
 #[test]
 fn a_value_that_is_not_there_excludes_nothing() {
-    let execution = said(r#"{"order": 7}"#);
+    let execution = output_text(r#"{"order": 7}"#);
     for entry in [
         json!({"type": "excludes", "on": "json.note", "value": "sorry"}),
         json!({"type": "not-includes", "on": "json.note", "value": "sorry"}),
@@ -295,7 +302,7 @@ async fn a_failure_stays_visible_where_something_else_is_errored() {
         {"type": "includes", "value": "refund"},
         {"type": "max-cost", "value": 1},
     ]);
-    let judged = judged(&list, &said("No."), &Fake::saying("never asked")).await;
+    let judged = judged(&list, &output_text("No."), &Fake::saying("never asked")).await;
     assert_eq!(judged.outcome, Outcome::Errored);
     let found: Vec<&str> = judged.results.iter().map(|it| it.verdict.status()).collect();
     assert_eq!(found, ["failed", "errored"]);
@@ -325,7 +332,7 @@ async fn one_repeat_that_passes_does_not_make_up_for_one_that_fails() {
 async fn a_last_word_does_not_make_a_soft_check_of_a_gate() {
     // Severity and threshold are independent settings.
     let entry = json!({"type": "similarity", "value": "abc", "severity": "gate", "atLeast": 0.9});
-    let found = result(&entry, &said("abd"), &|| unreachable!());
+    let found = result(&entry, &output_text("abd"), &|| unreachable!());
     assert_eq!((found.severity, found.verdict.status()), (Severity::Gate, "failed"));
 }
 
@@ -443,7 +450,11 @@ fn cached_tokens_that_were_not_reported_are_not_zero() {
     let entry = json!({"type": "equals", "on": "usage.cachedInputTokens", "value": 0});
     for (cached, expected) in [(None, "errored"), (Some(0), "passed"), (Some(3), "failed")] {
         let usage = Usage::counted(Some(5), Some(2), None, cached);
-        assert_eq!(status(&entry, &Execution { usage, ..said("Hi.") }), expected, "{cached:?}");
+        assert_eq!(
+            status(&entry, &Execution { usage, ..output_text("Hi.") }),
+            expected,
+            "{cached:?}"
+        );
     }
 }
 

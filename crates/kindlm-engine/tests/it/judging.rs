@@ -14,14 +14,14 @@ use kindlm_types::{
 
 use crate::support::{Fake, asks, asks_model, close, failure, model, reply, says, unsupported};
 
-fn said(text: &str) -> Execution {
+fn output_text(text: &str) -> Execution {
     Execution { output: text.to_owned(), ..Execution::default() }
 }
 
 async fn judged(checks: &[Check], fake: &Fake) -> Judgement {
     let models = [model("a"), model("b")];
     let judges = Judges::new(fake, &models, None);
-    judge(checks, &said("hello"), None, &judges).await
+    judge(checks, &output_text("hello"), None, &judges).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -62,7 +62,8 @@ async fn a_judge_has_its_own_seed_and_as_many_tokens_as_it_was_given() {
             temperature: Some(1.0),
         };
         let models = [Model { params, ..model("a") }];
-        judge(&[asks("polite?")], &said("hello"), None, &Judges::new(&fake, &models, None)).await;
+        judge(&[asks("polite?")], &output_text("hello"), None, &Judges::new(&fake, &models, None))
+            .await;
         let prompts = fake.prompts.lock().unwrap();
         let asked = |it: u32| Params {
             temperature: Some(0.0),
@@ -116,7 +117,7 @@ async fn equal_questions_are_asked_once() {
     let models = [model("a")];
     let judges = Judges::new(&fake, &models, None);
     let checks = [asks("polite?"), asks("polite?"), asks("true?")];
-    let execution = said("hello");
+    let execution = output_text("hello");
     let first = judge(&checks, &execution, None, &judges).await;
     let (second, third) = tokio::join!(
         judge(&checks, &execution, None, &judges),
@@ -136,7 +137,7 @@ async fn equal_questions_at_the_same_time_are_asked_once() {
     let models = [model("a")];
     let judges = Judges::new(&fake, &models, None);
     let checks = [asks("polite?")];
-    let execution = said("hello");
+    let execution = output_text("hello");
     let (first, second) = tokio::join!(
         judge(&checks, &execution, None, &judges),
         judge(&checks, &execution, None, &judges),
@@ -155,10 +156,10 @@ async fn a_failure_is_not_remembered() {
     let models = [model("a")];
     let judges = Judges::new(&fake, &models, None);
     let checks = [asks("polite?")];
-    let first = judge(&checks, &said("hello"), None, &judges).await;
+    let first = judge(&checks, &output_text("hello"), None, &judges).await;
     assert_eq!(first.results[0].verdict.code().unwrap().as_str(), "PROVIDER_ERROR");
     assert_eq!(first.results[0].verdict.message(), Some("openai: it broke"));
-    assert_eq!(judge(&checks, &said("hello"), None, &judges).await.outcome, Outcome::Passed);
+    assert_eq!(judge(&checks, &output_text("hello"), None, &judges).await.outcome, Outcome::Passed);
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,7 +171,7 @@ async fn the_judge_is_the_named_one_then_the_default_then_the_first() {
         let fake = Fake::saying("1");
         let check = named.map_or_else(|| asks("q"), |named| asks_model("q", named));
         let judges = Judges::new(&fake, &models, default);
-        assert_eq!(judge(&[check], &said(""), None, &judges).await.outcome, Outcome::Passed);
+        assert_eq!(judge(&[check], &output_text(""), None, &judges).await.outcome, Outcome::Passed);
         assert_eq!(fake.prompts.lock().unwrap()[0].model, expected);
     }
 }
@@ -192,7 +193,7 @@ async fn a_question_without_a_judge_is_errored() {
     ] {
         let fake = Fake::saying("1");
         let judges = Judges::new(&fake, models, None);
-        let found = judge(&[check], &said(""), None, &judges).await;
+        let found = judge(&[check], &output_text(""), None, &judges).await;
         assert_eq!(found.results[0].verdict.message(), Some(message));
         assert_eq!(found.outcome, Outcome::Errored);
     }
@@ -202,7 +203,8 @@ async fn a_question_without_a_judge_is_errored() {
 async fn an_unknown_price_of_a_judge_makes_its_cost_unknown() {
     let fake = Fake::saying("1");
     let models = [Model { price: None, ..model("a") }];
-    let judged = judge(&[asks("q")], &said(""), None, &Judges::new(&fake, &models, None)).await;
+    let judged =
+        judge(&[asks("q")], &output_text(""), None, &Judges::new(&fake, &models, None)).await;
     assert_eq!((judged.cost_usd, judged.usage.total().total_tokens), (None, 15));
 }
 
@@ -212,7 +214,7 @@ async fn no_more_questions_are_in_flight_than_allowed() {
     let models = [model("a")];
     let judges = Judges::new(&fake, &models, None).with_concurrency(2);
     let checks: Vec<Check> = ["a", "b", "c", "d", "e"].map(asks).into();
-    judge(&checks, &said(""), None, &judges).await;
+    judge(&checks, &output_text(""), None, &judges).await;
     assert_eq!(fake.most_in_flight.load(Ordering::SeqCst), 2);
     assert_eq!(fake.asked().len(), 5);
 }
@@ -222,7 +224,7 @@ async fn a_backend_that_hangs_is_given_up() {
     let fake = Fake::new(|_, _| Ok(kindlm_types::Reply { latency_ms: 1e12, ..reply("1") }));
     let models = [model("a")];
     let judges = Judges::new(&fake, &models, None).with_timeout(Duration::from_secs(1));
-    let found = judge(&[asks("q")], &said(""), None, &judges).await;
+    let found = judge(&[asks("q")], &output_text(""), None, &judges).await;
     assert_eq!(found.results[0].verdict.code().unwrap().as_str(), "PROVIDER_TIMEOUT");
     assert_eq!(
         found.results[0].verdict.message(),
@@ -293,7 +295,7 @@ async fn vectors_come_from_the_named_or_first_embedding_model() {
         });
         let judges = Judges::new(&fake, &models, default);
         let check = Check::new(&EMBEDS, Arc::new(Embeds(named)));
-        let found = judge(&[check], &said(""), None, &judges).await;
+        let found = judge(&[check], &output_text(""), None, &judges).await;
         let result = &found.results[0];
         assert_eq!(result.verdict.message().unwrap_or(&result.label), expected, "{named:?}");
         assert_eq!(found.cost_usd, Some(0.0));

@@ -317,9 +317,10 @@ async fn an_unanswered_call_is_a_gap_of_its_turn() {
         checks.into()
     };
     let call = ToolCall { id: "1".to_owned(), name: "look".to_owned(), ..ToolCall::default() };
-    let said = |text: &str| Event::Message { role: Speaker::Assistant, text: text.to_owned() };
+    let output_text =
+        |text: &str| Event::Message { role: Speaker::Assistant, text: text.to_owned() };
     let mut events: Vec<Event> = Event::of_call(&call).collect();
-    events.extend([said("Looking."), said("Fine."), said("Bye.")]);
+    events.extend([output_text("Looking."), output_text("Fine."), output_text("Bye.")]);
     let text = "said".to_owned();
     let told =
         |events, tool_calls| Turn { text: text.clone(), events, tool_calls, ..Turn::default() };

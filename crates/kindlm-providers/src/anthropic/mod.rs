@@ -111,7 +111,7 @@ impl Codec for Anthropic {
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
         let reader = Reader { provider: "anthropic", key: Some(&self.key), rule };
         let answer = reader.object(response)?;
-        let content = reader.said(&answer["content"], response)?;
+        let content = reader.message_part(&answer["content"], response)?;
         let (mut text, mut tool_calls) =
             reader.read(blocks(content, part::calls_before(prompt)), response)?;
         let mut finish_reason = finish(&answer["stop_reason"]);
@@ -192,7 +192,7 @@ fn mark_shared(prompt: &Prompt, messages: &mut [Value]) {
 
 fn turn(message: &Message) -> Value {
     if message.tool_calls.is_empty() {
-        return Value::Object(chat::said(message));
+        return Value::Object(chat::role_and_content(message));
     }
     let text =
         (!message.content.is_empty()).then(|| json!({"type": "text", "text": message.content}));

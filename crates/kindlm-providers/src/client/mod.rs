@@ -228,7 +228,7 @@ impl Client {
         let asked = self.ask_in_form(name, provider, prompt, timeout, &queued).await;
         provider.record_result(&limiter, &asked);
         let mut reply = provider.vouched(asked?);
-        keep_apart(&mut reply.tool_calls);
+        make_ids_unique(&mut reply.tool_calls);
         Ok(reply)
     }
 
@@ -282,7 +282,7 @@ impl Client {
                 };
                 let called = self.transport.call(name, &request, timeout, queued, accept).await?;
                 let scripts = self.scripts.as_ref().ok_or_else(|| no_scripts(name))?;
-                let asked = crate::http::Asked { name, source, prompt, timeout };
+                let asked = crate::http::ScriptRead { name, source, prompt, timeout };
                 return Box::pin(asked.read(scripts, &called)).await;
             }
             let decode = |response: &_| {
@@ -448,7 +448,7 @@ impl fmt::Debug for Client {
 /// Makes the ids of the calls of one answer unique: `a`, `a_2`, `a_3`.
 ///
 /// If two calls shared an id, their results could not be assigned to them.
-fn keep_apart(calls: &mut [ToolCall]) {
+fn make_ids_unique(calls: &mut [ToolCall]) {
     for at in 1..calls.len() {
         let (before, rest) = calls.split_at_mut(at);
         let Some(call) = rest.first_mut() else { return };

@@ -104,7 +104,7 @@ impl Codec for Cohere {
 
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
         let answer = self.reader().object(response)?;
-        let message = self.reader().said(&answer["message"], response)?;
+        let message = self.reader().message_part(&answer["message"], response)?;
         let finish_reason = finish(&answer["finish_reason"]);
         let text = self.reader().text_of(message, &finish_reason, response)?;
         Ok(Reply {
@@ -161,7 +161,9 @@ fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
     match facts.status {
         498 => Some(ProviderErrorKind::Auth),
         // The monthly quota of a trial key is used up, so a retry cannot succeed.
-        429 if facts.says(&["/ month", "per month"]) => Some(ProviderErrorKind::QuotaExhausted),
+        429 if facts.message_contains(&["/ month", "per month"]) => {
+            Some(ProviderErrorKind::QuotaExhausted)
+        }
         _ => None,
     }
 }

@@ -30,7 +30,7 @@ pub(crate) async fn ask(
             (config.command.clone(), Some(input.map_err(unwritable)?))
         }
         Input::Argument => {
-            let text = crate::script::said(prompt);
+            let text = crate::script::prompt_text(prompt);
             if text.contains('\0') {
                 let message = "the prompt has a NUL character, which no argument can have";
                 return Err(failed(message.to_owned()));

@@ -56,7 +56,7 @@ impl Reader<'_> {
 
     /// Returns the part of an answer that holds the model's message. A missing message is an error, because an empty
     /// text would pass every `not-contains` check.
-    pub(crate) fn said<'v>(
+    pub(crate) fn message_part<'v>(
         &self,
         part: &'v Value,
         response: &HttpResponse,

@@ -39,12 +39,12 @@ pub(crate) struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<Asked<'a>>,
+    tool_calls: Vec<RequestedCall<'a>>,
 }
 
 /// A tool call in an assistant message of the conversation.
 #[derive(Serialize)]
-struct Asked<'a> {
+struct RequestedCall<'a> {
     id: &'a str,
     #[serde(rename = "type")]
     kind: &'static str,
@@ -59,7 +59,7 @@ struct Function<'a> {
 
 impl<'a> Line<'a> {
     pub(crate) fn of(message: &'a Message) -> Self {
-        let calls = message.tool_calls.iter().map(|call| Asked {
+        let calls = message.tool_calls.iter().map(|call| RequestedCall {
             id: &call.id,
             kind: FUNCTION,
             function: Function { name: &call.name, arguments: arguments_text(call) },
@@ -76,7 +76,7 @@ impl<'a> Line<'a> {
 const FUNCTION: &str = "function";
 
 /// Returns a message with only its role and content.
-pub(crate) fn said(message: &Message) -> Map<String, Value> {
+pub(crate) fn role_and_content(message: &Message) -> Map<String, Value> {
     let mut out = Map::new();
     put(&mut out, "role", Some(message.role.as_str()));
     put(&mut out, "content", Some(message.content.clone()));

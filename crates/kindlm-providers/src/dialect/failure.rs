@@ -40,7 +40,7 @@ impl Facts {
     }
 
     /// Returns true if the message contains one of these lower-case texts.
-    pub(crate) fn says(&self, texts: &[&str]) -> bool {
+    pub(crate) fn message_contains(&self, texts: &[&str]) -> bool {
         texts.iter().any(|text| self.message.contains(text))
     }
 
@@ -120,7 +120,7 @@ fn refused(facts: &Facts) -> Option<Kind> {
     if facts.is("insufficient_quota")
         || facts.is("billing_error")
         || facts.is("billing_hard_limit_reached")
-        || facts.says(&[
+        || facts.message_contains(&[
             "credit balance is too low",
             "insufficient balance",
             "insufficient credits",
@@ -133,7 +133,7 @@ fn refused(facts: &Facts) -> Option<Kind> {
     }
     if facts.is("content_filter")
         || facts.is("content_policy_violation")
-        || facts.says(&[
+        || facts.message_contains(&[
             "content management policy",
             "content filtering policy",
             "violating our usage policy",
@@ -142,7 +142,7 @@ fn refused(facts: &Facts) -> Option<Kind> {
         return Some(Kind::ContentFilter);
     }
     if facts.is("context_length_exceeded")
-        || facts.says(&[
+        || facts.message_contains(&[
             "context length",
             "maximum context",
             "context window",
@@ -169,7 +169,7 @@ fn is_forbidden(facts: &Facts) -> bool {
     ]
     .iter()
     .any(|word| facts.is(word))
-        || facts.says(&["api key", "permission", "not authorized", "unauthorized"])
+        || facts.message_contains(&["api key", "permission", "not authorized", "unauthorized"])
 }
 
 /// Returns the vendor's message from the first place that has one, truncated. Vendors use different places.

@@ -108,7 +108,7 @@ impl Codec for Gemini {
         let (text, tool_calls) = self.reader().read(parts, response)?;
         let blocked = non_empty(&answer["promptFeedback"]["blockReason"]);
         if blocked.is_none() {
-            self.reader().said(candidate, response)?;
+            self.reader().message_part(candidate, response)?;
         }
         let finish_reason = match (blocked, tool_calls.is_empty()) {
             (Some(_), _) => FinishReason::ContentFilter,
@@ -292,7 +292,8 @@ fn usage(usage: &Value) -> Usage {
 }
 
 fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
-    let is_key = facts.status == 403 || (facts.status == 400 && facts.says(&["api key"]));
+    let is_key =
+        facts.status == 403 || (facts.status == 400 && facts.message_contains(&["api key"]));
     is_key.then_some(ProviderErrorKind::Auth)
 }
 

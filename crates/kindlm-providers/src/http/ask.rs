@@ -13,7 +13,7 @@ use crate::script::{Scripts, reply_of};
 use kindlm_transport::Called;
 
 /// A request whose answer a script reads.
-pub(crate) struct Asked<'a> {
+pub(crate) struct ScriptRead<'a> {
     /// The provider's key in the suite.
     pub(crate) name: &'a str,
     pub(crate) source: &'a ScriptSource,
@@ -21,7 +21,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) timeout: Duration,
 }
 
-impl Asked<'_> {
+impl ScriptRead<'_> {
     /// Runs the script on an answer, and returns the reply. Fails if the script fails or returns no valid reply.
     pub(crate) async fn read(
         &self,

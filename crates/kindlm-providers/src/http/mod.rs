@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 #[cfg(feature = "http")]
-pub(crate) use self::ask::Asked;
+pub(crate) use self::ask::ScriptRead;
 use self::calls::CallsPath;
 use self::jinja::{Filler, Reading, with_query};
 use self::path::Path;

@@ -94,13 +94,13 @@ fn placeholder(text: &str) -> Option<(&str, &str)> {
 pub(super) fn value(name: &str, prompt: &Prompt) -> Value {
     match name {
         "model" => json!(prompt.model),
-        "system" => said(prompt, Role::System),
-        "user" => said(prompt, Role::User),
+        "system" => last_message(prompt, Role::System),
+        "user" => last_message(prompt, Role::User),
         "temperature" => json!(prompt.params.temperature),
         "maxTokens" => json!(prompt.params.max_tokens),
         "topP" => json!(prompt.params.top_p),
         "seed" => json!(prompt.params.seed),
-        "prompt" => json!(crate::script::said(prompt)),
+        "prompt" => json!(crate::script::prompt_text(prompt)),
         "messages_json" => json!(prompt.messages),
         "tools_json" => json!(prompt.tools),
         name => prompt.vars.get(name).cloned().unwrap_or_default(),
@@ -136,7 +136,7 @@ pub(super) fn named_vars(text: &str) -> Vec<String> {
 }
 
 /// Returns the content of a role's last message, as JSON. It is an empty text without such a message.
-fn said(prompt: &Prompt, role: Role) -> Value {
+fn last_message(prompt: &Prompt, role: Role) -> Value {
     json!(prompt.messages.iter().rfind(|it| it.role == role).map_or("", |it| &it.content))
 }
 

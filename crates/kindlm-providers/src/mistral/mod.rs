@@ -106,7 +106,7 @@ impl Codec for Mistral {
 
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
         let answer = self.reader().object(response)?;
-        let choice = self.reader().said(&answer["choices"][0], response)?;
+        let choice = self.reader().message_part(&answer["choices"][0], response)?;
         let finish_reason = match chat::finish(choice["finish_reason"].as_str()) {
             FinishReason::Other(word) if word == "error" => {
                 return Err(self.reader().malformed("the model stopped with an error", response));

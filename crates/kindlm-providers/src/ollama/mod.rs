@@ -110,7 +110,7 @@ impl Codec for Ollama {
             }
             err
         })?;
-        let message = self.reader().said(&answer["message"], response)?;
+        let message = self.reader().message_part(&answer["message"], response)?;
         let tool_calls = self.reader().tool_calls(prompt, message, "ollama_call_", response)?;
         let finish_reason = if tool_calls.is_empty() {
             finish(&answer["done_reason"])
@@ -139,7 +139,7 @@ impl Codec for Ollama {
 
 /// Returns one message. Ollama's calls have no ids, and their arguments are objects.
 fn message(message: &Message) -> Value {
-    let mut out = chat::said(message);
+    let mut out = chat::role_and_content(message);
     if !message.tool_calls.is_empty() {
         let calls = message.tool_calls.iter().map(|call| {
             json!({"function": {"name": call.name, "arguments": chat::arguments_object(call)}})

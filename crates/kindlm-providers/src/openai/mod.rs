@@ -142,7 +142,7 @@ impl OpenAi {
         response: &HttpResponse,
     ) -> Result<Reply, ProviderError> {
         let answer = self.read(response)?;
-        let choice = self.reader().said(&answer["choices"][0], response)?;
+        let choice = self.reader().message_part(&answer["choices"][0], response)?;
         let message = &choice["message"];
         let refusal = refusal(message);
         let mut tool_calls = self.reader().tool_calls(prompt, message, "call_", response)?;

@@ -26,7 +26,7 @@ struct Answer {
 
 #[derive(Deserialize)]
 struct Choice {
-    message: Said,
+    message: PlainMessage,
     finish_reason: String,
     #[serde(default)]
     logprobs: (),
@@ -35,7 +35,7 @@ struct Choice {
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct PlainMessage {
     content: String,
     #[serde(default)]
     refusal: (),
@@ -64,7 +64,7 @@ pub(super) fn reply(prompt: &Prompt, response: &HttpResponse) -> Option<Reply> {
     let Answer { choices: [choice], usage, model, error: (), prompt_filter_results: () } =
         serde_json::from_slice(&response.body).ok()?;
     let Choice { message, finish_reason, logprobs: (), content_filter_results: () } = choice;
-    let Said { content, refusal: (), tool_calls: (), function_call: () } = message;
+    let PlainMessage { content, refusal: (), tool_calls: (), function_call: () } = message;
     let Counted {
         prompt_tokens: input_tokens,
         completion_tokens: output_tokens,

@@ -11,7 +11,7 @@ use kindlm_types::script::{
 use kindlm_types::{Prompt, ProviderError, ProviderErrorKind, Reply, ecma};
 use serde_json::{Map, Value, json};
 
-use super::{Config, reply, said};
+use super::{Config, prompt_text, reply};
 
 /// The runner of programs, and their permissions.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ impl Config {
     /// Returns the script call that answers a prompt.
     fn question(&self, prompt: &Prompt, scripts: &Scripts) -> ScriptQuestion {
         let options = json!({"id": format!("file://{}", self.file), "config": self.config});
-        let said = json!(said(prompt));
+        let said = json!(prompt_text(prompt));
         let context = context(prompt, &self.config);
         let (runtime, source, args) = if self.ending() == "py" {
             let function = self.function.clone().or_else(|| Some("call_api".to_owned()));
@@ -77,11 +77,11 @@ impl Config {
 /// Returns the context of a call, with promptfoo's keys.
 fn context(prompt: &Prompt, config: &Map<String, Value>) -> Value {
     let mut test = prompt.test.clone();
-    let label = test.shift_remove("prompt").unwrap_or_else(|| json!(said(prompt)));
+    let label = test.shift_remove("prompt").unwrap_or_else(|| json!(prompt_text(prompt)));
     test.insert("vars".to_owned(), Value::Object(prompt.vars.clone()));
     json!({
         "vars": prompt.vars,
-        "prompt": {"raw": said(prompt), "label": label, "config": config},
+        "prompt": {"raw": prompt_text(prompt), "label": label, "config": config},
         "test": test,
         "repeatIndex": prompt.sample,
     })

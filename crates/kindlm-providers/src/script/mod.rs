@@ -83,7 +83,7 @@ impl Config {
 
 /// Returns the prompt as one text. It is the content of the only message, or else the messages as JSON. A prompt that
 /// is written as messages is always indented JSON.
-pub(crate) fn said(prompt: &Prompt) -> String {
+pub(crate) fn prompt_text(prompt: &Prompt) -> String {
     match prompt.messages.as_slice() {
         messages if prompt.is_chat => {
             let messages =
@@ -126,7 +126,7 @@ mod tests {
         ] {
             let prompt = json!({"model": "m", "messages": messages, "isChat": is_chat});
             let prompt: Prompt = serde_json::from_value(prompt).unwrap();
-            assert_eq!(said(&prompt), expected, "{messages}");
+            assert_eq!(prompt_text(&prompt), expected, "{messages}");
         }
     }
 }

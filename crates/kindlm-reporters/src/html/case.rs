@@ -45,7 +45,7 @@ struct Repeat {
     error: Option<Broken>,
     checks: Vec<Row>,
     named: Vec<(String, String)>,
-    said: Vec<Said>,
+    said: Vec<SpokenText>,
     calls: Vec<Call>,
     more_calls: String,
     notes: String,
@@ -61,7 +61,7 @@ struct Broken {
 }
 
 /// A text of the user or the agent, with its title.
-struct Said {
+struct SpokenText {
     title: String,
     text: String,
     /// A note about the part that is not shown; empty if the whole text is shown.
@@ -133,7 +133,7 @@ impl Repeat {
         let Execution { tool_calls, latency_ms, spend, .. } = &it.execution;
         let named = it.named_scores();
         let answered = it.error.is_none();
-        let said = if answered { said(&it.execution) } else { Vec::new() };
+        let said = if answered { spoken_texts(&it.execution) } else { Vec::new() };
         let spent = match latency_ms {
             _ if spend.cached => "cached".to_owned(),
             Some(ms) => duration(*ms),
@@ -199,7 +199,7 @@ impl Call {
 /// Returns the input, the turns, the output and stderr, in this order.
 ///
 /// The input is marked, because the tool calls follow it.
-fn said(execution: &Execution) -> Vec<Said> {
+fn spoken_texts(execution: &Execution) -> Vec<SpokenText> {
     let asked = execution.input.iter().rev().find(|it| it.role == Role::User);
     let mut all = vec![text("Input", asked.map_or("", |it| &it.content))];
     if let Some(first) = all.first_mut() {
@@ -230,11 +230,11 @@ fn said(execution: &Execution) -> Vec<Said> {
     all
 }
 
-fn json(title: &str, value: &serde_json::Value) -> Said {
+fn json(title: &str, value: &serde_json::Value) -> SpokenText {
     text(title, &serde_json::to_string_pretty(value).unwrap_or_default())
 }
 
-fn text(title: &str, said: &str) -> Said {
+fn text(title: &str, said: &str) -> SpokenText {
     let beginning = head(said, OUTPUT_BYTES);
     let cut = if beginning.len() < said.len() {
         let all = count(said.chars().count() as u64);
@@ -244,7 +244,7 @@ fn text(title: &str, said: &str) -> Said {
         String::new()
     };
     let text = visible(&beginning.replace("\r\n", "\n"));
-    Said { title: one_line(title), text: text.trim_end().to_owned(), cut, is_asked: false }
+    SpokenText { title: one_line(title), text: text.trim_end().to_owned(), cut, is_asked: false }
 }
 
 fn notes(execution: &Execution) -> String {

@@ -148,7 +148,7 @@ fn look(result: &AssertionResult) -> Look {
 ///
 /// Returns an empty text if the score has no more information than the verdict.
 fn score(result: &AssertionResult) -> String {
-    if !crate::score::says_more(result) {
+    if !crate::score::has_details(result) {
         return String::new();
     }
     crate::score::beside_wanted(result).unwrap_or_default()

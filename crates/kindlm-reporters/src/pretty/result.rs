@@ -8,7 +8,7 @@ use super::page::{Ink, Page, Span};
 use super::text::{compact, field, paragraphs};
 use crate::panel;
 use crate::plain::one_line;
-use crate::score::{THRESHOLDS, beside_wanted, says_more};
+use crate::score::{THRESHOLDS, beside_wanted, has_details};
 
 /// The maximum indentation level. A script may nest parts arbitrarily deep.
 const DEEPEST: usize = 6;
@@ -108,6 +108,6 @@ fn sign(result: &AssertionResult) -> (Ink, &'static str) {
 ///
 /// Returns an empty text if the mark already implies the score.
 pub(super) fn score_of(result: &AssertionResult) -> String {
-    let score = beside_wanted(result).filter(|_| says_more(result));
+    let score = beside_wanted(result).filter(|_| has_details(result));
     score.map(|it| format!("{it}  ")).unwrap_or_default()
 }

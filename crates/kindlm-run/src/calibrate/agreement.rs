@@ -18,12 +18,12 @@ pub struct Agreement {
     /// The ids of the calibrated checks, comma-separated.
     pub(super) checks: String,
     /// The answers of this calibration; `None` if only stored calibrations were used.
-    pub(super) asked: Option<Asked>,
+    pub(super) asked: Option<JudgedFile>,
     pub(super) corrections: Vec<Correction>,
 }
 
 /// The judge's answers to a file of labels.
-pub(super) struct Asked {
+pub(super) struct JudgedFile {
     pub(super) about: About,
     pub(super) findings: Findings,
     /// The folder of the store, the judge, and the new entry to store.
@@ -57,10 +57,11 @@ impl Agreement {
     ///
     /// Fails if the calibration cannot be written.
     pub fn store(self, world: &World, save: bool) -> Outcome {
-        let Some(Asked { findings, store: (state, judge, calibration), .. }) = self.asked else {
+        let Some(JudgedFile { findings, store: (state, judge, calibration), .. }) = self.asked
+        else {
             return Ok(ExitStatus::Success);
         };
-        let status = tell_unjudged(&findings, world);
+        let status = report_unjudged(&findings, world);
         if save && is_complete(&findings) {
             let path = Calibrations::new(state)
                 .set(&judge, calibration)
@@ -78,7 +79,7 @@ fn is_complete(findings: &Findings) -> bool {
 }
 
 /// Prints notices about outputs that were not judged, and returns the exit status.
-fn tell_unjudged(findings: &Findings, world: &World) -> ExitStatus {
+fn report_unjudged(findings: &Findings, world: &World) -> ExitStatus {
     let obstacles: Vec<Obstacle> = findings.obstacles().collect();
     let unlabelled = obstacles.len() as u64 - findings.errored;
     if obstacles.is_empty() && findings.confusion.total() > 0 {

@@ -8,7 +8,7 @@ use kindlm_engine::{Judges, judge};
 use kindlm_types::{Answers, AssertionResult, Execution, Message, Outcome, Role, UsageSum, ecma};
 use serde_json::{Map, Value, json};
 
-use super::labels::{Asked as AskedOf, Label, Labels, Row};
+use super::labels::{JudgeRequest, Label, Labels, Row};
 use super::{JudgeOutcome, Sample};
 use crate::Failure;
 
@@ -45,7 +45,7 @@ pub(super) struct Plan {
 }
 
 /// The judge's verdicts and their cost.
-pub(super) struct Asked {
+pub(super) struct JudgedLabels {
     /// The labelled outputs with the verdicts.
     pub(super) samples: Vec<Sample>,
     /// The cost of the questions in US dollars; `None` if a price is unknown.
@@ -173,7 +173,7 @@ impl Plan {
     fn case(
         &mut self,
         row: &Row,
-        asked: &AskedOf,
+        asked: &JudgeRequest,
         block: &Value,
         setup: &Setup<'_>,
     ) -> Result<Case, String> {
@@ -201,7 +201,7 @@ impl Plan {
         let Some(told) = &check.traits.instructions else {
             return Err(format!("`{kind}` asks no judge"));
         };
-        if let Some(what) = told.hangs_on() {
+        if let Some(what) = told.further_evidence() {
             return Err(format!(
                 "a verdict of `{kind}` hangs on {what}, which is not in a file of labels: people who look at an output cannot say whether it is right"
             ));
@@ -236,34 +236,36 @@ impl Plan {
             return Err(format!("`{kind}` asks no judge about this output{why}"));
         }
         let about = match asked {
-            AskedOf::Criteria(text) => text.clone(),
-            AskedOf::Assertions(_) => String::new(),
-            AskedOf::Check(entry) => entry.get("value").map_or_else(|| kind.to_owned(), ecma::text),
+            JudgeRequest::Criteria(text) => text.clone(),
+            JudgeRequest::Assertions(_) => String::new(),
+            JudgeRequest::Check(entry) => {
+                entry.get("value").map_or_else(|| kind.to_owned(), ecma::text)
+            }
         };
         Ok(Case { execution, checks, about, labels: Vec::new() })
     }
 }
 
-fn common(question: &Question) -> Option<AskedOf> {
+fn common(question: &Question) -> Option<JudgeRequest> {
     let Question { criteria, assertions, check, .. } = question;
-    let criteria = criteria.clone().map(AskedOf::Criteria);
+    let criteria = criteria.clone().map(JudgeRequest::Criteria);
     criteria
-        .or_else(|| assertions.clone().map(AskedOf::Assertions))
-        .or_else(|| check.clone().map(AskedOf::Check))
+        .or_else(|| assertions.clone().map(JudgeRequest::Assertions))
+        .or_else(|| check.clone().map(JudgeRequest::Check))
 }
 
 /// Builds the `expect` block that asks the question.
-fn block(asked: &AskedOf, min_score: Option<f64>) -> Value {
+fn block(asked: &JudgeRequest, min_score: Option<f64>) -> Value {
     match asked {
-        AskedOf::Criteria(text) => {
+        JudgeRequest::Criteria(text) => {
             let mut check = Map::from_iter([("criteria".to_owned(), Value::from(text.as_str()))]);
             check.extend(min_score.map(|it| ("minScore".to_owned(), Value::from(it))));
             json!({ "judge": [check] })
         }
-        AskedOf::Assertions(rules) => {
+        JudgeRequest::Assertions(rules) => {
             json!({ "assert": [{ "type": "prompt-assertion", "assertions": rules }] })
         }
-        AskedOf::Check(entry) => json!({ "assert": [entry] }),
+        JudgeRequest::Check(entry) => json!({ "assert": [entry] }),
     }
 }
 
@@ -271,8 +273,8 @@ fn block(asked: &AskedOf, min_score: Option<f64>) -> Value {
 ///
 /// The name is optional if the set has one rule, or if the label is empty. Labels for other questions must not name a
 /// rule.
-fn check_ids(asked: &AskedOf, labels: &[Label]) -> Result<(), String> {
-    let AskedOf::Assertions(rules) = asked else {
+fn check_ids(asked: &JudgeRequest, labels: &[Label]) -> Result<(), String> {
+    let JudgeRequest::Assertions(rules) = asked else {
         return match labels.iter().find_map(|it| it.of.as_deref()) {
             Some(id) => Err(format!("there is a label for the rule `{id}`, and no set of rules")),
             None => Ok(()),
@@ -322,14 +324,15 @@ pub(super) async fn ask(
     judges: &Judges<'_>,
     concurrency: usize,
     on_judged: &(dyn Fn(bool) + Sync),
-) -> Asked {
+) -> JudgedLabels {
     let asking = plan.cases.iter().map(|case| async move {
         let found = judge(&case.checks, &case.execution, None, judges).await;
         on_judged(found.outcome != Outcome::Errored);
         found
     });
     let answers: Vec<_> = stream::iter(asking).buffered(concurrency.max(1)).collect().await;
-    let mut asked = Asked { samples: Vec::new(), cost_usd: Some(0.0), usage: UsageSum::default() };
+    let mut asked =
+        JudgedLabels { samples: Vec::new(), cost_usd: Some(0.0), usage: UsageSum::default() };
     for (case, judged) in plan.cases.iter().zip(answers) {
         asked.usage.extend(judged.usage);
         asked.cost_usd = asked.cost_usd.zip(judged.cost_usd).map(|(sum, more)| sum + more);

@@ -11,7 +11,7 @@ use super::findings::CONFIDENCE;
 
 /// The known agreement of a judge with people, for one check.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct StoredCalibration {
     /// The id of the check.
     pub(super) check: String,
     /// The digests of the judge's instructions.
@@ -37,7 +37,7 @@ pub(super) struct Correction {
 
 impl Correction {
     /// Corrects an observed pass rate by the judge's calibration.
-    pub(super) fn of(of: String, known: &Known, observed: Tally) -> Self {
+    pub(super) fn of(of: String, known: &StoredCalibration, observed: Tally) -> Self {
         let by_predictions = Labelled::of_answers(&known.confusion).and_then(|labelled| {
             prediction_powered(&labelled, &observed.into(), Tuning::Power, CONFIDENCE)
         });
@@ -62,7 +62,7 @@ pub(super) fn in_report(
     report: &AnyReport<'_>,
     name: &str,
     is_judge: &dyn Fn(&JudgeBlock) -> bool,
-    known: &[Known],
+    known: &[StoredCalibration],
 ) -> Result<Vec<Correction>, CaseError> {
     let mut corrections = Vec::new();
     for it in known {
@@ -81,7 +81,7 @@ pub(super) fn in_report(
 
 fn count(
     results: &[AssertionResult],
-    known: &Known,
+    known: &StoredCalibration,
     is_judge: &dyn Fn(&JudgeBlock) -> bool,
     passed: &mut u64,
     total: &mut u64,

@@ -75,7 +75,7 @@ fn load(world: &World, path: &Path) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     File::open(world.working_dir.join(path))
         .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(|err| failed(kindlm_store::words(&err)))?;
+        .map_err(|err| failed(kindlm_store::describe_io_error(&err)))?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(failed(format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20)));
     }
@@ -94,14 +94,14 @@ pub(super) struct Row {
     /// The variables of the test, for checks that use them.
     pub(super) vars: Map<String, Value>,
     /// The question for the judge; `None` if the row has no question.
-    pub(super) question: Option<Asked>,
+    pub(super) question: Option<JudgeRequest>,
     /// The labels that people gave.
     pub(super) labels: Vec<Label>,
 }
 
 /// A question for the judge about an output.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Asked {
+pub(super) enum JudgeRequest {
     /// A criterion in words that the output has to meet.
     Criteria(String),
     /// A set of rules; the judge decides for each rule if the output follows the rule.
@@ -430,8 +430,10 @@ impl<'p> Fields<'p> {
             ("assertion", Value::String(id)) => self.assertion = Some(id),
             ("instruction", Value::String(text)) => self.instruction = Some(text),
             ("assertion" | "instruction", _) => self.problem(format!("`{name}` is not a text")),
-            ("assertions", value) => self.row.question = Some(Asked::Assertions(value)),
-            ("check", value @ Value::Object(_)) => self.row.question = Some(Asked::Check(value)),
+            ("assertions", value) => self.row.question = Some(JudgeRequest::Assertions(value)),
+            ("check", value @ Value::Object(_)) => {
+                self.row.question = Some(JudgeRequest::Check(value))
+            }
             ("check", _) => {
                 self.problem("`check` is not an object, such as {\"type\": \"llm-rubric\", …}");
             }
@@ -492,10 +494,10 @@ impl<'p> Fields<'p> {
                 let first = criteria.first().and_then(Value::as_str).map(str::to_owned);
                 let instruction = instruction.or(first).unwrap_or_else(|| id.clone());
                 let rule = json!({"id": id, "instruction": instruction, "criteria": criteria});
-                self.row.question = Some(Asked::Assertions(json!([rule])));
+                self.row.question = Some(JudgeRequest::Assertions(json!([rule])));
             }
             (None, None, Some(Value::String(text))) => {
-                self.row.question = Some(Asked::Criteria(text));
+                self.row.question = Some(JudgeRequest::Criteria(text));
             }
             (None, None, Some(_)) => {
                 self.problem(
@@ -613,7 +615,7 @@ mod tests {
         );
         assert_eq!(rows[0].labels, [label("cites", Some(0.0))]);
         let rule = json!([{"id": "cites", "instruction": "Cite sources", "criteria": ["Is there a source?"]}]);
-        assert_eq!(rows[0].question, Some(Asked::Assertions(rule)));
+        assert_eq!(rows[0].question, Some(JudgeRequest::Assertions(rule)));
         assert_eq!(rows[1].question, None, "the set is named elsewhere");
     }
 

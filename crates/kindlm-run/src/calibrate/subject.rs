@@ -12,8 +12,8 @@ use kindlm_store::{Calibration, Calibrations, Counts, Folder};
 use kindlm_types::{AnyReport, suggest};
 use serde_json::{Map, Value};
 
-use super::ask::{self, Asked, Plan};
-use super::correct::{Correction, Known, in_report};
+use super::ask::{self, JudgedLabels, Plan};
+use super::correct::{Correction, StoredCalibration, in_report};
 use super::json::{self, About};
 use super::{Agreement, Findings, JudgeOutcome, LabelFile, Question, agreement};
 use crate::interrupt::report_waits;
@@ -167,9 +167,13 @@ impl Subject {
                 "name a file of outputs that people have labelled: `kindlm calibrate labels.csv`",
             ));
         }
-        let known: Vec<Known> = known
+        let known: Vec<StoredCalibration> = known
             .into_iter()
-            .map(|it| Known { check: it.check, prompts: it.prompts, confusion: it.counts.into() })
+            .map(|it| StoredCalibration {
+                check: it.check,
+                prompts: it.prompts,
+                confusion: it.counts.into(),
+            })
             .collect();
         let corrections = self.corrections_in(run, &panel, &known)?;
         let checks: Vec<&str> = known.iter().map(|it| it.check.as_str()).collect();
@@ -227,7 +231,7 @@ impl Subject {
         &self,
         run: Option<&Saved>,
         panel: &Panel<'_>,
-        known: &[Known],
+        known: &[StoredCalibration],
     ) -> Result<Vec<Correction>, Failure> {
         let Some(Saved { report, name }) = run else { return Ok(Vec::new()) };
         let report: &AnyReport<'_> = report;
@@ -280,7 +284,7 @@ impl Planned<'_> {
         let asked = self.ask(world, config, progress)?;
         let Self { subject, plan, panel, labels, labels_digest } = self;
         let findings = Findings::of(asked.samples, config.label_threshold);
-        let known = Known {
+        let known = StoredCalibration {
             check: plan.check.clone(),
             prompts: plan.prompts.clone(),
             confusion: findings.confusion,
@@ -320,7 +324,7 @@ impl Planned<'_> {
             usage: asked.usage.total(),
         };
         let store = (subject.place.state(), panel.stored(), calibration);
-        let asked = Some(agreement::Asked { about, findings, store });
+        let asked = Some(agreement::JudgedFile { about, findings, store });
         Ok(Agreement { judge: panel.name(), checks: plan.check, asked, corrections })
     }
 
@@ -329,7 +333,7 @@ impl Planned<'_> {
         world: &World,
         config: &CalibrateConfig,
         progress: Box<dyn Progress + '_>,
-    ) -> Result<Asked, Failure> {
+    ) -> Result<JudgedLabels, Failure> {
         let Self { subject, plan, panel, .. } = self;
         let models = panel.models.iter().copied();
         budget::check_judges(models, config.budget_usd, config.allow_unpriced)?;

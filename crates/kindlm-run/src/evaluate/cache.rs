@@ -14,7 +14,7 @@ pub(super) type Compiled = Arc<Result<Vec<Check>, String>>;
 
 /// The cache entry of a block.
 #[derive(Clone)]
-enum Known {
+enum CachedBlock {
     /// The result of the compilation. The block has no templates, or the key of the entry contains the variables.
     Compiled(Compiled),
     /// The block has templates, so its result depends on the variables.
@@ -32,7 +32,7 @@ pub(super) struct Made {
 
 /// The cache of compiled blocks, for any number of threads.
 // perf: docs/benchmarks.md, 33 % fewer instructions for records with the same expectations
-pub(super) struct Cache(Mutex<LruCache<String, Known>>);
+pub(super) struct Cache(Mutex<LruCache<String, CachedBlock>>);
 
 impl Default for Cache {
     fn default() -> Self {
@@ -64,14 +64,14 @@ impl Cache {
         };
         let known = self.lock().get(key).cloned();
         match known {
-            Some(Known::Compiled(compiled)) => compiled,
-            Some(Known::ByVariables) => {
+            Some(CachedBlock::Compiled(compiled)) => compiled,
+            Some(CachedBlock::ByVariables) => {
                 let key = format!("{key}\0\0{}", variables());
-                if let Some(Known::Compiled(compiled)) = self.lock().get(&key) {
+                if let Some(CachedBlock::Compiled(compiled)) = self.lock().get(&key) {
                     return Arc::clone(compiled);
                 }
                 let compiled = Arc::new(compile().checks);
-                self.lock().put(key, Known::Compiled(Arc::clone(&compiled)));
+                self.lock().put(key, CachedBlock::Compiled(Arc::clone(&compiled)));
                 compiled
             }
             None => {
@@ -80,17 +80,17 @@ impl Cache {
                 let compiled = Arc::new(made.checks);
                 if made.by_variables {
                     let by_value = format!("{key}\0\0{}", variables());
-                    self.lock().put(by_value, Known::Compiled(Arc::clone(&compiled)));
-                    self.lock().put(key.to_owned(), Known::ByVariables);
+                    self.lock().put(by_value, CachedBlock::Compiled(Arc::clone(&compiled)));
+                    self.lock().put(key.to_owned(), CachedBlock::ByVariables);
                 } else {
-                    self.lock().put(key.to_owned(), Known::Compiled(Arc::clone(&compiled)));
+                    self.lock().put(key.to_owned(), CachedBlock::Compiled(Arc::clone(&compiled)));
                 }
                 compiled
             }
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<String, Known>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<String, CachedBlock>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

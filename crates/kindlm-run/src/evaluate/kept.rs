@@ -80,7 +80,7 @@ impl Output {
     /// Opens the file for results. A file that already has results is refused without `resume`.
     pub(super) fn open(path: PathBuf, resume: bool) -> Result<Self, Failure> {
         let failed = |err: &io::Error| {
-            let why = kindlm_store::words(err);
+            let why = kindlm_store::describe_io_error(err);
             Failure::input(format!("cannot write `{}`: {why}", path.display()))
         };
         // A device or a pipe has no earlier results to protect.
@@ -121,7 +121,7 @@ impl Output {
                 _ => Ok(()),
             });
         done.map_err(|err| {
-            let why = kindlm_store::words(&err);
+            let why = kindlm_store::describe_io_error(&err);
             Failure::internal(format!("cannot write `{}`: {why}", self.path.display()))
         })
     }

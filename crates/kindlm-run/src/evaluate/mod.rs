@@ -6,7 +6,7 @@ mod input;
 mod judge;
 mod kept;
 mod line;
-mod misspelt;
+mod misplaced_check;
 mod notes;
 mod run;
 mod stream;
@@ -216,7 +216,7 @@ impl<'a> Evaluator<'a> {
         let mut line = Line::parse(json)?;
         self.notes.keys(&line.others);
         let meant = |key: &str| self.notes.meant(key);
-        if let Some(error) = misspelt::misspelt(&line, json, meant, &self.setup) {
+        if let Some(error) = misplaced_check::misplaced_check(&line, json, meant, &self.setup) {
             return Err(Malformed { id: line.id, error });
         }
         if let Some(error) = line.lacks_input() {
@@ -353,7 +353,7 @@ impl<'a> Evaluator<'a> {
                 })?);
             }
         }
-        if let Some(id) = rule_twice([&entry, &block]) {
+        if let Some(id) = duplicate_rule([&entry, &block]) {
             return Err(format!(
                 "the rule `{id}` is there twice, in `assertions` and `expect` together: give one of the two another id, as results are told apart by it"
             ));
@@ -402,7 +402,7 @@ fn is_weightless(checks: &[Check]) -> bool {
 }
 
 /// Returns the first rule id that occurs twice in these blocks.
-fn rule_twice(blocks: [&Value; 2]) -> Option<&str> {
+fn duplicate_rule(blocks: [&Value; 2]) -> Option<&str> {
     let mut ids = Vec::new();
     for block in blocks {
         rule_ids(block, &mut ids);

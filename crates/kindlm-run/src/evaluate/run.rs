@@ -280,7 +280,11 @@ fn check_targets(
 
 fn open(world: &World, path: &Path) -> Result<File, Failure> {
     let failed = |err: &std::io::Error| {
-        Failure::input(format!("cannot read `{}`: {}", path.display(), kindlm_store::words(err)))
+        Failure::input(format!(
+            "cannot read `{}`: {}",
+            path.display(),
+            kindlm_store::describe_io_error(err)
+        ))
     };
     let file = File::open(world.working_dir.join(path)).map_err(|err| failed(&err))?;
     if file.metadata().map_err(|err| failed(&err))?.is_dir() {

@@ -84,7 +84,10 @@ pub(super) fn run(
         };
         read.map_err(|err| Failure {
             status: status.unwrap_or(ExitStatus::Success).or(ExitStatus::Internal),
-            ..Failure::internal(format!("cannot read the records: {}", kindlm_store::words(&err)))
+            ..Failure::internal(format!(
+                "cannot read the records: {}",
+                kindlm_store::describe_io_error(&err)
+            ))
         })?;
         status.ok_or_else(super::no_record)
     })?;

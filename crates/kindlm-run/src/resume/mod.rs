@@ -124,7 +124,7 @@ impl Past {
     /// Also reports damaged lines of the journal.
     pub(crate) fn open(&self, world: &World, suite: &Suite, plan: &Plan) -> Result<Plan, Failure> {
         let index = self.0.index().map_err(|err| Failure::journal(&err))?;
-        tell_damaged(world, &index, plan.units.len());
+        report_damaged(world, &index, plan.units.len());
         let mut open = plan.clone();
         open.units.retain(|unit| {
             let case = suite.cases.get(unit.case).map_or("", |it| &it.name);
@@ -135,7 +135,7 @@ impl Past {
 }
 
 /// Reports damaged lines in the journal.
-fn tell_damaged(world: &World, index: &Index, planned: usize) {
+fn report_damaged(world: &World, index: &Index, planned: usize) {
     let what = if index.done() < planned {
         "its execution is run again"
     } else {
@@ -209,7 +209,7 @@ impl<'a> Identity<'a> {
             let (writer, index) = resumed.map_err(|err| Failure::journal(&err))?;
             runs.begin(&self.info.id).map_err(|err| Failure::store(&err))?;
             let (done, all) = (index.done(), self.plan.units.len());
-            tell_damaged(world, &index, all);
+            report_damaged(world, &index, all);
             world.notify(&if done < all {
                 format!("run {}: {done} of {all} executions are done, going on", self.info.id)
             } else {

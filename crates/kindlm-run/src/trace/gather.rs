@@ -10,7 +10,7 @@ use kindlm_types::{CommandOutput, CommandSpec, ExitStatus, ProviderError};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::receiver::{Inbox, Receiver, State};
-use super::{Told, agent};
+use super::{GatheredTraces, agent};
 use crate::{Failure, World};
 
 /// The interval between two checks of the received spans.
@@ -44,12 +44,12 @@ pub(crate) struct Gathering<'a> {
 /// Opens the port, runs the command if there is one, and collects the spans.
 ///
 /// Fails if the port cannot be opened, or on an interrupt.
-pub(crate) fn gather(world: &World, gathering: &Gathering<'_>) -> Result<Told, Failure> {
+pub(crate) fn gather(world: &World, gathering: &Gathering<'_>) -> Result<GatheredTraces, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
-    let told = runtime.block_on(async {
+    let gathered = runtime.block_on(async {
         let receiver = bind(gathering).await?;
         let address = receiver.address;
         if gathering.command.is_none() || !gathering.quiet {
@@ -73,10 +73,10 @@ pub(crate) fn gather(world: &World, gathering: &Gathering<'_>) -> Result<Told, F
         let (all, rejected, lost) = receiver.inbox.take();
         let lost = lost.or_else(|| note.clone());
         let notes = note.map(|it| format!("warning: {it}")).into_iter().collect();
-        Ok(Told { traces: all.into_traces(), command, failure, rejected, lost, notes })
+        Ok(GatheredTraces { traces: all.into_traces(), command, failure, rejected, lost, notes })
     });
     runtime.shutdown_background();
-    told
+    gathered
 }
 
 /// Returns the failure of an interrupted wait. The command and its child processes are stopped by then.
@@ -97,7 +97,7 @@ async fn bind(gathering: &Gathering<'_>) -> Result<Receiver, Failure> {
         bound => bound,
     };
     bound.map_err(|err| {
-        let words = kindlm_store::words(&err);
+        let words = kindlm_store::describe_io_error(&err);
         let failure = Failure::input(format!("cannot receive spans at {address}: {words}"));
         match err.kind() {
             ErrorKind::AddrInUse => failure

@@ -19,7 +19,7 @@ pub(crate) const MODEL: &str = "trace";
 
 /// The traces of an agent, and the result of its command.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct GatheredTraces {
     /// The spans of each trace, in order of arrival.
     pub traces: Vec<Vec<OtlpSpan>>,
     /// The command's output; `None` if no command ran to its end.
@@ -34,7 +34,7 @@ pub(crate) struct Told {
     pub notes: Vec<String>,
 }
 
-impl Told {
+impl GatheredTraces {
     /// Returns the number of received spans.
     pub(crate) fn spans(&self) -> usize {
         self.traces.iter().map(Vec::len).sum()

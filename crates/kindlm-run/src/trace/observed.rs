@@ -11,7 +11,7 @@ use kindlm_types::{
     ProviderError, Spend, ecma, suggest,
 };
 
-use super::{MODEL, Told, agent};
+use super::{GatheredTraces, MODEL, agent};
 use crate::Failure;
 
 /// The settings for converting traces to executions.
@@ -41,16 +41,17 @@ impl Observations {
     /// Parses the traces; also returns notes for the user.
     pub(crate) fn new(
         suite: &Suite,
-        told: Told,
+        gathered: GatheredTraces,
         options: &Options,
     ) -> Result<(Self, Vec<String>), Failure> {
-        let Told { mut traces, command, failure, rejected, lost, notes: mut told } = told;
+        let GatheredTraces { mut traces, command, failure, rejected, lost, notes: mut gathered } =
+            gathered;
         if options.merge && !traces.is_empty() {
             traces = vec![traces.into_iter().flatten().collect()];
         }
         let mut readings = read_all(suite, &traces)?;
         let mut notes = rejection(&rejected);
-        notes.append(&mut told);
+        notes.append(&mut gathered);
         // The agent's process may send traces that do not belong to the agent.
         let apart = readings.iter().filter(|it| !it.shows_agent).count();
         if apart < readings.len() && apart > 0 {

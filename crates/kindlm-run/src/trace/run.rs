@@ -150,14 +150,14 @@ fn observe(
     folder: &Path,
     quiet: bool,
 ) -> Result<Observations, Failure> {
-    let told = if config.from.is_empty() {
+    let gathered = if config.from.is_empty() {
         gather(world, &gathering(config, suite, folder, quiet))?
     } else {
         read_files(world, &config.from)?
     };
-    let (spans, traces) = (told.spans(), told.traces.len());
+    let (spans, traces) = (gathered.spans(), gathered.traces.len());
     let how = Options { merge: config.merge, traces: config.traces };
-    let (observed, notes) = Observations::new(suite, told, &how)?;
+    let (observed, notes) = Observations::new(suite, gathered, &how)?;
     if !quiet {
         world.notify(&format!("{} in {}", count(spans, "span"), count(traces, "trace")));
     }

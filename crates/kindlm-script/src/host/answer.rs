@@ -10,7 +10,7 @@ use kindlm_types::script::{
 };
 
 use super::{Shared, error};
-use crate::frame::{self, Call, Ending, Stop, ToWorker, Usage, What};
+use crate::frame::{self, Call, CallCode, Ending, Stop, ToWorker, Usage};
 
 /// Encodes a question as a frame. Fails if the arguments are too long for a frame.
 pub(crate) fn call(
@@ -30,17 +30,17 @@ pub(crate) fn call(
     let what = match &question.source {
         ScriptSource::Body { params, code } => {
             parts.push(code.as_bytes());
-            What::Body { params: params.clone() }
+            CallCode::Body { params: params.clone() }
         }
         ScriptSource::File { path, function } => {
-            What::File { path: path.clone(), function: function.clone(), usage: Usage::Call }
+            CallCode::File { path: path.clone(), function: function.clone(), usage: Usage::Call }
         }
         ScriptSource::Export { path, name, usage } => {
             let usage = match usage {
                 ExportUse::Value => Usage::Value,
                 ExportUse::Provider => Usage::Provider,
             };
-            What::File { path: path.clone(), function: name.clone(), usage }
+            CallCode::File { path: path.clone(), function: name.clone(), usage }
         }
     };
     parts.extend(question.args.iter().map(|arg| arg.as_bytes()));

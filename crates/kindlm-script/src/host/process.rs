@@ -35,14 +35,14 @@ pub(crate) struct Worker {
     group: Group,
     input: ChildStdin,
     output: FrameReader,
-    unread: Unread,
+    unread: UnwrittenFrames,
     /// True if the worker was killed or should be replaced.
     done: bool,
     next_call: u64,
 }
 
 /// The pending answer to a worker's question.
-type Asked = BoxFuture<'static, (u64, Result<(serde_json::Value, Vec<u8>), Refusal>)>;
+type PendingAnswer = BoxFuture<'static, (u64, Result<(serde_json::Value, Vec<u8>), Refusal>)>;
 
 /// The reason why the worker gave no answer to a call.
 enum Lost {
@@ -68,7 +68,7 @@ impl Worker {
         };
         let output = FrameReader { from: output, buffer: Vec::new() };
         let shared = Arc::clone(shared);
-        let unread = Unread::default();
+        let unread = UnwrittenFrames::default();
         let (done, next_call) = (false, 1);
         let mut worker = Self { shared, child, group, input, output, unread, done, next_call };
         let ready = tokio::time::timeout(START, worker.output.next()).await;
@@ -186,7 +186,7 @@ impl Worker {
         let soft = Instant::now() + timeout;
         let hard = tokio::time::sleep_until(soft + limits::GRACE);
         tokio::pin!(hard);
-        let mut asked: FuturesUnordered<Asked> = FuturesUnordered::new();
+        let mut asked: FuturesUnordered<PendingAnswer> = FuturesUnordered::new();
         loop {
             let waits = self.unread.len();
             let frame = tokio::select! {
@@ -237,7 +237,7 @@ impl Worker {
         body: Vec<u8>,
         job: &Job,
         soft: Instant,
-    ) -> Result<Option<Asked>, Lost> {
+    ) -> Result<Option<PendingAnswer>, Lost> {
         let permissions = &job.question.permissions;
         match ask {
             Ask::Load { from, specifier } => {
@@ -316,7 +316,7 @@ impl Worker {
 
 /// The queue of frames that are not yet written to the worker.
 #[derive(Debug, Default)]
-struct Unread {
+struct UnwrittenFrames {
     frames: VecDeque<Vec<u8>>,
     /// The number of written bytes of the first frame.
     written: usize,
@@ -324,7 +324,7 @@ struct Unread {
     length: usize,
 }
 
-impl Unread {
+impl UnwrittenFrames {
     fn push(&mut self, frame: Vec<u8>) {
         self.length += frame.len();
         self.frames.push_back(frame);

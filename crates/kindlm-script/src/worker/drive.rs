@@ -7,7 +7,7 @@ use rquickjs::{Ctx, Error, Exception, Function, Object, Promise, Type, Value};
 
 use super::compile::{self, Problem};
 use super::shared::Shared;
-use crate::frame::{Ask, Call, Ending, Stop, Usage, What};
+use crate::frame::{Ask, Call, CallCode, Ending, Stop, Usage};
 use crate::limits;
 
 /// The reason why a call was stopped early, with an error message.
@@ -24,7 +24,7 @@ pub(crate) fn stop(halt: Halt) -> (Ending, Vec<u8>) {
 
 /// Compiles the file of a call without running it. Inline code is compiled before.
 pub(crate) fn compile_only(shared: &Shared, call: &Call) -> (Ending, Vec<u8>) {
-    let What::File { path, .. } = &call.what else { return (Ending::Undefined, Vec::new()) };
+    let CallCode::File { path, .. } = &call.what else { return (Ending::Undefined, Vec::new()) };
     let compiled = entry(shared, path).and_then(|absolute| {
         let source = shared
             .state
@@ -98,10 +98,10 @@ impl<'js> Driver<'_, 'js> {
             self.shared.hook(ctx, "begin")?.call::<_, ()>((env, ""))?;
         }
         let (function, params) = match (body, &self.call.what) {
-            (Some(body), What::Body { params }) => {
+            (Some(body), CallCode::Body { params }) => {
                 (compile::function(ctx, body)?, params.as_slice())
             }
-            (_, What::File { path, function, usage }) => {
+            (_, CallCode::File { path, function, usage }) => {
                 (self.exported(path, function.as_deref(), *usage)?, &[][..])
             }
             _ => return Err(Error::Unknown.into()),

@@ -15,7 +15,7 @@ use super::drive::{self, Halt};
 use super::shared::{Hooks, Kept, Shared};
 use super::state::State;
 use super::{builtins, modules, native};
-use crate::frame::{Call, Ending, Stop, What};
+use crate::frame::{Call, CallCode, Ending, Stop};
 use crate::limits;
 
 /// The address space of the engine, in bytes. It is twice the memory limit, because free blocks are not merged.
@@ -91,12 +91,12 @@ impl Engine {
         self.shared.state.begin(call);
         let shared = &self.shared;
         let (code, args) = match (&call.what, parts.split_first()) {
-            (What::Body { params }, Some((code, args))) => match shared.body(params, code) {
+            (CallCode::Body { params }, Some((code, args))) => match shared.body(params, code) {
                 Ok(code) => (Some(code), args),
                 Err(halt) => return drive::stop(halt),
             },
-            (What::Body { .. }, None) => return drive::stop(internal("a body without code")),
-            (What::File { .. }, _) => (None, parts),
+            (CallCode::Body { .. }, None) => return drive::stop(internal("a body without code")),
+            (CallCode::File { .. }, _) => (None, parts),
         };
         if call.compile_only {
             return drive::compile_only(shared, call);

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::Holder;
-use crate::io_error::words;
+use crate::io_error::describe_io_error;
 
 /// An error in writing or reading a journal.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +97,6 @@ pub enum JournalError {
 
 impl JournalError {
     pub(super) fn io(action: &'static str, path: &Path, err: &io::Error) -> Self {
-        Self::Io { action, path: path.display().to_string(), message: words(err) }
+        Self::Io { action, path: path.display().to_string(), message: describe_io_error(err) }
     }
 }

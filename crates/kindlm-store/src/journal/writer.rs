@@ -14,7 +14,7 @@ use super::lock::Lock;
 use super::seal::Seal;
 use super::{EntryLocation, FILE, Header, Index, Journal, JournalError, Reader};
 use crate::atomic;
-use crate::io_error::words;
+use crate::io_error::describe_io_error;
 
 /// The events after which an appended execution still exists.
 ///
@@ -191,7 +191,7 @@ impl JournalWriter {
         let mut state = self.state();
         state
             .append(&batch.bytes, self.durability)
-            .map_err(|err| self.not_kept(&batch, words(&err)))?;
+            .map_err(|err| self.not_kept(&batch, describe_io_error(&err)))?;
         for place in batch.places.iter_mut().flatten() {
             place.offset += state.offset;
             place.line += state.line;

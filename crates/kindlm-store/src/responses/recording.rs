@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use super::request::{self, Request};
 use crate::io_error::is_absent;
-use crate::{StoreError, atomic, words};
+use crate::{StoreError, atomic, describe_io_error};
 
 /// The `schemaVersion` of new files.
 const VERSION: u32 = 1;
@@ -188,7 +188,7 @@ pub(super) fn find<A: Answer>(folder: &Path, request: &Request) -> Result<Option
         Ok(text) if text.is_empty() => return Ok(None),
         Ok(text) => text,
         Err(err) if is_absent(&err) => return Ok(None),
-        Err(err) => return Err(spoiled(&words(&err))),
+        Err(err) => return Err(spoiled(&describe_io_error(&err))),
     };
     let recording: Recording<Value, A::Wire> =
         serde_json::from_str(&text).map_err(|err| spoiled(&what_is_wrong(&text, &err)))?;
@@ -227,10 +227,10 @@ fn other_version(found: u32) -> String {
 /// Returns the request of a recording; `None` if the text is not a recording.
 pub(super) fn request_in(text: &str) -> Option<Value> {
     #[derive(Deserialize)]
-    struct Asked {
+    struct StoredRequest {
         request: Value,
     }
-    let mut request = serde_json::from_str::<Asked>(text).ok()?.request;
+    let mut request = serde_json::from_str::<StoredRequest>(text).ok()?.request;
     request.sort_all_objects();
     request.is_object().then_some(request)
 }

@@ -319,7 +319,7 @@ impl<'a> Score<'a> {
         let env = [("NO_COLOR", "1"), ("NEXTEST_EXPERIMENTAL_LIBTEST_JSON", "1")];
         let (command, stdout) = self.run(run, timeout, &env, commands).await;
         let (inside, hidden) = (Arc::clone(&self.inside), Arc::clone(&self.parts.hidden));
-        let seen = self.task.wrap.seen(&self.folder).display().to_string();
+        let seen = self.task.wrap.inner_path(&self.folder).display().to_string();
         let path = report.clone();
         // Parse in a blocking task, because a report may be large.
         let read = blocking(move || {

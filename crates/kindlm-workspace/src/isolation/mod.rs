@@ -143,7 +143,7 @@ impl Wrap {
     }
 
     /// Returns the path of the folder as commands see it.
-    pub(crate) fn seen<'a>(&self, folder: &'a Path) -> &'a Path {
+    pub(crate) fn inner_path<'a>(&self, folder: &'a Path) -> &'a Path {
         match &self.kind {
             Kind::Plain | Kind::Bubblewrap(_) => folder,
             Kind::Container(_) => Path::new(container::FOLDER),

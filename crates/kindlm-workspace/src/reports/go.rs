@@ -19,7 +19,7 @@ struct Line {
 }
 
 /// A test or a whole package in the report.
-struct Seen {
+struct GoTest {
     package: String,
     test: Option<String>,
     status: Option<TestStatus>,
@@ -30,7 +30,7 @@ struct Seen {
 }
 
 pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
-    let mut all: Vec<Seen> = Vec::new();
+    let mut all: Vec<GoTest> = Vec::new();
     let mut places: HashMap<(String, Option<String>), usize> = HashMap::new();
     for (index, line) in report.lines().enumerate() {
         if let Some(package) = failed_without_json(line) {
@@ -68,7 +68,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     if all.is_empty() {
         return Err("no line of it is JSON".to_owned());
     }
-    let has_no_end = |it: &&Seen| it.test.is_none() && it.ran && it.status.is_none();
+    let has_no_end = |it: &&GoTest| it.test.is_none() && it.ran && it.status.is_none();
     if let Some(open) = all.iter().find(has_no_end) {
         return Err(format!("the package `{}` was begun and did not end", open.package));
     }
@@ -80,7 +80,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
 ///
 /// Without a test name, the entry is a package.
 fn place(
-    all: &mut Vec<Seen>,
+    all: &mut Vec<GoTest>,
     places: &mut HashMap<(String, Option<String>), usize>,
     package: String,
     test: Option<String>,
@@ -88,7 +88,7 @@ fn place(
     *places.entry((package, test)).or_insert_with_key(|(package, test)| {
         let (package, test) = (package.clone(), test.clone());
         let output = String::new();
-        all.push(Seen { package, test, status: None, output, elapsed: None, ran: false });
+        all.push(GoTest { package, test, status: None, output, elapsed: None, ran: false });
         all.len() - 1
     })
 }
@@ -109,7 +109,7 @@ struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    fn of(all: &'a [Seen]) -> Self {
+    fn of(all: &'a [GoTest]) -> Self {
         let mut groups = Self::default();
         for it in all {
             let Some(test) = it.test.as_deref() else { continue };
@@ -127,7 +127,7 @@ impl<'a> Groups<'a> {
     /// Returns true if the entry counts as a test.
     ///
     /// A group counts only if it failed although no test in it failed.
-    fn leave(&self, it: &Seen) -> bool {
+    fn leave(&self, it: &GoTest) -> bool {
         let key = (it.package.as_str(), it.test.as_deref());
         let has_failed_alone = status(it) == TestStatus::Failed && !self.failed.contains(&key);
         match &it.test {
@@ -139,11 +139,11 @@ impl<'a> Groups<'a> {
 }
 
 /// Returns the status of an entry. A test without an end event has failed.
-fn status(it: &Seen) -> TestStatus {
+fn status(it: &GoTest) -> TestStatus {
     it.status.unwrap_or(TestStatus::Failed)
 }
 
-fn one(it: &Seen) -> TestRan {
+fn one(it: &GoTest) -> TestRan {
     let name = match &it.test {
         Some(test) => format!("{} > {}", it.package, test.replace('/', " > ")),
         None => it.package.clone(),

@@ -3,7 +3,7 @@
 use kindlm_types::{Event, FinishReason};
 use serde_json::{Value, json};
 
-use super::{read, text, told};
+use super::{event_lines, read, text};
 
 #[test]
 fn all_texts_of_the_last_answer_are_the_output() {
@@ -56,7 +56,7 @@ fn all_texts_of_the_last_answer_are_the_output() {
         let it = text(&value);
         assert_eq!(it.output, "You fool. Gladly.", "{value}");
         assert_eq!(it.turns[0].text, "You fool. Gladly.", "{value}");
-        let lines = told(&it);
+        let lines = event_lines(&it);
         let said: Vec<&str> =
             lines.iter().filter_map(|it| it.strip_prefix("Assistant: ")).collect();
         assert_eq!(said, messages, "{value}");

@@ -17,7 +17,7 @@ fn text(value: &Value) -> Transcript {
 }
 
 /// Returns one line for each event.
-fn told(transcript: &Transcript) -> Vec<String> {
+fn event_lines(transcript: &Transcript) -> Vec<String> {
     let line = |event: &Event| match event {
         Event::Message { role, text } => format!("{role:?}: {text}"),
         Event::ActionCalled { call_id, name, input, .. } => format!("{call_id} {name}({input})"),
@@ -71,7 +71,7 @@ fn three_apis_tell_the_same() {
     for value in same_conversation() {
         let it = text(&value);
         assert_eq!(
-            told(&it),
+            event_lines(&it),
             [
                 "User: Where is order 7?",
                 r#"c1 find({"id":7})"#,
@@ -172,7 +172,7 @@ fn parts_of_every_kind_are_read() {
         ),
     ] {
         let it = text(&json!([message.clone()]));
-        assert_eq!(told(&it), expected, "{message}");
+        assert_eq!(event_lines(&it), expected, "{message}");
         assert_eq!((it.requests, it.turns.len()), (1, 1), "{message}");
     }
 }
@@ -188,7 +188,7 @@ fn what_went_wrong_in_a_tool_is_told_where_the_format_tells_it() {
         {"role": "assistant", "content": "Done."},
     ]));
     assert_eq!(
-        told(&it),
+        event_lines(&it),
         ["a f({})", r#"a Failed "no such file""#, "User: Try again.", "Assistant: Done."]
     );
     assert_eq!(it.turns.len(), 2, "what the user says beside a result begins a turn");
@@ -219,7 +219,7 @@ fn what_is_not_understood_leaves_nothing_complete() {
         {"role": "user", "content": [picture, {"type": "text", "text": "What is this?"}]},
         {"role": "assistant", "content": "A cat."},
     ]));
-    assert_eq!(told(&it)[0], "User: What is this?");
+    assert_eq!(event_lines(&it)[0], "User: What is this?");
     assert_eq!(it.metadata["partsWithoutText"], json!({"image_url": 1}));
     assert!(it.coverage.includes(Channel::Actions), "what the user sends is nothing the agent did");
 }

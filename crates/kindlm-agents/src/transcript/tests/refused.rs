@@ -3,7 +3,7 @@
 use kindlm_types::Channel;
 use serde_json::{Value, json};
 
-use super::{read, text, told};
+use super::{event_lines, read, text};
 
 fn user() -> Value {
     json!({"role": "user", "content": "Refund me"})
@@ -135,7 +135,7 @@ fn a_request_and_its_response_are_one_conversation() {
     for input in [json!([user()]), json!("Refund me")] {
         let it = text(&json!({"input": input, "output": output, "previous_response_id": null}));
         assert_eq!(
-            told(&it),
+            event_lines(&it),
             ["User: Refund me", "c pay({})", r#"c Completed "ok""#, "Assistant: Done."]
         );
         assert!(it.gaps.is_empty(), "{:?}", it.gaps);

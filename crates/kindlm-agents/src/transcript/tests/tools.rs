@@ -3,7 +3,7 @@
 use kindlm_types::{ActionStatus, Channel, Event, ToolKind};
 use serde_json::{Value, json};
 
-use super::{text, told};
+use super::{event_lines, text};
 
 #[test]
 fn tools_of_openai_are_calls_with_their_results() {
@@ -55,7 +55,7 @@ fn tools_of_openai_are_calls_with_their_results() {
         let all: Vec<Value> = items.as_array().unwrap().iter().cloned().chain([answer]).collect();
         let it = text(&json!(all));
         let expected: Vec<&str> = lines.into_iter().chain(["Assistant: Done."]).collect();
-        assert_eq!(told(&it), expected, "{items}");
+        assert_eq!(event_lines(&it), expected, "{items}");
         assert!(
             it.gaps.is_empty() && it.coverage.includes(Channel::Actions),
             "{items}: {:?}",

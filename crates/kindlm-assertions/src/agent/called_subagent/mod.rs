@@ -15,7 +15,9 @@ use crate::core::behaviour::{
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::shared::pattern::SearchError;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "called-subagent";
 
@@ -41,7 +43,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The calls that must have been made.
@@ -66,10 +68,10 @@ struct CalledSubagent {
     status: Option<State>,
     count: Count,
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config { value: name, remote_url, status, count } = config::read(value)?;
     let label = own.label(&format!("Called subagent: {name}"));
     let remote_url = remote_url.map(|it| it.pattern("/remoteUrl")).transpose()?;
@@ -122,7 +124,7 @@ impl Assertion for CalledSubagent {
         let gap = if complete {
             Gap::Half(Channel::Subagents, unanswered)
         } else {
-            Gap::untold(evidence.execution, Channel::Subagents)
+            Gap::incomplete(evidence.execution, Channel::Subagents)
         };
         let all = calls.iter().map(|it| it.name.unwrap_or("(unknown)"));
         let reason = format!(

@@ -13,7 +13,9 @@ use crate::core::behaviour::{
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::scripting::grading::SCRIPT_THREW;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "called-tool";
 
@@ -43,7 +45,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The calls that must have been made.
@@ -75,10 +77,10 @@ struct CalledTool {
     pattern: CallPattern,
     count: Count,
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let Config { value: tool, input, output, status, before, after, count } = config::read(value)?;
     let label = own.label(&format!("Called tool: {tool}"));
     let pattern = Call { tool, input, output, status, before, after }.pattern("", setup)?;

@@ -10,7 +10,9 @@ use serde_json::Value;
 use crate::core::behaviour::{Count, Counted, EventType, Finding, Gap};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "event";
 
@@ -36,7 +38,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The events that must have happened.
@@ -54,10 +56,10 @@ struct Happened {
     event: EventType,
     count: Count,
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config { value: event, count } = config::read(value)?;
     let label = own.label(&format!("Event: {}", event.as_str()));
     Ok(Arc::new(Happened { event, count: Count::new(count)?, label, own }))
@@ -77,7 +79,7 @@ impl Assertion for Happened {
         let holds = self.count.holds(count, most);
         let reason =
             format!("Events `{name}`: {count}, expected {}", self.count.expected(self.own.negate));
-        Finding { holds, reason, gap: Gap::untold(evidence.execution, channel) }.result(
+        Finding { holds, reason, gap: Gap::incomplete(evidence.execution, channel) }.result(
             ID,
             &self.label,
             self.own,

@@ -10,7 +10,9 @@ use serde_json::Value;
 use crate::core::behaviour::{EventType, Finding, Gap};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "event-order";
 
@@ -36,7 +38,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The order in which events must have happened.
@@ -52,10 +54,10 @@ struct Config {
 struct EventOrder {
     wanted: Vec<EventType>,
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config { value: wanted } = config::read(value)?;
     let order: Vec<&str> = wanted.iter().map(|it| it.as_str()).collect();
     let label = own.label(&format!("Event order: {}", order.join(" → ")));
@@ -87,7 +89,7 @@ impl Assertion for EventOrder {
         let (told, untold): (Vec<_>, Vec<_>) = self.wanted.iter().copied().partition(is_told);
         let holds = if found == self.wanted.len() {
             Some(true)
-        } else if in_order(&told, &events) < told.len() {
+        } else if in_order(&complete, &events) < complete.len() {
             Some(false)
         } else {
             None

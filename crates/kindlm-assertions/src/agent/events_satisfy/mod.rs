@@ -12,7 +12,9 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::scripting::grading::SCRIPT_THREW;
 use crate::core::scripting::{Predicate, ScriptsBlock, label};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "events-satisfy";
 
@@ -70,10 +72,10 @@ struct EventsSatisfy {
     predicate: Predicate,
     needs: Vec<Channel>,
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let Config { value, needs, scripts } = config::read(value)?;
     let settings = setup.script_settings(scripts.as_ref())?;
     let predicate = Predicate::new(&value, "events", settings, setup)
@@ -87,7 +89,7 @@ impl EventsSatisfy {
     /// Returns the first kind of evidence that the script needs and that is incomplete.
     ///
     /// Returns `None` if the source records all of them completely.
-    fn untold(&self, evidence: &Evidence<'_>) -> Option<Channel> {
+    fn incomplete_channel(&self, evidence: &Evidence<'_>) -> Option<Channel> {
         self.needs.iter().copied().find(|it| !evidence.execution.is_complete_for(*it))
     }
 
@@ -116,18 +118,18 @@ impl Assertion for EventsSatisfy {
 
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         // The script does not run on incomplete evidence.
-        let known = self.untold(evidence).is_none();
+        let known = self.incomplete_channel(evidence).is_none();
         known.then(|| self.predicate.question(&events(evidence), evidence)).into_iter().collect()
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        if let Some(channel) = self.untold(evidence) {
+        if let Some(channel) = self.incomplete_channel(evidence) {
             let reason = "The script looks at everything that `needs` names".to_owned();
-            let gap = Gap::untold(evidence.execution, channel);
+            let gap = Gap::incomplete(evidence.execution, channel);
             return Finding { holds: None, reason, gap }.result(ID, &self.label, self.own);
         }
         let events = events(evidence);
         let results = self.result(&events, evidence).into_iter();
-        results.map(|it| self.predicate.told(it, &events, evidence)).collect()
+        results.map(|it| self.predicate.with_console(it, &events, evidence)).collect()
     }
 }

@@ -12,7 +12,7 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::recorded::{missing, reported};
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "finish-reason";
 
@@ -35,7 +35,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The expected stop reason.
@@ -55,13 +55,17 @@ struct FinishReason {
     negate: bool,
 }
 
-fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    config: &Value,
+    own: EntryOptions,
+    _setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config: Config = read(config)?;
     Ok(Arc::new(FinishReason { value: config.value, negate: own.negate }))
 }
 
 /// The error message for a missing stop reason, for the check and its negation.
-const UNTOLD: &str = "Nobody tells why the model stopped: a provider with a `finish_reason` does, a record with `finish_reason`";
+const NOT_REPORTED: &str = "Nobody tells why the model stopped: a provider with a `finish_reason` does, a record with `finish_reason`";
 
 fn reason_of(execution: &Execution) -> Option<Cow<'_, str>> {
     let own = execution.finish_reason.as_ref().map(|it| Cow::Borrowed(it.as_str()));
@@ -78,7 +82,7 @@ impl Assertion for FinishReason {
         let Self { value, negate } = self;
         let label = format!("Finish reason: {value}");
         let Some(reason) = reason_of(evidence.execution) else {
-            return missing(ID, &label, UNTOLD);
+            return missing(ID, &label, NOT_REPORTED);
         };
         let same = value.to_lowercase() == reason.to_lowercase();
         let grade = Grade::of(same != *negate, || {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::agent::function_calls::{InOutput, any, output, result};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "is-valid-function-call";
 const LABEL: &str = "Function call";
@@ -37,7 +37,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The options of `is-valid-function-call`; there are none.
@@ -51,7 +51,11 @@ struct IsValidFunctionCall {
     negate: bool,
 }
 
-fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    config: &Value,
+    own: EntryOptions,
+    _setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let Config {} = read(config)?;
     Ok(Arc::new(IsValidFunctionCall { negate: own.negate }))
 }

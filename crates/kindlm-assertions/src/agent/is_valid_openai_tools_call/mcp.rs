@@ -5,7 +5,7 @@ const FAILED: &str = "MCP Tool Error (";
 
 /// The outcome of the call.
 #[derive(Debug, PartialEq)]
-pub(super) struct Told {
+pub(super) struct CallOutcome {
     pub(super) succeeded: bool,
     pub(super) reason: String,
 }
@@ -13,7 +13,7 @@ pub(super) struct Told {
 /// Parses the outcome of an MCP call; `None` if the text reports no outcome.
 ///
 /// A failure takes precedence over a success.
-pub(super) fn told(output: &str) -> Option<Told> {
+pub(super) fn parse_outcome(output: &str) -> Option<CallOutcome> {
     let after = |mark: &str| {
         let (_, rest) = output.split_once(mark)?;
         let (name, rest) = rest.split_once(')')?;
@@ -21,8 +21,8 @@ pub(super) fn told(output: &str) -> Option<Told> {
     };
     if let Some((name, error)) = after(FAILED) {
         let reason = format!("MCP tool call failed for {name}: {error}");
-        return Some(Told { succeeded: false, reason });
+        return Some(CallOutcome { succeeded: false, reason });
     }
     let (name, _) = after(SUCCEEDED)?;
-    Some(Told { succeeded: true, reason: format!("MCP tool call succeeded for {name}") })
+    Some(CallOutcome { succeeded: true, reason: format!("MCP tool call succeeded for {name}") })
 }

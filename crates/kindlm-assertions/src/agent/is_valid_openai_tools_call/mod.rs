@@ -13,7 +13,7 @@ use crate::agent::function_calls::{InOutput, listed, output, result};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "is-valid-openai-tools-call";
 const LABEL: &str = "OpenAI tools call";
@@ -40,7 +40,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The options of `is-valid-openai-tools-call`; there are none.
@@ -54,7 +54,11 @@ struct IsValidOpenaiToolsCall {
     negate: bool,
 }
 
-fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    config: &Value,
+    own: EntryOptions,
+    _setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let Config {} = read(config)?;
     Ok(Arc::new(IsValidOpenaiToolsCall { negate: own.negate }))
 }
@@ -67,10 +71,13 @@ impl Assertion for IsValidOpenaiToolsCall {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
         let output = output(execution);
-        let told = output.as_str().and_then(mcp::told);
-        if let Some(told) = told.filter(|_| execution.tool_calls.is_empty()) {
-            let label = &Own { negate: self.negate, threshold: None }.label(LABEL);
-            return vec![Grade::with(told.succeeded != self.negate, told.reason).result(ID, label)];
+        let parse_outcome = output.as_str().and_then(mcp::parse_outcome);
+        if let Some(parse_outcome) = parse_outcome.filter(|_| execution.tool_calls.is_empty()) {
+            let label = &EntryOptions { negate: self.negate, threshold: None }.label(LABEL);
+            return vec![
+                Grade::with(parse_outcome.succeeded != self.negate, parse_outcome.reason)
+                    .result(ID, label),
+            ];
         }
         let value = output.get("tool_calls").unwrap_or(&output);
         let nothing = "OpenAI did not return a valid-looking tools response";

@@ -13,7 +13,9 @@ use crate::agent::skills;
 use crate::core::behaviour::{Finding, Gap, names};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "loaded-skill";
 
@@ -39,7 +41,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The skill that must have been loaded.
@@ -55,10 +57,10 @@ struct Config {
 struct LoadedSkill {
     skill: String,
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config { value: skill } = config::read(value)?;
     let label = own.label(&format!("Loaded skill: {skill}"));
     Ok(Arc::new(LoadedSkill { skill, label, own }))
@@ -90,6 +92,6 @@ impl Assertion for LoadedSkill {
             let finding = Finding { holds: None, reason, gap: Gap::Unanswered(open) };
             return finding.result(ID, &self.label, self.own);
         }
-        Finding::seen(execution, Channel::Skills, seen, reason).result(ID, &self.label, self.own)
+        Finding::occurs(execution, Channel::Skills, seen, reason).result(ID, &self.label, self.own)
     }
 }

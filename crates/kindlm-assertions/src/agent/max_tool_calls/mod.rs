@@ -10,7 +10,9 @@ use serde_json::Value;
 use crate::core::behaviour::{Finding, Gap, names};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "max-tool-calls";
 
@@ -36,7 +38,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The limit for tool calls.
@@ -51,10 +53,10 @@ struct Config {
 struct MaxToolCalls {
     most: u64,
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config { value: most } = config::read(value)?;
     Ok(Arc::new(MaxToolCalls {
         most,
@@ -76,7 +78,7 @@ impl Assertion for MaxToolCalls {
         let reason = format!("{count} tool calls, at most {} expected: {called}", self.most);
         let over = u64::try_from(count).is_ok_and(|count| count > self.most);
         let known = over || evidence.execution.is_complete_for(Channel::Actions);
-        let gap = Gap::untold(evidence.execution, Channel::Actions);
+        let gap = Gap::incomplete(evidence.execution, Channel::Actions);
         Finding { holds: known.then_some(!over), reason, gap }.result(ID, &self.label, self.own)
     }
 }

@@ -11,7 +11,9 @@ use crate::core::behaviour::{Finding, Phrase, PhrasePattern, given_up};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::recorded::missing;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "message-includes";
 
@@ -34,7 +36,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 const SILENT: &str =
@@ -52,10 +54,10 @@ struct Config {
 struct MessageIncludes {
     phrase: PhrasePattern,
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config { value } = config::read(value)?;
     let phrase = value.pattern("/value")?;
     let label = own.label(&format!("Message includes {phrase}"));
@@ -87,7 +89,7 @@ impl Assertion for MessageIncludes {
         } else {
             format!("{} is not in {of}", self.phrase)
         };
-        Finding::seen(evidence.execution, Channel::Messages, seen, reason).result(
+        Finding::occurs(evidence.execution, Channel::Messages, seen, reason).result(
             ID,
             &self.label,
             self.own,

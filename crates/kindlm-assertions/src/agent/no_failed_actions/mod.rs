@@ -12,7 +12,9 @@ use serde_json::Value;
 use crate::core::behaviour::{Finding, Gap, names};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "no-failed-actions";
 
@@ -35,7 +37,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The options of `no-failed-actions`; there are none.
@@ -46,10 +48,10 @@ struct Config {}
 #[derive(Debug)]
 struct NoFailedActions {
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config {} = config::read(value)?;
     Ok(Arc::new(NoFailedActions { label: own.label("No failed actions"), own }))
 }
@@ -71,13 +73,14 @@ impl Assertion for NoFailedActions {
         let failed: Vec<&str> = failed.map(|it| it.0.unwrap_or("(unknown)")).collect();
         let pending = calls.iter().filter(|it| it.1 == ActionState::Pending).count();
         // All actions are recorded and no other agent was called, so no other action can have failed.
-        let untold = [(Channel::Actions, true), (Channel::Subagents, !facts.subagents.is_empty())];
-        let untold = untold.into_iter().filter(|(_, matters)| *matters).map(|(it, _)| it);
-        let untold = untold.into_iter().find(|it| !execution.is_complete_for(*it));
-        let known = untold.is_none() && pending == 0;
+        let incomplete =
+            [(Channel::Actions, true), (Channel::Subagents, !facts.subagents.is_empty())];
+        let incomplete = incomplete.into_iter().filter(|(_, matters)| *matters).map(|(it, _)| it);
+        let incomplete = incomplete.into_iter().find(|it| !execution.is_complete_for(*it));
+        let known = incomplete.is_none() && pending == 0;
         let holds = if failed.is_empty() { known.then_some(true) } else { Some(false) };
         let reason = format!("Failed: {}", names(failed));
-        let gap = untold.map_or(Gap::Unanswered(pending), |it| Gap::untold(execution, it));
+        let gap = incomplete.map_or(Gap::Unanswered(pending), |it| Gap::incomplete(execution, it));
         Finding { holds, reason, gap }.result(ID, &self.label, self.own)
     }
 }

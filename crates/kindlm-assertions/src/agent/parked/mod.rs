@@ -10,7 +10,9 @@ use serde_json::Value;
 use crate::core::behaviour::Finding;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "parked";
 
@@ -36,7 +38,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The options of `parked`; there are none.
@@ -47,10 +49,10 @@ struct Config {}
 #[derive(Debug)]
 struct Parked {
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config {} = config::read(value)?;
     Ok(Arc::new(Parked { label: own.label("Parked"), own }))
 }
@@ -70,7 +72,7 @@ impl Assertion for Parked {
             (false, Some(prompt)) => format!("It went on after it had asked a person: {prompt}"),
             (_, None) => "It asked no person anything".to_owned(),
         };
-        Finding::seen(evidence.execution, Channel::InputRequests, facts.parked, reason).result(
+        Finding::occurs(evidence.execution, Channel::InputRequests, facts.parked, reason).result(
             ID,
             &self.label,
             self.own,

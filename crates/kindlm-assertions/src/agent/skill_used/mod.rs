@@ -15,9 +15,9 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::range::Range;
-use crate::core::recorded::{knows_tool_calls, metadata, missing, untold_of};
+use crate::core::recorded::{knows_tool_calls, metadata, missing, missing_evidence_advice};
 use crate::shared::glob;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "skill-used";
 
@@ -40,7 +40,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 const LABEL: &str = "Skills used";
@@ -113,7 +113,11 @@ struct SkillUsed {
     negate: bool,
 }
 
-fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    config: &Value,
+    own: EntryOptions,
+    _setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let Config { value } = read(config)?;
     let expected = match value {
         Skills::One(name) => Expected::All(vec![Wanted::named(&name)]),
@@ -156,7 +160,7 @@ impl Skill {
     }
 
     /// Reads a recorded use; `None` if the use failed or has no name.
-    fn told(call: &Value) -> Option<Self> {
+    fn from_call(call: &Value) -> Option<Self> {
         if call.get("is_error") == Some(&Value::Bool(true)) {
             return None;
         }
@@ -190,12 +194,12 @@ impl Used {
                 Some("give `metadata.skillCalls` or `tool_calls` in the record".to_owned())
             }
             (None, None) => (!execution.is_complete_for(Channel::Actions)).then(|| {
-                let why = untold_of(execution, Channel::Actions);
+                let why = missing_evidence_advice(execution, Channel::Actions);
                 format!("the source does not tell all calls of tools{why}")
             }),
         };
         if let Some(calls) = told {
-            return Self { skills: calls.iter().filter_map(Skill::told).collect(), more };
+            return Self { skills: calls.iter().filter_map(Skill::from_call).collect(), more };
         }
         let events = execution.events();
         let actions = Facts::of(&events).actions;

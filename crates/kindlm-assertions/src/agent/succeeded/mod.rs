@@ -10,9 +10,11 @@ use serde_json::Value;
 use crate::core::behaviour::{Finding, Gap};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::core::untold::did_nothing;
+use crate::core::missing_evidence::did_nothing;
 use crate::core::workspace::missing;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "succeeded";
 
@@ -38,7 +40,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The options of `succeeded`; there are none.
@@ -49,10 +51,10 @@ struct Config {}
 #[derive(Debug)]
 struct Succeeded {
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config {} = config::read(value)?;
     Ok(Arc::new(Succeeded { label: own.label("Succeeded"), own }))
 }
@@ -95,7 +97,7 @@ impl Assertion for Succeeded {
         }
         let holds = if obstacle.is_none() { alive.then_some(true) } else { Some(false) };
         let reason = obstacle.unwrap_or_else(|| "No obstacle was reported".to_owned());
-        Finding { holds, reason, gap: Gap::untold(execution, Channel::Messages) }.result(
+        Finding { holds, reason, gap: Gap::incomplete(execution, Channel::Messages) }.result(
             ID,
             &self.label,
             self.own,

@@ -14,9 +14,9 @@ use crate::core::check::TOLERANCE;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::{Grade, text};
+use crate::core::missing_evidence::missing_calls;
 use crate::core::recorded::{missing, structured};
-use crate::core::untold::untold_calls;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "tool-call-f1";
 
@@ -42,7 +42,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 const LABEL: &str = "Tool call F1";
@@ -72,7 +72,11 @@ struct ToolCallF1 {
     negate: bool,
 }
 
-fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    config: &Value,
+    own: EntryOptions,
+    _setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let Config { value } = read(config)?;
     let names: Vec<String> = match value {
         Names::Text(text) => text.split(',').map(str::to_owned).collect(),
@@ -97,7 +101,7 @@ fn called(execution: &Execution) -> Result<BTreeSet<String>, String> {
         Some(value) => names::in_value(value),
         None => names::in_text(&execution.output),
     };
-    match untold_calls(execution).filter(|_| said.is_empty()) {
+    match missing_calls(execution).filter(|_| said.is_empty()) {
         Some(why) => Err(format!("Not all calls are known: {why}")),
         None if seen.is_empty() => Ok(said),
         None => Ok(seen),

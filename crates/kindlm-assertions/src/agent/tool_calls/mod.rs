@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 
 use crate::core::behaviour::refused_literal;
 use crate::core::codes::EVIDENCE_MISSING;
+use crate::core::missing_evidence::{are_arguments_missing, missing_calls};
 use crate::core::schema_file;
-use crate::core::untold::{arguments_are_untold, untold_calls};
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, Traits};
 
 const ID: &str = "tool-calls";
@@ -158,17 +158,17 @@ fn literals(args: Option<&Map<String, Value>>) -> Vec<Problem> {
 
 /// The calls of the tool with known arguments, and facts about its further calls.
 struct Calls<'a> {
-    told: &'a [&'a ToolCall],
+    complete: &'a [&'a ToolCall],
     /// True if there are further calls with unknown arguments.
-    has_untold: bool,
+    has_missing: bool,
     /// The reason why further calls may be unrecorded; `None` if all are recorded.
-    unseen: Option<&'a str>,
+    missing: Option<&'a str>,
 }
 
 impl Calls<'_> {
     /// Returns true if all calls are recorded with their arguments.
     fn are_all(&self) -> bool {
-        self.unseen.is_none() && !self.has_untold
+        self.missing.is_none() && !self.has_missing
     }
 }
 
@@ -180,10 +180,10 @@ impl Assertion for ToolCalls {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let all = &evidence.execution.tool_calls;
         let calls: Vec<&ToolCall> = all.iter().filter(|call| call.name == self.tool).collect();
-        let unseen = untold_calls(evidence.execution);
-        let unseen = unseen.as_deref();
-        if let Some(why) = unseen.filter(|_| calls.is_empty()) {
-            return vec![self.untold(why)];
+        let missing = missing_calls(evidence.execution);
+        let missing = missing.as_deref();
+        if let Some(why) = missing.filter(|_| calls.is_empty()) {
+            return vec![self.missing_calls_result(why)];
         }
         if self.should_not_call {
             return vec![self.not_called(calls.len())];
@@ -192,20 +192,20 @@ impl Assertion for ToolCalls {
             return vec![self.never_called(all)];
         }
         let mut results = vec![AssertionResult::pass(ID, format!("Tool called: {}", self.tool))];
-        let is_told = |it: &&ToolCall| !arguments_are_untold(evidence.execution, it);
-        let (told, untold): (Vec<_>, Vec<_>) = calls.iter().copied().partition(is_told);
-        let args = Calls { told: &told, has_untold: !untold.is_empty(), unseen };
+        let is_complete = |it: &&ToolCall| !are_arguments_missing(evidence.execution, it);
+        let (complete, incomplete): (Vec<_>, Vec<_>) = calls.iter().copied().partition(is_complete);
+        let args = Calls { complete: &complete, has_missing: !incomplete.is_empty(), missing };
         results.extend(self.args_match.as_ref().map(|expected| self.match_args(&args, expected)));
         results.extend(self.args_schema.as_ref().map(|schema| self.hold_to_schema(&args, schema)));
-        results.extend(self.order.map(|position| self.check_order(all, position, unseen)));
+        results.extend(self.order.map(|position| self.check_order(all, position, missing)));
         let contained = self.response_contains.as_ref();
-        results.extend(contained.map(|text| self.check_response(&calls, text, unseen)));
+        results.extend(contained.map(|text| self.check_response(&calls, text, missing)));
         results
     }
 }
 
 impl ToolCalls {
-    fn untold(&self, why: &str) -> AssertionResult {
+    fn missing_calls_result(&self, why: &str) -> AssertionResult {
         let tool = &self.tool;
         let label = if self.should_not_call { "Tool NOT called" } else { "Tool called" };
         let seen = format!("No call of \"{tool}\" was seen");
@@ -214,7 +214,7 @@ impl ToolCalls {
 
     /// Returns the errored result if no known call matches, but an unknown call may.
     fn undecided(&self, label: String, calls: &Calls<'_>) -> AssertionResult {
-        if let Some(why) = calls.unseen.filter(|_| !calls.has_untold) {
+        if let Some(why) = calls.missing.filter(|_| !calls.has_missing) {
             let seen = format!("No call of \"{}\" that was seen has such arguments", self.tool);
             return incomplete(label, &seen, why);
         }
@@ -249,9 +249,9 @@ impl ToolCalls {
 
     fn match_args(&self, calls: &Calls<'_>, expected: &Map<String, Value>) -> AssertionResult {
         let label = format!("Tool args: {}", self.tool);
-        let closest = arguments::closest(calls.told, |it| arguments::mismatches(it, expected));
+        let closest = arguments::closest(calls.complete, |it| arguments::mismatches(it, expected));
         let (call, mismatches) = match closest {
-            None if !calls.told.is_empty() => return AssertionResult::pass(ID, label),
+            None if !calls.complete.is_empty() => return AssertionResult::pass(ID, label),
             Some(closest) if calls.are_all() => closest,
             _ => return self.undecided(label, calls),
         };
@@ -263,9 +263,9 @@ impl ToolCalls {
 
     fn hold_to_schema(&self, calls: &Calls<'_>, schema: &Schema) -> AssertionResult {
         let label = format!("Tool args schema: {}", self.tool);
-        let closest = arguments::closest(calls.told, |it| arguments::violations(it, schema));
+        let closest = arguments::closest(calls.complete, |it| arguments::violations(it, schema));
         let (call, violations) = match closest {
-            None if !calls.told.is_empty() => return AssertionResult::pass(ID, label),
+            None if !calls.complete.is_empty() => return AssertionResult::pass(ID, label),
             Some(closest) if calls.are_all() => closest,
             _ => return self.undecided(label, calls),
         };
@@ -279,13 +279,13 @@ impl ToolCalls {
         &self,
         all: &[ToolCall],
         position: u32,
-        unseen: Option<&str>,
+        missing: Option<&str>,
     ) -> AssertionResult {
         let tool = &self.tool;
         let label = format!("Tool order: {tool} at position {position}");
         let found = all.iter().position(|call| call.name == *tool);
         // An unrecorded call may come before the recorded call.
-        if let (Some(found), Some(why)) = (found, unseen) {
+        if let (Some(found), Some(why)) = (found, missing) {
             return incomplete(label, &format!("\"{tool}\" was seen at position {found}"), why);
         }
         match found {
@@ -303,7 +303,7 @@ impl ToolCalls {
         &self,
         calls: &[&ToolCall],
         text: &str,
-        unseen: Option<&str>,
+        missing: Option<&str>,
     ) -> AssertionResult {
         let tool = &self.tool;
         let label = format!("Tool response: {tool}");
@@ -318,7 +318,7 @@ impl ToolCalls {
             );
             return AssertionResult::errored(ID, label, EVIDENCE_MISSING, message);
         }
-        if let Some(why) = unseen {
+        if let Some(why) = missing {
             let seen = format!("No answer of \"{tool}\" that was seen contains \"{text}\"");
             return incomplete(label, &seen, why);
         }

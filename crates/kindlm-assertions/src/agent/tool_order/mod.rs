@@ -11,7 +11,9 @@ use crate::core::behaviour::{CallPattern, Calls, Finding, Fit, Tool, Undecided, 
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::scripting::grading::SCRIPT_THREW;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "tool-order";
 
@@ -41,7 +43,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The order in which tools must have been called.
@@ -57,10 +59,10 @@ struct Config {
 struct ToolOrder {
     wanted: Vec<CallPattern>,
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let Config { value } = config::read(value)?;
     let wanted = value.into_iter().enumerate();
     let wanted = wanted.map(|(index, it)| it.pattern(&format!("/value/{index}"), setup));
@@ -122,7 +124,8 @@ impl Assertion for ToolOrder {
             }
         };
         let all = self.wanted.len();
-        let mut finding = Finding::seen(evidence.execution, Channel::Actions, found == all, reason);
+        let mut finding =
+            Finding::occurs(evidence.execution, Channel::Actions, found == all, reason);
         if finding.holds == Some(false) && at_best == all {
             finding = Finding { holds: None, gap: calls.gap(&self.wanted, 1), ..finding };
         }

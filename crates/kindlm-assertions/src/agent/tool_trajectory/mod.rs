@@ -13,7 +13,9 @@ use crate::core::behaviour::{
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::scripting::grading::SCRIPT_THREW;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "tool-trajectory";
 
@@ -43,7 +45,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The expected calls.
@@ -89,10 +91,10 @@ struct ToolTrajectory {
     wanted: Vec<CallPattern>,
     mode: Mode,
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let Config { value, mode } = config::read(value)?;
     let wanted = value.into_iter().enumerate();
     let wanted = wanted.map(|(index, it)| it.pattern(&format!("/value/{index}"), setup));
@@ -209,7 +211,7 @@ impl Assertion for ToolTrajectory {
         };
         let complete = evidence.execution.is_complete_for(Channel::Actions);
         let mut holds = self.holds(&left, complete);
-        let mut gap = Gap::untold(evidence.execution, Channel::Actions);
+        let mut gap = Gap::incomplete(evidence.execution, Channel::Actions);
         if holds == Some(false) && self.holds(&at_best, complete) != Some(false) {
             holds = None;
             let open = left.missing.len().max(left.extra.len());

@@ -13,7 +13,7 @@ use crate::core::grade::Grade;
 use crate::core::range::Range;
 use crate::core::recorded::whole_trace;
 use crate::shared::glob;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "trace-span-count";
 
@@ -39,7 +39,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 const LABEL: &str = "Trace spans";
@@ -75,7 +75,11 @@ struct TraceSpanCount {
     negate: bool,
 }
 
-fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    config: &Value,
+    own: EntryOptions,
+    _setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let Config { value: Spans { pattern, min, max } } = read(config)?;
     let range = Range::new(min, max, "/value")?;
     Ok(Arc::new(TraceSpanCount { pattern, range, negate: own.negate }))

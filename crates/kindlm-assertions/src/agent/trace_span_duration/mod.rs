@@ -12,7 +12,7 @@ use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::recorded::{missing, whole_trace};
 use crate::shared::glob;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "trace-span-duration";
 
@@ -35,7 +35,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The highest number of slow spans that a reason names.
@@ -77,7 +77,11 @@ struct TraceSpanDuration {
     negate: bool,
 }
 
-fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    config: &Value,
+    own: EntryOptions,
+    _setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let Config { value: limit } = read(config)?;
     Ok(Arc::new(TraceSpanDuration { limit, negate: own.negate }))
 }

@@ -10,11 +10,11 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::judging::{
-    Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
-    OwnWords, RubricPrompt, Ruling, Slot, Unasked, asked, data_rule, fenced_together,
-    output_for_templates, read_ruling, ruling_schema, short, too_low,
+    BuiltInQuestion, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
+    JUDGE_PARSE_ERROR, NotAsked, One, RubricPrompt, Ruling, Slot, asked, data_rule,
+    fenced_together, output_for_templates, read_ruling, ruling_schema, short, too_low,
 };
-use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup};
 
 const ID: &str = "trajectory:goal-success";
 
@@ -82,7 +82,7 @@ struct GoalSuccess {
     goal: String,
 }
 
-fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
     let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let (Goal::Text(goal) | Goal::Named { goal }) = config.value;
@@ -95,7 +95,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
 }
 
 /// Returns the steps as the judge sees them.
-fn trajectory(Steps { seen: steps, unseen }: &Steps) -> Value {
+fn trajectory(Steps { seen: steps, missing }: &Steps) -> Value {
     let shown = |(index, step): (usize, &Step)| {
         let mut told = json!({"index": index + 1, "type": step.kind.name(), "name": step.name});
         if let Some(args) = &step.args {
@@ -109,7 +109,7 @@ fn trajectory(Steps { seen: steps, unseen }: &Steps) -> Value {
     let list: Vec<Value> =
         steps.iter().enumerate().filter(|(index, _)| is_shown(*index)).map(shown).collect();
     let mut told = json!({"stepCount": steps.len(), "leftOut": left_out, "steps": list});
-    if let Some(why) = unseen {
+    if let Some(why) = missing {
         told["unknown"] =
             json!(format!("There may be more steps than these, as not all are known: {why}"));
     }
@@ -123,13 +123,14 @@ impl Grader for GoalSuccess {
         &self.frame
     }
 
-    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, NotAsked> {
         let execution = evidence.execution;
-        let steps = steps(execution)
-            .map_err(|why| Unasked::Never(Box::new(self.frame.errored(EVIDENCE_MISSING, &*why))))?;
-        if let Some(why) = steps.unseen.as_deref().filter(|_| self.frame.own.negate) {
+        let steps = steps(execution).map_err(|why| {
+            NotAsked::Never(Box::new(self.frame.errored(EVIDENCE_MISSING, &*why)))
+        })?;
+        if let Some(why) = steps.missing.as_deref().filter(|_| self.frame.own.negate) {
             let message = format!("Not all steps of the agent are known: {why}");
-            return Err(Unasked::Never(Box::new(self.frame.errored(EVIDENCE_MISSING, message))));
+            return Err(NotAsked::Never(Box::new(self.frame.errored(EVIDENCE_MISSING, message))));
         }
         let trajectory = trajectory(&steps);
         let written = serde_json::to_string_pretty(&trajectory)
@@ -145,7 +146,11 @@ impl Grader for GoalSuccess {
                 ("steps", &written),
                 ("output", &execution.output),
             ]);
-            OwnWords::about(&format!("Goal:\n{}", self.goal), data, ("ruling", ruling_schema()))
+            BuiltInQuestion::about(
+                &format!("Goal:\n{}", self.goal),
+                data,
+                ("ruling", ruling_schema()),
+            )
         })
     }
 
@@ -161,7 +166,7 @@ impl Grader for GoalSuccess {
         ruling.graded(self.frame.own, ("The goal is reached", "The goal is not reached"))
     }
 
-    fn hangs_on(&self) -> Option<&'static str> {
+    fn further_evidence(&self) -> Option<&'static str> {
         Some("the steps of the agent")
     }
 
@@ -177,7 +182,7 @@ mod tests {
     #[test]
     fn a_judge_is_told_that_steps_may_be_missing() {
         let steps =
-            |unseen: Option<&str>| Steps { seen: Vec::new(), unseen: unseen.map(str::to_owned) };
+            |missing: Option<&str>| Steps { seen: Vec::new(), missing: missing.map(str::to_owned) };
         assert_eq!(trajectory(&steps(None)).get("unknown"), None);
         let told = trajectory(&steps(Some("no spans")));
         assert!(told["unknown"].as_str().unwrap().ends_with("not all are known: no spans"));

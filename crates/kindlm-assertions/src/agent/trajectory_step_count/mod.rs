@@ -14,7 +14,7 @@ use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::range::Range;
 use crate::core::recorded::missing;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "trajectory:step-count";
 
@@ -40,7 +40,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 const LABEL: &str = "Steps";
@@ -84,7 +84,11 @@ struct StepCount {
     negate: bool,
 }
 
-fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    config: &Value,
+    own: EntryOptions,
+    _setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let Config { value: Counted { types, pattern, name, min, max } } = read(config)?;
     if min.is_none() && max.is_none() {
         let problem =

@@ -16,7 +16,7 @@ use crate::core::grade::Grade;
 use crate::core::recorded::missing;
 use crate::shared::compare::{contains, equal};
 use crate::shared::glob;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 /// The reason why the arguments of a call are unknown.
 const NO_ARGUMENTS: &str = "The spans do not show the arguments of a call of the tool: let the instrumentation record \
@@ -46,7 +46,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The arguments that a tool must be called with.
@@ -118,7 +118,11 @@ struct ToolArgsMatch {
     negate: bool,
 }
 
-fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    config: &Value,
+    own: EntryOptions,
+    _setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let Config { value: call } = read(config)?;
     let Call { name, pattern, types, args, arguments, mode, defaults, ignore } = call;
     let wanted = Pattern::new(&Matcher { name, pattern, types }, "/value")?;
@@ -184,7 +188,7 @@ impl ToolArgsMatch {
     }
 
     /// Returns true if only a call with unknown arguments may match.
-    fn hangs_on_untold(&self, steps: &[Step]) -> bool {
+    fn depends_on_missing(&self, steps: &[Step]) -> bool {
         let mut called = steps.iter().filter(|it| self.wanted.matches(it));
         let told = called.clone().filter_map(|it| it.args.as_ref());
         !told.into_iter().any(|it| self.matches(it)) && called.any(|it| it.args.is_none())
@@ -243,11 +247,11 @@ impl Assertion for ToolArgsMatch {
             Ok(steps) => steps,
             Err(why) => return missing(ID, &label, &why),
         };
-        if self.hangs_on_untold(&steps.seen) {
+        if self.depends_on_missing(&steps.seen) {
             return missing(ID, &label, NO_ARGUMENTS);
         }
         let (was_seen, grade) = self.grade(&steps.seen);
-        if steps.unseen.is_some() && !was_seen {
+        if steps.missing.is_some() && !was_seen {
             return steps.undecided(ID, &label);
         }
         vec![grade.result(ID, &label)]

@@ -13,7 +13,7 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::recorded::missing;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "trajectory:tool-sequence";
 
@@ -39,7 +39,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 const LABEL: &str = "Tool sequence";
@@ -92,7 +92,11 @@ struct ToolSequence {
     negate: bool,
 }
 
-fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    config: &Value,
+    own: EntryOptions,
+    _setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let Config { value } = read(config)?;
     let (steps, mode, at) = match value {
         Sequence::Steps(steps) => (steps, Mode::InOrder, "/value"),
@@ -155,7 +159,7 @@ impl Assertion for ToolSequence {
             Mode::Exact => self.exactly(seen),
         };
         // A sequence that the known steps contain stays valid, whatever the unknown steps are.
-        if steps.unseen.is_some() && !(holds && self.mode == Mode::InOrder) {
+        if steps.missing.is_some() && !(holds && self.mode == Mode::InOrder) {
             return steps.undecided(ID, LABEL);
         }
         let grade = match (self.negate, holds) {

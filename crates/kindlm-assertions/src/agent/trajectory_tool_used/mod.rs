@@ -14,7 +14,7 @@ use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::range::Range;
 use crate::core::recorded::missing;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "trajectory:tool-used";
 
@@ -40,7 +40,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 const LABEL: &str = "Tools used";
@@ -94,7 +94,11 @@ struct ToolUsed {
     negate: bool,
 }
 
-fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    config: &Value,
+    own: EntryOptions,
+    _setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let Config { value } = read(config)?;
     let expected = match value {
         Tools::One(name) => Expected::All(vec![Pattern::tool(&name)]),
@@ -114,7 +118,7 @@ fn all(wanted: &[Pattern], steps: &Steps, negate: bool) -> Option<Grade> {
     let used = |it: &&Pattern| steps.seen.iter().any(|step| it.matches(step));
     let (present, absent): (Vec<_>, Vec<_>) = wanted.iter().partition(used);
     let is_decided = if negate { !present.is_empty() } else { absent.is_empty() };
-    if steps.unseen.is_some() && !is_decided {
+    if steps.missing.is_some() && !is_decided {
         return None;
     }
     let actual = labels(&steps.seen);

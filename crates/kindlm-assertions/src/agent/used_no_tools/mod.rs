@@ -10,7 +10,9 @@ use serde_json::Value;
 use crate::core::behaviour::{Finding, names};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "used-no-tools";
 
@@ -33,7 +35,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The options of `used-no-tools`; there are none.
@@ -44,10 +46,10 @@ struct Config {}
 #[derive(Debug)]
 struct UsedNoTools {
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config {} = config::read(value)?;
     Ok(Arc::new(UsedNoTools { label: own.label("Used no tools"), own }))
 }
@@ -63,10 +65,7 @@ impl Assertion for UsedNoTools {
         let facts = Facts::of(&events);
         let called = names(facts.actions.iter().map(|it| it.name.unwrap_or("(unknown)")));
         let reason = format!("Called: {called}");
-        Finding::unseen(execution, Channel::Actions, !facts.actions.is_empty(), reason).result(
-            ID,
-            &self.label,
-            self.own,
-        )
+        Finding::does_not_occur(execution, Channel::Actions, !facts.actions.is_empty(), reason)
+            .result(ID, &self.label, self.own)
     }
 }

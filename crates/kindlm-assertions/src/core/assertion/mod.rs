@@ -9,7 +9,7 @@ use kindlm_types::{
 use serde_json::Value;
 
 use crate::core::codes::Code;
-use crate::core::own::Own;
+use crate::core::entry_options::EntryOptions;
 
 mod check;
 mod evidence;
@@ -18,7 +18,7 @@ mod setup;
 
 pub use check::{Check, LooksAt, Options, Traits};
 pub use evidence::{Candidate, Evidence, OutputComparison};
-pub(crate) use registry::Known;
+pub(crate) use registry::RegisteredAssertion;
 pub use registry::{DuplicateAssertion, Group, Registry};
 pub use setup::{ReadYaml, Setup};
 
@@ -115,23 +115,23 @@ pub enum Build {
     ///
     /// Templates in its `value` are rendered first. A `value` of `file://` and the path of a text or JSON file is
     /// replaced by the content of the file.
-    Own(fn(&Value, Own, &Setup<'_>) -> Built),
-    /// Like `Own`, but `value` may also name a script.
+    EntryOptions(fn(&Value, EntryOptions, &Setup<'_>) -> Built),
+    /// Like `EntryOptions`, but `value` may also name a script.
     ///
     /// The assertion receives the name of a script as written.
-    Script(fn(&Value, Own, &Setup<'_>) -> Built),
+    Script(fn(&Value, EntryOptions, &Setup<'_>) -> Built),
     /// Like `Plain`, for an assertion that asks judges.
     ///
     /// The options about judges are removed from the configuration before the build, except `model`. The built
     /// assertion is wrapped, so that all judges are asked.
     Judged(fn(&Value, &Setup<'_>) -> Built),
-    /// Like `Own`, for an assertion that asks judges.
+    /// Like `EntryOptions`, for an assertion that asks judges.
     ///
     /// The options about judges are removed from the configuration before the build. The built assertion is wrapped, so
     /// that all judges are asked.
-    Graded(fn(&Value, Own, &Setup<'_>) -> Built),
+    Graded(fn(&Value, EntryOptions, &Setup<'_>) -> Built),
     /// An assertion that consists of the checks under its `assert` key.
-    Set(fn(&Value, Vec<Check>, Own, &Setup<'_>) -> Built),
+    Set(fn(&Value, Vec<Check>, EntryOptions, &Setup<'_>) -> Built),
 }
 
 impl Build {
@@ -139,7 +139,7 @@ impl Build {
     pub fn asks_judges(&self) -> bool {
         match self {
             Self::Judged(_) | Self::Graded(_) => true,
-            Self::Plain(_) | Self::Own(_) | Self::Script(_) | Self::Set(_) => false,
+            Self::Plain(_) | Self::EntryOptions(_) | Self::Script(_) | Self::Set(_) => false,
         }
     }
 }

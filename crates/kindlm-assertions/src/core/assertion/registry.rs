@@ -13,7 +13,7 @@ use crate::Registration;
 /// [`Setup::with_registry`](crate::Setup::with_registry); `examples/own_assertion.rs` is a complete example.
 #[derive(Debug, Default)]
 pub struct Registry {
-    entries: Vec<Known>,
+    entries: Vec<RegisteredAssertion>,
 }
 
 /// A group of related assertions.
@@ -29,7 +29,7 @@ pub struct Group {
 
 /// A registered assertion with its compiled schemas.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct RegisteredAssertion {
     pub(crate) registration: &'static Registration,
     pub(crate) shapes: Shapes,
 }
@@ -74,7 +74,7 @@ impl Registry {
             if is_taken {
                 return Err(DuplicateAssertion(id));
             }
-            self.entries.push(Known { registration, shapes: Shapes::default() });
+            self.entries.push(RegisteredAssertion { registration, shapes: Shapes::default() });
         }
         Ok(self)
     }
@@ -95,11 +95,11 @@ impl Registry {
     }
 
     /// Returns the assertion with this id and its compiled schemas; `None` if unknown.
-    pub(crate) fn entry(&self, id: &str) -> Option<&Known> {
+    pub(crate) fn entry(&self, id: &str) -> Option<&RegisteredAssertion> {
         self.entries.iter().find(|it| it.registration.meta.id == id)
     }
 
-    pub(crate) fn get(&self, rank: usize) -> Option<&Known> {
+    pub(crate) fn get(&self, rank: usize) -> Option<&RegisteredAssertion> {
         self.entries.get(rank)
     }
 }

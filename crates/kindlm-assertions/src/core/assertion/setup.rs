@@ -96,7 +96,7 @@ impl Setup<'_> {
     ///
     /// These are missing variables of templates, configuration without effect, and script folders that do not exist.
     #[must_use]
-    pub fn telling_missing(self) -> Self {
+    pub fn with_advice(self) -> Self {
         Self { tells_missing: true, ..self }
     }
 

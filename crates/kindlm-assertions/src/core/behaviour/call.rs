@@ -114,7 +114,7 @@ impl Calls<'_> {
                 || (asks_input && (it.input.is_null() || is_unreadable(it, execution)))
         };
         if !execution.is_complete_for(Channel::Actions) {
-            Gap::untold(execution, Channel::Actions)
+            Gap::incomplete(execution, Channel::Actions)
         } else if self.actions.iter().any(is_half) {
             Gap::Half(Channel::Actions, open)
         } else {

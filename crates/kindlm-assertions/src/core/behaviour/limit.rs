@@ -2,7 +2,7 @@
 
 use kindlm_types::AssertionResult;
 
-use crate::Own;
+use crate::EntryOptions;
 use crate::core::check::TOLERANCE;
 use crate::core::grade::Grade;
 use crate::core::recorded::missing;
@@ -12,7 +12,7 @@ use crate::core::recorded::missing;
 pub(crate) struct Limit {
     pub(crate) most: f64,
     pub(crate) label: String,
-    pub(crate) own: Own,
+    pub(crate) own: EntryOptions,
 }
 
 impl Limit {

@@ -23,7 +23,7 @@ pub(crate) use phrase::{Phrase, PhrasePattern};
 pub(crate) use undecided::Undecided;
 pub(crate) use wanted::Wanted;
 
-use crate::Own;
+use crate::EntryOptions;
 use crate::core::codes::EVIDENCE_MISSING;
 pub(crate) use crate::core::gap::Gap;
 use crate::core::grade::Grade;
@@ -46,32 +46,32 @@ impl Finding {
     ///
     /// A recorded occurrence proves that it happened. A missing record proves the opposite only if the source records
     /// all evidence of the channel.
-    pub(crate) fn seen(
+    pub(crate) fn occurs(
         execution: &Execution,
         channel: Channel,
-        seen: bool,
+        occurs: bool,
         reason: impl Into<String>,
     ) -> Self {
         let holds =
-            if seen { Some(true) } else { execution.is_complete_for(channel).then_some(false) };
-        Self { holds, reason: reason.into(), gap: Gap::untold(execution, channel) }
+            if occurs { Some(true) } else { execution.is_complete_for(channel).then_some(false) };
+        Self { holds, reason: reason.into(), gap: Gap::incomplete(execution, channel) }
     }
 
     /// Returns the finding for something that must not occur.
     ///
-    /// It is the opposite of [`Self::seen`].
-    pub(crate) fn unseen(
+    /// It is the opposite of [`Self::occurs`].
+    pub(crate) fn does_not_occur(
         execution: &Execution,
         channel: Channel,
-        seen: bool,
+        occurs: bool,
         reason: impl Into<String>,
     ) -> Self {
-        let Self { holds, reason, gap } = Self::seen(execution, channel, seen, reason);
+        let Self { holds, reason, gap } = Self::occurs(execution, channel, occurs, reason);
         Self { holds: holds.map(|it| !it), reason, gap }
     }
 
     /// Returns the result, inverted for `not-`; errored if the finding is undecided.
-    pub(crate) fn result(self, id: &str, label: &str, own: Own) -> Vec<AssertionResult> {
+    pub(crate) fn result(self, id: &str, label: &str, own: EntryOptions) -> Vec<AssertionResult> {
         let Some(holds) = self.holds else {
             let message = format!("{}, but {}", self.reason, self.gap.words());
             return vec![AssertionResult::errored(id, label, EVIDENCE_MISSING, message)];

@@ -6,11 +6,13 @@ use kindlm_types::workspace::Gather;
 use kindlm_types::{AssertionResult, Execution, FailureCode, Question, Score, Severity, Verdict};
 
 use crate::core::codes::{EVIDENCE_MISSING, NEGATION_FAILED, SCORE_BELOW_THRESHOLD};
+use crate::core::missing_evidence::{
+    is_output_missing, mark_incomplete, missing_output, no_act_reason,
+};
 use crate::core::on::Selector;
 use crate::core::recorded::not_understood;
-use crate::core::scripting::{Seen, View, see};
-use crate::core::untold::{half_read, is_untold, said_nothing, untold};
-use crate::{Check, Evidence, LooksAt, OutputComparison, Own};
+use crate::core::scripting::{View, Viewed, see};
+use crate::{Check, EntryOptions, Evidence, LooksAt, OutputComparison};
 
 /// The tolerance when a measure is compared with its limit.
 ///
@@ -82,13 +84,13 @@ impl Check {
         }
         // Without a complete output, the check cannot be decided, so a question would be wasted.
         let ask = |it: &Evidence<'_>| {
-            if self.is_untold(it) || self.unread(it).is_some() {
+            if self.is_output_missing(it) || self.incomplete_reason(it).is_some() {
                 Vec::new()
             } else {
                 self.assertion.questions(it)
             }
         };
-        match self.seen(evidence, ask) {
+        match self.transformed(evidence, ask) {
             Ok(questions) | Err(Blind::Ask(questions)) => questions,
             Err(Blind::Nothing(_)) => Vec::new(),
         }
@@ -104,7 +106,7 @@ impl Check {
     /// Applies the views (`on`, `transform`) and passes the new evidence to `then`.
     ///
     /// Fails if a transform must run first, or if there is no value to judge.
-    fn seen<T>(
+    fn transformed<T>(
         &self,
         evidence: &Evidence<'_>,
         then: impl FnOnce(&Evidence<'_>) -> T,
@@ -114,13 +116,13 @@ impl Check {
         }
         let mut questions = Vec::new();
         let mut look = |evidence: &Evidence<'_>| match see(&self.views, evidence) {
-            Seen::Unchanged => Ok(None),
-            Seen::Changed(seen) => Ok(Some(seen)),
-            Seen::Ask(question) => {
+            Viewed::Unchanged => Ok(None),
+            Viewed::Changed(seen) => Ok(Some(seen)),
+            Viewed::Ask(question) => {
                 questions.push(*question);
                 Ok(None)
             }
-            Seen::Nothing(verdict) => Err(Blind::Nothing(verdict)),
+            Viewed::Nothing(verdict) => Err(Blind::Nothing(verdict)),
         };
         let own = look(evidence)?;
         let execution = own.as_deref().unwrap_or(evidence.execution);
@@ -159,7 +161,7 @@ impl Check {
         if let Some(reason) = &self.options.skip {
             return vec![self.without_looking(Verdict::Skipped { reason: reason.clone() })];
         }
-        let mut results = match self.seen(evidence, |it| self.judge(it)) {
+        let mut results = match self.transformed(evidence, |it| self.judge(it)) {
             Ok(results) => results,
             Err(Blind::Ask(_)) => {
                 let message = "The transform has not been run".to_owned();
@@ -183,12 +185,12 @@ impl Check {
         result
     }
 
-    fn is_untold(&self, evidence: &Evidence<'_>) -> bool {
-        self.traits.looks_at.needs_output() && is_untold(evidence.execution)
+    fn is_output_missing(&self, evidence: &Evidence<'_>) -> bool {
+        self.traits.looks_at.needs_output() && is_output_missing(evidence.execution)
     }
 
     /// Returns the reason why the judged text is incomplete; `None` if it is complete.
-    fn unread<'e>(&self, evidence: &Evidence<'e>) -> Option<Cow<'e, str>> {
+    fn incomplete_reason<'e>(&self, evidence: &Evidence<'e>) -> Option<Cow<'e, str>> {
         if !self.traits.looks_at.needs_output() {
             return None;
         }
@@ -206,9 +208,9 @@ impl Check {
     }
 
     fn judge(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        if self.is_untold(evidence) {
+        if self.is_output_missing(evidence) {
             let takes_on = self.at.starts_with(LISTED) && self.traits.looks_at.takes_on();
-            return untold(
+            return missing_output(
                 self.meta.id,
                 self.traits.label.as_deref(),
                 evidence.execution,
@@ -221,11 +223,11 @@ impl Check {
                 name_gap(&gap, result);
             }
         }
-        if let Some(why) = self.unread(evidence) {
+        if let Some(why) = self.incomplete_reason(evidence) {
             for result in
                 results.iter_mut().filter(|it| !self.assertion.stays_valid(it, evidence.execution))
             {
-                half_read(&why, result);
+                mark_incomplete(&why, result);
             }
         }
         if let Some(threshold) = self.options.threshold {
@@ -238,7 +240,7 @@ impl Check {
         }
         let sees_output =
             self.traits.looks_at.takes_on() && self.selectors().all(Selector::is_of_output);
-        let why = said_nothing(evidence.execution).filter(|_| sees_output);
+        let why = no_act_reason(evidence.execution).filter(|_| sees_output);
         for result in results.iter_mut().filter(|it| it.verdict == Verdict::Pass) {
             if let Some(message) = why.clone() {
                 (result.score, result.reasoning) = (None, None);
@@ -263,7 +265,7 @@ impl Check {
             (None, None) => {}
         }
         // A soft score is shown with the required score.
-        let own = Own { negate: options.negate, threshold: options.threshold };
+        let own = EntryOptions { negate: options.negate, threshold: options.threshold };
         let wanted = own.wants().or(self.traits.threshold);
         if let (Severity::Soft, Some(threshold)) = (options.severity, wanted)
             && result.score.is_some()

@@ -176,7 +176,7 @@ fn evidence<'e>(execution: &'e Execution, answers: &'e Answers) -> Evidence<'e> 
 
 #[test]
 fn a_transform_does_not_make_an_output_of_one_that_nobody_told() {
-    let untold = Execution {
+    let missing = Execution {
         trace: Some(Box::new(Trace::default())),
         completeness: Completeness {
             coverage: Coverage::Only([Channel::Actions].into()),
@@ -184,12 +184,12 @@ fn a_transform_does_not_make_an_output_of_one_that_nobody_told() {
         },
         ..Execution::default()
     };
-    let told = Execution { output: "yes".to_owned(), ..untold.clone() };
+    let recorded = Execution { output: "yes".to_owned(), ..missing.clone() };
     let check = transformed(Fixed(vec![pass(1.0)]));
     let answers = Answers::default();
-    assert_eq!(check.questions(&evidence(&untold, &answers)).len(), 0);
-    assert_eq!(check.questions(&evidence(&told, &answers)).len(), 1);
-    let results = check.evaluate(&evidence(&untold, &answers));
+    assert_eq!(check.questions(&evidence(&missing, &answers)).len(), 0);
+    assert_eq!(check.questions(&evidence(&recorded, &answers)).len(), 1);
+    let results = check.evaluate(&evidence(&missing, &answers));
     let Verdict::Errored { code, message } = &results[0].verdict else { panic!("{results:?}") };
     assert_eq!(code, &EVIDENCE_MISSING);
     assert!(message.contains("do not tell what the agent said"), "{message}");

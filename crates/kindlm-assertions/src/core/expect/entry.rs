@@ -9,11 +9,11 @@ use super::judges::Judges;
 use super::reference::Whole;
 use super::value::{FILE, fill_in, rendered, resolve};
 use super::{Compiler, EXAMPLES, LIST, NOT, name, normalise_numbers, unknown_type};
-use crate::core::assertion::Known;
+use crate::core::assertion::RegisteredAssertion;
 use crate::core::on::Selector;
 use crate::core::scripting::{Transform, View};
 use crate::shared::template::{Variables, is_template};
-use crate::{Build, Check, Options, Own, Registration};
+use crate::{Build, Check, EntryOptions, Options, Registration};
 
 /// The key that selects the value that an entry judges.
 const ON: &str = "on";
@@ -93,7 +93,7 @@ impl<'a> Compiler<'a> {
         }
         let is_at_least = map.contains_key("atLeast");
         let before = self.faults();
-        let told = self.problems.len();
+        let first_problem = self.problems.len();
         let options = self.options(map, registration, negate, at);
         let least = options.threshold.filter(|it| !(0.0..=1.0).contains(it));
         let views = self.views(map, at);
@@ -104,9 +104,9 @@ impl<'a> Compiler<'a> {
             return None;
         }
         self.calls(map, at);
-        self.told(registration.build, &mut value, at);
+        self.render_outer(registration.build, &mut value, at);
         let built = self.build(registration, &mut value, options, at);
-        self.tell_once(told);
+        self.merge_problems(first_problem);
         // Skip this problem if the check reported the threshold itself, or if its threshold is not a score.
         let is_score = |it: &Check| is_at_least || !it.traits.measures;
         if let Some(least) = least.filter(|_| built.as_ref().is_some_and(is_score)) {
@@ -143,7 +143,7 @@ impl<'a> Compiler<'a> {
     ///
     /// `from` is the index of the first problem to look at. If the check could not be built because of the variable,
     /// the missing variable becomes an error.
-    fn tell_once(&mut self, from: usize) {
+    fn merge_problems(&mut self, from: usize) {
         let new = self.problems.split_off(from.min(self.problems.len()));
         let is_missing = |it: &Problem| matches!(it.kind, ProblemKind::MissingVariable { .. });
         let follows = |it: &Problem| {
@@ -262,7 +262,7 @@ impl<'a> Compiler<'a> {
             self.problems.push(problem);
         }
         if let Some(metric) = options.metric.as_deref().filter(|it| is_template(it)) {
-            self.tell_missing(&Value::from(metric), &format!("{at}/metric"));
+            self.report_missing(&Value::from(metric), &format!("{at}/metric"));
             match rendered(metric, self.variables()) {
                 Ok(metric) => options.metric = Some(metric).filter(|it| !it.is_empty()),
                 Err(problem) => self.problems.push(problem.under(&format!("{at}/metric"))),
@@ -281,7 +281,7 @@ impl<'a> Compiler<'a> {
         at: &str,
     ) -> Option<Value> {
         let takes_scripts = match registration.build {
-            Build::Own(_) | Build::Graded(_) => false,
+            Build::EntryOptions(_) | Build::Graded(_) => false,
             Build::Script(_) => true,
             Build::Plain(_) | Build::Judged(_) | Build::Set(_) => return None,
         };
@@ -289,11 +289,11 @@ impl<'a> Compiler<'a> {
         // Only texts are rendered; file references are not.
         let is_rendered = |it: &&Value| it.as_str().is_some_and(|it| !it.starts_with(FILE));
         if is_rendered(&&*value) {
-            self.tell_missing(value, &format!("{at}/{VALUE}"));
+            self.report_missing(value, &format!("{at}/{VALUE}"));
         }
         for (index, item) in value.as_array().into_iter().flatten().enumerate() {
             if is_rendered(&item) {
-                self.tell_missing(item, &format!("{at}/{VALUE}/{index}"));
+                self.report_missing(item, &format!("{at}/{VALUE}/{index}"));
             }
         }
         match resolve(value, takes_scripts, self.setup, || self.variables()) {
@@ -315,10 +315,10 @@ impl<'a> Compiler<'a> {
             let place = format!("{at}/{key}");
             let is_call = |it: &Value| it.get(TOOL).is_some();
             match &*value {
-                value if OF_CALLS.contains(&key.as_str()) => self.tell_missing(value, &place),
+                value if OF_CALLS.contains(&key.as_str()) => self.report_missing(value, &place),
                 Value::Array(items) if key == VALUE => {
                     for (index, item) in items.iter().enumerate().filter(|(_, it)| is_call(it)) {
-                        self.tell_missing(item, &format!("{place}/{index}"));
+                        self.report_missing(item, &format!("{place}/{index}"));
                     }
                 }
                 _ => {}
@@ -348,13 +348,13 @@ impl<'a> Compiler<'a> {
     ) -> Option<Check> {
         let Judges { panel, is_left_open: mut leaves_judge_open, judging } =
             self.panel(registration, value, at)?;
-        let mut own = || Own {
+        let mut own = || EntryOptions {
             negate: std::mem::take(&mut options.negate),
             threshold: options.threshold.take(),
         };
         let built = match registration.build {
             Build::Plain(build) | Build::Judged(build) => build(value, self.setup),
-            Build::Own(build) | Build::Script(build) | Build::Graded(build) => {
+            Build::EntryOptions(build) | Build::Script(build) | Build::Graded(build) => {
                 build(value, own(), self.setup)
             }
             Build::Set(build) => {
@@ -369,8 +369,8 @@ impl<'a> Compiler<'a> {
         match built {
             Ok(assertion) => {
                 let check = Check::new(&registration.meta, panel.judging(assertion));
-                let told = check.traits.instructions.as_ref();
-                let unknown = told.map(|it| it.unknown(self.vars)).unwrap_or_default();
+                let instructions = check.traits.instructions.as_ref();
+                let unknown = instructions.map(|it| it.unknown(self.vars)).unwrap_or_default();
                 self.report(unknown, at);
                 if self.setup.tells_missing {
                     // An empty text that comes from a missing variable is reported already.

@@ -3,9 +3,9 @@
 mod entry;
 mod judges;
 mod missing;
+mod outer_templates;
 mod reference;
 mod schema;
-mod told;
 mod value;
 
 use std::cell::OnceCell;
@@ -14,10 +14,10 @@ use kindlm_schema::normalise_numbers;
 use kindlm_types::{Problem, nearest_few, pointer};
 use serde_json::{Map, Value};
 
-use crate::core::assertion::Known;
+use crate::core::assertion::RegisteredAssertion;
 use crate::core::judging::JudgeBlock;
 use crate::shared::template::Variables;
-use crate::{Build, Check, Own, Registry, Setup};
+use crate::{Build, Check, EntryOptions, Registry, Setup};
 use judges::Judges;
 
 pub use schema::expect_schema;
@@ -142,7 +142,7 @@ impl Compiler<'_> {
     }
 
     /// Compiles one check at an assertion's own place.
-    fn piece(&mut self, rank: usize, entry: &Known, value: &Value, at: &str) {
+    fn piece(&mut self, rank: usize, entry: &RegisteredAssertion, value: &Value, at: &str) {
         let mut value = normalise_numbers(value.clone());
         let problems = entry.shape(false).problems(&value);
         if !problems.is_empty() {
@@ -151,7 +151,7 @@ impl Compiler<'_> {
         }
         let registration = entry.registration;
         let before = self.faults();
-        self.told(registration.build, &mut value, at);
+        self.render_outer(registration.build, &mut value, at);
         if self.faults() > before {
             return;
         }
@@ -159,10 +159,10 @@ impl Compiler<'_> {
         let Some(judges) = self.panel(registration, &mut value, at) else { return };
         let built = match registration.build {
             Build::Plain(build) | Build::Judged(build) => build(&value, self.setup),
-            Build::Own(build) | Build::Script(build) | Build::Graded(build) => {
-                build(&value, Own::default(), self.setup)
+            Build::EntryOptions(build) | Build::Script(build) | Build::Graded(build) => {
+                build(&value, EntryOptions::default(), self.setup)
             }
-            Build::Set(build) => build(&value, Vec::new(), Own::default(), self.setup),
+            Build::Set(build) => build(&value, Vec::new(), EntryOptions::default(), self.setup),
         };
         let Judges { panel, is_left_open: leaves_judge_open, judging } = judges;
         match built {
@@ -187,7 +187,7 @@ impl Compiler<'_> {
     }
 
     /// Reports the missing variables of the templates in a value.
-    fn tell_missing(&mut self, value: &Value, at: &str) {
+    fn report_missing(&mut self, value: &Value, at: &str) {
         if self.setup.tells_missing {
             let missing = missing::missing(value, self.variables(), self.vars);
             self.report(missing, at);

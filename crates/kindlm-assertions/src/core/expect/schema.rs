@@ -5,7 +5,7 @@ use kindlm_types::Definitions;
 use serde_json::{Map, Value, json};
 
 use super::{JUDGING, LIST, NOT, known_types};
-use crate::core::assertion::Known;
+use crate::core::assertion::RegisteredAssertion;
 use crate::core::judging::JudgeBlock;
 use crate::{Build, Registration, Registry};
 
@@ -178,7 +178,7 @@ fn option_schemas() -> [(&'static str, Value); 12] {
     ]
 }
 
-impl Known {
+impl RegisteredAssertion {
     /// Returns the compiled schema; `list_form` adds the options that every entry takes.
     pub(super) fn shape(&self, list_form: bool) -> &Shape {
         let own = |definitions: &mut Definitions| placed(self.registration, definitions);

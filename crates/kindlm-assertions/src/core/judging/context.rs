@@ -7,9 +7,9 @@ use std::sync::Arc;
 use kindlm_types::{AssertionResult, Execution, Problem, Role, ecma};
 use serde_json::Value;
 
-use super::{Frame, Unasked};
+use super::{Frame, NotAsked};
 use crate::core::codes::EVIDENCE_MISSING;
-use crate::core::scripting::{Seen, Transform, View, see};
+use crate::core::scripting::{Transform, View, Viewed, see};
 use crate::{Evidence, Setup};
 
 /// The source of a check's context.
@@ -48,8 +48,8 @@ pub(crate) fn context_of(
     frame: &Frame,
     source: &ContextSource,
     evidence: &Evidence<'_>,
-) -> Result<Context, Unasked> {
-    let never = |result: AssertionResult| Unasked::Never(Box::new(result));
+) -> Result<Context, NotAsked> {
+    let never = |result: AssertionResult| NotAsked::Never(Box::new(result));
     let value = match source {
         ContextSource::Variable => {
             let Some(value) = evidence.execution.vars.get("context") else {
@@ -59,13 +59,13 @@ pub(crate) fn context_of(
             value.clone()
         }
         ContextSource::Script(transform) => match see(transform, evidence) {
-            Seen::Ask(question) => return Err(Unasked::First(question)),
-            Seen::Nothing(verdict) => return Err(never(frame.with_verdict(verdict))),
-            Seen::Changed(made) => match made.output_json {
+            Viewed::Ask(question) => return Err(NotAsked::First(question)),
+            Viewed::Nothing(verdict) => return Err(never(frame.with_verdict(verdict))),
+            Viewed::Changed(made) => match made.output_json {
                 Some(value) => value,
                 None => Value::String(made.output),
             },
-            Seen::Unchanged => Value::Null,
+            Viewed::Unchanged => Value::Null,
         },
     };
     let texts: Option<Vec<&str>> = match &value {
@@ -88,14 +88,14 @@ pub(crate) fn context_of(
 }
 
 /// Returns the user's question, or an errored result if the question is unknown.
-pub(crate) fn question_of(frame: &Frame, execution: &Execution) -> Result<String, Unasked> {
+pub(crate) fn question_of(frame: &Frame, execution: &Execution) -> Result<String, NotAsked> {
     let asked = asked(execution);
     if !asked.trim().is_empty() {
         return Ok(asked);
     }
     let message =
         "It is not known what was asked: give the variable `query`, or `agent_input` in the record";
-    Err(Unasked::Never(Box::new(frame.errored(EVIDENCE_MISSING, message))))
+    Err(NotAsked::Never(Box::new(frame.errored(EVIDENCE_MISSING, message))))
 }
 
 /// Returns the variable `query`, else the last message of the user; empty if both are missing.
@@ -126,7 +126,7 @@ mod tests {
         let prompt =
             super::super::GradingPrompt::new("", None, super::super::Slot::new("", &[]), &setup)
                 .unwrap();
-        let frame = Frame::new("x", "X", "", crate::Own::default(), prompt);
+        let frame = Frame::new("x", "X", "", crate::EntryOptions::default(), prompt);
         let input = vec![Message::new(Role::User, "first")];
         let mut execution = Execution { input, ..Execution::default() };
         assert_eq!(question_of(&frame, &execution).unwrap(), "first");

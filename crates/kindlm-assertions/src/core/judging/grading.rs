@@ -7,12 +7,12 @@ use kindlm_types::{AssertionResult, FailureCode, Problem, Question, Score, Verdi
 use serde_json::{Map, Value};
 
 use super::{
-    EVAL_ERROR, Flaw, GradingPrompt, Inquiry, Instructions, Obstacle, OwnWords, PARSE_ERROR,
+    BuiltInQuestion, EVAL_ERROR, Flaw, GradingPrompt, Inquiry, Instructions, Obstacle, PARSE_ERROR,
     digest, short,
 };
 use crate::core::check::TOLERANCE;
 use crate::core::grade::Grade;
-use crate::{Assertion, Built, Evidence, Own, Traits};
+use crate::{Assertion, Built, EntryOptions, Evidence, Traits};
 
 /// The common parts of a graded check: its name, its options, and its prompt.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Frame {
     /// The label of the check in results.
     pub(crate) label: String,
     /// The options `not-` and `threshold`.
-    pub(crate) own: Own,
+    pub(crate) own: EntryOptions,
     /// The prompt for the judge.
     pub(crate) prompt: GradingPrompt,
     /// The criterion in a few words, and its digest; `None` without a criterion.
@@ -56,7 +56,7 @@ impl Graded {
 
 /// The reason why the judge is not asked.
 #[derive(Debug)]
-pub(crate) enum Unasked {
+pub(crate) enum NotAsked {
     /// Another question must be answered first.
     First(Box<Question>),
     /// The check cannot be evaluated; this is its result.
@@ -69,7 +69,7 @@ impl Frame {
         id: &'static str,
         name: &str,
         about: &str,
-        own: Own,
+        own: EntryOptions,
         prompt: GradingPrompt,
     ) -> Self {
         let name = own.label(name);
@@ -93,12 +93,12 @@ impl Frame {
 
     /// Returns an errored result.
     pub(crate) fn errored(&self, code: FailureCode, message: impl Into<String>) -> AssertionResult {
-        self.told(AssertionResult::errored(self.id, &self.label, code, message))
+        self.with_note(AssertionResult::errored(self.id, &self.label, code, message))
     }
 
     /// Returns a result with this verdict.
     pub(crate) fn with_verdict(&self, verdict: Verdict) -> AssertionResult {
-        self.told(AssertionResult::new(self.id, &self.label, verdict))
+        self.with_note(AssertionResult::new(self.id, &self.label, verdict))
     }
 
     /// Returns the errored result of a check that is evaluated too early.
@@ -117,8 +117,8 @@ impl Frame {
         evidence: &Evidence<'_>,
         vars: &[(&str, Value)],
         max_tokens: u32,
-        own: impl FnOnce() -> OwnWords,
-    ) -> Result<Inquiry, Unasked> {
+        own: impl FnOnce() -> BuiltInQuestion,
+    ) -> Result<Inquiry, NotAsked> {
         self.inquiry_by(&self.prompt, evidence, vars, max_tokens, own)
     }
 
@@ -131,16 +131,16 @@ impl Frame {
         evidence: &Evidence<'_>,
         vars: &[(&str, Value)],
         max_tokens: u32,
-        own: impl FnOnce() -> OwnWords,
-    ) -> Result<Inquiry, Unasked> {
+        own: impl FnOnce() -> BuiltInQuestion,
+    ) -> Result<Inquiry, NotAsked> {
         prompt
             .inquiry(evidence, vars, max_tokens, own)
-            .map_err(|why| Unasked::Never(Box::new(self.errored(EVAL_ERROR, cannot_be_put(&why)))))
+            .map_err(|why| NotAsked::Never(Box::new(self.errored(EVAL_ERROR, cannot_be_put(&why)))))
     }
 
     /// Returns the errored result for a missing or unreadable reply.
     pub(crate) fn lost(&self, obstacle: &Obstacle<'_>) -> AssertionResult {
-        self.told(obstacle.result(self.id, &self.label, PARSE_ERROR))
+        self.with_note(obstacle.result(self.id, &self.label, PARSE_ERROR))
     }
 
     /// Returns the result of a finding, inverted for `not-`.
@@ -159,7 +159,7 @@ impl Frame {
             }
         }
         result.metadata.extend(metadata);
-        self.told(result)
+        self.with_note(result)
     }
 
     /// Returns the verdict for a score by the check's rule, inverted for `not-`.
@@ -174,7 +174,7 @@ impl Frame {
         Some(self.result(rule(raw)?.into()).verdict)
     }
 
-    fn told(&self, mut result: AssertionResult) -> AssertionResult {
+    fn with_note(&self, mut result: AssertionResult) -> AssertionResult {
         let judging = result.judging_mut();
         judging.prompt_digest = Some(self.prompt.digest().to_owned());
         judging.criterion = self.criterion.as_ref().map(|(_, digest)| digest.clone());
@@ -191,7 +191,7 @@ pub(crate) trait Grader: fmt::Debug + Send + Sync {
     fn frame(&self) -> &Frame;
 
     /// Builds the question, or returns the reason why the judge is not asked.
-    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked>;
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, NotAsked>;
 
     /// Parses a reply, or returns the reason why it gives no verdict.
     fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Self::Reading, Flaw>;
@@ -207,7 +207,7 @@ pub(crate) trait Grader: fmt::Debug + Send + Sync {
     /// Describes the further evidence that the verdict depends on, if there is any.
     ///
     /// The output, its input and the variables of the test do not count.
-    fn hangs_on(&self) -> Option<&'static str> {
+    fn further_evidence(&self) -> Option<&'static str> {
         None
     }
 }
@@ -232,7 +232,7 @@ impl<T: Grader> Assertion for One<T> {
             instructions: {
                 let frame = self.0.frame();
                 let instructions = frame.instructions([&frame.prompt]);
-                Some(match self.0.hangs_on() {
+                Some(match self.0.further_evidence() {
                     Some(what) => instructions.beyond(what),
                     None => instructions,
                 })
@@ -244,8 +244,8 @@ impl<T: Grader> Assertion for One<T> {
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         match self.0.inquiry(evidence) {
             Ok(inquiry) => inquiry.questions(evidence.answers, |it| self.0.read(evidence, it)),
-            Err(Unasked::First(question)) => vec![*question],
-            Err(Unasked::Never(_)) => Vec::new(),
+            Err(NotAsked::First(question)) => vec![*question],
+            Err(NotAsked::Never(_)) => Vec::new(),
         }
     }
 
@@ -253,8 +253,8 @@ impl<T: Grader> Assertion for One<T> {
         let frame = self.0.frame();
         let inquiry = match self.0.inquiry(evidence) {
             Ok(inquiry) => inquiry,
-            Err(Unasked::Never(result)) => return vec![*result],
-            Err(Unasked::First(_)) => return vec![frame.unfinished()],
+            Err(NotAsked::Never(result)) => return vec![*result],
+            Err(NotAsked::First(_)) => return vec![frame.unfinished()],
         };
         vec![match inquiry.verdict(evidence.answers, |it| self.0.read(evidence, it)) {
             Ok((reading, by)) => by.note(frame.result(self.0.grade(evidence, reading))),

@@ -66,7 +66,7 @@ impl Instructions {
     ///
     /// The output, its input and the variables of the test do not count. With further evidence, people who see only
     /// these three cannot be asked for their agreement.
-    pub fn hangs_on(&self) -> Option<&'static str> {
+    pub fn further_evidence(&self) -> Option<&'static str> {
         self.beyond
     }
 

@@ -34,12 +34,14 @@ pub(crate) use context::{ContextSource, asked, context_of, question_of};
 pub(crate) use fence::{digest, fenced, fenced_together};
 pub(crate) use flaw::Flaw;
 pub(crate) use grading::{
-    Frame, Graded, Grader, One, Unasked, at, cannot_be_put, held, share_held,
+    Frame, Graded, Grader, NotAsked, One, at, cannot_be_put, held, share_held,
 };
 pub use instructions::{Criterion, Instructions};
 pub(crate) use panel::Panel;
 pub use panel::{answered_by, judged_by};
-pub(crate) use prompt::{GradingPrompt, OwnWords, RubricPrompt, Slot, output_for_templates, short};
+pub(crate) use prompt::{
+    BuiltInQuestion, GradingPrompt, RubricPrompt, Slot, output_for_templates, short,
+};
 use quoted::Unquoted;
 pub(crate) use reply::{Scored, objects, only, read_in_range, read_score, text_of, unmarked};
 pub(crate) use verdict::{Ruling, read_ruling, ruling_schema, too_low};
@@ -138,7 +140,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Returns the reply for an error message, with advice if the reply was cut off.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn quoted_reply(&self) -> String {
         let advice = match self.finish_reason {
             FinishReason::Length => CUT_OFF,
             _ => "",
@@ -281,14 +283,17 @@ impl Inquiry {
         reply: &Reading<'_>,
         read: impl Fn(&str) -> Result<T, Flaw>,
     ) -> Result<T, Flaw> {
-        read(&self.own_words(reply)?)
+        read(&self.built_in_question(reply)?)
     }
 
     /// Returns the part of a complete reply that is the judge's own words.
     ///
     /// Reasoning is removed, and so is every object without the mark. A user prompt has no mark, so quotations are
     /// removed instead. The error is a fragment of a sentence about the reply.
-    pub(crate) fn own_words<'r>(&self, reply: &Reading<'r>) -> Result<Cow<'r, str>, String> {
+    pub(crate) fn built_in_question<'r>(
+        &self,
+        reply: &Reading<'r>,
+    ) -> Result<Cow<'r, str>, String> {
         let text = thoughts::without_thoughts(reply.text)?;
         match reply.finish_reason {
             FinishReason::ContentFilter => {
@@ -347,7 +352,8 @@ impl Obstacle<'_> {
     ) -> AssertionResult {
         match self {
             Self::Unreadable { why, reply, asked } => {
-                let message = format!("Failed to parse judge response: {why}. {}", reply.told());
+                let message =
+                    format!("Failed to parse judge response: {why}. {}", reply.quoted_reply());
                 let result = AssertionResult::errored(assertion, label, unreadable, message)
                     .with_metadata("reply", reply.shown());
                 reply.respondent(*asked).note(result)

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::block::{Agg, JudgeBlock, Jury, VARIED, more_than_half};
-use super::votes::{Ballot, How, combine};
+use super::votes::{Ballot, VoteRule, combine};
 use crate::{Assertion, Evidence, Setup, Traits};
 
 /// Returns the judges of a result and their options; `None` if no model judged.
@@ -93,7 +93,7 @@ impl Panel {
     /// Adds the judges and their options to a result.
     ///
     /// So a verdict of three samples cannot be mistaken for a verdict of a single sample.
-    fn tell(&self, result: &mut AssertionResult) {
+    fn add_judging(&self, result: &mut AssertionResult) {
         let mut judging = self.judging.clone();
         if judging.models.is_none() {
             let known = result.judging.as_deref();
@@ -128,9 +128,9 @@ impl Panel {
     /// Returns the rule that combines the samples of one juror.
     fn by_juror(&self) -> Ballot {
         let how = match self.agg {
-            Agg::Median => How::Median,
-            Agg::Majority => How::Majority,
-            Agg::Mean => How::Mean,
+            Agg::Median => VoteRule::Median,
+            Agg::Majority => VoteRule::Majority,
+            Agg::Mean => VoteRule::Mean,
         };
         let own = self.quorum.filter(|_| self.jurors.len() == 1);
         Ballot {
@@ -144,10 +144,10 @@ impl Panel {
     fn by_jury(&self) -> Ballot {
         let all = self.jurors.len();
         let (how, quorum) = match self.jury {
-            Jury::Majority => (How::Majority, more_than_half(all)),
-            Jury::Median => (How::Median, more_than_half(all)),
-            Jury::Unanimous => (How::All, all),
-            Jury::Veto => (How::All, more_than_half(all)),
+            Jury::Majority => (VoteRule::Majority, more_than_half(all)),
+            Jury::Median => (VoteRule::Median, more_than_half(all)),
+            Jury::Unanimous => (VoteRule::All, all),
+            Jury::Veto => (VoteRule::All, more_than_half(all)),
         };
         Ballot { how, quorum: self.quorum.map_or(quorum, |it| it as usize), who: "jurors" }
     }
@@ -189,7 +189,7 @@ impl Assertion for Paneled {
         let decide = |score: Score| self.assertion.decide(score);
         let mut results = combine(jurors, &self.panel.by_juror(), &self.panel.by_jury(), &decide);
         for result in &mut results {
-            self.panel.tell(result);
+            self.panel.add_judging(result);
         }
         results
     }

@@ -34,7 +34,7 @@ pub(super) fn unquoted<'a>(reply: &str, data: impl FnOnce() -> Vec<&'a str>) -> 
     let data = Data::new(data());
     let (mut text, mut end, mut left) = (String::with_capacity(reply.len()), 0, 0);
     for (place, object) in objects.iter().cloned() {
-        if data.tells(&Value::Object(object)) {
+        if data.contains_value(&Value::Object(object)) {
             text.push_str(&reply[end..place.start]);
             text.push('…');
             end = place.end;
@@ -73,16 +73,16 @@ impl Data {
     /// Returns true if the data contains all keys of the value with their values.
     ///
     /// The order does not matter.
-    fn tells(&self, value: &Value) -> bool {
+    fn contains_value(&self, value: &Value) -> bool {
         match value {
             Value::Object(entries) => entries.iter().all(|(key, value)| {
                 if has_parts(value) {
-                    self.has(&words(key)) && self.tells(value)
+                    self.has(&words(key)) && self.contains_value(value)
                 } else {
                     self.has_pair(&words(key), &words(&crate::core::grade::text(value)))
                 }
             }),
-            Value::Array(items) => items.iter().all(|it| self.tells(it)),
+            Value::Array(items) => items.iter().all(|it| self.contains_value(it)),
             _ => self.has(&words(&crate::core::grade::text(value))),
         }
     }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::reply::in_range;
 use super::{Flaw, Graded, objects, text_of};
-use crate::Own;
+use crate::EntryOptions;
 use crate::core::check::TOLERANCE;
 use crate::core::grade::Grade;
 
@@ -24,7 +24,7 @@ impl Ruling {
     /// Returns the grade of the ruling. A score must also reach the check's threshold.
     ///
     /// `words` are the default reasons for a pass and for a failure.
-    pub(crate) fn graded(self, own: Own, words: (&str, &str)) -> Graded {
+    pub(crate) fn graded(self, own: EntryOptions, words: (&str, &str)) -> Graded {
         // A verdict without a score counts as 1 or 0. A score without a verdict is compared with the threshold only.
         let said = self.pass.unwrap_or(true);
         let score = self.score.unwrap_or(if said { 1.0 } else { 0.0 });
@@ -43,7 +43,7 @@ impl Ruling {
 }
 
 /// Returns an error message if the score does not reach the check's threshold.
-fn below(own: Own, score: f64) -> Option<String> {
+fn below(own: EntryOptions, score: f64) -> Option<String> {
     let threshold = own.threshold.filter(|it| score < it - TOLERANCE)?;
     Some(format!("Score {} below threshold {}", ecma::number(score), ecma::number(threshold)))
 }
@@ -51,7 +51,7 @@ fn below(own: Own, score: f64) -> Option<String> {
 /// Returns a failing grade if the combined score is below the threshold.
 ///
 /// The check then fails even if most rulings pass.
-pub(crate) fn too_low(own: Own, score: f64) -> Option<Grade> {
+pub(crate) fn too_low(own: EntryOptions, score: f64) -> Option<Grade> {
     below(own, score).map(|reason| Grade { pass: false, score, reason })
 }
 

@@ -7,7 +7,7 @@ use kindlm_types::{
 
 /// The rules that combine votes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum VoteRule {
     /// The median of the scores, compared with the check's own threshold.
     Median,
     /// The mean of the scores, compared with the check's own threshold.
@@ -21,7 +21,7 @@ pub(super) enum How {
 /// The rule for votes of one kind: samples or jurors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ballot {
-    pub(super) how: How,
+    pub(super) how: VoteRule,
     /// The lowest number of readable votes.
     pub(super) quorum: usize,
     /// The name of the votes, for error messages.
@@ -129,7 +129,7 @@ fn fold(votes: &[&AssertionResult], ballot: &Ballot, decide: Decide<'_>) -> Asse
         votes.iter().copied().filter(|it| is_readable(it)).collect();
     let fails = |it: &&&AssertionResult| matches!(it.verdict, Verdict::Fail { .. });
     // A single failure decides, however many votes are unreadable.
-    let is_settled = ballot.how == How::All && readable.iter().any(|it| fails(&it));
+    let is_settled = ballot.how == VoteRule::All && readable.iter().any(|it| fails(&it));
     if readable.len() < ballot.quorum && !is_settled {
         return uncounted(votes, readable.len(), ballot);
     }
@@ -137,20 +137,20 @@ fn fold(votes: &[&AssertionResult], ballot: &Ballot, decide: Decide<'_>) -> Asse
     let majority = passes * 2 > readable.len();
     let scores: Vec<f64> = readable.iter().filter_map(|it| it.score).map(Score::get).collect();
     let (score, verdict) = match ballot.how {
-        How::Median => measured(median(&scores), decide),
-        How::Mean => measured(mean(&scores), decide),
-        How::Majority | How::All => (None, None),
+        VoteRule::Median => measured(median(&scores), decide),
+        VoteRule::Mean => measured(mean(&scores), decide),
+        VoteRule::Majority | VoteRule::All => (None, None),
     };
     let pass = match (&verdict, ballot.how) {
         (Some(verdict), _) => *verdict == Verdict::Pass,
-        (None, How::All) => passes == readable.len(),
+        (None, VoteRule::All) => passes == readable.len(),
         (None, _) => majority,
     };
     let side: Vec<&AssertionResult> =
         readable.iter().copied().filter(|it| (it.verdict == Verdict::Pass) == pass).collect();
     let side_scores: Vec<f64> = side.iter().filter_map(|it| it.score).map(Score::get).collect();
     let score = score.or_else(|| match ballot.how {
-        How::All => scores.iter().copied().reduce(f64::min),
+        VoteRule::All => scores.iter().copied().reduce(f64::min),
         _ => median(&side_scores),
     });
     // The vote that supplies the reason has the nearest score among those with the same verdict.
@@ -216,15 +216,15 @@ fn panel(
     let several = jurors.iter().any(|it| it.len() > 1);
     let votes = jurors.iter().flatten().map(|(juror, vote)| {
         let judging = vote.judging.as_deref();
-        let mut told = JudgeVote::default();
-        told.judge = judging.and_then(|it| it.model.clone()).or_else(|| juror.model.clone());
-        told.answered_model = judging.and_then(|it| it.answered.clone());
-        told.sample = several.then_some(juror.sample);
-        told.status = status(&vote.verdict);
-        told.score = vote.score.map(Score::get);
+        let mut summary = JudgeVote::default();
+        summary.judge = judging.and_then(|it| it.model.clone()).or_else(|| juror.model.clone());
+        summary.answered_model = judging.and_then(|it| it.answered.clone());
+        summary.sample = several.then_some(juror.sample);
+        summary.status = status(&vote.verdict);
+        summary.score = vote.score.map(Score::get);
         let words = vote.reasoning.as_deref().or_else(|| vote.verdict.message());
-        told.reasoning = words.map(str::to_owned);
-        told
+        summary.reasoning = words.map(str::to_owned);
+        summary
     });
     let mut panel = JudgePanel::default();
     panel.votes = votes.collect();
@@ -329,7 +329,7 @@ mod tests {
             tie.judging_mut().tie = true;
             tie
         };
-        let ballot = Ballot { how: How::Median, quorum: 2, who: "jurors" };
+        let ballot = Ballot { how: VoteRule::Median, quorum: 2, who: "jurors" };
         let (first, second, third) = (tie(), vote(0.9), vote(0.9));
         let result = fold(&[&first, &second, &third], &ballot, &decide);
         assert_eq!(result.metadata.keys().collect::<Vec<_>>(), ["reasoning"]);
@@ -341,22 +341,22 @@ mod tests {
     fn votes_become_one() {
         let few = "errored 1 of 3 jurors could be counted, and 2 are needed: lost";
         for (how, quorum, votes, expected) in [
-            (How::Median, 2, vec![vote(0.2), vote(0.9), vote(0.8)], "passed 0.8"),
-            (How::Median, 2, vec![vote(0.6), vote(0.9), lost()], "passed 0.75"),
-            (How::Median, 2, vec![vote(0.2), vote(0.9), lost()], "failed 0.55 low"),
-            (How::Mean, 2, vec![vote(0.1), vote(0.8), vote(0.9)], "failed 0.6 low"),
-            (How::Majority, 2, vec![vote(0.1), vote(0.75), vote(1.0)], "passed 0.875"),
-            (How::Majority, 2, vec![vote(0.1), vote(0.8), lost()], "failed 0.1 low"),
-            (How::All, 2, vec![vote(0.7), vote(0.8), lost()], "passed 0.7"),
+            (VoteRule::Median, 2, vec![vote(0.2), vote(0.9), vote(0.8)], "passed 0.8"),
+            (VoteRule::Median, 2, vec![vote(0.6), vote(0.9), lost()], "passed 0.75"),
+            (VoteRule::Median, 2, vec![vote(0.2), vote(0.9), lost()], "failed 0.55 low"),
+            (VoteRule::Mean, 2, vec![vote(0.1), vote(0.8), vote(0.9)], "failed 0.6 low"),
+            (VoteRule::Majority, 2, vec![vote(0.1), vote(0.75), vote(1.0)], "passed 0.875"),
+            (VoteRule::Majority, 2, vec![vote(0.1), vote(0.8), lost()], "failed 0.1 low"),
+            (VoteRule::All, 2, vec![vote(0.7), vote(0.8), lost()], "passed 0.7"),
             (
-                How::All,
+                VoteRule::All,
                 3,
                 vec![vote(0.7), vote(0.8), lost()],
                 "errored 2 of 3 jurors could be counted, and 3 are needed: lost",
             ),
-            (How::All, 3, vec![vote(0.1), lost(), lost()], "failed 0.1 low"),
-            (How::Majority, 2, vec![vote(0.9), lost(), lost()], few),
-            (How::Median, 2, vec![lost(), vote(0.9), lost()], few),
+            (VoteRule::All, 3, vec![vote(0.1), lost(), lost()], "failed 0.1 low"),
+            (VoteRule::Majority, 2, vec![vote(0.9), lost(), lost()], few),
+            (VoteRule::Median, 2, vec![lost(), vote(0.9), lost()], few),
         ] {
             let ballot = Ballot { how, quorum, who: "jurors" };
             let votes: Vec<&AssertionResult> = votes.iter().collect();
@@ -373,7 +373,7 @@ mod tests {
             (juror(1), vec![vote(0.9)]),
             (juror(2), vec![vote(0.0)]),
         ]];
-        let ballot = Ballot { how: How::Median, quorum: 2, who: "samples" };
+        let ballot = Ballot { how: VoteRule::Median, quorum: 2, who: "samples" };
         let results = combine(votes, &ballot, &ballot, &decide);
         assert_eq!(results.iter().map(shown).collect::<Vec<_>>(), ["passed 0.9"]);
         let panel = results[0].judging.as_ref().unwrap().panel.as_ref().unwrap();
@@ -385,7 +385,7 @@ mod tests {
         #[test]
         fn votes_that_agree_are_that_verdict(
             scores in proptest::collection::vec(0.7..=1.0f64, 1..6),
-            how in proptest::sample::select(vec![How::Median, How::Mean, How::Majority, How::All]),
+            how in proptest::sample::select(vec![VoteRule::Median, VoteRule::Mean, VoteRule::Majority, VoteRule::All]),
         ) {
             let votes: Vec<AssertionResult> = scores.iter().map(|it| vote(*it)).collect();
             let ballot = Ballot { how, quorum: votes.len(), who: "jurors" };
@@ -398,7 +398,7 @@ mod tests {
         #[test]
         fn the_order_of_votes_does_not_matter(
             scores in proptest::collection::vec(0.0..=1.0f64, 1..6),
-            how in proptest::sample::select(vec![How::Median, How::Majority, How::All]),
+            how in proptest::sample::select(vec![VoteRule::Median, VoteRule::Majority, VoteRule::All]),
         ) {
             let votes: Vec<AssertionResult> = scores.iter().map(|it| vote(*it)).collect();
             let ballot = Ballot { how, quorum: 1, who: "jurors" };

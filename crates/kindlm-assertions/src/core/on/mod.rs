@@ -13,9 +13,9 @@ use kindlm_types::{
 use serde_json::{Map, Value, json};
 
 use crate::core::grade::parsed;
+use crate::core::missing_evidence::{is_input_missing, is_output_missing, no_output};
 use crate::core::output::{output_value, prompt};
-use crate::core::recorded::{missing, untold_of};
-use crate::core::untold::{inputs_are_untold, is_untold, no_output};
+use crate::core::recorded::{missing, missing_evidence_advice};
 use crate::core::workspace::stays_inside;
 use path::{Step, follow, place, read, unknown};
 
@@ -151,12 +151,12 @@ impl Selector {
             Ok(value) => value,
             Err(none) => return none,
         };
-        if let Some(why) = self.untold(execution) {
+        if let Some(why) = self.missing_facts(execution) {
             return Unknown(why);
         }
         match follow(&from, self.root, &self.steps) {
             Ok(value) => Selected::Value(value.clone()),
-            Err(why) if self.is_told_by_the_agent() && !self.is_pending(&from) => Absent(why),
+            Err(why) if self.is_from_agent() && !self.is_pending(&from) => Absent(why),
             Err(why) => Unknown(why),
         }
     }
@@ -185,30 +185,30 @@ impl Selector {
     /// Returns true if the agent itself provides the value.
     ///
     /// A missing part of such a value does not exist. Other sources may leave out a part that exists.
-    fn is_told_by_the_agent(&self) -> bool {
+    fn is_from_agent(&self) -> bool {
         matches!(self.root, "output" | "json" | "messages" | "toolCalls" | "events")
     }
 
     /// Returns the reason why facts of a selected call are unknown, if any are.
     ///
     /// The tool is unknown if only the result was recorded. The arguments are unknown if spans do not show them.
-    fn untold(&self, execution: &Execution) -> Option<String> {
+    fn missing_facts(&self, execution: &Execution) -> Option<String> {
         let events = execution.events();
         let of_calls = match self.root {
-            "toolCalls" => untold_of_calls(execution, &events),
-            "events" => untold_of_events(execution, &events),
+            "toolCalls" => gaps_in_calls(execution, &events),
+            "events" => gaps_in_events(execution, &events),
             _ => return None,
         };
         let key = self.steps.get(1);
-        let is_meant = |it: &(usize, Untold)| {
+        let is_meant = |it: &(usize, MissingFacts)| {
             let here = match self.steps.first() {
                 Some(Step::Item(index)) => place(*index, of_calls.len) == Some(it.0),
                 _ => true,
             };
             here && it.1.is_at(key)
         };
-        let (_, untold) = of_calls.untold.iter().find(|it| is_meant(it))?;
-        Some(untold.why().to_owned())
+        let (_, missing) = of_calls.missing.iter().find(|it| is_meant(it))?;
+        Some(missing.why().to_owned())
     }
 
     /// Returns true if the path leads to a call's output that was not recorded.
@@ -228,7 +228,7 @@ impl Selector {
             if execution.is_complete_for(channel) {
                 return Ok(());
             }
-            let why = untold_of(execution, channel);
+            let why = missing_evidence_advice(execution, channel);
             Err(Unknown(format!("the source does not record all of it{why}")))
         };
         let told = |value: Option<Value>, why: &str| {
@@ -236,11 +236,11 @@ impl Selector {
         };
         match self.root {
             "output" if self.steps.is_empty() => {
-                said(execution)?;
+                check_output(execution)?;
                 Ok(Cow::Owned(of_output(execution)))
             }
             "output" | "json" => {
-                said(execution)?;
+                check_output(execution)?;
                 parsed(execution).ok_or_else(|| Absent("the output is not JSON".to_owned()))
             }
             "input" => told(prompt(&execution.input), "the source does not tell what was asked"),
@@ -257,12 +257,12 @@ impl Selector {
                 told(serde_json::to_value(execution.events()).ok(), "the events cannot be told")
             }
             "usage" => {
-                let told_usage = told_usage(execution).filter(|it| {
+                let reported_usage = reported_usage(execution).filter(|it| {
                     // An incomplete `usage` object is unknown as a whole. Many sources do not report cached tokens.
                     !self.steps.is_empty() || it.contains_key(USAGE[0])
                 });
                 told(
-                    told_usage.map(Value::Object),
+                    reported_usage.map(Value::Object),
                     "the source does not tell how many tokens it took, or not all of them",
                 )
             }
@@ -306,7 +306,7 @@ impl Selector {
 }
 
 /// Returns the reported token counts; `None` if they are incomplete.
-fn told_usage(execution: &Execution) -> Option<Map<String, Value>> {
+fn reported_usage(execution: &Execution) -> Option<Map<String, Value>> {
     let usage = execution.usage;
     let is_told = usage.is_whole() && execution.is_complete_for(Channel::Usage);
     // If only the sum is reported, the shares of prompt and answer are unknown.
@@ -322,8 +322,8 @@ fn told_usage(execution: &Execution) -> Option<Map<String, Value>> {
 }
 
 /// Fails if the output is unknown. An empty output may be an output that was not recorded.
-fn said(execution: &Execution) -> Result<(), Selected> {
-    if !is_untold(execution) {
+fn check_output(execution: &Execution) -> Result<(), Selected> {
+    if !is_output_missing(execution) {
         return Ok(());
     }
     Err(Unknown(no_output(execution)))
@@ -337,7 +337,7 @@ pub(crate) fn seen(
     id: &str,
     label: &str,
 ) -> Result<Value, Vec<AssertionResult>> {
-    match said(execution) {
+    match check_output(execution) {
         Err(Absent(why) | Unknown(why)) => {
             Err(missing(id, label, &format!("The output is not known: {why}")))
         }
@@ -385,14 +385,14 @@ pub(crate) fn in_place_of_the_output(before: &Execution, value: Value) -> Execut
 
 /// The facts of a call that were not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Untold {
+enum MissingFacts {
     /// The tool and the arguments.
     Call,
     /// The arguments only.
     Arguments,
 }
 
-impl Untold {
+impl MissingFacts {
     /// Returns true if the key of a call leads to the unrecorded fact.
     ///
     /// Without a key, the whole call is selected, which includes the fact.
@@ -415,27 +415,27 @@ impl Untold {
 
 /// The unrecorded facts of a list by their indices, and the length of the list.
 struct Gaps {
-    untold: Vec<(usize, Untold)>,
+    missing: Vec<(usize, MissingFacts)>,
     len: usize,
 }
 
-fn untold_of_calls(execution: &Execution, events: &[Event]) -> Gaps {
+fn gaps_in_calls(execution: &Execution, events: &[Event]) -> Gaps {
     let actions = Facts::of(events).actions;
-    let untold = actions.iter().enumerate().filter_map(|(at, it)| match it.name {
-        None => Some((at, Untold::Call)),
-        Some(_) => inputs_are_untold(execution, it.input).then_some((at, Untold::Arguments)),
+    let missing = actions.iter().enumerate().filter_map(|(at, it)| match it.name {
+        None => Some((at, MissingFacts::Call)),
+        Some(_) => is_input_missing(execution, it.input).then_some((at, MissingFacts::Arguments)),
     });
-    Gaps { untold: untold.collect(), len: actions.len() }
+    Gaps { missing: missing.collect(), len: actions.len() }
 }
 
-fn untold_of_events(execution: &Execution, events: &[Event]) -> Gaps {
-    let untold = events.iter().enumerate().filter_map(|(at, it)| match it {
+fn gaps_in_events(execution: &Execution, events: &[Event]) -> Gaps {
+    let missing = events.iter().enumerate().filter_map(|(at, it)| match it {
         Event::ActionCalled { input, .. } => {
-            inputs_are_untold(execution, input).then_some((at, Untold::Arguments))
+            is_input_missing(execution, input).then_some((at, MissingFacts::Arguments))
         }
         _ => None,
     });
-    Gaps { untold: untold.collect(), len: events.len() }
+    Gaps { missing: missing.collect(), len: events.len() }
 }
 
 fn number(number: f64) -> Option<Value> {
@@ -444,11 +444,11 @@ fn number(number: f64) -> Option<Value> {
 }
 
 fn messages(events: &[Event]) -> Value {
-    let said = events.iter().filter_map(|it| match it {
+    let check_output = events.iter().filter_map(|it| match it {
         Event::Message { role, text } => Some(json!({"role": role, "text": text})),
         _ => None,
     });
-    Value::Array(said.collect())
+    Value::Array(check_output.collect())
 }
 
 pub(crate) fn calls(events: &[Event]) -> Value {

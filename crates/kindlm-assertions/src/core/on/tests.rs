@@ -72,7 +72,7 @@ fn what_is_not_there_is_absent_and_what_was_not_told_is_unknown() {
     ] {
         assert!(matches!(find(written, &whole), Unknown(_)), "{written}");
     }
-    let untold = Execution {
+    let unknown = Execution {
         completeness: Completeness {
             coverage: Coverage::Only([].into()),
             ..execution().completeness
@@ -90,7 +90,7 @@ fn what_is_not_there_is_absent_and_what_was_not_told_is_unknown() {
         "events",
         "usage.inputTokens",
     ] {
-        assert!(matches!(find(written, &untold), Unknown(_)), "{written}");
+        assert!(matches!(find(written, &unknown), Unknown(_)), "{written}");
     }
     let prose = Execution { output: "Hi!".to_owned(), ..execution() };
     assert_eq!(find("json.a", &prose), Absent("the output is not JSON".to_owned()));
@@ -163,7 +163,7 @@ fn what_is_told_is_seen_where_something_else_is_not() {
     };
     for written in ["vars.city", "latencyMs", "input", "finishReason"] {
         let Selected::Value(value) = find(written, &cut) else { panic!("{written}") };
-        assert!(!is_untold(&in_place_of_the_output(&cut, value)), "{written}");
+        assert!(!is_output_missing(&in_place_of_the_output(&cut, value)), "{written}");
     }
     let traced = Execution { trace: Some(Box::default()), ..cut };
     for written in ["output", "toolCalls", "events", "usage", "trace", "trace.spans"] {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::body::body;
 use super::grading::SCRIPT_THREW;
-use super::{JAVASCRIPT, ScriptSettings, compiled, context, script_file, told};
+use super::{JAVASCRIPT, ScriptSettings, compiled, context, script_file, with_console};
 use crate::{Evidence, Setup};
 
 /// A script that returns `true` or `false` for a value.
@@ -72,7 +72,7 @@ impl Predicate {
     /// Returns the script's verdict on a value, or the reason why there is no verdict.
     pub(crate) fn holds(&self, value: &Value, evidence: &Evidence<'_>) -> Result<bool, NoVerdict> {
         match evidence.answers.get(&self.question(value, evidence)) {
-            Some(Ok(Answer::Script(answer))) => said(answer),
+            Some(Ok(Answer::Script(answer))) => read_verdict(answer),
             Some(Err(AskError::Script(err))) if err.kind == ScriptErrorKind::Load => {
                 Err(NoVerdict {
                     code: SCRIPT_THREW,
@@ -93,7 +93,7 @@ impl Predicate {
     /// Adds the script's console output to a result.
     ///
     /// If the script ran outside the sandbox, the result also gets `sandboxed: false` in its metadata.
-    pub(crate) fn told(
+    pub(crate) fn with_console(
         &self,
         result: AssertionResult,
         value: &Value,
@@ -104,7 +104,7 @@ impl Predicate {
             Some(Err(AskError::Script(err))) => err.console.as_slice(),
             _ => &[],
         };
-        told(result, self.settings.runtime, console)
+        with_console(result, self.settings.runtime, console)
     }
 
     /// Returns the first line of the script, cut to 60 characters for a report.
@@ -118,7 +118,7 @@ impl Predicate {
 }
 
 /// Returns the script's verdict, or the reason why there is no verdict.
-fn said(answer: &ScriptAnswer) -> Result<bool, NoVerdict> {
+fn read_verdict(answer: &ScriptAnswer) -> Result<bool, NoVerdict> {
     let no_verdict = |what: String| {
         let message = format!("The script {what}: it must say `true` or `false`");
         Err(NoVerdict { code: SCRIPT_THREW, message })
@@ -185,8 +185,8 @@ mod tests {
             outcome: ScriptOutcome::Returned(it),
             console: Vec::new(),
         };
-        assert_eq!(said(&answer(json!(true).into())), Ok(true));
-        assert_eq!(said(&answer(json!(false).into())), Ok(false));
+        assert_eq!(read_verdict(&answer(json!(true).into())), Ok(true));
+        assert_eq!(read_verdict(&answer(json!(false).into())), Ok(false));
         for (value, words) in [
             (json!(1).into(), "returned 1:"),
             (json!(0).into(), "returned 0:"),
@@ -194,7 +194,7 @@ mod tests {
             (json!(null).into(), "returned null:"),
             (ScriptValue::Undefined, "returned nothing:"),
         ] {
-            let no_verdict = said(&answer(value)).unwrap_err();
+            let no_verdict = read_verdict(&answer(value)).unwrap_err();
             assert!(no_verdict.message.contains(words), "{}", no_verdict.message);
         }
     }

@@ -10,8 +10,8 @@ use super::context::provider_response;
 use super::transform::changed;
 use crate::Evidence;
 use crate::core::codes::{EVIDENCE_MISSING, VALUE_MISSING};
+use crate::core::missing_evidence::is_output_missing;
 use crate::core::on::{Selected, Selector, in_place_of_the_output};
-use crate::core::untold::is_untold;
 
 /// A change to the output before a check judges it.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +23,7 @@ pub enum View {
 }
 
 /// The result of applying the views of a check.
-pub(crate) enum Seen {
+pub(crate) enum Viewed {
     /// The original execution.
     Unchanged,
     /// The execution with another output.
@@ -35,18 +35,18 @@ pub(crate) enum Seen {
 }
 
 /// Applies the views in order, until a script must run or a value is missing.
-pub(crate) fn see(views: &[View], evidence: &Evidence<'_>) -> Seen {
+pub(crate) fn see(views: &[View], evidence: &Evidence<'_>) -> Viewed {
     let mut seen: Option<Box<Execution>> = None;
     for view in views {
         let execution = seen.as_deref().unwrap_or(evidence.execution);
         let next = match view {
             View::On(selector) => at(selector, execution),
             // A script does not run on an output that was not recorded.
-            View::Script(_) if is_untold(execution) => continue,
+            View::Script(_) if is_output_missing(execution) => continue,
             View::Script(script) => {
                 let question = script.question(&Evidence { execution, ..*evidence });
                 match evidence.answers.get(&question) {
-                    None => return Seen::Ask(Box::new(question)),
+                    None => return Viewed::Ask(Box::new(question)),
                     Some(answer) => made(execution, answer).map(|made| {
                         // If the answer is incomplete, so is the value that the script made from it.
                         let incomplete = execution.incomplete_output().map(Cow::into_owned);
@@ -60,10 +60,10 @@ pub(crate) fn see(views: &[View], evidence: &Evidence<'_>) -> Seen {
         };
         match next {
             Ok(next) => seen = Some(Box::new(next)),
-            Err(nothing) => return Seen::Nothing(nothing),
+            Err(nothing) => return Viewed::Nothing(nothing),
         }
     }
-    seen.map_or(Seen::Unchanged, Seen::Changed)
+    seen.map_or(Viewed::Unchanged, Viewed::Changed)
 }
 
 /// Returns the execution with the script's output, or the errored verdict.

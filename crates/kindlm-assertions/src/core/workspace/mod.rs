@@ -10,7 +10,7 @@ use kindlm_types::{AssertionResult, FileTree, Problem};
 
 use crate::core::codes::EVIDENCE_MISSING;
 use crate::shared::words::names;
-use crate::{Evidence, Own};
+use crate::{EntryOptions, Evidence};
 use left_out::{LeftOut, alternatives, left_out};
 
 /// Returns the workspace as the agent left it.
@@ -66,7 +66,7 @@ impl Paths {
     }
 
     /// Fails if changes of these files are not recorded, because they are ignored.
-    pub(crate) fn are_told(
+    pub(crate) fn check_recorded(
         &self,
         workspace: &Workspace,
         id: &str,
@@ -164,7 +164,7 @@ pub(crate) fn changed(changes: &[FileChange]) -> String {
 pub(crate) fn decided(
     id: &str,
     label: &str,
-    own: Own,
+    own: EntryOptions,
     holds: bool,
     reason: String,
 ) -> Vec<AssertionResult> {

@@ -20,7 +20,7 @@ const DEEPEST: usize = 64;
 
 /// The objects in a text.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct FoundObjects {
     /// The objects, in order, without objects inside other objects.
     pub(super) objects: Vec<Value>,
     /// True if the search stopped before the end of the text.
@@ -28,8 +28,8 @@ pub(super) struct Found {
 }
 
 /// Finds the objects in a text.
-pub(super) fn find(text: &str) -> Found {
-    let mut found = Found::default();
+pub(super) fn find(text: &str) -> FoundObjects {
+    let mut found = FoundObjects::default();
     let mut work = MOST_WORK;
     let mut after = 0;
     for (start, end) in ends(text) {
@@ -42,7 +42,7 @@ pub(super) fn find(text: &str) -> Found {
                 found.objects.push(value);
             }
             Ok(None) => {}
-            Err(GivenUp) => return Found { given_up: true, ..found },
+            Err(GivenUp) => return FoundObjects { given_up: true, ..found },
         }
     }
     found

@@ -10,8 +10,10 @@ use serde_json::Value;
 use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::core::grade::Grade;
-use crate::shared::html::{Seen, read};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::shared::html::{HtmlParts, read};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "is-html";
 
@@ -31,7 +33,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The options of `is-html`; there are none.
@@ -45,7 +47,7 @@ struct IsHtml {
     negate: bool,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config {} = config::read(value)?;
     Ok(Arc::new(IsHtml { label: own.label("Is HTML"), negate: own.negate }))
 }
@@ -60,8 +62,8 @@ fn fault(text: &str) -> Option<&'static str> {
         return Some("Output appears to be XML, not HTML");
     }
     match read(text) {
-        Seen { bare_text: true, .. } => Some("Output must be wrapped in HTML tags"),
-        Seen { known_element: false, .. } => {
+        HtmlParts { bare_text: true, .. } => Some("Output must be wrapped in HTML tags"),
+        HtmlParts { known_element: false, .. } => {
             Some("Output does not contain recognized HTML elements")
         }
         _ => None,

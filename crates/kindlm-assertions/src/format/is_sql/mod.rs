@@ -11,7 +11,9 @@ use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
 use crate::core::config;
 use crate::core::grade::Grade;
 use crate::shared::sql::{Fault, Sql, SqlValue, TOO_DEEP};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "is-sql";
 
@@ -31,7 +33,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The expected form of the output.
@@ -50,7 +52,7 @@ struct IsSql {
     negate: bool,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let config: Config = config::read(value)?;
     let sql = config.value.compile()?;
     Ok(Arc::new(IsSql { sql, label: own.label("Is SQL"), negate: own.negate }))

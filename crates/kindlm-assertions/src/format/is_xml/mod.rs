@@ -13,7 +13,9 @@ use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
 use crate::core::config;
 use crate::core::grade::Grade;
 use crate::shared::xml::{RequiredElements, TOO_INVOLVED, grade, parse};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "is-xml";
 
@@ -33,7 +35,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The expected form of the output.
@@ -51,7 +53,7 @@ struct IsXml {
     negate: bool,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let config: Config = config::read(value)?;
     let paths = config.value.map(RequiredElements::paths).transpose()?.unwrap_or_default();
     Ok(Arc::new(IsXml { paths, label: own.label("Is XML"), negate: own.negate }))

@@ -12,7 +12,9 @@ use crate::core::config;
 use crate::core::grade::Grade;
 use crate::core::on::seen;
 use crate::core::schema_value::{Conforming, SchemaValue};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "matches";
 
@@ -35,7 +37,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The schema that the value must conform to.
@@ -50,10 +52,10 @@ struct Config {
 struct Matches {
     schema: Conforming,
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let Config { value } = config::read(value)?;
     let schema = value.compile(setup)?;
     Ok(Arc::new(Matches { schema, label: own.label("Matches the schema"), own }))

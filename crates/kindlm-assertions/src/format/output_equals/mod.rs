@@ -12,7 +12,9 @@ use crate::core::config;
 use crate::core::grade::{Grade, parsed};
 use crate::core::on::{seen, shown};
 use crate::shared::compare::equal;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "output-equals";
 
@@ -35,7 +37,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The expected output.
@@ -50,10 +52,10 @@ struct Config {
 struct OutputEquals {
     value: Value,
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config { value } = config::read(value)?;
     Ok(Arc::new(OutputEquals { value, label: own.label("Output equals"), own }))
 }

@@ -15,12 +15,14 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::judging::{
-    Flaw, Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR,
-    OwnWords, Respondent, RubricPrompt, Slot, Unasked, data_rule, fenced, objects, only,
+    BuiltInQuestion, Flaw, Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR,
+    JUDGE_PARSE_ERROR, NotAsked, Respondent, RubricPrompt, Slot, data_rule, fenced, objects, only,
     question_of,
 };
 use crate::core::nearness::{EMBEDDING_FAILED, Metric};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "answer-relevance";
 
@@ -79,7 +81,7 @@ struct AnswerRelevance {
     embedding_model: Option<String>,
 }
 
-fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
     let model = config.embedding_model.as_deref();
     if let Some(problem) = model.and_then(|it| setup.check_model("/embeddingModel", it)) {
@@ -91,20 +93,23 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
 }
 
 /// The generated questions with their similarities, and the judge.
-type Found<'a> = (Vec<(String, f64)>, Respondent<'a>);
+type GeneratedQuestions<'a> = (Vec<(String, f64)>, Respondent<'a>);
 
 impl AnswerRelevance {
     /// Builds the request for one of the questions that the output answers.
     ///
     /// If that fails, the error is the errored result of the check.
-    fn inquiry(&self, evidence: &Evidence<'_>, number: u32) -> Result<Inquiry, Unasked> {
+    fn inquiry(&self, evidence: &Evidence<'_>, number: u32) -> Result<Inquiry, NotAsked> {
         let output = &evidence.execution.output;
         let vars = [("answer", json!(output))];
         let inquiry = self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
-            let own =
-                OwnWords::about("", fenced("answer", output), ("question", question_schema()));
+            let own = BuiltInQuestion::about(
+                "",
+                fenced("answer", output),
+                ("question", question_schema()),
+            );
             let user = format!("{}\n\nGive question {} of {COUNT}.", own.user, number + 1);
-            OwnWords { user, ..own }
+            BuiltInQuestion { user, ..own }
         })?;
         // A user prompt has the same text for all questions, so the sample number distinguishes the requests.
         Ok(Inquiry { sample: number, ..inquiry })
@@ -280,7 +285,7 @@ mod tests {
     #[test]
     fn code_of_an_unfinished_check_is_internal() {
         let setup = Setup::new(&kindlm_types::NoFiles, None);
-        let check = build(&json!({}), Own::default(), &setup).unwrap();
+        let check = build(&json!({}), EntryOptions::default(), &setup).unwrap();
         let execution = kindlm_types::Execution {
             vars: json!({"query": "q"}).as_object().cloned().unwrap(),
             ..kindlm_types::Execution::default()

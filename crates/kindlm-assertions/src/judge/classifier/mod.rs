@@ -10,10 +10,10 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::judging::{
-    Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
-    OwnWords, RubricPrompt, Slot, Unasked, data_rule, fenced, objects, only,
+    BuiltInQuestion, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
+    JUDGE_PARSE_ERROR, NotAsked, One, RubricPrompt, Slot, data_rule, fenced, objects, only,
 };
-use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup};
 
 const ID: &str = "classifier";
 
@@ -70,7 +70,7 @@ struct Classifier {
     wanted: Option<String>,
 }
 
-fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
     if let Some(wanted) = config.value.as_ref().filter(|it| !config.labels.contains(it)) {
         let help = suggest(wanted, "labels", config.labels.iter().map(String::as_str));
@@ -104,13 +104,13 @@ impl Grader for Classifier {
         &self.frame
     }
 
-    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, NotAsked> {
         let output = &evidence.execution.output;
         let vars = [("labels", json!(self.labels)), ("output", json!(output))];
         self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
             let labels = format!("Labels: {}", json!(self.labels));
             let form = ("scores", reply_schema(&self.labels));
-            OwnWords::about(&labels, fenced("output", output), form)
+            BuiltInQuestion::about(&labels, fenced("output", output), form)
         })
     }
 

@@ -10,11 +10,13 @@ use serde_json::{Value, json};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::judging::{
-    ContextSource, Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR,
-    JUDGE_PARSE_ERROR, OwnWords, RubricPrompt, Slot, Unasked, at, context_of, data_rule,
+    BuiltInQuestion, ContextSource, Frame, Graded, GradingPrompt, Inquiry, Instructions,
+    JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, NotAsked, RubricPrompt, Slot, at, context_of, data_rule,
     fenced_together, held, question_of, share_held,
 };
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 use reply::{read_statements, read_verdicts};
 
 const ID: &str = "context-faithfulness";
@@ -73,7 +75,7 @@ struct Faithfulness {
     context: ContextSource,
 }
 
-fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
     let (first, second) = match config.rubric_prompt {
         Some([first, second]) => (Some(first), Some(second)),
@@ -94,7 +96,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
 }
 
 impl Faithfulness {
-    fn ask_statements(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
+    fn ask_statements(&self, evidence: &Evidence<'_>) -> Result<Inquiry, NotAsked> {
         let query = question_of(&self.frame, evidence.execution)?;
         // Without a context, the judge is not asked at all.
         context_of(&self.frame, &self.context, evidence)?;
@@ -102,7 +104,7 @@ impl Faithfulness {
         let vars = [("question", json!(query)), ("answer", json!(output))];
         self.frame.inquiry_by(&self.statements, evidence, &vars, MAX_TOKENS, || {
             let data = fenced_together(&[("question", &query), ("answer", output)]);
-            OwnWords::about("", data, ("statements", statements_schema()))
+            BuiltInQuestion::about("", data, ("statements", statements_schema()))
         })
     }
 
@@ -110,7 +112,7 @@ impl Faithfulness {
         &self,
         evidence: &Evidence<'_>,
         statements: &[String],
-    ) -> Result<Inquiry, Unasked> {
+    ) -> Result<Inquiry, NotAsked> {
         let context = context_of(&self.frame, &self.context, evidence)?;
         let vars = [("context", context.value), ("statements", json!(statements))];
         self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
@@ -118,12 +120,12 @@ impl Faithfulness {
             let numbered = numbered.map(|(index, it)| format!("{}. {it}", index + 1));
             let list = numbered.collect::<Vec<_>>().join("\n");
             let data = fenced_together(&[("context", &context.text), ("statements", &list)]);
-            OwnWords::about("", data, ("verdicts", verdicts_schema()))
+            BuiltInQuestion::about("", data, ("verdicts", verdicts_schema()))
         })
     }
 
-    fn found(&self, evidence: &Evidence<'_>) -> Result<AssertionResult, Unasked> {
-        let lost = |obstacle: &_| Unasked::Never(Box::new(self.frame.lost(obstacle)));
+    fn found(&self, evidence: &Evidence<'_>) -> Result<AssertionResult, NotAsked> {
+        let lost = |obstacle: &_| NotAsked::Never(Box::new(self.frame.lost(obstacle)));
         let first = self.ask_statements(evidence)?;
         let (statements, by) =
             first.verdict(evidence.answers, read_statements).map_err(|it| lost(&it))?;
@@ -156,8 +158,8 @@ impl Assertion for Faithfulness {
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let first = match self.ask_statements(evidence) {
             Ok(first) => first,
-            Err(Unasked::First(question)) => return vec![*question],
-            Err(Unasked::Never(_)) => return Vec::new(),
+            Err(NotAsked::First(question)) => return vec![*question],
+            Err(NotAsked::Never(_)) => return Vec::new(),
         };
         let mut questions = first.questions(evidence.answers, read_statements);
         if let Ok((statements, _)) = first.verdict(evidence.answers, read_statements)
@@ -173,8 +175,8 @@ impl Assertion for Faithfulness {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         vec![match self.found(evidence) {
             Ok(result) => result,
-            Err(Unasked::Never(result)) => *result,
-            Err(Unasked::First(_)) => self.frame.unfinished(),
+            Err(NotAsked::Never(result)) => *result,
+            Err(NotAsked::First(_)) => self.frame.unfinished(),
         }]
     }
 

@@ -9,11 +9,11 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::judging::{
-    ContextSource, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
-    JUDGE_PARSE_ERROR, One, OwnWords, RubricPrompt, Slot, Unasked, at, context_of, data_rule,
-    fenced_together, objects, only, share_held, unmarked,
+    BuiltInQuestion, ContextSource, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry,
+    JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, NotAsked, One, RubricPrompt, Slot, at, context_of,
+    data_rule, fenced_together, objects, only, share_held, unmarked,
 };
-use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup};
 
 const ID: &str = "context-recall";
 
@@ -76,7 +76,7 @@ struct Statement {
     attributed: bool,
 }
 
-fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
     let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let context = ContextSource::new(config.context_transform.as_deref(), setup);
@@ -92,12 +92,12 @@ impl Grader for ContextRecall {
         &self.frame
     }
 
-    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, NotAsked> {
         let context = context_of(&self.frame, &self.context, evidence)?;
         let vars = [("context", context.value), ("groundTruth", json!(self.truth))];
         self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
             let data = fenced_together(&[("context", &context.text), ("answer", &self.truth)]);
-            OwnWords::about("", data, ("attribution", reply_schema()))
+            BuiltInQuestion::about("", data, ("attribution", reply_schema()))
         })
     }
 

@@ -12,12 +12,13 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::judging::{
-    Choice, Flaw, Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR,
-    JUDGE_PARSE_ERROR, Kind, OwnWords, Respondent, RubricPrompt, Slot, Unasked, asked,
+    BuiltInQuestion, Choice, Flaw, Frame, Graded, GradingPrompt, Inquiry, Instructions,
+    JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, Kind, NotAsked, Respondent, RubricPrompt, Slot, asked,
     choice_schema, data_rule, fenced, read_choice,
 };
 use crate::{
-    Assertion, Build, Built, Code, Evidence, LooksAt, Meta, Own, Registration, Setup, Traits,
+    Assertion, Build, Built, Code, EntryOptions, Evidence, LooksAt, Meta, Registration, Setup,
+    Traits,
 };
 
 const ID: &str = "conversation-relevance";
@@ -81,7 +82,7 @@ struct Exchange {
     output: String,
 }
 
-fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
     let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let frame = Frame::new(ID, "Conversation relevance", "", own, prompt);
@@ -113,13 +114,13 @@ impl ConversationRelevance {
     /// Returns one question for each answer of the conversation.
     ///
     /// If that fails, the error is the errored result of the check.
-    fn inquiries(&self, evidence: &Evidence<'_>) -> Result<Vec<Inquiry>, Unasked> {
+    fn inquiries(&self, evidence: &Evidence<'_>) -> Result<Vec<Inquiry>, NotAsked> {
         let all = conversation(evidence.execution);
         let windows = (1..=all.len()).map(|end| &all[end.saturating_sub(self.window)..end]);
         windows.map(|it| self.inquiry(evidence, it)).collect()
     }
 
-    fn inquiry(&self, evidence: &Evidence<'_>, window: &[Exchange]) -> Result<Inquiry, Unasked> {
+    fn inquiry(&self, evidence: &Evidence<'_>, window: &[Exchange]) -> Result<Inquiry, NotAsked> {
         let said = window.iter().flat_map(|it| [("user", &it.input), ("assistant", &it.output)]);
         let said: Vec<(&str, &String)> = said.filter(|(_, text)| !text.is_empty()).collect();
         let messages: Value =
@@ -129,7 +130,7 @@ impl ConversationRelevance {
             let lines: Vec<String> =
                 said.iter().map(|(role, text)| format!("{role}: {text}")).collect();
             let data = fenced("conversation", &lines.join("\n"));
-            OwnWords::about("", data, ("verdict", choice_schema("verdict", KINDS)))
+            BuiltInQuestion::about("", data, ("verdict", choice_schema("verdict", KINDS)))
         })
     }
 
@@ -138,13 +139,13 @@ impl ConversationRelevance {
         Grade { pass: score >= threshold - TOLERANCE, score, reason }
     }
 
-    fn found(&self, evidence: &Evidence<'_>) -> Result<AssertionResult, Unasked> {
+    fn found(&self, evidence: &Evidence<'_>) -> Result<AssertionResult, NotAsked> {
         let mut verdicts: Vec<Choice> = Vec::new();
         let mut by = Respondent::default();
         for inquiry in self.inquiries(evidence)? {
             let verdict = inquiry.verdict(evidence.answers, read_verdict);
             let (verdict, respondent) =
-                verdict.map_err(|it| Unasked::Never(Box::new(self.frame.lost(&it))))?;
+                verdict.map_err(|it| NotAsked::Never(Box::new(self.frame.lost(&it))))?;
             by = respondent.after(by);
             verdicts.push(verdict);
         }
@@ -184,8 +185,8 @@ impl Assertion for ConversationRelevance {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         vec![match self.found(evidence) {
             Ok(result) => result,
-            Err(Unasked::Never(result)) => *result,
-            Err(Unasked::First(_)) => self.frame.unfinished(),
+            Err(NotAsked::Never(result)) => *result,
+            Err(NotAsked::First(_)) => self.frame.unfinished(),
         }]
     }
 

@@ -10,11 +10,13 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::judging::{
-    Flaw, Frame, Graded, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, OwnWords,
-    Respondent, RubricPrompt, Slot, Unasked, asked, data_rule, fenced_together, objects, only,
-    read_in_range, short,
+    BuiltInQuestion, Flaw, Frame, Graded, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
+    JUDGE_PARSE_ERROR, NotAsked, Respondent, RubricPrompt, Slot, asked, data_rule, fenced_together,
+    objects, only, read_in_range, short,
 };
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "g-eval";
 
@@ -96,7 +98,7 @@ struct GEval {
     criteria: Vec<String>,
 }
 
-fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
     let Prompts { steps, evaluate } = config.rubric_prompt;
     let steps =
@@ -122,9 +124,9 @@ impl GEval {
     /// Builds the request for the steps of a criterion.
     ///
     /// The request is equal for all outputs.
-    fn ask_steps(&self, evidence: &Evidence<'_>, criterion: &str) -> Result<Inquiry, Unasked> {
+    fn ask_steps(&self, evidence: &Evidence<'_>, criterion: &str) -> Result<Inquiry, NotAsked> {
         let vars = [("criteria", json!(criterion))];
-        self.frame.inquiry_by(&self.steps, evidence, &vars, MAX_TOKENS, || OwnWords {
+        self.frame.inquiry_by(&self.steps, evidence, &vars, MAX_TOKENS, || BuiltInQuestion {
             user: format!("Criterion:\n{criterion}"),
             mark: None,
             format: Some(("steps", steps_schema())),
@@ -136,7 +138,7 @@ impl GEval {
         evidence: &Evidence<'_>,
         criterion: &str,
         steps: &[String],
-    ) -> Result<Inquiry, Unasked> {
+    ) -> Result<Inquiry, NotAsked> {
         let output = &evidence.execution.output;
         let input = asked(evidence.execution);
         let listed = steps.join("\n- ");
@@ -150,7 +152,7 @@ impl GEval {
         self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
             let steps = format!("Criterion:\n{criterion}\n\nSteps:\n- {listed}");
             let data = fenced_together(&[("input", &input), ("output", output)]);
-            OwnWords::about(&steps, data, ("score", score_schema()))
+            BuiltInQuestion::about(&steps, data, ("score", score_schema()))
         })
     }
 
@@ -171,9 +173,9 @@ impl GEval {
         evidence: &Evidence<'a>,
         criterion: &str,
     ) -> Result<(Scored, Respondent<'a>), Box<AssertionResult>> {
-        let unasked = |it: Unasked| match it {
-            Unasked::Never(result) => result,
-            Unasked::First(_) => Box::new(self.frame.unfinished()),
+        let unasked = |it: NotAsked| match it {
+            NotAsked::Never(result) => result,
+            NotAsked::First(_) => Box::new(self.frame.unfinished()),
         };
         let lost = |obstacle: &_| Box::new(self.frame.lost(obstacle));
         let first = self.ask_steps(evidence, criterion).map_err(unasked)?;

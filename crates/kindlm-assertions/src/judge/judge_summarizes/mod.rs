@@ -9,12 +9,12 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::judging::{
-    Choice, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
-    JUDGE_PARSE_ERROR, Kind, One, OwnWords, Preset, RubricPrompt, Scores, Slot, Table, Unasked, at,
+    BuiltInQuestion, Choice, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
+    JUDGE_PARSE_ERROR, Kind, NotAsked, One, Preset, RubricPrompt, Scores, Slot, Table, at,
     choice_schema, data_rule, fenced_together, in_brackets, read_choice, short,
 };
 use crate::judge::factual::worth;
-use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup};
 
 const ID: &str = "judge:summarizes";
 
@@ -84,7 +84,7 @@ struct Summarizes {
     table: Table,
 }
 
-fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
     let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let table = Table::new(KINDS, &[FAITHFUL, STRICT], config.scores.as_ref());
@@ -101,12 +101,12 @@ impl Grader for Summarizes {
         &self.frame
     }
 
-    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, NotAsked> {
         let output = &evidence.execution.output;
         let vars = [("source", json!(self.source)), ("output", json!(output))];
         self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
             let data = fenced_together(&[("source document", &self.source), ("summary", output)]);
-            OwnWords::about("", data, ("finding", choice_schema("choice", KINDS)))
+            BuiltInQuestion::about("", data, ("finding", choice_schema("choice", KINDS)))
         })
     }
 

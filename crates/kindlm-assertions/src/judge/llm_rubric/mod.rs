@@ -9,11 +9,11 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::judging::{
-    Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
-    OwnWords, RubricPrompt, Ruling, Slot, Unasked, data_rule, fenced, output_for_templates,
-    read_ruling, ruling_schema, short, too_low,
+    BuiltInQuestion, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
+    JUDGE_PARSE_ERROR, NotAsked, One, RubricPrompt, Ruling, Slot, data_rule, fenced,
+    output_for_templates, read_ruling, ruling_schema, short, too_low,
 };
-use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup};
 
 const ID: &str = "llm-rubric";
 
@@ -63,7 +63,7 @@ struct Rubric {
     value: Value,
 }
 
-fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
     let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let frame = Frame::new(ID, "Rubric", &short(&config.value, 80), own, prompt)
@@ -78,7 +78,7 @@ impl Grader for Rubric {
         &self.frame
     }
 
-    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, NotAsked> {
         let output = &evidence.execution.output;
         let rubric = crate::core::grade::text(&self.value);
         let vars = [
@@ -87,7 +87,7 @@ impl Grader for Rubric {
         ];
         self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
             let rubric = format!("Rubric:\n{rubric}");
-            OwnWords::about(&rubric, fenced("output", output), ("ruling", ruling_schema()))
+            BuiltInQuestion::about(&rubric, fenced("output", output), ("ruling", ruling_schema()))
         })
     }
 

@@ -14,7 +14,9 @@ use crate::core::check::TOLERANCE;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 use crate::{Candidate, OutputComparison};
 
 const ID: &str = "max-score";
@@ -47,7 +49,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The rule for the comparison of scores.
@@ -57,14 +59,14 @@ pub(crate) static REGISTRATION: Registration = Registration {
 struct Config {
     /// The rule that combines the scores of an output's checks, and the required score.
     #[serde(default)]
-    value: Option<How>,
+    value: Option<ScoreRule>,
 }
 
 /// The rule that combines the scores of an output's checks.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schemars(rename = "MaxScoreHow")]
-struct How {
+struct ScoreRule {
     /// `average` or `sum` of the weighted scores.
     method: Method,
     /// A weight for each type of check. Other types keep the weight of the check itself.
@@ -87,13 +89,13 @@ enum Method {
 
 #[derive(Debug)]
 struct MaxScore {
-    how: How,
+    how: ScoreRule,
     threshold: Option<f64>,
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
     let how = config.value.unwrap_or_default();
     let mut problems = Vec::new();

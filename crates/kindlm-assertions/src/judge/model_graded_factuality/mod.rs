@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::core::codes::ASSERTION_FAILED;
 use crate::core::judging::{JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR};
 use crate::judge::factual::{Config, Factuality, Flavour};
-use crate::{Build, Built, Code, Meta, Own, Registration, Setup};
+use crate::{Build, Built, Code, EntryOptions, Meta, Registration, Setup};
 
 const ID: &str = "model-graded-factuality";
 
@@ -33,6 +33,6 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Graded(build),
 };
 
-fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     Factuality::build(ID, Flavour::Promptfoo, config, own, setup)
 }

@@ -17,7 +17,9 @@ use crate::core::grade::Grade;
 use crate::core::judging::{asked, short};
 use crate::core::scripting::{ScriptSettings, ScriptsBlock};
 use crate::core::service::{self, Key, TIMEOUT};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "pi";
 const SCORER_FAILED: FailureCode = FailureCode::new("SCORER_FAILED");
@@ -47,7 +49,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The questions for a scoring service, and its address.
@@ -117,10 +119,10 @@ struct Pi {
     label: String,
     settings: ScriptSettings,
     timeout: Duration,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
     let url = config.url;
     let Some(host) = service::host(&url) else {

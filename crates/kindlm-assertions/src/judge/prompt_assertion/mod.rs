@@ -23,7 +23,7 @@ use crate::core::judging::{
     Flaw, Inquiry, Instructions, JUDGE_EVAL_ERROR, Obstacle, Reading, answer, cannot_be_put, digest,
 };
 use crate::shared::template::Env;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 use question::{SYSTEM, inquiry};
 use reply::{Judgement, Judgements};
 use rule::Rule;
@@ -86,7 +86,11 @@ struct PromptAssertion {
     env: Env,
 }
 
-fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    config: &Value,
+    own: EntryOptions,
+    setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config =
         Config::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
     let mut problems: Vec<Problem> = config
@@ -132,20 +136,20 @@ impl PromptAssertion {
     }
 
     /// Returns the rules with their templates rendered, or the reason why that fails.
-    fn told<'r>(
+    fn rendered_rules<'r>(
         &self,
         rules: &[&'r Rule],
         execution: &Execution,
     ) -> Result<Vec<Cow<'r, Rule>>, String> {
         let variables = LazyCell::new(|| self.env.with(&execution.vars));
-        let told = |rule: &&'r Rule| {
+        let render = |rule: &&'r Rule| {
             if rule.is_template() {
                 rule.filled(&variables).map(Cow::Owned)
             } else {
                 Ok(Cow::Borrowed(*rule))
             }
         };
-        rules.iter().map(told).collect()
+        rules.iter().map(render).collect()
     }
 
     /// Returns the questions, each with its rules: a single question for up to [`MOST_RULES`] rules.
@@ -161,7 +165,7 @@ impl PromptAssertion {
 
     /// Returns the results of the rules that apply, in order.
     fn judged(&self, rules: &[&Rule], evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let rules = match self.told(rules, evidence.execution) {
+        let rules = match self.rendered_rules(rules, evidence.execution) {
             Ok(rules) => rules,
             Err(why) => return rules.iter().map(|rule| unasked(rule, &why)).collect(),
         };
@@ -205,7 +209,7 @@ fn judged(rules: &[Cow<'_, Rule>], inquiry: &Inquiry, answers: &Answers) -> Vec<
 
 /// Reads the verdicts of a reply, by rule.
 fn read(rules: &[Cow<'_, Rule>], inquiry: &Inquiry, reply: &Reading<'_>) -> Judgements {
-    let own = inquiry.own_words(reply);
+    let own = inquiry.built_in_question(reply);
     let ids = rules.iter().map(|rule| rule.id.as_str());
     Judgements::read(own.as_deref().map_err(String::as_str), ids)
 }
@@ -246,7 +250,7 @@ impl Assertion for PromptAssertion {
         if !scripts.is_empty() || rules.is_empty() {
             return scripts;
         }
-        let Ok(rules) = self.told(&rules, evidence.execution) else { return Vec::new() };
+        let Ok(rules) = self.rendered_rules(&rules, evidence.execution) else { return Vec::new() };
         let mut questions = Vec::new();
         for (part, inquiry) in self.inquiries(&rules, evidence.execution) {
             let first = inquiry.first();
@@ -310,7 +314,7 @@ fn known(
             AssertionResult::fail(ID, &rule.id, FAILED, message).with_reasoning(reasoning)
         }
         Err(why) => {
-            let message = format!("The judge gave no verdict: {why}. {}", reply.told());
+            let message = format!("The judge gave no verdict: {why}. {}", reply.quoted_reply());
             AssertionResult::errored(ID, &rule.id, PARSE_ERROR, message)
                 .with_metadata("reply", reply.shown())
         }

@@ -41,18 +41,18 @@ pub(super) fn inquiry(
         ("agent input", &agent_input(&execution.input)),
         ("agent output", &execution.output),
     ]);
-    let told = format!("Rules:\n{}\n\n", ecma::stringify(&rules));
+    let instructions = format!("Rules:\n{}\n\n", ecma::stringify(&rules));
     Inquiry {
         model: model.cloned(),
         system: SYSTEM.into(),
-        user: format!("{told}{}", data.text),
+        user: format!("{instructions}{}", data.text),
         mark: Some(data.mark),
         // The schema does not contain the ids, because a different schema would change the prefix that prompt caches
         // need.
         format: Some(ResponseFormat { name: "verdicts".to_owned(), schema: reply_schema() }),
         max_tokens: TOKENS.0.saturating_add(TOKENS.1.saturating_mul(count)),
         sample: 0,
-        shared: told.len(),
+        shared: instructions.len(),
         filled: Vec::new(),
     }
 }

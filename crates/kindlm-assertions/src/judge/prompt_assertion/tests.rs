@@ -20,7 +20,7 @@ fn assertion() -> Arc<dyn Assertion> {
         {"id": "a", "instruction": "Cite sources", "criteria": ["Are sources cited?"]},
         {"id": "b", "instruction": "Be polite"},
     ]});
-    build(&config, Own::default(), &setup()).unwrap()
+    build(&config, EntryOptions::default(), &setup()).unwrap()
 }
 
 /// Asks the questions in rounds, and answers them with the replies in order.
@@ -163,7 +163,7 @@ fn the_question_is_repeated_for_the_open_rules() {
 fn a_large_set_is_put_in_several_questions() {
     let rule = |it: u32| json!({"id": format!("r{it}"), "instruction": "x"});
     let config = json!({"assertions": (0..201).map(rule).collect::<Vec<_>>()});
-    let assertion = build(&config, Own::default(), &setup()).unwrap();
+    let assertion = build(&config, EntryOptions::default(), &setup()).unwrap();
     let execution = Execution::default();
     let mut answers = Answers::default();
     let evidence =
@@ -256,7 +256,7 @@ fn rules_that_do_not_apply_are_not_asked_about() {
         {"id": "b", "instruction": "y", "when": "output.length > 3"},
         {"id": "c", "instruction": "z", "weight": 0},
     ]});
-    let assertion = build(&config, Own::default(), &setup()).unwrap();
+    let assertion = build(&config, EntryOptions::default(), &setup()).unwrap();
     for (lang, long, expected) in [
         ("fr", true, ["a passed", "b failed", "c passed"]),
         ("fr", false, ["a passed", "b skipped", "c passed"]),
@@ -313,7 +313,7 @@ fn rules_that_do_not_apply_are_not_asked_about() {
 #[test]
 fn where_no_rule_applies_nobody_is_asked() {
     let config = json!({"assertions": [{"id": "a", "instruction": "x", "when": {"lang": "fr"}}]});
-    let assertion = build(&config, Own::default(), &setup()).unwrap();
+    let assertion = build(&config, EntryOptions::default(), &setup()).unwrap();
     let (execution, answers) = (Execution::default(), Answers::default());
     let evidence =
         Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
@@ -325,7 +325,7 @@ fn where_no_rule_applies_nobody_is_asked() {
 fn ids_must_differ() {
     let rule = json!({"id": "a", "instruction": "x"});
     let problems =
-        build(&json!({"assertions": [rule, rule]}), Own::default(), &setup()).unwrap_err();
+        build(&json!({"assertions": [rule, rule]}), EntryOptions::default(), &setup()).unwrap_err();
     assert_eq!(problems.len(), 1);
     assert_eq!(problems[0].pointer, "/assertions/1/id");
 }
@@ -333,7 +333,8 @@ fn ids_must_differ() {
 #[test]
 fn the_judge_is_told_the_values_of_variables() {
     let rule = json!({"id": "a", "instruction": "Call {{ who }} by name", "criteria": ["Is it {{ who }}?"]});
-    let assertion = build(&json!({"assertions": [rule]}), Own::default(), &setup()).unwrap();
+    let assertion =
+        build(&json!({"assertions": [rule]}), EntryOptions::default(), &setup()).unwrap();
     let vars = json!({"who": "Ada"}).as_object().cloned().unwrap();
     let execution = Execution { vars, ..Execution::default() };
     let answers = Answers::default();
@@ -348,10 +349,10 @@ fn the_judge_is_told_the_values_of_variables() {
 #[test]
 fn templates_that_cannot_be_read_or_rendered_are_told() {
     let rules = |text: &str| json!({"assertions": [{"id": "a", "instruction": "x", "criteria": ["y", text]}]});
-    let problems = build(&rules("{{ who"), Own::default(), &setup()).unwrap_err();
+    let problems = build(&rules("{{ who"), EntryOptions::default(), &setup()).unwrap_err();
     assert_eq!(problems[0].pointer, "/assertions/0/criteria/1");
     // A variable that is not permitted is detected when the template is rendered.
-    let assertion = build(&rules("{{ env.HOME }}"), Own::default(), &setup()).unwrap();
+    let assertion = build(&rules("{{ env.HOME }}"), EntryOptions::default(), &setup()).unwrap();
     let (execution, answers) = (Execution::default(), Answers::default());
     let evidence =
         Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };

@@ -15,11 +15,13 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::judging::{
-    Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR,
-    OwnWords, Respondent, RubricPrompt, Slot, Unasked, asked, data_rule, fenced_together,
+    BuiltInQuestion, Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR,
+    JUDGE_PARSE_ERROR, NotAsked, Respondent, RubricPrompt, Slot, asked, data_rule, fenced_together,
     output_for_templates, short,
 };
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 use choice::Choice;
 
 const ID: &str = "select-best";
@@ -105,7 +107,7 @@ struct SelectBest {
     orders: Orders,
 }
 
-fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
     let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let criterion = crate::core::grade::text(&config.value).into_owned();
@@ -155,7 +157,7 @@ impl SelectBest {
         &self,
         evidence: &Evidence<'_>,
         field: &Field,
-    ) -> Result<Vec<(Vec<usize>, Inquiry)>, Unasked> {
+    ) -> Result<Vec<(Vec<usize>, Inquiry)>, NotAsked> {
         if field.outputs.len() < 2 {
             return Ok(Vec::new());
         }
@@ -173,7 +175,7 @@ impl SelectBest {
             .collect()
     }
 
-    fn inquiry(&self, evidence: &Evidence<'_>, shown: &[&str]) -> Result<Inquiry, Unasked> {
+    fn inquiry(&self, evidence: &Evidence<'_>, shown: &[&str]) -> Result<Inquiry, NotAsked> {
         let outputs: Vec<Value> = shown.iter().map(|it| output_for_templates(it)).collect();
         let vars = [("criteria", json!(self.criterion)), ("outputs", Value::Array(outputs))];
         self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
@@ -183,7 +185,7 @@ impl SelectBest {
             texts.extend(names.iter().map(String::as_str).zip(shown.iter().copied()));
             let criterion = format!("Criterion:\n{}", self.criterion);
             let form = ("best", choice::schema(shown.len()));
-            OwnWords::about(&criterion, fenced_together(&texts), form)
+            BuiltInQuestion::about(&criterion, fenced_together(&texts), form)
         })
     }
 
@@ -233,7 +235,7 @@ impl SelectBest {
             let said = said.map(|it| format!(": {it}")).unwrap_or_default();
             format!("{reason}. Of what was compared, {who}{said}")
         });
-        let told: Vec<Value> = choices
+        let shown: Vec<Value> = choices
             .iter()
             .map(|(order, choice)| {
                 let order: Vec<String> =
@@ -243,7 +245,7 @@ impl SelectBest {
             })
             .collect();
         let graded = Graded { message, ..Graded::from(Grade { pass, score: share, reason }) };
-        let graded = graded.with("choices", told);
+        let graded = graded.with("choices", shown);
         let mut result = self.frame.result(graded);
         if is_tie {
             let judging = result.judging_mut();
@@ -276,8 +278,8 @@ impl Assertion for SelectBest {
                     it.questions(evidence.answers, |reply| choice::read(reply, order))
                 })
                 .collect(),
-            Err(Unasked::First(question)) => vec![*question],
-            Err(Unasked::Never(_)) => Vec::new(),
+            Err(NotAsked::First(question)) => vec![*question],
+            Err(NotAsked::Never(_)) => Vec::new(),
         }
     }
 
@@ -289,8 +291,8 @@ impl Assertion for SelectBest {
         let field = Field::new(&comparison);
         let inquiries = match self.inquiries(evidence, &field) {
             Ok(inquiries) => inquiries,
-            Err(Unasked::Never(result)) => return vec![*result],
-            Err(Unasked::First(_)) => return vec![self.frame.unfinished()],
+            Err(NotAsked::Never(result)) => return vec![*result],
+            Err(NotAsked::First(_)) => return vec![self.frame.unfinished()],
         };
         let mut choices = Vec::with_capacity(inquiries.len());
         let mut by: Option<Respondent<'_>> = None;

@@ -15,7 +15,9 @@ use crate::core::codes::{EVIDENCE_MISSING, NEGATION_FAILED};
 use crate::core::config::read;
 use crate::core::grade::PASSED;
 use crate::core::recorded::reported;
-use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Code, EntryOptions, Evidence, ExpectPath, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "cost";
 const BUDGET_EXCEEDED: FailureCode = FailureCode::new("BUDGET_EXCEEDED");
@@ -39,7 +41,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The limit for the cost of the execution.
@@ -67,7 +69,11 @@ struct Threshold {
     negate: bool,
 }
 
-fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    config: &Value,
+    own: EntryOptions,
+    _setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config: Config = read(config)?;
     match (config.max_usd, own.threshold) {
         // As in all other assertions, `threshold` then applies to the score.
@@ -86,8 +92,8 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
 /// Returns the cost, or the errored result if it is unknown.
 fn cost(evidence: &Evidence<'_>, label: &str, max: &str) -> Result<f64, Vec<AssertionResult>> {
     let execution = evidence.execution;
-    let told = || reported(execution, "cost").and_then(Value::as_f64);
-    execution.spend.cost_usd.or_else(told).ok_or_else(|| {
+    let reported = || reported(execution, "cost").and_then(Value::as_f64);
+    execution.spend.cost_usd.or_else(reported).ok_or_else(|| {
         let message = format!(
             "The cost is not known, so it cannot be held against ${max}; {}",
             execution.why_uncounted().unwrap_or("configure the price of the model")

@@ -14,7 +14,9 @@ use crate::core::check::{hold_against, negate};
 use crate::core::codes::{EVIDENCE_MISSING, NEGATION_FAILED};
 use crate::core::config::read;
 use crate::core::grade::PASSED;
-use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Code, EntryOptions, Evidence, ExpectPath, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "latency";
 
@@ -37,7 +39,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The limit for the response time.
@@ -65,7 +67,11 @@ struct Threshold {
     negate: bool,
 }
 
-fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    config: &Value,
+    own: EntryOptions,
+    _setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config: Config = read(config)?;
     match (config.max_ms, own.threshold) {
         // As in all other assertions, `threshold` then applies to the score.

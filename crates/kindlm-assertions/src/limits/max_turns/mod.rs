@@ -10,7 +10,9 @@ use serde_json::Value;
 use crate::core::behaviour::Limit;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "max-turns";
 
@@ -33,7 +35,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The limit for turns.
@@ -48,7 +50,7 @@ struct Config {
 #[derive(Debug)]
 struct MaxTurns(Limit);
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config { value: most } = config::read(value)?;
     let label = own.label(&format!("At most {most} turns"));
     Ok(Arc::new(MaxTurns(Limit { most: most.into(), label, own })))
@@ -62,11 +64,11 @@ impl Assertion for MaxTurns {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
         let events = execution.events();
-        let told = u32::try_from(Facts::of(&events).answers).unwrap_or(u32::MAX);
+        let reported = u32::try_from(Facts::of(&events).answers).unwrap_or(u32::MAX);
         // For models that KindLM calls itself, each request counts as a turn.
         let answered = if execution.exit_code().is_none() { execution.requests } else { 0 };
         let known = execution.is_complete_for(Channel::Messages);
-        let turns = Some(told.max(answered)).filter(|it| known && *it > 0).map(f64::from);
+        let turns = Some(reported.max(answered)).filter(|it| known && *it > 0).map(f64::from);
         let shown = |turns: f64| format!("{turns} turns");
         let unknown =
             "It is not known how many turns it took: the source does not tell all messages";

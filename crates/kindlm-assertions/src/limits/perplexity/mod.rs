@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::grade::Grade;
 use crate::core::recorded::{NO_LOG_PROBS, log_probs, missing, perplexity};
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "perplexity";
 
@@ -36,7 +36,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 const LABEL: &str = "Perplexity";
@@ -53,7 +53,11 @@ struct Perplexity {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "others have problems to report")]
-fn build(_: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    _: &Value,
+    own: EntryOptions,
+    _setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     Ok(Arc::new(Perplexity { threshold: own.threshold, negate: own.negate }))
 }
 

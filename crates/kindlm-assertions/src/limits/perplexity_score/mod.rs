@@ -11,7 +11,7 @@ use crate::core::check::TOLERANCE;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::grade::{Grade, PASSED};
 use crate::core::recorded::{NO_LOG_PROBS, log_probs, missing, perplexity};
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "perplexity-score";
 
@@ -37,7 +37,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 const LABEL: &str = "Perplexity score";
@@ -54,7 +54,11 @@ struct PerplexityScore {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "others have problems to report")]
-fn build(_: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    _: &Value,
+    own: EntryOptions,
+    _setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     Ok(Arc::new(PerplexityScore { threshold: own.threshold, negate: own.negate }))
 }
 

@@ -11,7 +11,7 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::recorded::{guardrails, missing};
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "guardrails";
 
@@ -37,11 +37,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 const LABEL: &str = "Guardrails";
-const UNTOLD: &str = "Nobody tells whether a filter flagged something: the provider has to, or a record with `metadata.guardrails`";
+const NOT_REPORTED: &str = "Nobody tells whether a filter flagged something: the provider has to, or a record with `metadata.guardrails`";
 
 /// The options of `guardrails`, which only exist for compatibility with promptfoo.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -68,7 +68,11 @@ struct Guardrails {
     negate: bool,
 }
 
-fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    config: &Value,
+    own: EntryOptions,
+    _setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config: Config = read(config)?;
     if config.config.and_then(|it| it.purpose).as_deref() == Some("redteam") {
         let message =
@@ -114,7 +118,7 @@ impl Assertion for Guardrails {
         // promptfoo treats a missing result as a pass. But a missing result is no proof that the content was not
         // blocked.
         if self.negate && flagged.is_none() && guardrails(execution).is_none() {
-            return missing(ID, LABEL, UNTOLD);
+            return missing(ID, LABEL, NOT_REPORTED);
         }
         let (pass, reason) = match (flagged, self.negate) {
             (Some(reason), false) => (false, reason),

@@ -11,11 +11,11 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::judging::{
-    Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
-    OwnWords, RubricPrompt, Slot, Unasked, asked, data_rule, fenced_together, objects, only,
-    text_of,
+    BuiltInQuestion, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
+    JUDGE_PARSE_ERROR, NotAsked, One, RubricPrompt, Slot, asked, data_rule, fenced_together,
+    objects, only, text_of,
 };
-use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup};
 
 const ID: &str = "moderation";
 
@@ -84,7 +84,7 @@ struct Flag {
     confidence: Option<f64>,
 }
 
-fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
     let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let categories =
@@ -100,12 +100,12 @@ impl Grader for Moderation {
         &self.frame
     }
 
-    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, NotAsked> {
         let output = &evidence.execution.output;
         if output.trim().is_empty() {
             let reason = "No output to moderate".to_owned();
             let graded = Graded::from(Grade { pass: true, score: 1.0, reason });
-            return Err(Unasked::Never(Box::new(self.frame.result(graded))));
+            return Err(NotAsked::Never(Box::new(self.frame.result(graded))));
         }
         let input = asked(evidence.execution);
         let categories = self.categories.join(", ");
@@ -113,7 +113,11 @@ impl Grader for Moderation {
             [("categories", json!(categories)), ("input", json!(input)), ("output", json!(output))];
         self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
             let data = fenced_together(&[("input", &input), ("output", output)]);
-            OwnWords::about(&format!("Categories: {categories}"), data, ("flags", reply_schema()))
+            BuiltInQuestion::about(
+                &format!("Categories: {categories}"),
+                data,
+                ("flags", reply_schema()),
+            )
         })
     }
 

@@ -15,8 +15,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::core::codes::EVIDENCE_MISSING;
+use crate::core::missing_evidence::{are_arguments_missing, missing_calls};
 use crate::core::recorded::written_texts;
-use crate::core::untold::{arguments_are_untold, untold_calls};
 use crate::shared::folded::Folded;
 use crate::shared::pattern::Pattern;
 use crate::{
@@ -204,8 +204,8 @@ impl Assertion for Pii {
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let texts = texts(evidence.execution, &self.scan);
-        let untold = untold(evidence.execution, &self.scan);
-        let result = |search: &Search| search.result(&texts, &self.scan, untold.as_deref());
+        let unknown = unknown_part(evidence.execution, &self.scan);
+        let result = |search: &Search| search.result(&texts, &self.scan, unknown.as_deref());
         self.searches.iter().map(result).collect()
     }
 
@@ -225,13 +225,14 @@ struct Searched<'a> {
 }
 
 /// Returns the reason why a part of the searched evidence is unknown, if any is.
-fn untold(execution: &Execution, scan: &[SearchedPart]) -> Option<String> {
+fn unknown_part(execution: &Execution, scan: &[SearchedPart]) -> Option<String> {
     if !scan.contains(&SearchedPart::ToolArgs) {
         return None;
     }
-    untold_calls(execution).or_else(|| {
-        let untold = execution.tool_calls.iter().find(|it| arguments_are_untold(execution, it))?;
-        Some(format!("the spans do not show the arguments of every call of \"{}\"", untold.name))
+    missing_calls(execution).or_else(|| {
+        let unknown =
+            execution.tool_calls.iter().find(|it| are_arguments_missing(execution, it))?;
+        Some(format!("the spans do not show the arguments of every call of \"{}\"", unknown.name))
     })
 }
 
@@ -275,7 +276,7 @@ fn collect_leaves<'a>(value: &'a Value, leaves: &mut Vec<Cow<'a, str>>) {
 
 /// The matches: their number, their places, and the first matches in redacted form.
 #[derive(Default)]
-struct Found {
+struct Matches {
     count: usize,
     redacted: Vec<Value>,
     places: Vec<Value>,
@@ -287,10 +288,10 @@ impl Search {
         &self,
         texts: &[Searched<'_>],
         scan: &[SearchedPart],
-        untold: Option<&str>,
+        unknown: Option<&str>,
     ) -> AssertionResult {
         let label = format!("PII: {}", self.name);
-        let mut found = Found::default();
+        let mut found = Matches::default();
         for searched in texts {
             if let Err(message) = self.search(searched, &mut found) {
                 return AssertionResult::errored(ID, label, INVALID_PATTERN, message)
@@ -298,7 +299,7 @@ impl Search {
             }
         }
         if found.count == 0 {
-            return match untold {
+            return match unknown {
                 None => AssertionResult::pass(ID, label),
                 Some(why) => {
                     let message = format!("Nothing was found, but {why}");
@@ -327,7 +328,7 @@ impl Search {
         result
     }
 
-    fn search(&self, searched: &Searched<'_>, found: &mut Found) -> Result<(), String> {
+    fn search(&self, searched: &Searched<'_>, found: &mut Matches) -> Result<(), String> {
         let text = searched.text.as_ref();
         let before = found.count;
         let mut ranges = self.ranges(text)?;
@@ -375,7 +376,7 @@ impl Search {
     }
 }
 
-impl Found {
+impl Matches {
     fn add(&mut self, text: &str) {
         self.count += 1;
         if self.redacted.len() < LISTED {

@@ -23,7 +23,7 @@ fn evaluate(config: &Value, execution: &Execution) -> Vec<AssertionResult> {
     })
 }
 
-fn said(output: &str) -> Execution {
+fn with_output(output: &str) -> Execution {
     Execution { output: output.to_owned(), ..Execution::default() }
 }
 
@@ -218,17 +218,19 @@ fn a_detector_does_not_run_on_into_its_neighbours() {
 
 #[test]
 fn without_patterns_of_its_own_the_three_default_ones_apply() {
-    let labels: Vec<String> =
-        evaluate(&json!({}), &said("Jane: 123-45-6789")).into_iter().map(|it| it.label).collect();
+    let labels: Vec<String> = evaluate(&json!({}), &with_output("Jane: 123-45-6789"))
+        .into_iter()
+        .map(|it| it.label)
+        .collect();
     assert_eq!(labels, ["PII: pii-pattern-0", "PII: pii-pattern-1", "PII: pii-pattern-2"]);
     let config = json!({"detectors": ["credit-card"]});
     assert_eq!(
-        evaluate(&config, &said("")).len(),
+        evaluate(&config, &with_output("")).len(),
         4,
         "detectors are added to the default patterns"
     );
     let config = json!({"denyPatterns": [], "detectors": ["credit-card"]});
-    let results = evaluate(&config, &said("Order 4012-8888-8888-1882"));
+    let results = evaluate(&config, &with_output("Order 4012-8888-8888-1882"));
     assert_eq!(results.len(), 1);
     assert_eq!(results[0].verdict, Verdict::Pass);
 }
@@ -243,7 +245,7 @@ fn every_default_pattern_compiles() {
 #[test]
 fn switched_off_there_are_no_results_but_patterns_are_still_checked() {
     let off = json!({"enabled": false, "denyPatterns": ["x"]});
-    assert_eq!(evaluate(&off, &said("x")), []);
+    assert_eq!(evaluate(&off, &with_output("x")), []);
     let bad = json!({"enabled": false, "denyPatterns": ["ok", "[", "a{2}+"], "customPatterns": [{"name": "n", "pattern": "("}]});
     let problems = build(&bad, &Setup::new(&NoFiles, None)).unwrap_err();
     let pointers: Vec<&str> = problems.iter().map(|it| it.pointer.as_str()).collect();
@@ -254,7 +256,7 @@ fn switched_off_there_are_no_results_but_patterns_are_still_checked() {
 fn evidence_is_masked_and_counted_in_full() {
     let config = json!({"denyPatterns": ["\\d{4}"]});
     let output = "1234 ".repeat(LISTED + 1);
-    let result = evaluate(&config, &said(&output)).remove(0);
+    let result = evaluate(&config, &with_output(&output)).remove(0);
     assert_eq!(result.metadata["matchCount"], json!(LISTED + 1));
     assert_eq!(result.metadata["redactedMatches"].as_array().unwrap().len(), LISTED);
     assert_eq!(result.metadata["redactedMatches"][0], json!("123***"));
@@ -266,7 +268,7 @@ fn empty_matches_are_nobodys_data() {
     for (pattern, output, matches) in
         [("x*", "abc", 0), (r"\d*", "a12b3", 2), ("", "abc", 0), ("^|$", "a", 0)]
     {
-        let result = evaluate(&json!({"denyPatterns": [pattern]}), &said(output)).remove(0);
+        let result = evaluate(&json!({"denyPatterns": [pattern]}), &with_output(output)).remove(0);
         let count = result.metadata.get("matchCount").map_or(0, |it| it.as_u64().unwrap());
         assert_eq!(count, matches, "{pattern}");
     }
@@ -280,7 +282,7 @@ fn arguments_of_tool_calls_are_searched_when_asked_for() {
         malformed_arguments: Some("{\"ssn\": 078-05-1123".to_owned()),
         ..ToolCall::default()
     };
-    let execution = Execution { tool_calls: vec![call], ..said("all good") };
+    let execution = Execution { tool_calls: vec![call], ..with_output("all good") };
     let config = json!({
         "denyPatterns": [], "detectors": ["email", "credit-card", "us-ssn"], "scan": ["output", "tool-args"],
     });
@@ -295,7 +297,7 @@ fn arguments_of_tool_calls_are_searched_when_asked_for() {
 #[test]
 fn a_pattern_that_is_given_up_is_errored_not_passed() {
     let config = json!({"denyPatterns": [r"(a|aa)+\1!!$"]});
-    let result = evaluate(&config, &said(&"a".repeat(5_000))).remove(0);
+    let result = evaluate(&config, &with_output(&"a".repeat(5_000))).remove(0);
     assert_eq!(result.verdict.status(), "errored");
     assert_eq!(result.verdict.code(), Some(&INVALID_PATTERN));
     assert_eq!(result.score, None);

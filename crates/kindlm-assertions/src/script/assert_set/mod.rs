@@ -17,7 +17,8 @@ use crate::core::check::TOLERANCE;
 use crate::core::codes::{ASSERTION_FAILED, SCORE_BELOW_THRESHOLD};
 use crate::core::grade::ALL_PASSED;
 use crate::{
-    Assertion, Build, Check, Code, Evidence, LooksAt, Meta, Own, Registration, Setup, Traits,
+    Assertion, Build, Check, Code, EntryOptions, Evidence, LooksAt, Meta, Registration, Setup,
+    Traits,
 };
 use scoring::Scoring;
 
@@ -83,7 +84,7 @@ struct Set {
     scoring: Option<Scoring>,
 }
 
-fn build(config: &Value, checks: Vec<Check>, own: Own, setup: &Setup<'_>) -> Built {
+fn build(config: &Value, checks: Vec<Check>, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let config =
         Config::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
     // If all weights are 0, there is no mean score to compare with the threshold.

@@ -16,9 +16,9 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::scripting::grading::SCRIPT_THREW;
 use crate::core::scripting::{
     JAVASCRIPT, ScriptSettings, ScriptsBlock, body, compiled, context, label, output, script_file,
-    told,
+    with_console,
 };
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "javascript";
 
@@ -72,10 +72,14 @@ struct JavaScript {
     source: ScriptSource,
     config: Option<Value>,
     settings: ScriptSettings,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    config: &Value,
+    own: EntryOptions,
+    setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config =
         Script::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
     if let Some(name) = config.value.strip_prefix("package:") {
@@ -153,6 +157,6 @@ impl Assertion for JavaScript {
                 (self.errored(FailureCode::INTERNAL_ERROR, message), &[][..])
             }
         };
-        vec![told(result, self.settings.runtime, console)]
+        vec![with_console(result, self.settings.runtime, console)]
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::core::codes::ASSERTION_FAILED;
 use crate::core::scripting::grading::SCRIPT_THREW;
 use crate::core::scripting::interpreted::{Interpreted, Language, Script};
-use crate::{Assertion, Build, Code, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, EntryOptions, Meta, Registration, Setup};
 
 static LANGUAGE: Language =
     Language { id: "python", name: "Python", endings: &[".py"], runtime: ScriptRuntime::Python };
@@ -40,6 +40,10 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Script(build),
 };
 
-fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    config: &Value,
+    own: EntryOptions,
+    setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     Interpreted::build(&LANGUAGE, config, own, setup)
 }

@@ -14,7 +14,9 @@ use crate::core::grade::Grade;
 use crate::core::on::{seen, shown};
 use crate::core::scripting::grading::SCRIPT_THREW;
 use crate::core::scripting::{Predicate, ScriptsBlock, label};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "satisfies";
 
@@ -65,10 +67,10 @@ struct Config {
 struct Satisfies {
     predicate: Predicate,
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let Config { value, scripts } = config::read(value)?;
     let settings = setup.script_settings(scripts.as_ref())?;
     let predicate = Predicate::new(&value, "value", settings, setup)
@@ -104,6 +106,6 @@ impl Assertion for Satisfies {
             Err(results) => return results,
         };
         let results = self.result(&value, evidence).into_iter();
-        results.map(|it| self.predicate.told(it, &value, evidence)).collect()
+        results.map(|it| self.predicate.with_console(it, &value, evidence)).collect()
     }
 }

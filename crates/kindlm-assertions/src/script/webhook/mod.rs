@@ -18,7 +18,7 @@ use crate::core::config::read;
 use crate::core::output::{output_value, prompt};
 use crate::core::scripting::{ScriptSettings, ScriptsBlock};
 use crate::core::service::{self, TIMEOUT};
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "webhook";
 const WEBHOOK_FAILED: FailureCode = FailureCode::new("WEBHOOK_FAILED");
@@ -42,7 +42,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// A service that decides whether the output is right.
@@ -80,10 +80,14 @@ struct Webhook {
     label: String,
     settings: ScriptSettings,
     timeout: Duration,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    config: &Value,
+    own: EntryOptions,
+    setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config: Config = read(config)?;
     let url = config.value;
     let Some(host) = service::host(&url) else {

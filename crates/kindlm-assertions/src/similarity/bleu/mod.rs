@@ -12,7 +12,9 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::shared::words::{common, lower_words, runs, share};
 use crate::similarity::likeness::{Limit, References};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "bleu";
 
@@ -32,7 +34,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The texts to compare the output with.
@@ -50,7 +52,7 @@ struct Bleu {
     label: String,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let config: Config = config::read(value)?;
     let limit = Limit::new(own, 0.5);
     Ok(Arc::new(Bleu { references: config.value.texts()?, limit, label: own.label("BLEU") }))

@@ -11,7 +11,9 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::shared::words::{common, plain_words, runs, share};
 use crate::similarity::likeness::{Limit, References};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "gleu";
 
@@ -31,7 +33,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The texts to compare the output with.
@@ -49,7 +51,7 @@ struct Gleu {
     label: String,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let config: Config = config::read(value)?;
     let limit = Limit::new(own, 0.5);
     Ok(Arc::new(Gleu { references: config.value.texts()?, limit, label: own.label("GLEU") }))

@@ -15,7 +15,9 @@ use crate::core::config;
 use crate::core::grade::Grade;
 use crate::shared::words::{plain_words, share};
 use crate::similarity::likeness::{Limit, References};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "meteor";
 
@@ -35,7 +37,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The texts to compare the output with.
@@ -53,7 +55,7 @@ struct Meteor {
     label: String,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let config: Config = config::read(value)?;
     let limit = Limit::new(own, 0.5);
     Ok(Arc::new(Meteor { references: config.value.texts()?, limit, label: own.label("METEOR") }))

@@ -14,7 +14,9 @@ use crate::core::config;
 use crate::core::grade::Grade;
 use crate::shared::words::{common, runs, share};
 use crate::similarity::likeness::Limit;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 use treebank::tokens;
 
@@ -36,7 +38,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The text to compare the output with.
@@ -54,7 +56,7 @@ struct RougeN {
     label: String,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let config: Config = config::read(value)?;
     let limit = Limit::new(own, 0.75);
     Ok(Arc::new(RougeN { reference: config.value, limit, label: own.label("ROUGE-N") }))

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::core::codes::ASSERTION_FAILED;
 use crate::core::nearness::{Config, EMBEDDING_FAILED, Metric, Similar};
-use crate::{Assertion, Build, Code, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, EntryOptions, Meta, Registration, Setup};
 
 const ID: &str = "similar:cosine";
 
@@ -33,9 +33,13 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
-fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(
+    config: &Value,
+    own: EntryOptions,
+    setup: &Setup<'_>,
+) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     Similar::build(ID, Metric::Cosine, config, own, setup)
 }

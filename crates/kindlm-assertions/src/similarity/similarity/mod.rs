@@ -13,7 +13,9 @@ use crate::core::grade::text;
 use crate::core::on::seen;
 use crate::shared::edit_distance::{Distance, distance};
 use crate::similarity::likeness::Limit;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 /// The default threshold.
 const DEFAULT: f64 = 0.6;
@@ -39,7 +41,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The text to compare the value with.
@@ -57,7 +59,7 @@ struct Similarity {
     label: String,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config { value } = config::read(value)?;
     let limit = Limit::new(own, DEFAULT);
     if !(0.0..=1.0).contains(&limit.threshold) {

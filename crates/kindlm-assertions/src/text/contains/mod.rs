@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::core::needles::{Needles, One};
-use crate::{Build, Built, Code, Meta, Own, Registration, Setup};
+use crate::{Build, Built, Code, EntryOptions, Meta, Registration, Setup};
 
 const ID: &str = "contains";
 
@@ -27,7 +27,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The text to search for.
@@ -38,7 +38,7 @@ struct Config {
     value: One,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let config: Config = config::read(value)?;
     Ok(Arc::new(Needles::one(ID, config.value, false, own)?))
 }

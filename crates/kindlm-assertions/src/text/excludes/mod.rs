@@ -11,7 +11,7 @@ use crate::core::behaviour::Phrase;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::occurs::Occurs;
-use crate::{Build, Built, Code, Meta, Own, Registration, Setup};
+use crate::{Build, Built, Code, EntryOptions, Meta, Registration, Setup};
 
 const ID: &str = "excludes";
 
@@ -34,7 +34,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The text that must not be in the value.
@@ -48,7 +48,7 @@ struct Config {
     strip_comments: bool,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config { value, strip_comments } = config::read(value)?;
     let phrase = value.pattern("/value")?;
     let label = own.label(&format!("Excludes {phrase}"));

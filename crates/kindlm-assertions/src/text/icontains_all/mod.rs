@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::core::needles::{Needles, Several};
-use crate::{Build, Built, Code, Meta, Own, Registration, Setup};
+use crate::{Build, Built, Code, EntryOptions, Meta, Registration, Setup};
 
 const ID: &str = "icontains-all";
 
@@ -30,7 +30,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The texts to search for.
@@ -41,7 +41,7 @@ struct Config {
     value: Several,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let config: Config = config::read(value)?;
     Ok(Arc::new(Needles::all(ID, config.value, true, own)?))
 }

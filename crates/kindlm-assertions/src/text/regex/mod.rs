@@ -13,7 +13,9 @@ use crate::core::config;
 use crate::core::grade::Grade;
 use crate::core::needles::quoted;
 use crate::shared::pattern::Pattern;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "regex";
 
@@ -30,7 +32,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The pattern to search for.
@@ -48,7 +50,7 @@ struct Regex {
     negate: bool,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config { value } = config::read(value)?;
     if value.is_empty() {
         let problem = Problem::new("/value", "the pattern is empty")

@@ -11,7 +11,9 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::core::grade::Grade;
 use crate::shared::words::words;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "word-count";
 
@@ -28,7 +30,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The allowed number of words in the output.
@@ -77,7 +79,7 @@ struct WordCount {
     negate: bool,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let config: Config = config::read(value)?;
     let limits = limits(&config.value).map_err(|problem| vec![problem])?;
     Ok(Arc::new(WordCount { limits, label: own.label("Word count"), negate: own.negate }))

@@ -13,7 +13,9 @@ use serde_json::Value;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::workspace::{decided, missing, workspace};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 /// The command itself is broken, so its failure proves nothing about the agent.
 const COMMAND_BROKEN: FailureCode = FailureCode::new("COMMAND_BROKEN");
@@ -45,7 +47,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The command that must succeed.
@@ -65,10 +67,10 @@ struct Config {
 struct CommandSucceeded {
     gather: Gather,
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config { value, timeout_ms } = config::read(value)?;
     let label = own.label(&format!("Command succeeded: {value}"));
     let timeout = timeout_ms.map(Duration::from_millis);
@@ -91,12 +93,12 @@ impl Assertion for CommandSucceeded {
         };
         match (ran.exit_code, &ran.problem) {
             (Some(code), None) => {
-                let reason = format!("exit code {code}{}", said(ran));
+                let reason = format!("exit code {code}{}", last_output_lines(ran));
                 decided(ID, &self.label, self.own, code == 0, reason)
             }
             (_, problem) => {
                 let problem = problem.as_deref().unwrap_or("it did not come to its end");
-                let message = format!("{problem}{}", said(ran));
+                let message = format!("{problem}{}", last_output_lines(ran));
                 vec![AssertionResult::errored(ID, &self.label, COMMAND_BROKEN, message)]
             }
         }
@@ -106,7 +108,7 @@ impl Assertion for CommandSucceeded {
 /// Returns the last ten lines of the command's output, for an error message.
 ///
 /// They are empty after exit code 0. The evidence has all recorded output.
-fn said(ran: &CommandRan) -> String {
+fn last_output_lines(ran: &CommandRan) -> String {
     let text = if ran.stderr.trim().is_empty() { &ran.stdout } else { &ran.stderr };
     let lines: Vec<&str> = text.trim().lines().collect();
     let last = lines[lines.len().saturating_sub(10)..].join("\n");

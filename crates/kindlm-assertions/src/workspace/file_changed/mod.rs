@@ -11,7 +11,9 @@ use serde_json::Value;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::workspace::{Paths, changed, decided, workspace};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "file-changed";
 
@@ -37,7 +39,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The file that must have changed.
@@ -53,10 +55,10 @@ struct Config {
 struct FileChanged {
     paths: Paths,
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config { value } = config::read(value)?;
     let paths = Paths::new(&value, "/value")?;
     let label = own.label(&format!("File changed: {paths}"));
@@ -73,7 +75,7 @@ impl Assertion for FileChanged {
             Ok(workspace) => workspace,
             Err(results) => return results,
         };
-        if let Err(results) = self.paths.are_told(workspace, ID, &self.label) {
+        if let Err(results) = self.paths.check_recorded(workspace, ID, &self.label) {
             return results;
         }
         let holds = workspace

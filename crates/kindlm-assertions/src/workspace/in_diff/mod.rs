@@ -14,7 +14,9 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::workspace::{Paths, decided, missing, workspace};
 use crate::shared::pattern::SearchError;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "in-diff";
 
@@ -40,7 +42,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The text that the changes must contain.
@@ -80,10 +82,10 @@ struct InDiff {
     paths: Option<Paths>,
     within: Within,
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config { value, path, within } = config::read(value)?;
     let phrase = value.pattern("/value")?;
     let paths = path.map(|it| Paths::new(&it, "/path")).transpose()?;
@@ -101,8 +103,8 @@ impl Assertion for InDiff {
             Ok(workspace) => workspace,
             Err(results) => return results,
         };
-        let told = self.paths.as_ref().map(|it| it.are_told(workspace, ID, &self.label));
-        if let Some(Err(results)) = told {
+        let recorded = self.paths.as_ref().map(|it| it.check_recorded(workspace, ID, &self.label));
+        if let Some(Err(results)) = recorded {
             return results;
         }
         let is_meant =
@@ -116,7 +118,7 @@ impl Assertion for InDiff {
                 Err(err) => return given_up(ID, &self.label, &err),
             }
         }
-        if let Some(why) = self.unread(&changes).filter(|_| found.is_empty()) {
+        if let Some(why) = self.unreadable_change(&changes).filter(|_| found.is_empty()) {
             return missing(ID, &self.label, format!("{} was not found, but {why}", self.phrase));
         }
         let reason = format!("{} is in: {}", self.phrase, names(found.iter().copied()));
@@ -156,7 +158,7 @@ impl InDiff {
     /// Returns the reason why an unreadable change may contain the text, with advice.
     ///
     /// Returns `None` if all changes could be read.
-    fn unread(&self, changes: &[&FileChange]) -> Option<String> {
+    fn unreadable_change(&self, changes: &[&FileChange]) -> Option<String> {
         let files = |is_it: &dyn Fn(&FileChange) -> bool| {
             let files: Vec<&str> =
                 changes.iter().filter(|it| is_it(it)).map(|it| it.path.as_str()).collect();

@@ -13,7 +13,9 @@ use serde_json::Value;
 use crate::core::behaviour::{Finding, Gap, names};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+};
 
 const ID: &str = "no-failed-shell-commands";
 
@@ -36,7 +38,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: schema_of::<Config>,
-    build: Build::Own(build),
+    build: Build::EntryOptions(build),
 };
 
 /// The options of `no-failed-shell-commands`; there are none.
@@ -47,10 +49,10 @@ struct Config {}
 #[derive(Debug)]
 struct NoFailedShellCommands {
     label: String,
-    own: Own,
+    own: EntryOptions,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config {} = config::read(value)?;
     Ok(Arc::new(NoFailedShellCommands { label: own.label("No failed shell commands"), own }))
 }
@@ -74,12 +76,12 @@ impl Assertion for NoFailedShellCommands {
         let failed = shells().filter(|it| it.has_failed());
         let failed: Vec<String> = failed.map(|it| ShellRun::of(it).command).collect();
         let pending = shells().filter(|it| it.state == ActionState::Pending).count();
-        let told = execution.is_complete_for(Channel::Actions);
-        let known = told && pending + unnamed == 0;
+        let is_complete = execution.is_complete_for(Channel::Actions);
+        let known = is_complete && pending + unnamed == 0;
         let holds = if failed.is_empty() { known.then_some(true) } else { Some(false) };
         let reason = format!("Failed: {}", names(failed.iter().map(String::as_str)));
         let gap = match unnamed {
-            _ if !told => Gap::untold(execution, Channel::Actions),
+            _ if !is_complete => Gap::incomplete(execution, Channel::Actions),
             0 => Gap::Unanswered(pending),
             unnamed => Gap::Half(Channel::Actions, unnamed),
         };

@@ -171,7 +171,7 @@ impl Assertion for Tests {
         let problem = ran.problem.clone();
         let none = || ran.tests.is_empty().then(|| "no test was run".to_owned());
         if let Some(problem) = problem.or_else(none) {
-            let message = format!("{problem}{}", said(ran));
+            let message = format!("{problem}{}", last_output_lines(ran));
             results.push(AssertionResult::errored(ID, label, TESTS_UNRELIABLE, message));
         }
         results
@@ -245,7 +245,7 @@ impl Tests {
 /// Checks that protected files did not change.
 fn protected(paths: &Paths, workspace: &Workspace) -> Vec<AssertionResult> {
     let label = format!("Protected: {paths}");
-    if let Err(results) = paths.are_told(workspace, ID, &label) {
+    if let Err(results) = paths.check_recorded(workspace, ID, &label) {
         return results;
     }
     let changed: Vec<String> = workspace
@@ -263,7 +263,7 @@ fn protected(paths: &Paths, workspace: &Workspace) -> Vec<AssertionResult> {
 }
 
 /// Returns the last ten lines of the test runner's output, for an error message.
-fn said(ran: &TestsRan) -> String {
+fn last_output_lines(ran: &TestsRan) -> String {
     let command = &ran.command;
     let text = if command.stderr.trim().is_empty() { &command.stdout } else { &command.stderr };
     let lines: Vec<&str> = text.trim().lines().collect();

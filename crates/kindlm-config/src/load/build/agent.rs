@@ -54,7 +54,7 @@ impl Builder<'_> {
     }
 
     /// Checks that each turn has a user message for the agent. Messages of the assistant are errors.
-    pub(super) fn check_said(
+    pub(super) fn check_messages(
         &mut self,
         piece: Piece<'_>,
         at: &str,

@@ -30,7 +30,7 @@ pub(super) enum Part<T: ?Sized> {
 
 /// A transcript that was read, and its digest.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct ReadTranscript {
     pub(super) transcript: Arc<Transcript>,
     /// The digest of the value from which the transcript was read.
     pub(super) digest: Fingerprint,
@@ -41,7 +41,7 @@ pub(super) struct Known {
 pub(super) enum SubjectForm {
     Prompt(Arc<Opening>),
     Command(Form),
-    Transcript(Known),
+    Transcript(ReadTranscript),
 }
 
 /// A labelled turn of a conversation.
@@ -54,7 +54,7 @@ pub(super) struct TurnForm {
 
 /// The common parts of tests that differ only in their variables and expectations.
 #[derive(Debug)]
-pub(super) struct Kit {
+pub(super) struct TestParts {
     pub(super) compiler: Arc<Compiler>,
     pub(super) subject: SubjectForm,
     pub(super) tools: Part<[SimulatedTool]>,
@@ -80,7 +80,7 @@ pub(super) struct Compiler {
 /// One test: its own values, and the parts that it shares with other tests.
 #[derive(Debug)]
 pub(super) struct Row {
-    pub(super) kit: Arc<Kit>,
+    pub(super) shared: Arc<TestParts>,
     /// The variables as JSON; empty if there are none.
     pub(super) vars: Box<str>,
     /// The values that few tests have; `None` if all are empty.
@@ -148,14 +148,14 @@ impl Compiler {
 
 impl BodySource for Row {
     fn workspace(&self) -> Option<Arc<WorkspaceSpec>> {
-        self.kit.workspace.clone()
+        self.shared.workspace.clone()
     }
 
     fn body(&self) -> Result<Cow<'_, CaseBody>, BodyError> {
-        let kit = &*self.kit;
+        let shared = &*self.shared;
         let vars: Map<String, Value> =
             if self.vars.is_empty() { Map::new() } else { parse(&self.vars)? };
-        let subject = match &kit.subject {
+        let subject = match &shared.subject {
             SubjectForm::Prompt(opening) => Subject::Prompt {
                 messages: opening
                     .parts
@@ -170,16 +170,16 @@ impl BodySource for Row {
             Ok(ConversationTurn {
                 label: turn.label.clone(),
                 user: turn.user.as_ref().map(|it| fill(it, &vars)).transpose()?,
-                checks: kit.compiler.checks(&turn.checks, &vars, &Arc::default())?,
+                checks: shared.compiler.checks(&turn.checks, &vars, &Arc::default())?,
             })
         };
-        let conversation = kit.conversation.iter().map(turn).collect::<Result<_, _>>()?;
-        let tools = match &kit.tools {
+        let conversation = shared.conversation.iter().map(turn).collect::<Result<_, _>>()?;
+        let tools = match &shared.tools {
             Part::Ready(tools) => Arc::clone(tools),
             Part::Written(text) => simulated(parse(text)?),
         };
-        let checks = kit.compiler.checks(&self.checks, &vars, &kit.prompt_checks)?;
-        let opening = match &kit.subject {
+        let checks = shared.compiler.checks(&self.checks, &vars, &shared.prompt_checks)?;
+        let opening = match &shared.subject {
             SubjectForm::Prompt(opening) => Some(opening),
             SubjectForm::Command(_) | SubjectForm::Transcript(_) => None,
         };
@@ -187,9 +187,9 @@ impl BodySource for Row {
             subject,
             tools,
             conversation,
-            max_turns: kit.max_turns,
-            answers_tools: kit.answers_tools,
-            declared: kit.declared.clone(),
+            max_turns: shared.max_turns,
+            answers_tools: shared.answers_tools,
+            declared: shared.declared.clone(),
             checks,
             vars,
             metadata: self.more.as_ref().map(|it| it.metadata.clone()).unwrap_or_default(),
@@ -198,7 +198,7 @@ impl BodySource for Row {
             is_chat: opening.is_some_and(|it| it.is_chat),
             expect: self.expect.clone(),
             recorded: self.more.as_ref().and_then(|it| it.recorded.clone()),
-            workspace: kit.workspace.clone(),
+            workspace: shared.workspace.clone(),
         }))
     }
 }

@@ -67,7 +67,7 @@ impl Builder<'_> {
             let prompt = text(value, "prompt").and_then(|it| prompts.get(it));
             let roles: Option<Vec<Role>> =
                 prompt.map(|it| it.opening.parts.iter().map(|(role, _)| *role).collect());
-            self.check_said(piece, at, value, roles.as_deref());
+            self.check_messages(piece, at, value, roles.as_deref());
             return;
         }
         let (code, message, help) = match (value.get("prompt"), value.get("command")) {

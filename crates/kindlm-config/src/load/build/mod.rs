@@ -10,7 +10,6 @@ mod compare;
 mod dataset;
 mod expect;
 mod fitting;
-mod kit;
 mod parts;
 mod placed;
 mod pool;
@@ -18,6 +17,7 @@ mod rules;
 mod table;
 mod templates;
 mod test;
+mod test_parts;
 mod transcript;
 mod turn;
 mod vars;
@@ -43,7 +43,7 @@ struct Builder<'a> {
     /// The parts that tests share.
     pool: pool::Pool,
     /// Transcripts by the path of their file. `None` stands for a file with errors.
-    transcripts: HashMap<String, Option<body::Known>>,
+    transcripts: HashMap<String, Option<body::ReadTranscript>>,
     /// Workspaces without errors, by their block as JSON.
     workspaces: HashMap<String, Workspace>,
     /// The lints of the `parameters` of tools, by the schema as JSON.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kindlm_assertions::Check;
 use kindlm_engine::Fingerprint;
 
-use super::body::{Compiler, Kit, Part};
+use super::body::{Compiler, Part, TestParts};
 
 /// The most parts of each kind that stay compiled. A suite written by hand has fewer.
 ///
@@ -20,7 +20,7 @@ const MOST: usize = 1_024;
 pub(super) struct Pool {
     pub(super) compiler: Arc<Compiler>,
     blocks: HashMap<String, Block>,
-    kits: HashMap<String, Arc<Kit>>,
+    shared: HashMap<String, Arc<TestParts>>,
     lists: HashSet<Arc<[String]>>,
     texts: HashSet<Arc<str>>,
 }
@@ -67,12 +67,12 @@ impl Pool {
         if let Some(kit) = self.kits.get(&key) {
             return Arc::clone(kit);
         }
-        let is_kept = self.kits.len() < MOST;
-        let kit = Arc::new(make(is_kept));
+        let is_kept = self.shared.len() < MOST;
+        let parts = Arc::new(make(is_kept));
         if is_kept {
-            self.kits.insert(key, Arc::clone(&kit));
+            self.shared.insert(key, Arc::clone(&parts));
         }
-        kit
+        parts
     }
 
     /// Returns a shared copy of a list.

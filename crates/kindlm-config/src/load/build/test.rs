@@ -10,9 +10,9 @@ use kindlm_types::MemberPart;
 use serde_json::{Map, Value};
 
 use super::Builder;
-use super::body::{Kit, More, Part, Row, SubjectForm, simulated};
-use super::kit::{digest, kit_key};
+use super::body::{More, Part, Row, SubjectForm, TestParts, simulated};
 use super::parts::Parts;
+use super::test_parts::{digest, parts_key};
 use crate::load::resolve::Prompts;
 use crate::schema::SHAPES;
 use crate::written::{TestEntry, Transforms};
@@ -72,7 +72,7 @@ impl Builder<'_> {
         }
         self.check_tools(piece, at, &value);
         self.check_called(piece, at, &value);
-        let mut key = kit_key(&value);
+        let mut key = parts_key(&value);
         let turns = value.get("conversation").and_then(Value::as_array).into_iter().flatten();
         if turns.filter_map(|it| it.get("expect")).any(|it| self.base.setup.has_templates(it)) {
             key = Value::Array(vec![key, value.get("vars").cloned().unwrap_or_default()]);
@@ -109,7 +109,7 @@ impl Builder<'_> {
         let limits = (entry.max_turns, entry.answer_tools);
         let scripts = self.base.setup.scripts.deciding();
         let declared = entry.evidence.map(|it| it.complete).unwrap_or_default();
-        let kit = self.pool.kit(key.to_string(), |is_kept| Kit {
+        let shared = self.pool.test_parts(key.to_string(), |is_kept| TestParts {
             compiler,
             digest: digest(
                 &subject,
@@ -133,11 +133,13 @@ impl Builder<'_> {
         });
         let vars = Value::Object(entry.vars);
         let digest =
-            Digest::default().fingerprint(kit.digest).value(&vars).fingerprint(parts.expect);
+            Digest::default().fingerprint(shared.digest).value(&vars).fingerprint(parts.expect);
         // The digest covers the files of rules, and the files that the command names.
         let digest = parts.rules.files.iter().copied().fold(digest, Digest::fingerprint);
-        let digest =
-            self.command_files(&kit.subject, &vars).into_iter().fold(digest, Digest::fingerprint);
+        let digest = self
+            .command_files(&shared.subject, &vars)
+            .into_iter()
+            .fold(digest, Digest::fingerprint);
         let threshold = entry
             .threshold
             .or(parts.prompt.and_then(|it| it.threshold))
@@ -175,7 +177,7 @@ impl Builder<'_> {
             skip,
             timeout: entry.timeout_ms.map(Duration::from_millis),
             digest: Some(digest.finish()),
-            body: Arc::new(Row { kit, vars, more, checks: parts.checks, expect: parts.written }),
+            body: Arc::new(Row { shared, vars, more, checks: parts.checks, expect: parts.written }),
         })
     }
 

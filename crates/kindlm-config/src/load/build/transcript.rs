@@ -8,7 +8,7 @@ use kindlm_source::{Code, Node, Piece};
 use kindlm_types::MemberPart;
 
 use super::Builder;
-use super::body::{Known, SubjectForm};
+use super::body::{ReadTranscript, SubjectForm};
 use crate::load::FILE;
 
 impl Builder<'_> {
@@ -38,7 +38,12 @@ impl Builder<'_> {
         read.map(SubjectForm::Transcript)
     }
 
-    fn transcript_file(&mut self, piece: Piece<'_>, at: &str, path: &str) -> Option<Known> {
+    fn transcript_file(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        path: &str,
+    ) -> Option<ReadTranscript> {
         let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
         if ["jsonl", "ndjson"].contains(&extension.to_ascii_lowercase().as_str()) {
             let message =
@@ -53,10 +58,10 @@ impl Builder<'_> {
         self.understood(Piece { source: &source, root: &root, prefix: "" }, "", &root)
     }
 
-    fn understood(&mut self, piece: Piece<'_>, at: &str, node: &Node) -> Option<Known> {
+    fn understood(&mut self, piece: Piece<'_>, at: &str, node: &Node) -> Option<ReadTranscript> {
         let value = node.to_json();
         match understand(&value) {
-            Ok(transcript) => Some(Known {
+            Ok(transcript) => Some(ReadTranscript {
                 transcript: Arc::new(transcript),
                 digest: Digest::default().value(&value).finish(),
             }),

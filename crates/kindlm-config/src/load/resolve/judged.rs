@@ -31,7 +31,7 @@ impl Resolved<'_> {
             for problem in told.blind() {
                 self.sink.push(piece.problem(problem.under(&at)).into_warning());
             }
-            if let Some(what) = told.hangs_on().filter(|_| is_wanted) {
+            if let Some(what) = told.further_evidence().filter(|_| is_wanted) {
                 let message = format!(
                     "`gates.judgeKappaMin` cannot be kept for `{id}`: its verdict hangs on {what}, \
                      which a file of labels for `kindlm calibrate` does not hold"

@@ -96,7 +96,7 @@ impl<'a> Line<'a> {
             error: explain(text, at, &err),
         })?;
         let wrong = problem::find_duplicate_key(text).or_else(|| line.out_of_range());
-        match wrong.or_else(|| line.told_twice()) {
+        match wrong.or_else(|| line.conflicting_keys()) {
             None => Ok(line),
             Some(error) => Err(Malformed { id: line.id, error }),
         }
@@ -156,7 +156,7 @@ impl<'a> Line<'a> {
     /// Returns an error message if two keys hold the same kind of data.
     ///
     /// Only one of them would be read, and they might differ.
-    fn told_twice(&self) -> Option<String> {
+    fn conflicting_keys(&self) -> Option<String> {
         let twice = |a: &str, b: &str| {
             Some(format!("`{a}` and `{b}` both tell what happened; leave out one of them"))
         };
@@ -221,10 +221,10 @@ impl<'a> Line<'a> {
 
     /// Converts the record to an execution, and moves the values out of its fields.
     pub(super) fn execution(&mut self) -> Execution {
-        let Some(transcript) = self.transcript.take() else { return self.told() };
+        let Some(transcript) = self.transcript.take() else { return self.fields_to_execution() };
         let complete = self.complete_for.take();
         let is_counted = self.usage.is_some();
-        let said = self.told();
+        let said = self.fields_to_execution();
         let finish_reason = transcript.finished(said.finish_reason.clone());
         let told = transcript.into_execution(&[], Execution::default());
         let coverage = match complete {
@@ -257,7 +257,7 @@ impl<'a> Line<'a> {
     /// Converts the fields other than the transcript to an execution.
     ///
     /// The values are moved out of their fields.
-    fn told(&mut self) -> Execution {
+    fn fields_to_execution(&mut self) -> Execution {
         let coverage = self.coverage();
         let (output, output_json) = match self.agent_output.take() {
             None => (String::new(), None),

@@ -14,7 +14,7 @@ use super::fence::Fenced;
 use super::{Inquiry, digest};
 use crate::shared::template::Env;
 use crate::{Evidence, Setup};
-use replaced::Said;
+use replaced::RubricPart;
 
 /// A replacement for the prompt of the judge. `file://` and a path means the content of a file.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -83,12 +83,12 @@ pub(crate) struct GradingPrompt {
 
 #[derive(Debug)]
 struct Replaced {
-    messages: Vec<Said>,
+    messages: Vec<RubricPart>,
     env: Env,
 }
 
 /// A question from KindLM's own prompt.
-pub(crate) struct OwnWords {
+pub(crate) struct BuiltInQuestion {
     /// The question without the instructions.
     pub(crate) user: String,
     /// The mark of the fence in the question; `None` without fenced data.
@@ -97,7 +97,7 @@ pub(crate) struct OwnWords {
     pub(crate) format: Option<(&'static str, Value)>,
 }
 
-impl OwnWords {
+impl BuiltInQuestion {
     /// Builds a question about fenced data, with a text before it.
     pub(crate) fn about(before: &str, data: Fenced, format: (&'static str, Value)) -> Self {
         let gap = if before.is_empty() { "" } else { "\n\n" };
@@ -144,7 +144,7 @@ impl GradingPrompt {
         let replaced = self.replaced.as_ref()?;
         let shows: Vec<&str> =
             self.slot.gives.iter().copied().filter(|it| JUDGED.contains(it)).collect();
-        if shows.is_empty() || replaced.messages.iter().any(|it| it.tells(&shows)) {
+        if shows.is_empty() || replaced.messages.iter().any(|it| it.uses_any(&shows)) {
             return None;
         }
         let names = shows.iter().map(|it| format!("`{{{{ {it} }}}}`")).collect::<Vec<_>>();
@@ -167,7 +167,7 @@ impl GradingPrompt {
         evidence: &Evidence<'_>,
         vars: &[(&str, Value)],
         max_tokens: u32,
-        own: impl FnOnce() -> OwnWords,
+        own: impl FnOnce() -> BuiltInQuestion,
     ) -> Result<Inquiry, String> {
         let Some(replaced) = &self.replaced else {
             let own = own();

@@ -13,7 +13,7 @@ const FILE: &str = "file://";
 
 /// One message with its place.
 #[derive(Clone, Debug)]
-pub(super) struct Said {
+pub(super) struct RubricPart {
     pub(super) role: Role,
     pub(super) content: String,
     /// The JSON pointer from the place of the prompt.
@@ -28,7 +28,7 @@ pub(super) struct Said {
     names: Vec<String>,
 }
 
-impl Said {
+impl RubricPart {
     fn new(message: RubricMessage, at: String, within: String) -> Result<Self, Problem> {
         let RubricMessage { role, content } = message;
         match read(&content) {
@@ -45,7 +45,7 @@ impl Said {
     }
 
     /// Returns true if the message uses one of these names.
-    pub(super) fn tells(&self, names: &[&str]) -> bool {
+    pub(super) fn uses_any(&self, names: &[&str]) -> bool {
         self.names.iter().any(|it| names.contains(&it.as_str()))
     }
 
@@ -70,7 +70,7 @@ pub(super) fn messages(prompt: RubricPrompt, setup: &Setup<'_>) -> Result<Vec<Sa
         RubricPrompt::Messages(messages) => {
             let said = messages.into_iter().enumerate();
             return said
-                .map(|(index, it)| Said::new(it, format!("/{index}/content"), String::new()))
+                .map(|(index, it)| RubricPart::new(it, format!("/{index}/content"), String::new()))
                 .collect();
         }
         RubricPrompt::Text(text) => text,
@@ -99,7 +99,7 @@ pub(super) fn messages(prompt: RubricPrompt, setup: &Setup<'_>) -> Result<Vec<Sa
 /// Returns the messages in a text: one user message, or a JSON list of messages.
 ///
 /// `path` is the file of the text; it is empty if the text is in the configuration.
-fn in_text(text: String, path: &str) -> Result<Vec<Said>, Problem> {
+fn in_text(text: String, path: &str) -> Result<Vec<RubricPart>, Problem> {
     // A text that is a list of objects with roles is a chat, not a single message.
     if text.trim_start().starts_with('[') && text.contains("\"role\"") {
         return match serde_json::from_str(&text) {
@@ -115,19 +115,19 @@ fn in_text(text: String, path: &str) -> Result<Vec<Said>, Problem> {
     }
     let within = if path.is_empty() { String::new() } else { format!("in `{path}`, ") };
     let message = RubricMessage { role: Role::User, content: text };
-    Ok(vec![Said::new(message, String::new(), within)?])
+    Ok(vec![RubricPart::new(message, String::new(), within)?])
 }
 
 /// Returns the messages in a value.
 ///
 /// `path` is the file of the value; it is empty if the value is in the configuration.
-fn in_value(value: Value, path: &str) -> Result<Vec<Said>, Problem> {
+fn in_value(value: Value, path: &str) -> Result<Vec<RubricPart>, Problem> {
     let whose = if path.is_empty() { String::new() } else { format!("in `{path}`, ") };
     let items = match value {
         Value::Array(items) if !items.is_empty() => items,
         Value::String(text) => {
             let message = RubricMessage { role: Role::User, content: text };
-            return Ok(vec![Said::new(message, String::new(), whose)?]);
+            return Ok(vec![RubricPart::new(message, String::new(), whose)?]);
         }
         _ => {
             let message = format!("{whose}there are no messages");
@@ -139,7 +139,7 @@ fn in_value(value: Value, path: &str) -> Result<Vec<Said>, Problem> {
     let said = items.into_iter().enumerate().map(|(index, item)| {
         let within = format!("{whose}message {}: ", index + 1);
         match RubricMessage::deserialize(&item) {
-            Ok(message) => Said::new(message, String::new(), within),
+            Ok(message) => RubricPart::new(message, String::new(), within),
             Err(err) => Err(Problem::new("", format!("{within}{err}")).with_help(
                 "a message has `role` (`system`, `user`) and `content`, and nothing else",
             )),

@@ -12,11 +12,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{ScriptSettings, ScriptsBlock, compiled, context, label, output, script_file, told};
+use super::{
+    ScriptSettings, ScriptsBlock, compiled, context, label, output, script_file, with_console,
+};
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::scripting::grading::SCRIPT_THREW;
-use crate::{Assertion, Evidence, Own, Setup, Traits};
+use crate::{Assertion, EntryOptions, Evidence, Setup, Traits};
 
 /// A language whose scripts an installed interpreter runs.
 #[derive(Debug)]
@@ -76,7 +78,7 @@ pub(crate) struct Interpreted {
     source: ScriptSource,
     config: Option<Value>,
     settings: ScriptSettings,
-    own: Own,
+    own: EntryOptions,
 }
 
 impl Interpreted {
@@ -84,7 +86,7 @@ impl Interpreted {
     pub(crate) fn build(
         language: &'static Language,
         config: &Value,
-        own: Own,
+        own: EntryOptions,
         setup: &Setup<'_>,
     ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
         let config: Script = read(config)?;
@@ -197,6 +199,6 @@ impl Assertion for Interpreted {
                 (self.errored(FailureCode::INTERNAL_ERROR, message), none)
             }
         };
-        vec![told(result, self.settings.runtime, console)]
+        vec![with_console(result, self.settings.runtime, console)]
     }
 }

@@ -7,13 +7,13 @@ use crate::attributes::{list, unpacked};
 
 /// A message of a conversation with a model.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Said {
+pub(crate) struct RecordedMessage {
     pub(crate) role: Role,
     /// The text of the message; `None` if it has no text.
     pub(crate) text: Option<String>,
     pub(crate) thoughts: Vec<String>,
     /// The tool calls that the message requests.
-    pub(crate) calls: Vec<Asked>,
+    pub(crate) calls: Vec<RequestedCall>,
     /// The results of tool calls in the message.
     pub(crate) answers: Vec<Answered>,
     pub(crate) finish_reason: Option<String>,
@@ -43,7 +43,7 @@ const MEDIA: [&str; 14] = [
 
 /// A tool call that a model requests, or that a tool span records.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Asked {
+pub(crate) struct RequestedCall {
     pub(crate) id: Option<String>,
     pub(crate) name: String,
     /// The arguments as they are recorded; `None` if they are not recorded.
@@ -57,7 +57,7 @@ pub(crate) struct Answered {
     pub(crate) output: Value,
 }
 
-impl Said {
+impl RecordedMessage {
     pub(crate) fn text(role: Role, text: &str) -> Self {
         Self { text: Some(text.to_owned()), ..Self::empty(role) }
     }
@@ -76,7 +76,7 @@ impl Said {
     }
 
     /// Returns true if the message has a text, a tool call or a tool result.
-    pub(crate) fn tells(&self) -> bool {
+    pub(crate) fn has_content(&self) -> bool {
         self.text.is_some() || !self.calls.is_empty() || !self.answers.is_empty()
     }
 
@@ -110,7 +110,7 @@ impl Said {
                 said.answers.push(Answered { id, output: Value::String(output) });
             }
         }
-        (said.tells() || !said.not_understood.is_empty()).then_some(said)
+        (said.has_content() || !said.not_understood.is_empty()).then_some(said)
     }
 
     fn add_content(&mut self, content: &Value) {
@@ -149,7 +149,7 @@ impl Said {
     }
 
     fn add_call(&mut self, call: &Value) {
-        match asked(call) {
+        match requested_call(call) {
             Some(call) => self.calls.push(call),
             None => self.not_understood.push("a call without a name".to_owned()),
         }
@@ -204,12 +204,12 @@ fn is_part(value: &Value) -> bool {
 /// Parses a tool call; returns `None` if it has no name.
 ///
 /// The call may be inside a wrapper object.
-pub(crate) fn asked(value: &Value) -> Option<Asked> {
+pub(crate) fn requested_call(value: &Value) -> Option<RequestedCall> {
     let outer = value.as_object()?;
     let object = outer.get("tool_call").and_then(Value::as_object).unwrap_or(outer);
     let function = object.get("function").and_then(Value::as_object).unwrap_or(object);
     let arguments = ["arguments", "input", "args"].iter().find_map(|it| function.get(*it));
-    Some(Asked {
+    Some(RequestedCall {
         id: word(object, &["id", "toolCallId", "call_id"]).map(str::to_owned),
         name: word(function, &["name", "toolName"])?.to_owned(),
         arguments: arguments.cloned(),

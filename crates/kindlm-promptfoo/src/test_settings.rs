@@ -13,7 +13,7 @@ use super::vars::{Vars, merged};
 
 /// The settings of a test, or of the default test. Settings of the test override those of the default test.
 #[derive(Clone, Default)]
-pub(super) struct Said {
+pub(super) struct TestSettings {
     pub(super) vars: Vars,
     pub(super) asserts: Vec<Node>,
     pub(super) threshold: Option<Node>,
@@ -51,7 +51,7 @@ pub(super) struct Graders {
 
 impl Translator<'_> {
     /// Reads the settings of a test and merges them over the defaults.
-    pub(super) fn said(&mut self, node: &Node, defaults: &Said) -> Said {
+    pub(super) fn test_settings(&mut self, node: &Node, defaults: &TestSettings) -> TestSettings {
         let mut said = defaults.clone();
         if !matches!(node.kind, Kind::Mapping(_)) {
             self.error(node.span, "expected a test: an object with `vars` and `assert`", None);
@@ -84,7 +84,7 @@ impl Translator<'_> {
         said
     }
 
-    fn options(&mut self, block: &Node, said: &mut Said) {
+    fn options(&mut self, block: &Node, said: &mut TestSettings) {
         said.written_options = Some(merged_objects(said.written_options.as_ref(), block));
         for (key, value) in block.entries() {
             let words = || value.text().unwrap_or_default().to_owned();
@@ -144,7 +144,7 @@ impl Translator<'_> {
     }
 }
 
-impl Said {
+impl TestSettings {
     /// Adds the grading models and the grading prompt to checks without their own.
     pub(super) fn graded(&self, checks: &[Node]) -> Vec<Node> {
         checks.iter().map(|it| self.graded_one(it)).collect()

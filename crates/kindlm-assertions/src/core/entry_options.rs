@@ -2,14 +2,14 @@
 
 /// The options of an entry that an assertion applies itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Own {
+pub struct EntryOptions {
     /// True if the entry was written with `not-`.
     pub negate: bool,
     /// The entry's `threshold` (or `atLeast`).
     pub threshold: Option<f64>,
 }
 
-impl Own {
+impl EntryOptions {
     /// Returns the lowest score that passes, if a threshold is set; with `not-`, 1 minus the threshold.
     pub(crate) fn wants(&self) -> Option<f64> {
         self.threshold.map(|it| if self.negate { 1.0 - it } else { it })

@@ -21,7 +21,7 @@ pub(crate) fn no_output(execution: &Execution) -> String {
 ///
 /// The output is empty and the source does not record all messages, or the record has gaps that may contain the last
 /// message.
-pub(crate) fn is_untold(execution: &Execution) -> bool {
+pub(crate) fn is_output_missing(execution: &Execution) -> bool {
     !execution.completeness.gaps.is_empty()
         || (execution.output.is_empty()
             && execution.output_json.is_none()
@@ -31,12 +31,12 @@ pub(crate) fn is_untold(execution: &Execution) -> bool {
 /// Returns the reason why tool calls may be missing; `None` if all are recorded.
 ///
 /// Without a complete record, the absence of a call proves nothing.
-pub(crate) fn untold_calls(execution: &Execution) -> Option<String> {
+pub(crate) fn missing_calls(execution: &Execution) -> Option<String> {
     if execution.is_complete_for(Channel::Actions) {
         return None;
     }
     Some(match execution.trace {
-        None => Gap::untold(execution, Channel::Actions).words(),
+        None => Gap::incomplete(execution, Channel::Actions).words(),
         Some(_) => "the spans do not show all that the agent called: let its instrumentation record its tools, or the answers of its models"
             .to_owned(),
     })
@@ -45,27 +45,27 @@ pub(crate) fn untold_calls(execution: &Execution) -> Option<String> {
 /// Returns true if spans show a tool call without its arguments.
 ///
 /// `input` is the input of the call's event. Instrumentations record arguments only if they are configured to.
-pub(crate) fn inputs_are_untold(execution: &Execution, input: &Value) -> bool {
+pub(crate) fn is_input_missing(execution: &Execution, input: &Value) -> bool {
     execution.trace.is_some() && input.is_null()
 }
 
 /// Returns true if the arguments of a conversation's call are unknown.
 ///
 /// `call.arguments` is then an empty object.
-pub(crate) fn arguments_are_untold(execution: &Execution, call: &ToolCall) -> bool {
+pub(crate) fn are_arguments_missing(execution: &Execution, call: &ToolCall) -> bool {
     let is_it = |it: &Event| {
         matches!(it, Event::ActionCalled { call_id, name, input, .. }
-            if inputs_are_untold(execution, input) && *call_id == call.id && *name == call.name)
+            if is_input_missing(execution, input) && *call_id == call.id && *name == call.name)
     };
     call.malformed_arguments.is_none()
-        && (inputs_are_untold(execution, &call.arguments)
+        && (is_input_missing(execution, &call.arguments)
             || execution.recorded_events.iter().any(is_it))
 }
 
 /// Returns the errored result of a check whose output was not recorded.
 ///
 /// `takes_on` is true if the check could judge another value by `on`.
-pub(crate) fn untold(
+pub(crate) fn missing_output(
     id: &str,
     label: Option<&str>,
     execution: &Execution,
@@ -74,7 +74,7 @@ pub(crate) fn untold(
     if let (None, Some(why)) = (execution.completeness.gaps.first(), execution.incomplete_output())
     {
         let mut result = AssertionResult::pass(id, label.unwrap_or(id));
-        half_read(&why, &mut result);
+        mark_incomplete(&why, &mut result);
         return vec![result];
     }
     let message = match (&execution.trace, execution.completeness.gaps.first()) {
@@ -113,7 +113,7 @@ pub(crate) fn did_nothing(execution: &Execution) -> bool {
 /// Returns the reason why no check can pass, if a program ended without any act.
 ///
 /// Without this, every negative check would hold. The exit code is not an output.
-pub(crate) fn said_nothing(execution: &Execution) -> Option<String> {
+pub(crate) fn no_act_reason(execution: &Execution) -> Option<String> {
     let code = execution.exit_code().filter(|_| did_nothing(execution))?;
     let last = execution.stderr().trim().lines().next_back().unwrap_or_default();
     let last: String = last.chars().take(200).collect();
@@ -125,7 +125,7 @@ pub(crate) fn said_nothing(execution: &Execution) -> Option<String> {
 }
 
 /// Makes a result errored, because the missing rest of an answer could change it.
-pub(crate) fn half_read(why: &str, result: &mut AssertionResult) {
+pub(crate) fn mark_incomplete(why: &str, result: &mut AssertionResult) {
     let message = format!("The answer is incomplete, and the rest of it may decide: {why}");
     (result.score, result.reasoning) = (None, None);
     result.verdict = Verdict::Errored { code: EVIDENCE_MISSING, message };
@@ -175,7 +175,7 @@ mod tests {
             (command, false),
             (lost, true),
         ] {
-            assert_eq!(is_untold(&execution), expected, "{execution:?}");
+            assert_eq!(is_output_missing(&execution), expected, "{execution:?}");
         }
     }
 }

@@ -15,20 +15,20 @@ const KNOWN_ELSEWHERE: [&str; 2] = ["expected", "assertion"];
 const STEMS: [&str; 4] = ["expect", "assert", "check", "rule"];
 
 /// Returns the error message for the first such key. `meant` returns the most similar known key.
-pub(super) fn misspelt(
+pub(super) fn misplaced_check(
     line: &Line<'_>,
     json: &[u8],
     meant: impl Fn(&str) -> Option<&'static str>,
     setup: &Setup<'_>,
 ) -> Option<String> {
-    let tells = |key: &str| meant(key).filter(|it| EVIDENCE.contains(it));
-    let is_one = |it: &&Cow<'_, str>| tells(it).is_some() || is_suspect(it);
+    let evidence_key = |key: &str| meant(key).filter(|it| EVIDENCE.contains(it));
+    let is_one = |it: &&Cow<'_, str>| evidence_key(it).is_some() || is_suspect(it);
     let mut suspects = line.others.iter().filter(is_one).peekable();
     suspects.peek()?;
     let all: Map<String, Value> = serde_json::from_slice(json).ok()?;
     suspects.find_map(|key| {
         let value = all.get(key.as_ref())?;
-        if let Some(meant) = tells(key) {
+        if let Some(meant) = evidence_key(key) {
             return is_evidence(meant, value).then(|| {
                 format!(
                     "`{key}` is no key of a record, and what it tells would not be looked at: did you mean `{meant}`?"
@@ -120,7 +120,7 @@ mod tests {
         ] {
             let line = Line::parse(json.as_bytes()).unwrap();
             let meant = |key: &str| kindlm_types::nearest(key, KEYS);
-            let said = misspelt(&line, json.as_bytes(), meant, &setup);
+            let said = misplaced_check(&line, json.as_bytes(), meant, &setup);
             let expected = expected.map(|it| format!("did you mean `{it}`?"));
             assert_eq!(said.is_some(), expected.is_some(), "{json}: {said:?}");
             assert!(expected.is_none_or(|it| said.unwrap_or_default().ends_with(&it)), "{json}");

@@ -11,7 +11,7 @@ use super::turn::Turns;
 use crate::load::resolve::{Rules, judging_of};
 
 /// Returns the values of a test that identify the parts shared with other tests.
-pub(super) fn kit_key(test: &Value) -> Value {
+pub(super) fn parts_key(test: &Value) -> Value {
     const KEYS: [&str; 10] = [
         "prompt",
         "command",

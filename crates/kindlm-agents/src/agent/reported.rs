@@ -9,7 +9,7 @@ use crate::protocol::calls;
 
 /// The reported evidence of the current turn, and the facts about the agent.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Reported {
     /// The events of the current turn.
     pub(crate) events: Vec<Event>,
     /// Calls with arguments that are not JSON, which events cannot represent.
@@ -43,7 +43,7 @@ pub(crate) struct Told {
 
 /// The reported evidence of one turn.
 #[derive(Debug, Default)]
-pub(crate) struct ToldTurn {
+pub(crate) struct ReportedTurn {
     pub(crate) text: String,
     pub(crate) unread: Option<String>,
     pub(crate) output_json: Option<Value>,
@@ -54,7 +54,7 @@ pub(crate) struct ToldTurn {
     pub(crate) cost_usd: Option<f64>,
 }
 
-impl Told {
+impl Reported {
     /// Records an event.
     pub(crate) fn push(&mut self, event: Event) {
         self.seen.insert(event.channel());
@@ -85,13 +85,13 @@ impl Told {
     }
 
     /// Records an unsupported part that may belong to the answer.
-    pub(crate) fn unread(&mut self, what: String) {
-        self.leave_unread(format!("`{what}` is of a type that is not understood here"));
+    pub(crate) fn note_unsupported(&mut self, what: String) {
+        self.mark_incomplete(format!("`{what}` is of a type that is not understood here"));
         self.not_understood(what);
     }
 
     /// Records the reason why the current message is incomplete. The first reason is kept.
-    pub(crate) fn leave_unread(&mut self, why: String) {
+    pub(crate) fn mark_incomplete(&mut self, why: String) {
         self.unread.get_or_insert(why);
     }
 
@@ -116,9 +116,9 @@ impl Told {
         // Without a declaration, a kind of evidence is complete if any evidence of this kind was reported.
         let seen = self.seen.iter().filter(|_| !self.says_itself);
         let answer = self.has_answered.then_some(&Channel::Messages);
-        let told = self.complete.iter().chain(seen).chain(answer).copied();
-        let told: Coverage = told.filter(|it| !self.incomplete.contains(it)).collect();
-        told.losing(self.lost.iter().copied())
+        let reported = self.complete.iter().chain(seen).chain(answer).copied();
+        let reported: Coverage = reported.filter(|it| !self.incomplete.contains(it)).collect();
+        reported.losing(self.lost.iter().copied())
     }
 
     /// Returns the metadata of the agent, with the counts of unsupported lines.
@@ -140,12 +140,12 @@ impl Told {
     }
 
     /// Ends the current turn, and returns its evidence.
-    pub(crate) fn take_turn(&mut self) -> ToldTurn {
+    pub(crate) fn take_turn(&mut self) -> ReportedTurn {
         let events = std::mem::take(&mut self.events);
         let tool_calls = calls(std::mem::take(&mut self.declared), &events);
         let (usage, cost_usd) = Event::usage(&events);
         let said = Event::last_words(&events).unwrap_or_default().to_owned();
-        ToldTurn {
+        ReportedTurn {
             text: self.text.take().unwrap_or(said),
             unread: self.unread.take(),
             output_json: self.output_json.take(),

@@ -23,7 +23,7 @@ const AS_WRITTEN: [&str; 6] =
 
 impl Compiler<'_> {
     /// Renders the templates outside `value`, and reports missing variables.
-    pub(super) fn told(&mut self, build: Build, config: &mut Value, at: &str) {
+    pub(super) fn render_outer(&mut self, build: Build, config: &mut Value, at: &str) {
         if let (Build::Plain(_), Some(map)) = (build, config.as_object_mut()) {
             let texts = map.iter_mut().filter(|(key, _)| !AS_WRITTEN.contains(&key.as_str()));
             for (key, text) in texts {
@@ -38,14 +38,14 @@ impl Compiler<'_> {
         let rules = config.get(RULES).and_then(Value::as_array).into_iter().flatten();
         for (index, rule) in rules.enumerate() {
             for key in OF_RULES {
-                let Some(told) = rule.get(key) else { continue };
-                self.tell_missing(told, &format!("{at}/{RULES}/{index}/{key}"));
+                let Some(text) = rule.get(key) else { continue };
+                self.report_missing(text, &format!("{at}/{RULES}/{index}/{key}"));
             }
         }
     }
 
     fn fill(&mut self, text: &mut Value, at: &str) {
-        self.tell_missing(text, at);
+        self.report_missing(text, at);
         let filled = fill_in(text, at, self.variables());
         self.problems.extend(filled.err());
     }

@@ -16,7 +16,7 @@ pub(crate) fn label(language: &str, code: &str) -> String {
 /// Adds the script's console output to a result.
 ///
 /// If the script ran outside the sandbox, the result also gets `sandboxed: false` in its metadata.
-pub(crate) fn told(
+pub(crate) fn with_console(
     result: AssertionResult,
     runtime: ScriptRuntime,
     console: &[String],
