@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_everything_and_drops_what_is_gone() {
+    fn copies_all_files_and_removes_deleted_ones() {
         let from = tempfile::tempdir().unwrap();
         let to = tempfile::tempdir().unwrap();
         for folder in FOLDERS {

@@ -281,7 +281,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn keeps_as_text_what_only_looks_like_protocol() {
+    fn text_similar_to_protocol_lines_stays_text() {
         for line in [
             r#"{"kindlm" :"tool_call","name":"f"}"#,
             r#"say {"kindlm":"tool_call","name":"f"}"#,
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn events_tell_calls_words_and_what_is_complete() {
+    fn events_record_calls_messages_and_completeness() {
         let stdout = [
             r#"{"kindlm":"event","type":"message","role":"assistant","text":"Looking."}"#,
             r#"{"kindlm":"event","type":"action.called","callId":"e1","name":"Read","input":{"path":"a"}}"#,
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_on_what_is_complete_counts() {
+    fn the_last_declaration_of_completeness_counts() {
         let line = |complete: &str| format!(r#"{{"kindlm":"evidence","complete":{complete}}}"#);
         let output = parse(&[line("\"all\""), line(r#"["subagents"]"#)].join("\n"));
         let complete = [Channel::Messages, Channel::Subagents];
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_not_answered_by_what_was_said_before() {
+    fn earlier_messages_do_not_answer_a_question() {
         let question = r#"{"kindlm":"event","type":"input.requested","prompt":"Go on?"}"#;
         for (stdout, parked) in
             [(format!("Working.\n{question}\n\n"), true), (format!("{question}\nDone.\n"), false)]
@@ -475,7 +475,7 @@ mod tests {
 
         /// Calls and text in any mixture are read independently.
         #[test]
-        fn calls_and_text_are_told_apart(lines in proptest::collection::vec(proptest::option::of("[a-z]{1,8}"), 0..12)) {
+        fn calls_and_text_are_distinguished(lines in proptest::collection::vec(proptest::option::of("[a-z]{1,8}"), 0..12)) {
             let stdout: Vec<String> = lines
                 .iter()
                 .map(|line| line.clone().unwrap_or_else(|| r#"{"kindlm":"tool_call","name":"f"}"#.to_owned()))

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_aligned_as_asked_and_keep_what_they_hold() {
+    fn blocks_are_aligned_and_keep_their_content() {
         for align in (0..8).map(|it| 1_usize << it) {
             for size in (1..200).chain([1000, 1023, 1024, 1025, 3000, 1 << 17, 5 << 20]) {
                 let layout = Layout::from_size_align(size, align).unwrap();

@@ -180,7 +180,7 @@ mod tests {
     };
 
     #[test]
-    fn colours_are_wanted_where_they_can_be_seen() {
+    fn colours_depend_on_the_terminal() {
         let pipe = Screen::default();
         for (vars, screen, expected) in [
             (&[][..], TERMINAL, true),

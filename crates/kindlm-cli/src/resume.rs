@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_was_begun_with_holds_again() {
+    fn resume_repeats_the_original_arguments() {
         for (given, kept) in [
             ("", ""),
             ("-q --concurrency 3 --max-failures 2 --timeout 3s", ""),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_come_from_where_they_came_from_unless_said_otherwise() {
+    fn resume_keeps_the_source_of_answers() {
         let begun = of(&parsed("--runs 2 --responses replay --responses-dir kept"), here());
         for (given, expected) in [
             ("", "--runs=2 --responses=replay --responses-dir=kept"),

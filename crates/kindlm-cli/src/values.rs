@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_a_tag_and_what_must_not_have_it() {
+    fn reads_included_and_excluded_tags() {
         assert_eq!(tag("slow"), Ok(Tag::With("slow".to_owned())));
         assert_eq!(tag("!slow"), Ok(Tag::Without("slow".to_owned())));
         assert!(tag("").is_err() && tag("!").is_err());

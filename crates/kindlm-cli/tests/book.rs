@@ -224,7 +224,7 @@ const FIRST_SUITE: &str = "start/first-suite.md";
 ///
 /// `console exit=1` sets an expected exit code other than 0.
 #[test]
-fn every_console_block_prints_what_it_shows() {
+fn every_console_block_prints_its_output() {
     let (mut count, mut wrong) = (0, Vec::new());
     for page in pages() {
         let blocks = blocks(&page);

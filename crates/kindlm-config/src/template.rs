@@ -628,7 +628,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_what_looks_like_a_placeholder() {
+    fn finds_texts_similar_to_placeholders() {
         for (text, expected) in [
             ("{{a}} {{a.b}} {{ m }} {{\tm\n}} {{ .Values.m }}", &[][..]),
             ("x {{my-var}} {{a}}", &[("{{my-var}}", "my-var")]),

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_does_not_fit_waits_for_what_the_others_leave() {
+    fn requests_wait_for_released_budget() {
         run(async {
             let budget = Budget::new(1.0);
             let first = budget.reserve(0.8).await.unwrap();
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_requests_that_have_set_nothing_aside() {
+    fn requests_do_not_wait_for_others_without_reserve() {
         run(async {
             let budget = Budget::new(1.0);
             let unpriced = budget.reserve(0.0).await.unwrap();
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_been_charged_counts_as_spent() {
+    fn possibly_charged_requests_count_as_spent() {
         for (kind, attempts, spent) in [
             (ProviderErrorKind::Timeout, 3, 0.5),
             (ProviderErrorKind::Timeout, 0, 0.0),

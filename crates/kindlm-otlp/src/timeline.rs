@@ -83,7 +83,12 @@ impl Timeline<'_, '_> {
     /// Adds the new user messages of a model request.
     ///
     /// Each request repeats the earlier messages, so only additional messages are new.
-    fn users<'m>(&mut self, at: usize, told: &'m [Said], heard: &mut HashMap<&'m str, usize>) {
+    fn users<'m>(
+        &mut self,
+        at: usize,
+        told: &'m [RecordedMessage],
+        heard: &mut HashMap<&'m str, usize>,
+    ) {
         let mut here: HashMap<&str, usize> = HashMap::new();
         for text in
             told.iter().filter(|it| it.role == Role::User).filter_map(|it| it.text.as_deref())

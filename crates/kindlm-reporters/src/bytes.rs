@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_arrives_whole_whatever_the_pieces() {
+    fn text_arrives_complete_in_any_pieces() {
         let text = "a€𝄞\n".repeat(10_000);
         for size in [1, 3, 7, 10_000, 1 << 20] {
             let mut arrived = String::new();
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_does_not_pass() {
+    fn invalid_text_is_refused() {
         for (bytes, expected) in [
             (&b"a\xff"[..], "invalid utf-8 sequence of 1 bytes from index 1"),
             (b"a\xe2\x82", "it ends in the middle of a character"),

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shows_what_would_act_on_the_terminal() {
+    fn control_characters_are_shown_escaped() {
         for (text, expected) in [
             ("a\u{1b}[31mb", "a\\x1b[31mb"),
             ("a\r\nb", "a\\nb"),

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn says_nothing_where_there_is_no_commit() {
+    fn no_commit_gives_no_git_data() {
         for files in [
             &[(".git/HEAD", "ref: refs/heads/main\n")][..],
             &[(".git/HEAD", "nonsense")],

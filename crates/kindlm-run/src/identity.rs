@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_sort_by_time_and_tell_runs_apart() {
+    fn ids_sort_by_time_and_are_unique() {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let early = run_id(at("2026-11-20T14:09:12.005Z"), 0xabc_0001);
         assert_eq!(early, "20261120-140912-005-0001");

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_where_answers_came_from() {
+    fn reports_the_source_of_answers() {
         let tally = |recalled, answered, kept, redacted| Tally {
             recalled,
             answered,

@@ -294,7 +294,7 @@ mod tests {
     use crate::Schema;
 
     #[test]
-    fn says_what_ajv_says_first() {
+    fn gives_the_first_error_of_ajv() {
         for (schema, value, expected) in [
             (json!({"type": "number"}), json!("x"), "data must be number"),
             (json!({"type": ["string", "null"]}), json!(1), "data must be string,null"),
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn says_the_same_as_objects() {
+    fn json_errors_equal_the_error_objects() {
         for (schema, value, expected) in [
             (
                 json!({"required": ["city"]}),

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_it_writes_and_nothing_else() {
+    fn reads_only_its_own_format() {
         for text in ["0000000000000001", "ffffffffffffffff"] {
             assert_eq!(text.parse::<Digest>().unwrap().to_string(), text);
         }

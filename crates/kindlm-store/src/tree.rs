@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_beyond_a_limit_is_not_read() {
+    fn files_over_a_limit_are_not_read() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("in")).unwrap();
         fs::write(folder.path().join("in/a"), "12345").unwrap();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_changes_with_what_is_in_the_folder_and_with_nothing_else() {
+    fn a_digest_depends_on_the_folder_content_only() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir_all(at("src")).unwrap();

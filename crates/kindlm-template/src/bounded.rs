@@ -93,7 +93,7 @@ mod tests {
     use serde_json::{Map, json};
 
     #[test]
-    fn what_no_memory_holds_is_refused() {
+    fn too_large_results_are_refused() {
         let vars = json!({"n": 5_000_000_000_u64, "l": [1, 2, 3], "o": {"a": 1}});
         let variables = Variables::new(vars.as_object().unwrap(), &Map::new());
         for template in [

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_names_that_mean_nothing() {
+    fn unknown_names_are_reported() {
         for (template, message, help, part) in [
             ("{{ a | uper }}", "there is no filter `uper`", "did you mean `upper`?", "uper"),
             (
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_what_a_template_refers_to() {
+    fn references_of_templates_are_found() {
         let read =
             read("{{ a.length }}{% set b = 1 %}{{ b }}{{ env.X }}{{ env.Y | upper }}").unwrap();
         assert_eq!(read.undeclared.iter().collect::<Vec<_>>(), ["a", "env"]);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_what_there_is_instead() {
+    fn unknown_names_get_suggestions() {
         for (template, message, help) in [
             ("{% macro a() %}{% endmacro %}", "there is no statement `{% macro %}`", "loop over"),
             ("{% include 'a' %}", "there is no statement `{% include %}`", "takes in no others"),
@@ -151,13 +151,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_or_built_in_is_not_referred_to() {
+    fn set_and_built_in_names_are_no_references() {
         let read = read("{% for i in range(3) %}{{ i }}{{ x.y }}{% endfor %}").unwrap();
         assert_eq!(read.undeclared.into_iter().collect::<Vec<_>>(), ["x"]);
     }
 
     #[test]
-    fn what_is_too_deep_is_told_before_it_overflows_the_stack() {
+    fn too_deep_templates_are_refused_before_an_overflow() {
         let vars = serde_json::Map::new();
         let variables = crate::Variables::new(&vars, &vars);
         let expression = |before: &str, middle: &str, behind: &str, count: usize| {

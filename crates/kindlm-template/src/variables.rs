@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_template_may_not_read_is_not_held_against_the_next() {
+    fn a_refused_name_does_not_affect_the_next_template() {
         let variables = Variables::new(&Map::new(), &Map::new());
         for template in ["{{ env.HOME }}{{ 'a' | center(4000000000) }}", "{{ env.HOME }}"] {
             let words = variables.render(template).unwrap_err();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn has_what_javascript_has() {
+    fn has_the_methods_of_javascript() {
         let vars = json!({
             "s": " Ada Lovelace ", "l": ["a", "b", 3], "o": {"length": "own", "a": [1, 2]}, "n": 2.5, "e": "😀",
         });
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn says_why_a_text_is_no_template() {
+    fn invalid_templates_name_the_reason() {
         for (template, part) in [
             ("({{a:1}})", "cannot be rendered"),
             ("a\n{% if %}", "line 2 of the text"),
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_probably_meant_is_told() {
+    fn similar_names_are_suggested() {
         let vars = json!({"user": {"name": "Ada"}, "no": null});
         let variables = Variables::new(vars.as_object().unwrap(), &Map::new());
         let near = |template| variables.missing(template).unwrap().pop().and_then(|it| it.near);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_template_makes_is_bounded() {
+    fn output_of_templates_is_bounded() {
         let vars = json!({"l": [1], "s": "x", "n": 100_000_000, "o": {"a": 1}});
         for (template, part) in [
             ("{{ 'a' * 100000000 }}", "longer than 1,000,000 characters"),
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_value_is_missing_unless_the_template_asks_for_it() {
+    fn unset_names_are_missing_unless_checked() {
         let vars = json!({"user": {"name": "Ada", "tags": ["a"]}, "list": [1], "y": 1, "no": null});
         let variables = Variables::new(vars.as_object().unwrap(), &Map::new());
         for (template, missing) in [

@@ -168,7 +168,7 @@ mod tests {
     use super::{duplicate_key, duplicate_key_pointer};
 
     #[test]
-    fn a_key_is_twice_only_within_one_object() {
+    fn a_key_is_duplicate_only_within_one_object() {
         for (json, expected, place) in [
             (r#"{"a": 1, "b": {"a": [null, true, -1, 0.5, "x"]}}"#, None, None),
             (r#"[{"a": 1}, {"a": 2}]"#, None, None),

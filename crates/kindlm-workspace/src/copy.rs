@@ -143,7 +143,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn copies_what_stays_inside_and_refuses_what_leads_out() {
+    fn copies_inner_links_and_refuses_outer_ones() {
         use std::os::unix::fs::{PermissionsExt, symlink};
 
         let folder = tempfile::tempdir().unwrap();

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_puts_in_the_place_of_its_folder_is_not_taken_for_it() {
+    fn a_replaced_folder_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let (work, outside) = (folder.path().join("work"), folder.path().join("outside"));
         fs::create_dir_all(&work).unwrap();

@@ -157,7 +157,7 @@ fn lines_of_codex_alone_are_complete_for_no_calls() {
 /// Checks that unreported actions count as lost. A declaration of the suite must not override evidence that is known to
 /// be missing.
 #[test]
-fn what_other_agents_did_unseen_is_lost() {
+fn unreported_acts_of_other_agents_are_lost() {
     const OF_AGENTS: [Channel; 3] = [Channel::Actions, Channel::Subagents, Channel::Skills];
     for (kind, name, channels) in [
         (AgentKind::Codex, "codex/tools/lines.jsonl", &[][..]),
@@ -246,7 +246,7 @@ fn a_changed_file_is_not_believed() {
 
 /// Checks that the tokens of later results in the same turn count, too.
 #[test]
-fn what_is_spent_in_the_background_is_counted() {
+fn background_costs_are_counted() {
     let path =
         recordings("claude-code").into_iter().find(|it| it.ends_with("background-command.jsonl"));
     let (mut reader, mut reported) = (

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_wrapper_stays_as_it_is() {
+    fn other_commands_are_not_unwrapped() {
         for (reported, argv) in [
             ("ls -la", Some(vec!["ls", "-la"])),
             ("rm '' \"\"", Some(vec!["rm", "", ""])),

@@ -66,7 +66,7 @@ fn each_turn_of_a_process_has_its_own_tokens_and_cost() {
 }
 
 #[test]
-fn what_other_agents_say_is_not_the_agents_word_and_what_they_do_is_told() {
+fn messages_of_subagents_are_not_the_answer_but_calls_count() {
     let (claude, _) = turns(AgentKind::ClaudeCode, include_str!("transcripts/claude-code.jsonl"));
     let facts = Facts::of(&claude[0].events);
     assert_eq!(facts.said, ["I will look at the file.", "I fixed `add`."]);
@@ -94,7 +94,7 @@ fn what_other_agents_say_is_not_the_agents_word_and_what_they_do_is_told() {
 }
 
 #[test]
-fn lines_that_nobody_knows_are_counted_and_make_the_evidence_incomplete() {
+fn unknown_lines_are_counted_and_make_evidence_incomplete() {
     for (kind, line, what) in [
         (AgentKind::ClaudeCode, r#"{"type":"oracle"}"#, "oracle"),
         (AgentKind::ClaudeCode, r#"{"type":"system","subtype":"news"}"#, "system/news"),
@@ -147,7 +147,7 @@ fn the_order_of_keys_does_not_matter() {
 }
 
 #[test]
-fn the_last_word_on_what_is_complete_counts() {
+fn the_last_declaration_of_completeness_counts() {
     let output = [
         r#"{"kindlm":"hello","version":1,"complete":["actions","subagents"]}"#,
         r#"{"kindlm":"result","text":"Done."}"#,
@@ -253,7 +253,7 @@ fn a_command_in_the_background_has_no_result_before_it_ends() {
 }
 
 #[test]
-fn streamlined_lines_stand_for_calls_that_are_not_told() {
+fn streamlined_lines_replace_unreported_calls() {
     for kind in ["streamlined_text", "streamlined_tool_use_summary"] {
         let lines =
             format!("{{\"type\":\"system\",\"subtype\":\"init\"}}\n{{\"type\":\"{kind}\"}}");
@@ -263,7 +263,7 @@ fn streamlined_lines_stand_for_calls_that_are_not_told() {
 }
 
 #[test]
-fn what_of_the_last_message_is_not_understood_is_told() {
+fn unsupported_parts_of_the_last_message_are_reported() {
     let claude = |id: &str, blocks: &str| {
         format!(r#"{{"type":"assistant","message":{{"id":"{id}","content":[{blocks}]}}}}"#)
     };
@@ -292,7 +292,7 @@ fn what_of_the_last_message_is_not_understood_is_told() {
 }
 
 #[test]
-fn what_was_not_permitted_is_a_call_that_was_rejected() {
+fn calls_without_permission_are_rejected() {
     let called = r#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"c1","name":"Bash","input":{"command":"ls"}}]}}"#;
     let result = |denials: &str| {
         format!(
@@ -328,7 +328,7 @@ fn what_was_not_permitted_is_a_call_that_was_rejected() {
 }
 
 #[test]
-fn what_codex_begins_and_never_completes_is_there() {
+fn uncompleted_codex_items_are_recorded() {
     let item =
         |step: &str, rest: &str| format!(r#"{{"type":"item.{step}","item":{{"id":"i",{rest}}}}}"#);
     let search = r#""type":"web_search","query":"q""#;
@@ -416,7 +416,7 @@ fn an_agent_that_could_not_work_is_no_evidence() {
 }
 
 #[test]
-fn a_line_that_cannot_be_read_says_what_is_wrong() {
+fn unreadable_lines_name_the_problem() {
     const HELLO: &str = r#"{"kindlm":"hello","version":1}"#;
     for (lines, why) in [
         (vec!["Loading…"], "it is not JSON"),

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_no_evidence() {
+    fn missing_thread_files_give_no_evidence() {
         let home = tempfile::tempdir().unwrap();
         assert!(read(home.path(), "main").unwrap_err().contains("keeps no file"));
         write(home.path(), "2026/11/20", "main", "", "");

@@ -151,8 +151,12 @@ pub(super) fn foreign(message: &Value, keys: &[&str], at: &str) -> Result<(), Pr
 }
 
 /// Returns the text at a key; `None` if it is absent or `null`. Fails for any other type.
-pub(super) fn words<'v>(value: &'v Value, key: &str, at: &str) -> Result<Option<&'v str>, Problem> {
-    match told(value, key) {
+pub(super) fn text_at<'v>(
+    value: &'v Value,
+    key: &str,
+    at: &str,
+) -> Result<Option<&'v str>, Problem> {
+    match value_at(value, key) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
         Some(other) => Err(no(key, other, "a text", at)),

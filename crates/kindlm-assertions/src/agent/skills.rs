@@ -61,7 +61,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_what_came_to_a_good_end_is_loaded() {
+    fn only_successful_loads_count() {
         let events = json!([
             {"type": "skill.loaded", "skill": "told"},
             {"type": "action.called", "callId": "a", "name": "Skill", "input": {"command": "/broken"}},

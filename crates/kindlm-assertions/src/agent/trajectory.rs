@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_the_step_that_its_attributes_and_name_tell() {
+    fn attributes_and_name_determine_the_step_of_a_span() {
         for (name, attributes, label) in [
             ("x", json!({"tool.name": " search "}), "tool:search"),
             ("x", json!({"my.toolName": "a"}), "tool:a"),

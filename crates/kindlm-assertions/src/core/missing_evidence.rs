@@ -137,7 +137,7 @@ mod tests {
     use kindlm_types::{Completeness, Coverage, Trace};
 
     #[test]
-    fn an_empty_output_is_one_only_where_messages_are_told() {
+    fn empty_outputs_count_only_with_complete_messages() {
         let traced = || Execution {
             trace: Some(Box::new(Trace::default())),
             completeness: Completeness {

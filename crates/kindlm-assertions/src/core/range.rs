@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_what_is_expected_and_refuses_what_nothing_can_be_in() {
+    fn names_the_range_and_refuses_empty_ranges() {
         for (min, max, count, holds, expected) in [
             (None, None, 0, true, None),
             (Some(1), None, 0, false, Some("at least 1")),

@@ -200,7 +200,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn own_fields_come_before_metadata_and_the_account_of_the_provider() {
+    fn own_fields_precede_metadata_and_provider_reports() {
         let execution = Execution {
             metadata: json!({"a": 1, "b": null}).as_object().cloned().unwrap_or_default(),
             provider_response: Some(json!({"metadata": {"a": 2, "b": 3}, "logProbs": [-1, -2.5]})),

@@ -54,7 +54,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn comments_are_left_out_and_what_looks_like_one_in_a_text_is_not() {
+    fn comments_are_removed_outside_of_texts_only() {
         for (source, expected) in [
             ("a(); // TODO\nb();", "a(); \nb();"),
             ("a /* x\ny */ b", "a  \n b"),

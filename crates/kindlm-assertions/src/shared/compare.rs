@@ -46,7 +46,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn equality_ignores_how_a_number_is_written_and_the_order_of_keys() {
+    fn equality_ignores_number_notation_and_key_order() {
         for (left, right, expected) in [
             (json!(1), json!(1.0), true),
             (json!(-0.0), json!(0), true),

@@ -62,7 +62,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_would_take_too_long_is_cut_off_at_the_threshold() {
+    fn long_comparisons_stop_at_the_threshold() {
         let units = |text: &str| text.encode_utf16().collect::<Vec<u16>>();
         let (left, right) = (units("kitten in the kitchen"), units("sitting in the kitchen"));
         for (limit, cells, expected) in [
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_are_what_the_caller_takes_for_them() {
+    fn the_caller_defines_the_letters() {
         let units = |text: &str| text.encode_utf16().collect::<Vec<u16>>();
         assert_eq!(distance(&units("a"), &units("😀"), 5), Distance::Exactly(2));
     }

@@ -136,7 +136,7 @@ fn the_fence_holds_the_whole_output_and_nothing_else_changes() {
 }
 
 #[test]
-fn the_reply_is_read_alike_whatever_the_output_says() {
+fn the_output_does_not_change_how_replies_are_read() {
     for (check, replies) in [(rules(), VERDICTS), (judge(), SCORES)] {
         for (reply, expected) in replies {
             for it in injections() {

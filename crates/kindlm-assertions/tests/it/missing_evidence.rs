@@ -194,7 +194,7 @@ fn partly_reported_tokens_are_no_count() {
 }
 
 /// Returns an execution whose answer has a part of an unsupported type.
-fn half_read() -> Execution {
+fn partial_answer() -> Execution {
     let why = "`wobble` at /1/content/1 is of a type that is not understood here";
     Execution {
         output: "fine".to_owned(),
@@ -205,8 +205,8 @@ fn half_read() -> Execution {
 }
 
 #[test]
-fn an_unread_part_of_an_answer_passes_no_check() {
-    let half = half_read();
+fn unsupported_parts_of_an_answer_pass_no_check() {
+    let half = partial_answer();
     let whole = Execution {
         completeness: Completeness { unread: None, ..half.completeness.clone() },
         ..half.clone()
@@ -284,7 +284,7 @@ fn an_unread_part_of_an_answer_passes_no_check() {
 }
 
 #[test]
-fn a_command_that_says_nothing_passes_no_check_of_its_output() {
+fn silent_commands_pass_no_output_check() {
     let silent = Execution {
         command: Some(CommandEnd { exit_code: Some(1), stderr: "no such order".to_owned() }),
         completeness: Completeness {

@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn arguments_match_themselves_whatever_the_order_of_their_keys(arguments in object(any_json())) {
+    fn arguments_match_themselves_in_any_key_order(arguments in object(any_json())) {
         let checks = checks(&json!({"toolCalls": [{"tool": "t", "argsMatch": arguments}]}));
         let actual = reversed(&Value::Object(arguments));
         let execution = Execution { tool_calls: vec![call(actual, None)], ..Execution::default() };
@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn any_block_compiles_or_says_why(block in any_json()) {
+    fn any_block_compiles_or_has_a_problem(block in any_json()) {
         let (_, problems) = compile(&block, &Setup::new(&NoFiles, None));
         let empty = block.as_object().is_some_and(Map::is_empty);
         prop_assert_eq!(problems.is_empty(), empty);

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn every_code_is_explained_by_those_who_give_it() {
+    fn every_code_is_explained_by_its_assertions() {
         for (name, meaning) in all_codes() {
             let text = code(&name.to_lowercase()).unwrap();
             assert!(text.starts_with(&format!("# {name}\n")), "{text}");

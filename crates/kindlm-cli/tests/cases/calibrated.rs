@@ -79,7 +79,7 @@ fn near(value: &Value, expected: f64) {
 }
 
 #[test]
-fn the_numbers_are_those_of_the_published_table() {
+fn the_numbers_agree_with_the_published_table() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let server = judge();
@@ -261,7 +261,7 @@ fn a_judge_that_could_mostly_not_be_read_is_not_calibrated() {
 }
 
 #[test]
-fn a_judge_whose_provider_has_other_settings_now_is_another() {
+fn changed_provider_settings_make_another_judge() {
     let server = judge();
     let folder = tempfile::tempdir().unwrap();
     suite(folder.path(), &server.url(), 0.5);

@@ -24,7 +24,7 @@ fn evaluate(file: &str, extra: &[&str]) -> (Vec<Value>, Option<i32>) {
 }
 
 #[test]
-fn the_vectors_of_the_reference_come_out_as_it_says() {
+fn reference_vectors_give_the_expected_results() {
     for (file, count) in [
         ("tool_calls.jsonl", 259),
         ("schema.jsonl", 202),

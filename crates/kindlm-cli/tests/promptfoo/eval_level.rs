@@ -111,7 +111,7 @@ fn rounded(value: Value) -> Value {
 ///
 /// For a failed computation, KindLM reports a reason, and promptfoo reports 0.
 #[test]
-fn derived_metrics_are_those_of_promptfoo() {
+fn derived_metrics_agree_with_promptfoo() {
     let vectors = vectors();
     let vector = vectors.iter().find(|it| it["id"] == "derived-metrics").unwrap();
     let folder = tempfile::tempdir().unwrap();

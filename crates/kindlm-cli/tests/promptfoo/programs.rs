@@ -358,7 +358,7 @@ fn a_scoring_function_decides_over_the_checks() {
 }
 
 #[test]
-fn reports_are_written_where_the_config_says() {
+fn reports_are_written_to_the_configured_paths() {
     let config = "prompts: ['x']\nproviders: [echo]\noutputPath: [out/r.json, r.xml]\ntests: [{ metadata: { kind: a }, assert: [{ type: javascript, value: context.test.metadata.kind === 'a' }] }]\n";
     let folder = folder(&[(CONFIG, config)]);
     let ran = kindlm(folder.path(), &["test", "-c", CONFIG]);

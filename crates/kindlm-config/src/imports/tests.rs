@@ -29,7 +29,7 @@ fn found(parts: &Parts) -> String {
 }
 
 #[test]
-fn a_program_is_followed_to_what_it_imports() {
+fn imports_of_a_program_are_followed() {
     for (main, text, other, expected) in [
         ("a.mjs", "import {h} from './b.mjs';", "b.mjs", true),
         ("a.mjs", "import './b.mjs'", "b.mjs", true),
@@ -78,7 +78,7 @@ fn a_program_is_followed_to_what_it_imports() {
 }
 
 #[test]
-fn circles_end_and_what_is_behind_counts() {
+fn import_cycles_end_and_their_files_count() {
     let files = |last| {
         Texts(vec![
             ("a.js", "require('./b')"),

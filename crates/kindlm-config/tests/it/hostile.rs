@@ -187,7 +187,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_as_yaml_is_read_back(value in json()) {
+    fn written_yaml_is_read_back(value in json()) {
         for written in [serde_yaml::to_string(&value).unwrap(), value.to_string()] {
             let indented: String = written.lines().fold(String::new(), |text, it| text + "        " + it + "\n");
             let text = with("vars: { name: Ada }", &format!("vars:\n      name:\n{indented}"));

@@ -477,7 +477,7 @@ fn unused_sets_are_not_reported_if_tests_cannot_be_read() {
 }
 
 #[test]
-fn a_command_whose_files_change_is_another_test() {
+fn changed_command_files_make_another_test() {
     let text = "kindlm: 1\nproject: demo\nsuite: { name: s }\ntests:\n\
         - { name: agent, command: \"python3 {{program}} --fast\", vars: { program: agent.py }, expect: {} }\n\
         - { name: other, command: echo agent, expect: {} }\n";

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn formulas_come_to_what_mathjs_makes_of_them() {
+    fn formulas_agree_with_mathjs() {
         for (text, expected) in [
             ("2 * P * R / (P + R)", 1.875),
             ("-2^2", -4.0),
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_formula_says_where_and_why() {
+    fn invalid_formulas_name_place_and_reason() {
         for (text, expected) in [
             ("", "something is missing, at the end"),
             ("P +", "something is missing, at the end"),

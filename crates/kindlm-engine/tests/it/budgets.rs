@@ -97,7 +97,7 @@ fn the_lower_of_gate_and_option_is_the_budget() {
 }
 
 #[test]
-fn those_that_do_not_fit_beside_each_other_follow_each_other() {
+fn requests_over_the_budget_run_one_after_another() {
     let most = most();
     let suite = limited(&["q", "r", "s", "t", "u", "v"]);
     let fake = Fake::saying("ok");

@@ -201,7 +201,7 @@ async fn a_missing_output_leaves_the_best_undecided() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_alone_is_skipped_and_a_threshold_sees_all_scores() {
+async fn single_outputs_are_skipped_and_thresholds_see_all_scores() {
     let mut suite = compared(&["x"], &[&best("both")[..], &[says("long")]].concat());
     suite.cases[0].threshold = Some(0.6);
     let mut options = RunOptions::default();
@@ -346,7 +346,7 @@ fn a_group_that_is_called_as_a_test_is_another_one() {
 }
 
 #[test]
-fn who_is_compared_is_in_one_shard_and_rerun_together() {
+fn compared_cases_share_a_shard_and_rerun_together() {
     let mut suite = compared(&["x", "y"], &[]);
     suite.cases.insert(1, TestCase::prompt("alone", "alone", &["a"]));
     let options = RunOptions::default();

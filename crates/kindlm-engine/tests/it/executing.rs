@@ -62,7 +62,7 @@ async fn every_repeat_asks_for_a_sample_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watchers_hear_of_everything_in_order() {
+async fn progress_events_arrive_in_order() {
     let suite = suite(&["slow", "fast"]);
     let fake = Fake::new(|_, prompt| {
         let latency_ms = if last_user(prompt) == "slow" { 500.0 } else { 5.0 };

@@ -125,7 +125,7 @@ fn a_pattern_that_nothing_matches_finds_no_call() {
 }
 
 #[test]
-fn a_script_that_says_no_finds_no_call() {
+fn scripts_that_return_false_find_no_call() {
     let entry = json!({"type": "called-tool", "value": "weather", "input": {"$script": "false"}});
     let execution = called("weather", json!({"city": "Brooklyn"}));
     let no = || ScriptOutcome::Returned(json!(false).into());

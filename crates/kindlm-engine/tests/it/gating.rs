@@ -364,7 +364,7 @@ fn an_unknown_cost_of_a_judge_breaks_the_budget() {
 }
 
 #[test]
-fn a_judge_whose_provider_fails_is_a_provider_error() {
+fn failed_judge_providers_are_provider_errors() {
     let mut case = Written::default().case();
     case.executions[0].results = vec![kindlm_types::AssertionResult::errored(
         "judge",

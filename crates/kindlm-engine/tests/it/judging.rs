@@ -77,7 +77,7 @@ async fn a_judge_has_its_own_seed_and_as_many_tokens_as_it_was_given() {
 }
 
 #[test]
-fn a_reply_that_was_cut_off_is_asked_for_with_twice_the_limit() {
+fn cut_replies_are_retried_with_double_the_limit() {
     for (name, own, first, second) in [
         ("gpt-4o", None, 512, 1_024),
         ("gpt-4o", Some(1_024), 1_024, 2_048),

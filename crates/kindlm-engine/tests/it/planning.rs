@@ -176,7 +176,7 @@ fn a_case_without_models_is_skipped_with_a_reason() {
 }
 
 #[test]
-fn a_model_named_twice_is_run_twice_as_often() {
+fn duplicate_models_run_twice_as_often() {
     let mut suite = suite(&["x"]);
     suite.cases[0].models = ["a", "b", "a"].map(str::to_owned).into();
     let plan = plan(&suite, &RunOptions { repeat: Some(2), ..RunOptions::default() }).unwrap();
@@ -185,7 +185,7 @@ fn a_model_named_twice_is_run_twice_as_often() {
 }
 
 #[test]
-fn patterns_that_cannot_be_read_say_why() {
+fn unreadable_patterns_name_the_reason() {
     for (pattern, reason) in [
         ("", "it is empty"),
         ("[a", "unclosed character class; missing ']'"),

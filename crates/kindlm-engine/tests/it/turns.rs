@@ -233,7 +233,7 @@ async fn each_turn_has_the_events_of_its_own_and_the_whole_has_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_answer_tells_its_tokens_and_they_add_up() {
+async fn tokens_of_all_answers_add_up() {
     let suite =
         conversation(vec![turn("first", Some("look"), None), turn("second", Some("bye"), None)]);
     let report = run(&suite, &RunOptions::default(), &agent()).await.unwrap();

@@ -370,7 +370,7 @@ fn dialects() -> Vec<(&'static str, Vec<Row>)> {
 }
 
 #[test]
-fn every_convention_tells_the_same_story() {
+fn every_convention_gives_the_same_events() {
     for (dialect, rows) in dialects() {
         let reading = reading(&rows);
         let execution = &reading.execution;
@@ -662,7 +662,7 @@ fn an_outer_span_gives_tokens_that_inner_spans_lack() {
 }
 
 #[test]
-fn a_span_that_is_left_out_does_not_make_its_frame_count_twice() {
+fn omitted_spans_do_not_count_their_parent_twice() {
     let whole = reading(&framed());
     let settings = TraceSettings::default();
     let matches = |name: &str| Ok(name.starts_with("chat") || name.starts_with("execute"));

@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_looks_like_otlp_is_read(payload in otlp_like()) {
+    fn reads_any_data_in_otlp_shape(payload in otlp_like()) {
         let decoded = decode_json(payload.to_string().as_bytes()).unwrap();
         let spans = payload["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().len();
         prop_assert_eq!(decoded.spans.len() + decoded.rejected.len(), spans);

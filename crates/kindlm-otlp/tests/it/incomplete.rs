@@ -120,7 +120,7 @@ fn a_trace_that_ends_with_a_wish_for_a_tool_is_not_whole() {
 }
 
 #[test]
-fn a_reason_to_stop_that_says_error_is_one() {
+fn error_finish_reasons_are_errors() {
     let bad = json!({"gen_ai.response.finish_reasons": ["error"]});
     let reading = reading(&[chat(2, 0, &bad), (1, 0, "run", 0, 90, json!({}))]);
     assert_eq!(story(&reading), ["! chat m: it stopped for the reason `error`"]);
@@ -143,7 +143,7 @@ fn missing_times_give_no_duration() {
 }
 
 #[test]
-fn a_refusal_is_one_whatever_word_it_ends_with() {
+fn refusals_count_with_any_finish_reason() {
     let parts = json!([{"role": "assistant", "finish_reason": "stop", "parts": [{"type": "refusal", "refusal": "No."}]}]);
     for values in [
         json!({"gen_ai.output.messages": parts.to_string(), "gen_ai.response.finish_reasons": ["stop"]}),

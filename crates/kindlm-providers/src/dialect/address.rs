@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn joins_what_people_write() {
+    fn joins_common_address_forms() {
         for (written, root, endpoint, expected) in [
             ("https://h/v1", "", "/chat/completions", "https://h/v1/chat/completions"),
             ("https://h/v1/", "", "/chat/completions", "https://h/v1/chat/completions"),

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_address() {
+    fn refuses_invalid_addresses() {
         for url in
             ["", "x", "/v1", "ftp://h", "http://", "http:///v1", "http://u:p@h", "http://h/a b"]
         {

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reduces_what_its_type_can_say_and_passes_on_the_rest() {
+    fn reduces_supported_keywords_and_keeps_the_rest() {
         for (schema, expected) in [
             (
                 json!({"$schema": "x", "type": "object", "properties": {"a": {"type": ["string", "null"]}}, "additionalProperties": false}),

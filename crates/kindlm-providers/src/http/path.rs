@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn says_why_a_path_is_none() {
+    fn invalid_paths_name_the_reason() {
         for (path, expected) in [("a[0", "bracket"), ("a[\"b]", "bracket"), ("$.a[", "JSONPath")] {
             let message = Path::parse(path).expect_err(path);
             assert!(message.contains(expected), "{message}");
@@ -154,7 +154,7 @@ mod tests {
         }
 
         #[test]
-        fn reads_back_what_was_joined_with_dots(steps in proptest::collection::vec("[a-z0-9_-]{1,6}", 1..5)) {
+        fn reads_back_paths_joined_with_dots(steps in proptest::collection::vec("[a-z0-9_-]{1,6}", 1..5)) {
             let mut value = json!("found");
             for step in steps.iter().rev() {
                 value = json!({step: value});

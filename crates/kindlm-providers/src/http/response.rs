@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_functions_from_expressions() {
+    fn distinguishes_functions_from_expressions() {
         for (code, expected) in [
             ("json.choices[0].text", false),
             ("json.items.map(it => it.text).join()", false),

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_the_tree_says_or_leaves_it_to_the_tree() {
+    fn fast_reader_agrees_with_the_tree_reader() {
         let config: Config = serde_json::from_value(json!({"apiKeyEnv": "KEY"})).unwrap();
         let codec = OpenAi::new(config).unwrap();
         let prompt: Prompt = serde_json::from_value(json!({"model": "m", "messages": []})).unwrap();

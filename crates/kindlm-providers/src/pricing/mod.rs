@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_readable_and_says_its_day() {
+    fn the_price_table_is_readable_and_dated() {
         let table: Table = serde_json::from_str(TABLE).expect("prices.json");
         assert_eq!(table.date, DATE);
         assert_eq!(PRICES.len(), table.providers.len());
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_versions_from_other_models() {
+    fn distinguishes_versions_from_other_models() {
         for (version, expected) in [
             ("2024-07-18", true),
             ("20250929", true),

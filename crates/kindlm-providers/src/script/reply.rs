@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_programs_answer() {
+    fn reads_answers_of_programs() {
         for (answer, text, value) in [
             (json!("hi"), "hi", None),
             (json!({"output": "hi", "error": null}), "hi", None),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_an_answer_lacks() {
+    fn incomplete_answers_name_the_missing_key() {
         for (answer, message) in [
             (json!({"error": "no luck"}), "`p.js`: no luck"),
             (json!({}), "`p.js` answered without an `output`"),

@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_text_is_cut_and_says_so() {
+    fn long_texts_are_cut_with_a_note() {
         let said = text("Output", &"é".repeat(500_000));
         assert_eq!(said.text.chars().count(), 10_000);
         assert_eq!(

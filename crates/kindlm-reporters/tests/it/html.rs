@@ -106,7 +106,7 @@ fn a_model_that_writes_html_is_quoted() {
 }
 
 #[test]
-fn an_output_of_a_megabyte_is_cut_and_says_so() {
+fn megabyte_outputs_are_cut_with_a_note() {
     let mut report = green_report();
     report.cases.truncate(1);
     report.cases[0].executions[0].execution.output = "<b>".repeat(350_000);

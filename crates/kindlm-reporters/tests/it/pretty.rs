@@ -41,7 +41,7 @@ fn shows_an_empty_run() {
 }
 
 #[test]
-fn says_it_when_gates_hold_although_cases_do_not() {
+fn notes_gates_that_hold_despite_failed_cases() {
     let mut report = sample_report();
     report.cases.retain(|case| matches!(case.outcome, Outcome::Passed | Outcome::Failed));
     report.gates.iter_mut().for_each(|gate| gate.outcome = GateOutcome::Held);
@@ -59,7 +59,7 @@ fn says_it_when_gates_hold_although_cases_do_not() {
 }
 
 #[test]
-fn says_it_when_the_run_was_interrupted() {
+fn notes_an_interrupted_run() {
     let mut report = green_report();
     report.run.interrupted = true;
     let text = render("pretty", &report, &Style::default());
@@ -70,7 +70,7 @@ fn says_it_when_the_run_was_interrupted() {
 }
 
 #[test]
-fn says_it_when_only_a_judge_failed() {
+fn notes_that_only_a_judge_failed() {
     let mut report = green_report();
     let code = FailureCode::new("JUDGE_EVAL_ERROR");
     let lost = AssertionResult::errored("judge", "Judge: polite", code, "the judge failed");

@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn raters_who_agree_on_the_verdict_give_their_mean() {
+    fn agreeing_raters_give_their_mean() {
         let csv = "input,output,label\nHi,Hello,0.75\nHi,Bye,0\nHi,Hello,1\nHi,Hello,\n";
         let rows = good("a.csv", csv);
         let labels: Vec<_> = rows.iter().map(|it| (it.line, it.labels[0].human)).collect();
@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_and_lines_say_the_same() {
+    fn csv_and_jsonl_labels_are_equal() {
         let csv = "input,output,label,criteria\n\"Hi, you\",Hello,pass,Is polite\nHi,\"Go\naway\",0,Is polite\n\nHi,Bye,,Is polite\n";
         let jsonl = concat!(
             "{\"input\": \"Hi, you\", \"output\": \"Hello\", \"label\": true, \"criteria\": \"Is polite\"}\n",

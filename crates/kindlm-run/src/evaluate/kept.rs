@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn wherever_a_resumption_is_stopped_the_next_one_knows_everything() {
+    fn stopped_resumptions_lose_no_results() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results.jsonl");
         fs::write(&path, results("1,2,3,4,5,torn")).unwrap();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_no_results_is_not_touched() {
+    fn files_without_results_are_not_changed() {
         for (text, is_taken) in [
             ("", true),
             ("{\"id\":\"a\",\"sc", true),

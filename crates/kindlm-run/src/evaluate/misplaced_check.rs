@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_says_what_must_hold_under_another_name_is_a_mistake() {
+    fn checks_under_unknown_keys_are_errors() {
         let setup = Setup::new(&kindlm_types::NoFiles, None);
         for (json, expected) in [
             (r#"{"asertions": [{"id": "a"}]}"#, Some("assertions")),

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelt_key_is_told_from_one_that_means_something_else() {
+    fn typos_differ_from_unrelated_keys() {
         for (key, expected) in [
             ("expekt", Some("expect")),
             ("tool_call", Some("tool_calls")),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_told_once_and_the_first_records_are_named() {
+    fn every_key_is_reported_once_with_its_first_records() {
         let notes = Notes::default();
         for line in (1..=9).rev() {
             notes.keys(&["expekt".into(), "origin".into()]);

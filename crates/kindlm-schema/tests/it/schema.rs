@@ -86,7 +86,7 @@ fn numbers_compare_as_numbers() {
 }
 
 #[test]
-fn a_schema_that_cannot_be_used_says_where_and_why() {
+fn unusable_schemas_name_place_and_reason() {
     let lines: Vec<String> = [
         json!({"$ref": "http://127.0.0.1:9/x.json"}),
         json!({"properties": {"a": {"$ref": "https://example.com/x.json"}}}),
@@ -212,7 +212,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn any_schema_compiles_or_says_why(schema in any_json(), value in any_json()) {
+    fn any_schema_compiles_or_has_an_error(schema in any_json(), value in any_json()) {
         match Schema::compile(&schema) {
             Ok(compiled) => {
                 prop_assert_eq!(compiled.is_valid(&value), compiled.violations(&value).is_empty());

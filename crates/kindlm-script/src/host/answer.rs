@@ -159,7 +159,7 @@ fn without_lone_surrogates(json: &str) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn what_nests_too_deeply_is_told_in_the_words_of_a_user() {
+    fn too_deep_nesting_has_a_plain_error() {
         let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
         let read = |text: &str| {
             let second = std::time::Duration::from_secs(1);

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_are_those_of_the_standards() {
+    fn digests_agree_with_the_standards() {
         assert_eq!(hex(digest("md5", None, b"")), "d41d8cd98f00b204e9800998ecf8427e");
         assert_eq!(hex(digest("sha1", None, b"abc")), "a9993e364706816aba3e25717850c26c9cd0d89d");
         // RFC 4231, test case 2.

@@ -97,7 +97,7 @@ async fn values_come_back_as_they_are() {
 }
 
 #[tokio::test]
-async fn an_error_says_where_it_was_thrown() {
+async fn errors_name_the_line_of_the_throw() {
     let folder = folder(&[]);
     let host = host(folder.path());
     let answer =
@@ -158,7 +158,7 @@ async fn nothing_is_left_of_a_call() {
 }
 
 #[tokio::test]
-async fn only_permitted_variables_are_seen() {
+async fn only_permitted_variables_are_visible() {
     let folder = folder(&[]);
     let host = ScriptHost::new(HostOptions {
         env: std::sync::Arc::new(|name| Some(format!("value of {name}"))),

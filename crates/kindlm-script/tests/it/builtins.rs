@@ -123,7 +123,7 @@ fn script(code: &str) -> String {
 }
 
 #[tokio::test]
-async fn built_in_modules_work_like_those_of_node() {
+async fn built_in_modules_work_like_in_node() {
     let folder = folder(&[]);
     let host = host(folder.path());
     let mut wrong = Vec::new();
@@ -137,7 +137,7 @@ async fn built_in_modules_work_like_those_of_node() {
 }
 
 #[test]
-fn the_expected_results_are_those_of_node() {
+fn the_expected_results_agree_with_node() {
     let mut code = "const results = []; (async () => {".to_owned();
     for (case, _) in CASES {
         let call = script(case);

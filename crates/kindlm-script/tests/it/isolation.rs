@@ -313,7 +313,7 @@ async fn content_of_32_mib_is_taken() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_process_without_memory_ends_and_says_so() {
+async fn workers_without_memory_end_with_an_error() {
     let suite = suite(&[]);
     let host = host(suite.path());
     let code = "return new TextDecoder().decode(new Uint8Array(110 << 20).fill(255)).length";
@@ -324,7 +324,7 @@ async fn a_process_without_memory_ends_and_says_so() {
 }
 
 #[tokio::test]
-async fn an_engine_without_memory_says_so_wherever_it_was_needed() {
+async fn engines_without_memory_report_it_everywhere() {
     let suite = suite(&[]);
     let host = host(suite.path());
     for code in [

@@ -70,7 +70,7 @@ async fn assert_ended(ids: &[String]) {
 }
 
 #[tokio::test]
-async fn a_timeout_ends_what_the_script_started() {
+async fn a_timeout_ends_child_processes() {
     for (runtime, program, start, endless) in SCRIPTS {
         if !installed(program) {
             continue;
@@ -86,7 +86,7 @@ async fn a_timeout_ends_what_the_script_started() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_host_ends_what_scripts_started() {
+async fn dropping_the_host_ends_child_processes() {
     for (runtime, program, start, _) in SCRIPTS {
         if !installed(program) {
             continue;
@@ -105,7 +105,7 @@ async fn the_end_of_a_host_ends_what_scripts_started() {
 /// Checks that the programs end if the runtime shuts down first. The tasks of the host may not have ended their workers
 /// then.
 #[test]
-fn the_end_of_the_runtime_ends_what_scripts_started() {
+fn dropping_the_runtime_ends_child_processes() {
     let (runtime, program, start, _) = SCRIPTS[0];
     if !installed(program) {
         return;

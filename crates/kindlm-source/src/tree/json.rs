@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_what_is_not_plain_json_to_others() {
+    fn leaves_other_texts_to_the_yaml_reader() {
         for text in [
             "",
             "a: 1",

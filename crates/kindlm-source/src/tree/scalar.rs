@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_scalars_mean_what_the_core_schema_says() {
+    fn plain_scalars_follow_the_core_schema() {
         for (text, expected) in [
             ("", json!(null)),
             ("~", json!(null)),

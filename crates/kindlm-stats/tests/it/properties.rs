@@ -38,7 +38,7 @@ proptest! {
     }
 
     #[test]
-    fn kappa_is_in_range_or_says_why_not(confusion in any_confusion()) {
+    fn kappa_is_in_range_or_has_an_error(confusion in any_confusion()) {
         match confusion.kappa(P95) {
             Ok(kappa) => {
                 prop_assert!((-1.0..=1.0).contains(&kappa.value));
@@ -134,7 +134,7 @@ impl Chance {
 ///
 /// Counts the intervals that contain this value.
 #[test]
-fn intervals_hold_the_truth_as_often_as_they_say() {
+fn intervals_cover_the_truth_at_their_level() {
     const STUDIES: u32 = 2000;
     for (truth, sensitivity, specificity) in [(0.7, 0.9, 0.8), (0.9, 0.95, 0.6), (0.5, 0.85, 0.85)]
     {

@@ -24,7 +24,7 @@ fn table(both_pass: u64, only_human: u64, only_judge: u64, both_fail: u64) -> Co
 }
 
 #[test]
-fn wilson_intervals_are_those_of_newcombe() {
+fn wilson_intervals_agree_with_newcombe() {
     for (passed, total, low, high) in [
         (81, 263, 0.255_289, 0.366_210),
         (15, 148, 0.062_386, 0.160_487),
@@ -70,7 +70,7 @@ fn kappa_is_cohens() {
 }
 
 #[test]
-fn kappa_says_when_it_or_its_interval_does_not_exist() {
+fn undefined_kappas_and_intervals_are_reported() {
     for confusion in [table(10, 0, 0, 0), table(0, 0, 0, 10)] {
         assert_eq!(confusion.kappa(P95), Err(Undefined::OneAnswer));
     }
@@ -120,7 +120,7 @@ fn rogan_gladen_corrects_for_both_errors() {
 }
 
 #[test]
-fn prediction_powered_means_are_those_of_ppi_python() {
+fn prediction_powered_means_agree_with_ppi_python() {
     let human = [1, 1, 0, 1, 0, 1, 1, 0, 1, 1];
     let judge = [1, 1, 1, 1, 0, 1, 1, 1, 1, 0];
     let scores: Vec<f64> = (0..100).map(|at| f64::from(u8::from(at < 70))).collect();

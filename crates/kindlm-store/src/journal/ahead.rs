@@ -72,7 +72,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_are_what_stands_there_in_whatever_order(
+        fn pieces_are_correct_in_any_order(
             at_once in 0..40_u64,
             pieces in proptest::collection::vec((0..120_usize, 0..50_usize), 1..20),
         ) {

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_around_its_executions_is_the_case_as_it_would_be_written() {
+    fn a_summary_with_its_executions_is_the_written_case() {
         let folder = tempfile::tempdir().unwrap();
         // All summaries stay in memory, only the first one, or none of them.
         for room in [HELD, CaseSummary::of(&case("c", 3)).unwrap().size(), 0] {
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_is_not_what_was_kept_is_none() {
+    fn damaged_summaries_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let mut summaries =
             CaseSummaries { room: None, ..CaseSummaries::new(folder.path()).unwrap() };

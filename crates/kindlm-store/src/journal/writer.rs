@@ -421,7 +421,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_full_disk_is_named_with_what_to_do() {
+    fn a_full_disk_error_has_advice() {
         let folder = tempfile::tempdir().unwrap();
         let writer = JournalWriter::create(folder.path(), &header(), Durability::Flush).unwrap();
         writer.state.lock().unwrap().disk = disk::open(Path::new("/dev/full")).unwrap();

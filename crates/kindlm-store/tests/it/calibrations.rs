@@ -78,7 +78,7 @@ fn a_judge_asked_three_times_is_another_judge() {
 }
 
 #[test]
-fn judges_have_files_of_their_own_whatever_they_are_called() {
+fn every_judge_has_its_own_file() {
     let calibrations = Calibrations::new("state");
     let long = "m".repeat(300);
     let judges = [

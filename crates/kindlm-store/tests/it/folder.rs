@@ -29,7 +29,7 @@ fn open(folder: &tempfile::TempDir) -> Folder {
 }
 
 #[test]
-fn reads_what_is_inside() {
+fn reads_files_inside_the_folder() {
     let folder = suite();
     for path in ["a.json", "./a.json", "cases/../a.json"] {
         assert_eq!(&*open(&folder).read(path).unwrap(), "{}", "{path}");

@@ -432,7 +432,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn whatever_was_appended_is_read_back(given in prop::collection::vec(arbitrary::result(), 0..6)) {
+    fn appended_entries_are_read_back(given in prop::collection::vec(arbitrary::result(), 0..6)) {
         let folder = tempfile::tempdir().unwrap();
         let writer = begun(&folder);
         let (one_by_one, at_once) = given.split_at(given.len() / 2);

@@ -205,7 +205,7 @@ fn a_file_is_readable_and_always_the_same() {
 }
 
 #[test]
-fn whatever_decides_the_answer_is_in_the_name_of_the_file() {
+fn the_file_name_depends_on_the_whole_request() {
     let same = digest_of(|_| {});
     let others = [
         digest_of(|it| it.model.push('x')),
@@ -529,7 +529,7 @@ fn an_answer_that_cannot_be_stored_is_not_lost() {
 }
 
 #[test]
-fn says_before_anything_is_sent_whether_the_folder_can_be_used() {
+fn unusable_folders_are_reported_before_sending() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "").unwrap();
     for (path, mode, says) in [

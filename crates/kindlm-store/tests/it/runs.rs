@@ -22,7 +22,7 @@ fn keeps_runs_in_the_order_in_which_they_are_saved() {
 }
 
 #[test]
-fn the_newest_run_is_the_one_begun_last_whatever_the_clock_says() {
+fn the_newest_run_does_not_depend_on_the_clock() {
     let folder = tempfile::tempdir().unwrap();
     let runs = Runs::new(folder.path());
     // These runs are not in the order file, for example because they were copied from another machine.

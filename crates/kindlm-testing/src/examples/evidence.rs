@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_is_written_and_refuses_what_is_misspelt() {
+    fn reads_known_keys_and_refuses_unknown_ones() {
         let recorded =
             Recorded::parse("output: hi\ntoolCalls:\n  - { name: a }\nbaseline: ho\n").unwrap();
         assert_eq!(recorded.execution.output, "hi");

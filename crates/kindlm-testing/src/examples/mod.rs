@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_where_results_differ() {
+    fn differing_results_are_located() {
         let folder = std::env::temp_dir().join(format!("kindlm-examples-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let page = folder.join("page.md");

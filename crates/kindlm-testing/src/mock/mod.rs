@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_in_order_and_records_what_was_asked() {
+    fn answers_in_order_and_records_requests() {
         let server = MockServer::start().unwrap();
         server.push_all([MockReply::error(503, "busy"), MockReply::text("hello")]);
         let answer =

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn settles_what_was_estimated() {
+    fn settles_estimated_tokens() {
         let now = Instant::now();
         let mut bucket = Bucket::new(600.0, now);
         bucket.take(10.0);

@@ -170,7 +170,7 @@ async fn retry_after_delays_the_request_that_it_came_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_that_refuses_even_one_is_left_alone_longer_each_time() {
+async fn refusals_of_single_requests_extend_the_back_off() {
     let limiter = RateLimiter::default();
     let start = Instant::now();
     let mut sent = Vec::new();
@@ -195,7 +195,7 @@ async fn a_provider_that_refuses_even_one_is_left_alone_longer_each_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_too_much_narrows_a_lane() {
+async fn only_overload_narrows_the_window() {
     let server = ProviderError::new(Kind::Server, "p", "oops").with_status(500).retryable();
     for (err, narrows) in [
         (refusal(None), true),
@@ -220,7 +220,7 @@ async fn only_too_much_narrows_a_lane() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_hopeless_shuts_all_lanes_of_the_provider() {
+async fn account_errors_open_the_circuit_of_the_provider() {
     for (err, this_model, other_model) in [
         (hopeless(Kind::Auth, 401), true, true),
         (hopeless(Kind::QuotaExhausted, 429), true, true),
@@ -300,7 +300,7 @@ async fn a_short_outage_does_not_open_the_circuit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_wait_hear_at_once_that_a_lane_is_shut() {
+async fn waiting_requests_fail_when_the_circuit_opens() {
     let limiters = RateLimiters::of("p", [("m".to_owned(), limits(1, 0, 0))].into());
     let limiter = limiters.to("m");
     let start = Instant::now();
@@ -383,7 +383,7 @@ async fn provider(taken: &Cell<u32>, most: u32) -> Result<(), ProviderError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lane_finds_out_what_a_provider_takes() {
+async fn the_limiter_learns_the_capacity_of_a_provider() {
     for most in [1, 3, 8, 40] {
         let limiter = RateLimiter::new(limits(0, 0, 64));
         let (taken, refused, refused_late) = (Cell::new(0), Cell::new(0), Cell::new(0));
@@ -429,7 +429,7 @@ async fn limits_are_read_as_they_are_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_ends_waits_but_no_request_and_nothing_that_need_not_wait() {
+async fn a_stop_ends_only_waiting_requests() {
     let refused = || ProviderError {
         retry_after: Some(Duration::from_mins(1)),
         ..ProviderError::new(Kind::RateLimited, "p", "too much").retryable()
@@ -485,7 +485,7 @@ async fn closed_until(until: Instant, sent: &Cell<u32>) -> Result<(), ProviderEr
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_are_told_to_wait_wait_together_and_once() {
+async fn requested_waits_are_shared() {
     for (calls, concurrency) in [(8, 4), (8, 8), (100, 4), (3, 1)] {
         let limiter = RateLimiter::new(limits(0, 0, concurrency)).named("p:m".to_owned());
         let (start, sent, waits) = (Instant::now(), Cell::new(0), Waits::default());
@@ -514,7 +514,7 @@ async fn those_who_are_told_to_wait_wait_together_and_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_is_too_long_fails_at_once_and_for_everybody_until_it_is_over() {
+async fn too_long_waits_fail_all_requests_immediately() {
     let limiter = RateLimiter::new(limits(0, 0, 1)).named("p:m".to_owned());
     let (start, sent, waits) = (Instant::now(), Cell::new(0), Waits::default());
     let (policy, until) = (RetryPolicy::default(), start + Duration::from_mins(10));
@@ -552,7 +552,7 @@ async fn a_wait_that_is_too_long_fails_at_once_and_for_everybody_until_it_is_ove
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_all_the_time_is_given_up_for_everybody() {
+async fn constant_refusals_fail_all_requests() {
     let limiter = RateLimiter::new(limits(0, 0, 4)).named("p:m".to_owned());
     let (start, sent, waits) = (Instant::now(), Cell::new(0_u32), Waits::default());
     let policy = RetryPolicy::default();
@@ -613,7 +613,7 @@ async fn a_time_without_requests_and_another_failure_are_no_refusals() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_given_up_was_refused_and_not_asked_to_wait() {
+async fn only_refusals_without_a_wait_are_given_up() {
     let limiter = RateLimiter::new(limits(0, 0, 1)).named("p:m".to_owned());
     let (waits, policy) = (Waits::default(), RetryPolicy { max_retries: 9, ..policy() });
     let ask = || {

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_that_is_refused_narrows_it_to_what_was_taken() {
+    fn a_refused_burst_narrows_the_window_to_the_accepted() {
         for (most, capacity) in [(64, 8), (256, 8), (64, 40), (10, 1), (2, 1)] {
             let mut window = window(most);
             assert_eq!(round(&mut window, capacity), most - capacity);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn settles_at_what_is_taken_and_probes_seldom() {
+    fn settles_at_the_capacity_and_probes_rarely() {
         for capacity in [1_u32, 2, 8, 50] {
             let mut window = window(64);
             for _ in 0..50 {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_together_narrows_it_once() {
+    fn refusals_of_one_burst_narrow_the_window_once() {
         let mut window = window(100);
         let sent: Vec<Sent> = (1..=100).map(|it| window.send(it)).collect();
         assert!(!window.refused(sent[99], 100));
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_is_not_used_to_probe() {
+    fn refused_sizes_are_not_probed_again() {
         let mut window = window(9);
         round(&mut window, 8);
         while window.size() < 9 {

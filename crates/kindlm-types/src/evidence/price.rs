@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_counted_tokens_is_free_only_where_tokens_are() {
+    fn uncounted_answers_are_free_only_at_price_zero() {
         let nothing = Usage::default();
         assert_eq!(PRICE.cost_if_counted(&nothing), None);
         let free = Price { input: 0.0, output: 0.0, cached_input: None, cache_write: None };

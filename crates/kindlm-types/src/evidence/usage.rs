@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_was_not_counted_and_zero_was() {
+    fn absent_counts_are_unknown_and_zero_is_counted() {
         for (json, is_whole, has_parts) in [
             (r#"{"inputTokens":5,"outputTokens":2}"#, true, true),
             (r#"{"inputTokens":5,"outputTokens":0}"#, true, true),
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_that_are_put_together_know_what_was_not_counted() {
+    fn combined_sums_keep_uncounted_parts() {
         let counted = Usage::counted(Some(12), Some(3), None, None);
         let mut uncounted = UsageSum::default();
         uncounted.add(Usage::default());

@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_what_it_says() {
+    fn an_agent_entry_is_parsed_by_its_keys() {
         let entry: AgentSpec = serde_json::from_value(serde_json::json!({
             "type": "claude-code", "args": ["--permission-mode", "acceptEdits"], "env": ["ANTHROPIC_API_KEY"],
         }))

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_matches_no_host_is_a_problem() {
+    fn invalid_host_patterns_are_problems() {
         for (entry, expected) in [
             ("example.com", None),
             ("EXAMPLE.com", None),

@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_went_wrong_is_a_failure() {
+    fn only_error_finish_reasons_are_failures() {
         for (word, breaks_off, is_failure) in [
             ("end_turn", false, false),
             ("max_tokens", true, false),

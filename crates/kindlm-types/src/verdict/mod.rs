@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_threshold_of_nothing_is_not_reached_where_something_was_skipped() {
+    fn skipped_checks_do_not_reach_a_threshold_of_zero() {
         let weightless = AssertionResult { weight: 0.0, ..AssertionResult::pass("a", "a") };
         let skipped = AssertionResult::skipped("b", "b", "not yet");
         for (results, expected) in [

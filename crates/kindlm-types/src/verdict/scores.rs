@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_large_to_be_added_up_has_no_mean() {
+    fn overflowing_sums_have_no_mean() {
         for (score, weight) in [(1.0, 1e308), (1e308, 1.0), (1e308, 10.0), (-1e308, 10.0)] {
             let results = [score, score, -score].map(|it| scored(it, weight, Some("m")));
             assert_eq!(weighted_score(&results[..2]), None, "{score} {weight}");

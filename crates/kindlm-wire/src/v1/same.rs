@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_the_same_is_at_hand_and_what_is_not_is_seldom_kept() {
+    fn equal_lists_are_reused_and_others_rarely_stored() {
         let mut same = Same::default();
         let mut json = |list: &[u32], written: &[u32]| {
             same.json(list, || written.to_vec()).unwrap().map(|it| it.get().to_owned())

@@ -35,7 +35,7 @@ const PYTEST: &str = include_str!("samples/pytest.json");
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of reports")]
-fn every_single_test_of_a_report_is_told() {
+fn every_test_of_a_report_is_read() {
     for (format, report, expected) in [
         (
             TestFormat::Vitest,
@@ -150,7 +150,7 @@ fn passed_in_vitest(more: &str) -> String {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of reports")]
-fn what_is_missing_from_a_report_is_noticed() {
+fn missing_parts_of_a_report_are_noticed() {
     let without = |report: &str, what: &str| report.replacen(what, "", 1);
     for (format, report, why) in [
         (TestFormat::Vitest, String::new(), "there is no report"),
@@ -308,7 +308,7 @@ fn what_is_missing_from_a_report_is_noticed() {
 }
 
 #[test]
-fn an_exit_code_that_says_something_else_is_a_contradiction() {
+fn a_differing_exit_code_is_a_contradiction() {
     let of = |statuses: &[TestStatus]| -> Vec<TestRan> {
         statuses.iter().map(|it| test("a".to_owned(), *it, None, None)).collect()
     };
@@ -393,7 +393,7 @@ fn json_that_tests_print_is_no_event() {
 }
 
 #[test]
-fn a_pytest_whose_clean_up_failed_has_failed() {
+fn pytest_fails_if_its_clean_up_fails() {
     let report = r#"{"exitcode": 1, "summary": {"collected": 1, "total": 1, "passed": 1, "error": 1}, "tests": [
         {"nodeid": "a.py::t", "outcome": "passed", "setup": {"duration": 0, "outcome": "passed"},
          "call": {"duration": 0, "outcome": "passed"}, "teardown": {"duration": 0, "outcome": "failed", "longrepr": "no"}}]}"#;

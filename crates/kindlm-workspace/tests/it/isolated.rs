@@ -118,7 +118,7 @@ fn worktrees_are_made_of_shallow_repositories() {
 }
 
 #[test]
-fn worktrees_hide_files_and_leave_those_of_the_user() {
+fn worktrees_hide_files_and_keep_user_files() {
     if !installed("git") {
         return;
     }
@@ -490,7 +490,7 @@ fn each_execution_has_its_own_container() {
 }
 
 #[test]
-fn a_container_whose_setup_takes_too_long_is_ended() {
+fn slow_container_setups_are_ended() {
     let mut suite = with("docker", "#!/bin/sh\nexit 0\n");
     suite.shell.too_slow = Some("npm ci");
     let spec = WorkspaceSpec { setup: Some("npm ci".to_owned()), ..isolated(Isolation::Container) };

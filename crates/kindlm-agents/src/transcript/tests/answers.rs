@@ -64,7 +64,7 @@ fn all_texts_of_the_last_answer_are_the_output() {
 }
 
 #[test]
-fn what_was_said_before_is_not_the_last_answer() {
+fn earlier_messages_are_not_the_last_answer() {
     let user = json!({"role": "user", "content": "Where is it?"});
     let before = json!({"role": "assistant", "content": "I look it up."});
     for last in [
@@ -101,7 +101,7 @@ fn an_answer_without_content_is_not_an_empty_one() {
 }
 
 #[test]
-fn a_refusal_is_one_whatever_word_it_ends_with() {
+fn refusals_count_with_any_finish_reason() {
     let user = json!({"role": "user", "content": "Help me"});
     let part = json!([{"type": "refusal", "refusal": "No."}]);
     let refusal =

@@ -67,7 +67,7 @@ fn same_conversation() -> [Value; 3] {
 }
 
 #[test]
-fn three_apis_tell_the_same() {
+fn three_apis_give_the_same_transcript() {
     for value in same_conversation() {
         let it = text(&value);
         assert_eq!(
@@ -103,7 +103,7 @@ fn three_apis_tell_the_same() {
 }
 
 #[test]
-fn it_becomes_an_execution_whose_turns_have_labels() {
+fn a_transcript_becomes_an_execution_with_labelled_turns() {
     let [chat, ..] = same_conversation();
     let begun = Execution { case: "c".to_owned(), ..Execution::default() };
     let it = text(&chat).into_execution(&["asks", "ends", "never"], begun);
@@ -178,7 +178,7 @@ fn parts_of_every_kind_are_read() {
 }
 
 #[test]
-fn what_went_wrong_in_a_tool_is_told_where_the_format_tells_it() {
+fn tool_failures_are_recorded_if_the_format_has_them() {
     let it = text(&json!([
         {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}]},
         {"role": "user", "content": [
@@ -195,7 +195,7 @@ fn what_went_wrong_in_a_tool_is_told_where_the_format_tells_it() {
 }
 
 #[test]
-fn what_is_not_understood_leaves_nothing_complete() {
+fn unsupported_parts_make_all_evidence_incomplete() {
     let it = text(&json!([
         {"role": "user", "content": "x"},
         {"type": "tool_search_call", "call_id": "c"},
@@ -225,7 +225,7 @@ fn what_is_not_understood_leaves_nothing_complete() {
 }
 
 #[test]
-fn what_of_the_last_answer_is_not_understood_is_told() {
+fn unsupported_parts_of_the_last_answer_are_reported() {
     let odd = |kind: &str| json!({"type": kind, "text": "secret"});
     let message = |content: Value| json!({"role": "assistant", "content": content});
     let asks = || json!({"role": "user", "content": "x"});
@@ -258,7 +258,7 @@ fn what_of_the_last_answer_is_not_understood_is_told() {
 }
 
 #[test]
-fn what_stands_beside_the_messages_is_read() {
+fn fields_beside_the_messages_are_read() {
     let with = |more: Value| {
         let mut value = json!({"messages": [{"role": "assistant", "content": "x"}], "model": "m"});
         value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -307,7 +307,7 @@ fn what_stands_beside_the_messages_is_read() {
 }
 
 #[test]
-fn what_is_wrong_is_told_at_its_place() {
+fn problems_are_reported_at_their_place() {
     let user = json!({"role": "user", "content": "x"});
     let said = json!({"role": "assistant", "content": "x"});
     for (value, pointer, message) in [
@@ -397,7 +397,7 @@ fn anything() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn whatever_it_is_the_ranges_of_turns_hold(value in anything()) {
+    fn ranges_of_turns_are_valid_for_any_input(value in anything()) {
         if let Ok(it) = read(&value) {
             prop_assert!(it.requests > 0);
             for turn in &it.turns {
@@ -411,7 +411,7 @@ proptest! {
 }
 
 #[test]
-fn a_conversation_that_is_not_over_says_so() {
+fn unfinished_conversations_are_reported() {
     let call = json!({"role": "assistant", "content": null, "tool_calls": [
         {"id": "1", "function": {"name": "look_up", "arguments": "{}"}}]});
     let result = json!({"role": "tool", "tool_call_id": "1", "content": "sent"});
@@ -467,7 +467,7 @@ fn a_conversation_that_is_not_over_says_so() {
 }
 
 #[test]
-fn what_is_open_or_of_an_unknown_state_is_not_over() {
+fn open_or_unknown_states_are_unfinished() {
     let user = json!({"role": "user", "content": "Where is it?"});
     let answer = json!({"role": "assistant", "content": "It was sent."});
     let item = json!({"type": "message", "role": "assistant", "status": "completed",
@@ -516,7 +516,7 @@ fn what_is_open_or_of_an_unknown_state_is_not_over() {
 }
 
 #[test]
-fn an_end_that_went_wrong_is_told() {
+fn failed_ends_are_reported() {
     let user = json!({"role": "user", "content": "Where is it?"});
     let answer = json!({"role": "assistant", "content": "It was sent."});
     let item = json!({"type": "message", "role": "assistant", "status": "completed",

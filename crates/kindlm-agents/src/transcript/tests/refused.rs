@@ -96,7 +96,7 @@ fn calls_are_read_also_beside_a_system_prompt() {
 }
 
 #[test]
-fn of_two_tellings_none_is_dropped() {
+fn two_keys_for_the_messages_are_refused() {
     for (value, pointer, keys) in [
         (json!({"messages": [user(), said()], "output": []}), "/output", ["messages", "output"]),
         (
@@ -145,7 +145,7 @@ fn a_request_and_its_response_are_one_conversation() {
 }
 
 #[test]
-fn what_was_said_before_is_not_there() {
+fn references_to_earlier_conversations_are_gaps() {
     for (key, value) in
         [("previous_response_id", json!("resp_1")), ("conversation", json!({"id": "conv_1"}))]
     {

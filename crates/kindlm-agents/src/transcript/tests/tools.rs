@@ -109,7 +109,7 @@ fn a_command_that_went_wrong_has_failed() {
 }
 
 #[test]
-fn what_a_tool_gave_is_unknown_where_the_item_does_not_tell_it() {
+fn tool_results_are_unknown_if_the_item_lacks_them() {
     let call = json!({"type": "web_search_call", "id": "w", "status": "completed", "action": {}});
     let it = text(&json!([call, {"type": "message", "role": "assistant", "content": "Done."}]));
     assert_eq!((it.requests, it.tool_calls[0].response.as_ref()), (1, None));

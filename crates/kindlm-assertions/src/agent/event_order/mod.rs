@@ -85,8 +85,9 @@ impl Assertion for EventOrder {
         let found = in_order(&self.wanted, &events);
         // Events of incomplete channels may have happened at any place, so only the order of all other events can be
         // wrong.
-        let is_told = |it: &EventType| execution.is_complete_for(it.channel());
-        let (told, untold): (Vec<_>, Vec<_>) = self.wanted.iter().copied().partition(is_told);
+        let is_complete = |it: &EventType| execution.is_complete_for(it.channel());
+        let (complete, incomplete): (Vec<_>, Vec<_>) =
+            self.wanted.iter().copied().partition(is_complete);
         let holds = if found == self.wanted.len() {
             Some(true)
         } else if in_order(&complete, &events) < complete.len() {
@@ -95,7 +96,8 @@ impl Assertion for EventOrder {
             None
         };
         // If the recorded events are in order, an event of an incomplete channel is missing.
-        let gap = Gap::untold(execution, untold.first().unwrap_or(&EventType::Message).channel());
+        let gap =
+            Gap::incomplete(execution, incomplete.first().unwrap_or(&EventType::Message).channel());
         let reason =
             match (self.wanted.get(found), found.checked_sub(1).and_then(|it| self.wanted.get(it)))
             {

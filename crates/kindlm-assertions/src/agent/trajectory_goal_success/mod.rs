@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_judge_is_told_that_steps_may_be_missing() {
+    fn judges_get_a_note_about_missing_steps() {
         let steps =
             |missing: Option<&str>| Steps { seen: Vec::new(), missing: missing.map(str::to_owned) };
         assert_eq!(trajectory(&steps(None)).get("unknown"), None);

@@ -99,7 +99,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn what_was_not_told_matters_only_where_it_could_change_the_answer() {
+    fn missing_evidence_matters_only_if_it_could_decide() {
         for (written, least, most, holds, words) in [
             (Value::Null, 0, Some(0), Some(false), "at least once"),
             (Value::Null, 0, None, None, "at least once"),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_can_be_is_a_problem() {
+    fn impossible_counts_are_problems() {
         for (written, at) in
             [(json!({}), "/count"), (json!({"atLeast": 3, "atMost": 2}), "/count/atMost")]
         {

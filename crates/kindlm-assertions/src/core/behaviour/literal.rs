@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_regular_expression_is_told_from_a_text() {
+    fn regular_expressions_are_distinguished_from_texts() {
         for (text, expected) in [
             ("/^pwd/", Some(("^pwd", ""))),
             ("/order/i", Some(("order", "i"))),
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_to_write_instead() {
+    fn problems_suggest_a_replacement() {
         let help = |is_whole| refused("/it's/i", "/value", is_whole).unwrap().help.unwrap();
         assert_eq!(
             help(false),

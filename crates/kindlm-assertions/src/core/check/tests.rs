@@ -145,7 +145,7 @@ fn every_result_carries_the_options() {
 }
 
 #[test]
-fn what_counts_for_nothing_is_told_as_it_is() {
+fn results_of_weight_zero_keep_their_verdict() {
     let worthless = |result: AssertionResult| AssertionResult { weight: 0.0, ..result };
     for (own, of_the_check, expected) in [
         // A result of weight 0 keeps its verdict; a whole check of weight 0 only reports its score.
@@ -175,7 +175,7 @@ fn evidence<'e>(execution: &'e Execution, answers: &'e Answers) -> Evidence<'e> 
 }
 
 #[test]
-fn a_transform_does_not_make_an_output_of_one_that_nobody_told() {
+fn transforms_do_not_replace_a_missing_output() {
     let missing = Execution {
         trace: Some(Box::new(Trace::default())),
         completeness: Completeness {
@@ -218,7 +218,7 @@ impl Assertion for Curious {
 }
 
 #[test]
-fn what_is_skipped_wants_to_know_nothing_of_a_workspace() {
+fn skipped_checks_ask_no_workspace_queries() {
     let mut check = Check::new(&META, Arc::new(Curious));
     assert_eq!(check.gathers().len(), 1);
     check.options.skip = Some("not yet".to_owned());
@@ -240,7 +240,7 @@ fn comparison(second: &str) -> [Candidate<'static>; 2] {
 }
 
 #[test]
-fn scripts_are_told_the_context_of_the_output_that_they_change() {
+fn transform_scripts_get_the_context_of_their_output() {
     let candidates = comparison("{}");
     // The judged output is transformed twice: as the output itself and as one of the candidates.
     for (own, expected) in [(0, (3, 2, 1)), (1, (3, 1, 2))] {

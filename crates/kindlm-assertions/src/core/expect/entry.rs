@@ -184,7 +184,11 @@ impl<'a> Compiler<'a> {
     /// Returns the assertion that the entry's `type` names, and true if it is negated.
     ///
     /// A missing or unknown `type` is reported, and the result is `None`.
-    fn which(&mut self, entry: &Map<String, Value>, at: &str) -> Option<(&'a Known, bool)> {
+    fn which(
+        &mut self,
+        entry: &Map<String, Value>,
+        at: &str,
+    ) -> Option<(&'a RegisteredAssertion, bool)> {
         let registry = &self.setup.registry;
         let find = |id: &str| registry.entry(id);
         let problem = match entry.get("type") {

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_that_stands_in_what_is_judged_is_not_the_judges() {
+    fn letters_quoted_from_the_output_are_no_choice() {
         for (reply, judged, expected) in [
             ("It says \"(A)\".", "I choose (A).", None),
             ("It says (a).", "I choose (\u{200b}A ).", None),

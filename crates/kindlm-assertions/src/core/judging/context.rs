@@ -121,7 +121,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_was_asked_is_the_variable_or_the_last_words() {
+    fn the_query_is_the_variable_or_the_last_message() {
         let setup = Setup::new(&kindlm_types::NoFiles, None);
         let prompt =
             super::super::GradingPrompt::new("", None, super::super::Slot::new("", &[]), &setup)

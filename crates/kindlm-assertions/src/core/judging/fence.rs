@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn who_knows_the_input_does_not_know_the_mark_around_the_output() {
+    fn the_input_does_not_reveal_the_fence_of_the_output() {
         let input = "Where is my order?";
         // The author of this output has computed the mark that the input gives with an empty output.
         let known = mark(&[("agent input", input), ("agent output", "")]);

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_in_the_data_is_left_out_of_prose() {
+    fn quoted_data_is_left_out_of_prose() {
         let data =
             "Hi!\n{\"pass\": true,\n \"score\": 1}\n```{'best': 0}``` \"{\\\"flags\\\":\\n[]}\"";
         for (reply, expected) in [

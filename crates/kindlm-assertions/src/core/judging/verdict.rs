@@ -131,7 +131,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn reads_what_is_said_and_refuses_what_is_not() {
+    fn reads_verdicts_and_refuses_other_replies() {
         for (reply, expected) in [
             (r#"{"pass": true, "score": 0.5, "reason": "x"}"#, Ok((Some(true), Some(0.5)))),
             (r#"```json{"pass": "No"}```"#, Ok((Some(false), None))),

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_is_what_people_expect() {
+    fn means_of_decimal_scores_are_exact() {
         for (scores, expected) in [
             (vec![0.7, 0.8, 0.9], 0.8),
             (vec![0.6, 0.7, 0.8], 0.7),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_vote_says_of_itself_is_not_said_of_several() {
+    fn single_vote_details_are_not_in_combined_results() {
         let tie = || {
             let mut tie = vote(0.9).with_metadata("reasoning", "why");
             tie.judging_mut().tie = true;

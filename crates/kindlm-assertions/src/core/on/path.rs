@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_lead_on_or_say_where_they_end() {
+    fn steps_resolve_or_name_their_end() {
         let value = json!({"items": [{"id": 7}, {"id": null}], "name": "x"});
         for (written, found) in [
             ("json.items[0].id", Ok(json!(7))),

@@ -53,7 +53,7 @@ fn a_path_names_any_value_of_an_execution() {
 }
 
 #[test]
-fn what_is_not_there_is_absent_and_what_was_not_told_is_unknown() {
+fn missing_values_are_absent_and_unrecorded_ones_unknown() {
     let whole = execution();
     for written in ["json.order.sum", "toolCalls[2]", "toolCalls[0].input.city", "messages[9].text"]
     {
@@ -113,7 +113,7 @@ fn a_word_that_names_nothing_is_a_problem_with_a_suggestion() {
 }
 
 #[test]
-fn what_nobody_told_of_a_call_is_unknown_wherever_it_is_looked_at() {
+fn unrecorded_facts_of_calls_are_unknown_on_every_path() {
     let events = json!([
         {"type": "action.called", "callId": "a", "name": "lookup", "input": {"id": 7}},
         {"type": "action.result", "callId": "a", "status": "completed", "output": 1},
@@ -153,7 +153,7 @@ fn what_nobody_told_of_a_call_is_unknown_wherever_it_is_looked_at() {
 }
 
 #[test]
-fn what_is_told_is_seen_where_something_else_is_not() {
+fn recorded_values_are_found_beside_missing_ones() {
     let cut = Execution {
         completeness: Completeness {
             gaps: vec!["a line was cut".to_owned()],

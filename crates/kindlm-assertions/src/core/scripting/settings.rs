@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_permit_nothing_are_told() {
+    fn names_without_effect_are_reported() {
         let block: ScriptsBlock = serde_json::from_str(
             r#"{"env": ["A", "*", "A B", "API_*", "ProgramFiles(x86)", "A=b"], "net": ["a.de:"]}"#,
         )
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_takes_over_what_it_does_not_say() {
+    fn checks_inherit_unset_script_settings() {
         let suite: ScriptsBlock = serde_json::from_str(
             r#"{"net": ["a.example"], "env": ["X"], "timeoutMs": 100, "runtime": "node"}"#,
         )

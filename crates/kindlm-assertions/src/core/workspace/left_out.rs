@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_looked_at_is_found_however_it_is_written() {
+    fn ignored_paths_are_found_in_any_notation() {
         for glob in [
             ".git",
             ".git/config",

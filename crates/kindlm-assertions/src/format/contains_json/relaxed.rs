@@ -132,7 +132,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn reads_what_was_meant() {
+    fn reads_relaxed_json() {
         for (text, expected) in [
             ("{}", json!({})),
             ("{not: json}", json!({"not": "json"})),

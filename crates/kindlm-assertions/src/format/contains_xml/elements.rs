@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_the_outermost_elements_whose_tags_match() {
+    fn finds_the_outermost_elements_with_matching_tags() {
         for (text, expected) in [
             ("no xml, 1 < 2 > 0", vec![]),
             ("before <a><b/>1</a> after", vec!["<a><b/>1</a>"]),

@@ -141,10 +141,13 @@ impl AnswerRelevance {
     /// Returns the generated questions with their similarities, and the judge.
     ///
     /// The error is the errored result of the check.
-    fn found<'a>(&self, evidence: &Evidence<'a>) -> Result<Found<'a>, Box<AssertionResult>> {
-        let unasked = |it: Unasked| match it {
-            Unasked::Never(result) => result,
-            Unasked::First(_) => Box::new(self.frame.unfinished()),
+    fn found<'a>(
+        &self,
+        evidence: &Evidence<'a>,
+    ) -> Result<GeneratedQuestions<'a>, Box<AssertionResult>> {
+        let unasked = |it: NotAsked| match it {
+            NotAsked::Never(result) => result,
+            NotAsked::First(_) => Box::new(self.frame.unfinished()),
         };
         let query = question_of(&self.frame, evidence.execution).map_err(unasked)?;
         let (mut found, mut by) = (Vec::new(), Respondent::default());
@@ -258,7 +261,7 @@ mod tests {
     use kindlm_types::FailureCode;
 
     #[test]
-    fn a_question_is_a_text_that_says_something() {
+    fn empty_questions_are_refused() {
         for (reply, expected) in [
             (r#"{"question": " Where? "}"#, Ok("Where?")),
             ("Where?", Ok("Where?")),

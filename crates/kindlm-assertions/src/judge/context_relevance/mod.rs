@@ -182,7 +182,7 @@ mod tests {
     use super::picked;
 
     #[test]
-    fn insufficient_information_is_said_alone() {
+    fn insufficient_information_must_stand_alone() {
         let unclear = "it is not clear whether it says that the information is insufficient";
         for (reply, expected) in [
             ("Insufficient Information.", Ok(vec![])),

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_are_found_whatever_their_case() {
+    fn quotes_are_found_in_any_case() {
         let units = split("Paris is the capital. It is large. The Seine crosses it.");
         for (quotes, expected) in [
             (vec!["PARIS is  the capital."], 1),

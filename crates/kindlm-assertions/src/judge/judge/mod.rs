@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn asks_once_more_and_says_what_was_wrong() {
+    fn asks_again_and_names_the_problem() {
         let config = json!({"criteria": "Is polite"});
         let questions = asked(&config, "Hi", &["I like it!", "So do I!"]);
         let [first, second] = &questions[..] else { panic!("{questions:?}") };

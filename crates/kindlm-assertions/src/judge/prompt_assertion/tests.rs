@@ -198,7 +198,7 @@ fn without_a_judge_every_rule_is_errored() {
 }
 
 #[test]
-fn a_judge_that_fails_when_asked_again_is_the_obstacle_of_what_is_still_open() {
+fn a_failed_second_request_makes_open_rules_errored() {
     let assertion = assertion();
     let execution = Execution { output: "Seven.".to_owned(), ..Execution::default() };
     let mut answers = Answers::default();
@@ -311,7 +311,7 @@ fn rules_that_do_not_apply_are_not_asked_about() {
 }
 
 #[test]
-fn where_no_rule_applies_nobody_is_asked() {
+fn no_question_is_asked_if_no_rule_applies() {
     let config = json!({"assertions": [{"id": "a", "instruction": "x", "when": {"lang": "fr"}}]});
     let assertion = build(&config, EntryOptions::default(), &setup()).unwrap();
     let (execution, answers) = (Execution::default(), Answers::default());
@@ -331,7 +331,7 @@ fn ids_must_differ() {
 }
 
 #[test]
-fn the_judge_is_told_the_values_of_variables() {
+fn the_judge_gets_the_values_of_variables() {
     let rule = json!({"id": "a", "instruction": "Call {{ who }} by name", "criteria": ["Is it {{ who }}?"]});
     let assertion =
         build(&json!({"assertions": [rule]}), EntryOptions::default(), &setup()).unwrap();
@@ -347,7 +347,7 @@ fn the_judge_is_told_the_values_of_variables() {
 }
 
 #[test]
-fn templates_that_cannot_be_read_or_rendered_are_told() {
+fn template_errors_of_rules_are_reported() {
     let rules = |text: &str| json!({"assertions": [{"id": "a", "instruction": "x", "criteria": ["y", text]}]});
     let problems = build(&rules("{{ who"), EntryOptions::default(), &setup()).unwrap_err();
     assert_eq!(problems[0].pointer, "/assertions/0/criteria/1");

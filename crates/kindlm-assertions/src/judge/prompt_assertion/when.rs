@@ -140,7 +140,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn variables_are_compared_by_what_they_say() {
+    fn variables_are_compared_by_their_text() {
         let execution = Execution {
             vars: json!({"segment": "smb", "seats": 3, "trial": true, "note": null, "list": [1]})
                 .as_object()

@@ -243,7 +243,7 @@ fn every_default_pattern_compiles() {
 }
 
 #[test]
-fn switched_off_there_are_no_results_but_patterns_are_still_checked() {
+fn disabled_checks_still_validate_patterns() {
     let off = json!({"enabled": false, "denyPatterns": ["x"]});
     assert_eq!(evaluate(&off, &with_output("x")), []);
     let bad = json!({"enabled": false, "denyPatterns": ["ok", "[", "a{2}+"], "customPatterns": [{"name": "n", "pattern": "("}]});
@@ -264,7 +264,7 @@ fn evidence_is_masked_and_counted_in_full() {
 }
 
 #[test]
-fn empty_matches_are_nobodys_data() {
+fn empty_matches_are_no_personal_data() {
     for (pattern, output, matches) in
         [("x*", "abc", 0), (r"\d*", "a12b3", 2), ("", "abc", 0), ("^|$", "a", 0)]
     {

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_ignoring_case_is_what_javascript_says() {
+    fn case_folding_agrees_with_javascript() {
         for (a, b, equal) in [
             ('a', 'A', true),
             ('é', 'É', true),

@@ -93,7 +93,7 @@ fn found<'t>(pattern: &Pattern, text: &'t str) -> Vec<&'t str> {
 }
 
 #[test]
-fn matches_what_javascript_matches() {
+fn matches_like_javascript() {
     for &(source, ignore_case, text, expected) in MATCHES {
         let pattern = Pattern::new(source, Flags { ignore_case })
             .unwrap_or_else(|err| panic!("{source}: {err}"));
@@ -103,7 +103,7 @@ fn matches_what_javascript_matches() {
 }
 
 #[test]
-fn refuses_what_javascript_refuses() {
+fn refuses_the_same_patterns_as_javascript() {
     for source in [
         "(?i)a",
         "[",
@@ -135,7 +135,7 @@ fn refuses_what_javascript_refuses() {
 }
 
 #[test]
-fn says_what_to_do_about_inline_flags() {
+fn inline_flags_get_advice() {
     let ignoring = Flags { ignore_case: true };
     for (source, flags, help) in [
         ("(?i)secret", ignoring, "matching ignores case already: remove `(?i)`"),

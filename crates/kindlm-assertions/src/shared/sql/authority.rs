@@ -292,7 +292,7 @@ mod tests {
     use sqlparser::parser::Parser;
 
     #[test]
-    fn tables_and_columns_are_named_with_what_is_done_to_them() {
+    fn tables_and_columns_are_listed_with_their_operation() {
         for (sql, tables, columns) in [
             ("SELECT a FROM t", "select::null::t", "select::null::a"),
             ("SELECT * FROM db.t", "select::db::t", "select::null::(.*)"),

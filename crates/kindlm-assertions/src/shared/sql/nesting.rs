@@ -147,7 +147,7 @@ mod tests {
     ///
     /// Without optimization, even less nesting needs most of a thread's stack, so the parser then allocates more stack.
     #[test]
-    fn what_is_let_through_can_be_read() {
+    fn accepted_nesting_can_be_parsed() {
         for (before, open, middle, close) in [
             ("SELECT ", "(", "1", ")"),
             ("SELECT * FROM ", "(", "t", ")"),

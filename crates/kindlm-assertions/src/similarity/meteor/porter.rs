@@ -167,7 +167,7 @@ mod tests {
 
     /// Compares stems with examples of the paper and of Porter's vocabulary.
     #[test]
-    fn strips_suffixes_as_the_paper_says() {
+    fn strips_suffixes_like_the_paper() {
         for (word, expected) in [
             ("caresses", "caress"),
             ("ponies", "poni"),

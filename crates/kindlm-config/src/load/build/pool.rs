@@ -60,12 +60,16 @@ impl Pool {
         Part::Ready(Arc::clone(&block.checks))
     }
 
-    /// Returns the kit of a key, or creates it.
+    /// Returns the shared parts of a key, or creates them.
     ///
-    /// The argument of `make` is true if the pool stores the kit, so that its parts stay compiled.
-    pub(super) fn kit(&mut self, key: String, make: impl FnOnce(bool) -> Kit) -> Arc<Kit> {
-        if let Some(kit) = self.kits.get(&key) {
-            return Arc::clone(kit);
+    /// The argument of `make` is true if the pool stores them, so that its parts stay compiled.
+    pub(super) fn test_parts(
+        &mut self,
+        key: String,
+        make: impl FnOnce(bool) -> TestParts,
+    ) -> Arc<TestParts> {
+        if let Some(parts) = self.shared.get(&key) {
+            return Arc::clone(parts);
         }
         let is_kept = self.shared.len() < MOST;
         let parts = Arc::new(make(is_kept));

@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn a_calibration_is_for_one_criterion_and_the_model_that_answered() {
+    fn calibrations_are_per_criterion_and_answering_model() {
         let known = |criterion: &str, answered: &[&str], low| JudgeKappa {
             check: "judge".to_owned(),
             judge: JudgeBlock { model: Some("p:a".to_owned()), ..JudgeBlock::default() },

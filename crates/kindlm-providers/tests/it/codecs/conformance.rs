@@ -259,7 +259,7 @@ const PRICED: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn prices_agree_but_for_those_that_only_we_know() {
+fn shared_prices_agree_with_the_reference() {
     let vectors = fixture("pricing.jsonl");
     assert_eq!(vectors.len(), 16);
     let mut expected: BTreeMap<&str, &str> = PRICED.iter().copied().collect();

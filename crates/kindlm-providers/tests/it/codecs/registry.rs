@@ -102,7 +102,7 @@ fn a_shorthand_is_a_provider_and_a_model() {
 }
 
 #[test]
-fn a_configuration_says_everything_that_is_wrong_with_it() {
+fn all_problems_of_a_configuration_are_reported() {
     for (provider, config, pointers) in [
         (
             "openai",

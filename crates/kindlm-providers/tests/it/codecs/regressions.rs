@@ -467,7 +467,7 @@ fn calls_of_an_agent_are_read_or_refused() {
 
 /// Half of a surrogate pair in a good answer was reported as "not JSON". The advice was to check the address.
 #[test]
-fn an_answer_that_is_not_json_says_why() {
+fn answers_that_are_not_json_name_the_reason() {
     let answer = r#"{"choices":[{"finish_reason":"stop","message":{"content":"he\ud800llo"}}]}"#;
     for (body, expected) in [
         (answer, "the answer holds half of a surrogate pair"),

@@ -59,7 +59,7 @@ async fn talk(
 }
 
 #[tokio::test]
-async fn one_process_hears_hello_and_every_turn() {
+async fn one_process_gets_hello_and_every_turn() {
     let script = format!(
         r#"read -r hello; printf "%s\n" "$hello" >&2; echo '{HELLO}'
         while read -r turn; do printf "%s\n" "$turn" >&2; echo '{{"kindlm":"result","text":"'$$'"}}'; done; exit 3"#
@@ -425,7 +425,7 @@ async fn the_file_of_a_codex_thread_is_found_in_its_home() {
 
 /// Checks that a killed program is reported, although `sh` exits normally with 128 plus the signal number.
 #[tokio::test]
-async fn an_agent_whose_program_was_killed_has_not_ended_by_itself() {
+async fn killed_agents_report_the_signal() {
     let start = agent(&format!(
         "echo '{HELLO}'; read -r hello; read -r turn; echo '{{\"kindlm\":\"result\"}}'; read -r end; sh -c 'kill -9 $$'; exit $?"
     ));

@@ -44,7 +44,7 @@ async fn a_codec_provider_is_reached_through_the_transport() {
 }
 
 #[tokio::test]
-async fn answers_that_are_none_are_malformed_whatever_the_codec() {
+async fn invalid_answers_are_malformed_for_every_codec() {
     for reply in [MockReply::truncated_json(), MockReply::html(), MockReply::empty()] {
         let server = server();
         server.push(reply.clone());
@@ -78,7 +78,7 @@ async fn an_unknown_provider_is_an_error_that_names_the_known_ones() {
 }
 
 #[tokio::test]
-async fn providers_without_embeddings_say_so() {
+async fn providers_without_embeddings_are_refused() {
     let client = client(json!({"echo": {}, "command": {"command": "true"}}));
     for provider in ["echo", "command"] {
         let err = client.embed(provider, "m", "text", LONG).await.unwrap_err();

@@ -102,7 +102,7 @@ async fn weak_point_14_a_timeout_ends_the_whole_group() {
 }
 
 #[tokio::test]
-async fn a_command_that_obeys_sigterm_may_say_goodbye() {
+async fn commands_may_finish_after_sigterm() {
     let line = "trap 'echo last words >&2; exit 0' TERM; sleep 3002 & wait";
     at_some_pace(async |factor| {
         let spec = spec(line, Duration::from_millis(500) * factor);

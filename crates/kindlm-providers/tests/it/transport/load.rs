@@ -141,7 +141,7 @@ async fn a_refused_key_stops_the_whole_provider_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn an_empty_account_stops_those_who_wait() {
+async fn an_empty_account_stops_waiting_requests() {
     let quota = json!({"error": {"message": "pay first", "code": "insufficient_quota"}});
     let refuse =
         move |_: &_| MockReply::json(&quota).with_status(429).after(Duration::from_millis(50));

@@ -10,7 +10,7 @@ use kindlm_types::ProviderErrorKind as Kind;
 use super::*;
 
 #[tokio::test]
-async fn statuses_decide_what_is_sent_again() {
+async fn the_status_decides_about_a_retry() {
     for (statuses, outcome, attempts) in [
         (&[200][..], Ok(()), 1),
         (&[503, 503, 200], Ok(()), 3),

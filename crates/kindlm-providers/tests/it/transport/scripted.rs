@@ -106,7 +106,7 @@ fn a_tool_is_called_once_unless_the_script_repeats_it() {
 }
 
 #[test]
-fn a_reply_can_say_everything_that_a_model_can() {
+fn scripted_replies_have_all_fields_of_a_reply() {
     let script = script(json!([
         {"when": {"contains": "calls"}, "text": "Let me see.", "usage": {"inputTokens": 7, "outputTokens": 5},
          "toolCalls": [{"name": "f", "arguments": {"a": 1}}, {"name": "g", "id": "mine"},
@@ -146,7 +146,7 @@ fn a_reply_can_say_everything_that_a_model_can() {
 }
 
 #[test]
-fn errors_are_those_of_a_real_provider() {
+fn scripted_errors_equal_real_provider_errors() {
     for (error, kind, retryable) in [
         (json!({}), Kind::Server, true),
         (json!({"status": 401}), Kind::Auth, false),

@@ -4,7 +4,7 @@ use super::problem::NO_OBJECT;
 use super::*;
 
 #[test]
-fn says_what_is_wrong_with_a_record() {
+fn invalid_records_name_the_problem() {
     for (json, message) in [
         ("{", "not JSON: it ends too early at column 1"),
         ("", "not JSON: it ends too early at column 0"),
@@ -83,7 +83,7 @@ fn an_output_may_be_any_json_but_null() {
 }
 
 #[test]
-fn the_keys_are_those_of_a_record() {
+fn the_keys_agree_with_the_record_type() {
     let json = r#"{"id": 1, "agent_input": 1, "agent_output": 1, "transcript": [], "assertions": [{"id": "a"}],
         "tool_calls": [{"name": "a"}], "events": [{"type": "compaction"}], "complete_for": [], "baseline": "b", "vars": {"a": 1}, "usage": {},
         "latency_ms": 1, "cost_usd": 1, "finish_reason": "stop", "log_probs": [-1], "metadata": {"a": 1},
@@ -99,7 +99,7 @@ fn the_keys_are_those_of_a_record() {
 }
 
 #[test]
-fn a_transcript_tells_what_happened_and_the_record_what_is_known_of_it() {
+fn transcripts_hold_the_events_and_records_the_rest() {
     let json = r#"{"transcript": {"messages": [
         {"role": "user", "content": "7?"},
         {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "find", "arguments": "{}"}}]},
@@ -143,7 +143,7 @@ fn other_keys_are_found_again() {
 }
 
 #[test]
-fn what_a_record_tells_something_of_it_tells_completely_unless_it_says_otherwise() {
+fn recorded_channels_are_complete_by_default() {
     for (json, complete) in [
         ("{}", vec![]),
         (r#"{"agent_output": "hi"}"#, vec![Channel::Messages]),
@@ -157,7 +157,7 @@ fn what_a_record_tells_something_of_it_tells_completely_unless_it_says_otherwise
 }
 
 #[test]
-fn events_tell_calls_words_tokens_and_cost() {
+fn events_record_calls_messages_tokens_and_cost() {
     let json = r#"{"events": [
         {"type": "action.called", "callId": "1", "name": "f", "input": {"a": 1}},
         {"type": "action.result", "callId": "1", "output": 2, "status": "completed"},

@@ -36,7 +36,7 @@ fn every_event_is_an_object_with_its_type() {
 }
 
 #[test]
-fn calls_find_their_results_and_what_has_none_is_pending() {
+fn calls_without_results_are_pending() {
     let events = events(json!([
         {"type": "action.called", "callId": "a", "name": "lookup", "input": {"id": 7}},
         {"type": "action.called", "callId": "b", "name": "Bash"},
@@ -109,7 +109,7 @@ fn it_is_parked_if_its_last_step_is_a_question() {
 }
 
 #[test]
-fn a_plain_conversation_tells_its_events_without_recording_them() {
+fn plain_conversations_have_derived_events() {
     let execution = Execution {
         input: vec![Message::new(Role::System, "Be kind."), Message::new(Role::User, "Hello?")],
         output: "Hi.".to_owned(),
@@ -146,7 +146,7 @@ fn a_plain_conversation_tells_its_events_without_recording_them() {
 }
 
 #[test]
-fn tokens_that_are_told_in_parts_are_added_up() {
+fn tokens_reported_in_parts_are_added_up() {
     let event = |input_tokens, output_tokens, total_tokens| Event::Usage {
         usage: Usage { input_tokens, output_tokens, total_tokens, ..Usage::default() },
         cost_usd: None,

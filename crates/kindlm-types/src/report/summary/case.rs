@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_skipped_says_why_nothing_is_known_of_it() {
+    fn skipped_cases_name_the_reason() {
         let skipped = || repeat(0, vec![AssertionResult::skipped("drift", "Drift", "no baseline")]);
         let not_run = |reason: &str| ExecutionResult {
             error: Some(crate::ExecutionError::NotRun { reason: reason.to_owned() }),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_passed_checks_counts_errored_ones_and_leaves_out_skipped_ones() {
+    fn passed_share_counts_errored_but_not_skipped_checks() {
         let errored = || AssertionResult::errored("judge", "Judge: a", CODE, "unreadable");
         let skipped = || AssertionResult::skipped("drift", "Drift", "no baseline");
         let pass = || AssertionResult::pass("keywords", "a");

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_given_twice_counts_once() {
+    fn a_duplicate_tag_counts_once() {
         let tags = ["tone", "tone"].map(str::to_owned).to_vec();
         let cases = vec![CaseResult { tags, ..case("a", Outcome::Failed) }];
         let summary = Report { cases, ..Report::default() }.summary();

@@ -65,7 +65,10 @@ impl RubricPart {
 }
 
 /// Returns the messages of a prompt. Pointers of problems start at the prompt.
-pub(super) fn messages(prompt: RubricPrompt, setup: &Setup<'_>) -> Result<Vec<Said>, Problem> {
+pub(super) fn messages(
+    prompt: RubricPrompt,
+    setup: &Setup<'_>,
+) -> Result<Vec<RubricPart>, Problem> {
     let text = match prompt {
         RubricPrompt::Messages(messages) => {
             let said = messages.into_iter().enumerate();
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_prompt_names_its_file_and_message() {
+    fn prompt_problems_name_file_and_message() {
         for (name, content, prompt, expected) in [
             ("", "", "{{ x }}", ": there is no variable `x` for this prompt"),
             ("", "", "{{ x", ": the template cannot be read"),

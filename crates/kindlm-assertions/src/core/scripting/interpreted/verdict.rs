@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_grading_results_are_renamed_and_names_of_scores_are_not() {
+    fn grading_keys_are_renamed_but_score_names_are_kept() {
         let written = json!({
             "pass_": true, "score": 1, "reason": "r", "named_scores": {"named_scores": 1},
             "component_results": [{"pass_": false, "component_results": []}],
