@@ -90,7 +90,7 @@ impl kindlm_run::Progress for Progress {
                 let (s, were) = if attempts == 1 { ("", "was") } else { ("s", "were") };
                 let amount = kindlm_types::ecma::to_fixed(usd, 4);
                 drop(state);
-                self.say(&format!(
+                self.show_notice(&format!(
                     "{attempts} answer{s} {were} lost: the provider may charge for the attempt{s}, so ${amount} counts against the budget"
                 ));
             }
@@ -106,7 +106,7 @@ impl kindlm_run::Progress for Progress {
     }
 
     /// Prints a text above the bar, or as a line if there is no bar.
-    fn say(&self, text: &str) {
+    fn show_notice(&self, text: &str) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let View::Bar(bar) = &state.view {
             bar.println(text);

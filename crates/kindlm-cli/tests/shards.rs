@@ -88,10 +88,10 @@ fn start(folder: &Path, args: &[&str]) -> Child {
 }
 
 fn run(folder: &Path, args: &[&str]) -> (String, Option<i32>, String) {
-    said(start(folder, args).wait_with_output().unwrap())
+    split_output(start(folder, args).wait_with_output().unwrap())
 }
 
-fn said(output: Output) -> (String, Option<i32>, String) {
+fn split_output(output: Output) -> (String, Option<i32>, String) {
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (text(output.stdout), output.status.code(), text(output.stderr))
 }
@@ -128,7 +128,8 @@ fn shards(
             start(folder, &[&args, extra].concat())
         })
         .collect();
-    let codes = children.into_iter().map(|it| said(it.wait_with_output().unwrap()).1).collect();
+    let codes =
+        children.into_iter().map(|it| split_output(it.wait_with_output().unwrap()).1).collect();
     (names, codes)
 }
 
@@ -289,7 +290,7 @@ fn the_examples_for_ci_work() {
             let line = line.replace("kindlm ", &format!("'{}' ", env!("CARGO_BIN_EXE_kindlm")));
             let output =
                 Command::new("sh").args(["-c", &line]).current_dir(folder.path()).output().unwrap();
-            said(output)
+            split_output(output)
         };
         for shard in 1..=count {
             let line = run_shard

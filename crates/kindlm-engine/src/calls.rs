@@ -142,7 +142,7 @@ impl<'a> Calls<'a> {
     /// Sends a message to an agent and waits for its reply.
     ///
     /// This takes no permit, because the start of the agent was counted.
-    pub(crate) async fn say(
+    pub(crate) async fn send_turn(
         &self,
         agent: &str,
         session: &mut dyn AgentSession,

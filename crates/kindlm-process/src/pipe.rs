@@ -83,7 +83,7 @@ impl Pipe {
 
     /// Queues text for stdin; it is written while lines are read. Write errors are ignored, because the process may
     /// ignore its stdin.
-    pub fn say(&mut self, text: &str) {
+    pub fn queue_input(&mut self, text: &str) {
         self.outgoing.extend(text.as_bytes());
         self.room = MAX_OUTPUT;
     }

@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             black_box(&queued).used(1);
             queued.enter(0).await?.answered();
         }
-        tell(&format!("lane, {name}"), started.elapsed());
+        print_cost(&format!("lane, {name}"), started.elapsed());
     }
     whole_calls().await
 }
@@ -48,10 +48,10 @@ async fn whole_calls() -> Result<(), Box<dyn std::error::Error>> {
     for _ in 0..CALLS {
         black_box(client.complete("echo", &prompt, Duration::from_secs(1), &Unlimited).await?);
     }
-    tell("whole call of `echo`", started.elapsed());
+    print_cost("whole call of `echo`", started.elapsed());
     Ok(())
 }
 
-fn tell(what: &str, took: Duration) {
+fn print_cost(what: &str, took: Duration) {
     println!("{what:<24} {:>6.0} ns per call", took.as_secs_f64() * 1e9 / f64::from(CALLS));
 }

@@ -20,7 +20,7 @@ impl Progress for Lines {
         }
     }
 
-    fn say(&self, text: &str) {
+    fn show_notice(&self, text: &str) {
         println!("{text}");
     }
 }

@@ -41,14 +41,14 @@ pub trait Progress: Sync {
     fn output_judged(&self, _is_judged: bool) {}
 
     /// Receives a notice, for example about a long wait or an interrupt.
-    fn say(&self, text: &str);
+    fn show_notice(&self, text: &str);
 }
 
 /// An observer that shows no progress.
 impl Progress for () {
     fn on(&self, _event: RunProgress<'_>) {}
 
-    fn say(&self, _text: &str) {}
+    fn show_notice(&self, _text: &str) {}
 }
 
 /// A function that receives the report of a run.
@@ -322,7 +322,7 @@ impl Run {
                 (Done::Held(executed.cases), executed.failure)
             }
         };
-        let say = |text: &str| progress.say(text);
+        let say = |text: &str| progress.show_notice(text);
         let attended = async {
             // The signal handlers can only be installed inside the runtime.
             let interrupts = (world.interrupts)();

@@ -338,18 +338,18 @@ impl Claude {
         let content = content(line, "assistant")?;
         if let Value::String(text) = content {
             if is_own {
-                reported.say(text);
+                reported.add_message(text);
             }
             return Ok(());
         }
         for block in content.as_array().into_iter().flatten() {
             match text(block, "type") {
-                "text" if is_own => reported.say(text(block, "text")),
+                "text" if is_own => reported.add_message(text(block, "text")),
                 "thinking" if is_own => {
                     reported.push(Event::Thinking { text: text(block, "thinking").to_owned() });
                 }
                 "redacted_thinking" if is_own => {
-                    reported.push(Event::Thinking { text: String::new() })
+                    reported.push(Event::Thinking { text: String::new() });
                 }
                 "text" | "thinking" | "redacted_thinking" => {}
                 "tool_use" | "server_tool_use" | "mcp_tool_use" => {
@@ -360,7 +360,7 @@ impl Claude {
                         .or_default() += 1;
                 }
                 kind if kind.ends_with("tool_result") => {
-                    self.result_block(block, false, reported)?
+                    self.result_block(block, false, reported)?;
                 }
                 other if is_own => self.note_unsupported(format!("assistant/{other}"), reported),
                 other => self.unknown(format!("assistant/{other}"), reported),

@@ -125,7 +125,7 @@ impl Dialect for Codex {
             }
             "error" => self.errors.push(text(&line, "message").to_owned()),
             "request_user_input" => {
-                reported.push(Event::InputRequested { request: request(&line) })
+                reported.push(Event::InputRequested { request: request(&line) });
             }
             // A later item repeats the whole text.
             "item.plan.delta" => {}
@@ -218,7 +218,7 @@ impl Codex {
         match text(item, "type") {
             "agent_message" if is_done => {
                 reported.begin_message();
-                reported.say(text(item, "text"));
+                reported.add_message(text(item, "text"));
             }
             "reasoning" if is_done => {
                 reported.push(Event::Thinking { text: text(item, "text").to_owned() });

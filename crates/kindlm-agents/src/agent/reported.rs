@@ -62,7 +62,7 @@ impl Reported {
     }
 
     /// Records a message of the agent, unless the message is blank.
-    pub(crate) fn say(&mut self, text: &str) {
+    pub(crate) fn add_message(&mut self, text: &str) {
         if !text.trim().is_empty() {
             self.push(Event::Message { role: Speaker::Assistant, text: text.to_owned() });
         }
@@ -134,7 +134,7 @@ impl Reported {
     /// Records the answer of the turn. The answer becomes a message, too, unless the last message equals it.
     pub(crate) fn answer(&mut self, text: &str) {
         if Event::last_words(&self.events).is_none_or(|it| it.trim() != text.trim()) {
-            self.say(text);
+            self.add_message(text);
         }
         self.text = Some(text.to_owned());
     }

@@ -38,7 +38,7 @@ pub async fn start<'a>(
         AgentKind::Kindlm => {
             session.open(None)?;
             if let Some(pipe) = &mut session.pipe {
-                pipe.say(&format!("{}\n", hello(start)));
+                pipe.queue_input(&format!("{}\n", hello(start)));
             }
             session.until(&Step::Ready, start.timeout, "said hello").await?;
         }
@@ -167,7 +167,7 @@ impl Session<'_> {
         let Some(pipe) = &mut self.pipe else {
             return Err(self.error(ProviderErrorKind::Command, "it has ended already".to_owned()));
         };
-        pipe.say(&line);
+        pipe.queue_input(&line);
         if is_last {
             pipe.close();
         }

@@ -53,12 +53,12 @@ fn answer(blocks: Vec<(Block<'_>, String)>, reading: &mut Reading) -> Result<(),
         match block {
             Block::Text(text) => said.push_str(text),
             Block::Other(block) => {
-                reading.say(&std::mem::take(&mut said));
+                reading.add_message(&std::mem::take(&mut said));
                 other(block, &at, reading)?;
             }
         }
     }
-    reading.say(&said);
+    reading.add_message(&said);
     Ok(())
 }
 

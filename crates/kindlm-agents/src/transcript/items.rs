@@ -156,7 +156,7 @@ fn message(item: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem>
                 reading.without_content(at);
             }
             let said = parts::answer(item, at, reading)?;
-            reading.say(&said);
+            reading.add_message(&said);
         }
         _ => {
             let said = content(item, at, reading)?;

@@ -40,13 +40,13 @@ fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Proble
     reading.answer();
     reading.stopped(message, at)?;
     let said = parts::answer(message, at, reading)?;
-    reading.say(&said);
+    reading.add_message(&said);
     if let Some(refusal) = text_at(message, "refusal", at)?.filter(|it| !it.is_empty()) {
         reading.refused();
-        reading.say(refusal);
+        reading.add_message(refusal);
     }
     if let Some(said) = message.pointer("/audio/transcript").and_then(Value::as_str) {
-        reading.say(said);
+        reading.add_message(said);
     }
     let calls = match value_at(message, "tool_calls") {
         None => &[][..],

@@ -160,7 +160,7 @@ impl Reading {
     }
 
     /// Reads a text of the agent, which is a message and a part of the answer.
-    pub(super) fn say(&mut self, text: &str) {
+    pub(super) fn add_message(&mut self, text: &str) {
         self.transcript.output.push_str(text);
         if let Some(turn) = self.transcript.turns.last_mut() {
             turn.text.push_str(text);

@@ -4,7 +4,7 @@ use kindlm_types::{AssertionResult, Execution, Verdict};
 
 use crate::core::behaviour::{PhrasePattern, given_up};
 use crate::core::grade::{Grade, text};
-use crate::core::on::{seen, shown};
+use crate::core::on::{judged_value, shown};
 use crate::shared::comments::without_comments;
 use crate::{Assertion, Evidence, Traits};
 
@@ -26,7 +26,7 @@ impl Assertion for Occurs {
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let value = match seen(evidence.execution, self.id, &self.label) {
+        let value = match judged_value(evidence.execution, self.id, &self.label) {
             Ok(value) => value,
             Err(results) => return results,
         };

@@ -73,7 +73,7 @@ fn marked(answer: Answer, question: &Question) -> Answer {
     }
 }
 
-fn said(text: &str) -> Answer {
+fn judge_answer(text: &str) -> Answer {
     Answer::from_text(text, "judge")
 }
 
@@ -170,7 +170,7 @@ fn judge_agrees_wherever_the_reply_has_a_score() {
     for vector in vectors("kindlm/judge.jsonl") {
         let reply = vector["judge_reply"].as_str().unwrap();
         let checks = checks("judge", &vector["expect"]);
-        let results = judged(&checks, &Execution::default(), None, |_| Ok(said(reply)));
+        let results = judged(&checks, &Execution::default(), None, |_| Ok(judge_answer(reply)));
         let id = vector["id"].as_str().unwrap();
         let keys = [ALL, &["reasoning"]].concat();
         tally.compare(id, &results, &vector["results"], &keys);
@@ -251,7 +251,7 @@ const CORE: [&str; 3] = ["passed", "score", "failureCode"];
 /// Every request gets the same reply.
 fn core_reply(input: &Value, index: usize) -> Result<Answer, AskError> {
     match &input["judgeReplies"][index] {
-        Value::String(reply) => Ok(said(reply)),
+        Value::String(reply) => Ok(judge_answer(reply)),
         Value::Null => Err(AskError::NobodyToAsk {
             message: "No judge model configured for LLM-as-judge assertions".to_owned(),
         }),

@@ -23,7 +23,7 @@ fn listed(check: &Value) -> Value {
     json!({"assert": [check]})
 }
 
-fn said(text: &str, reason: FinishReason) -> Execution {
+fn execution_with(text: &str, reason: FinishReason) -> Execution {
     Execution {
         output: text.to_owned(),
         requests: 1,
@@ -79,21 +79,25 @@ fn a_cut_answer_is_decided_by_matches_only() {
         (listed(&json!({"type": "excludes", "on": "output", "value": "Bob"})), "pass", "errored"),
         (listed(&json!({"type": "excludes", "on": "vars", "value": "Bob"})), "pass", "pass"),
     ] {
-        assert_eq!(verdicts(&expect, &said(text, FinishReason::Stop)), whole, "{expect}");
+        assert_eq!(verdicts(&expect, &execution_with(text, FinishReason::Stop)), whole, "{expect}");
         for reason in [
             FinishReason::Length,
             FinishReason::ContentFilter,
             FinishReason::Other("MAX_TOKENS".to_owned()),
             FinishReason::Other("error".to_owned()),
         ] {
-            assert_eq!(verdicts(&expect, &said(text, reason.clone())), cut, "{reason:?}: {expect}");
+            assert_eq!(
+                verdicts(&expect, &execution_with(text, reason.clone())),
+                cut,
+                "{reason:?}: {expect}"
+            );
         }
     }
 }
 
 #[test]
 fn an_answer_of_a_refusal_is_whole() {
-    let refused = said("I can't help with that.", FinishReason::Refusal);
+    let refused = execution_with("I can't help with that.", FinishReason::Refusal);
     assert_eq!(verdicts(&json!({"output": {"notContains": ["Bob"]}}), &refused), "pass");
 }
 
@@ -109,7 +113,7 @@ fn an_answer_that_was_cut_on_the_way_is_remembered() {
     };
     let cut = Execution {
         turns: vec![turn(Some("it was cut"), "Dear A"), turn(None, "Bye.")],
-        ..said("Bye.", FinishReason::Stop)
+        ..execution_with("Bye.", FinishReason::Stop)
     };
     for (expect, expected) in [
         (json!({"output": {"notContains": ["Bob"]}}), "pass"),

@@ -68,7 +68,7 @@ fn kindlm(folder: &Path, args: &[&str]) -> Output {
 const CALIBRATE: [&str; 6] =
     ["calibrate", "labels.csv", "-c", "kindlm.yaml", "--criteria", "Is kind"];
 
-fn said(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -88,16 +88,16 @@ fn the_numbers_agree_with_the_published_table() {
 
     // The judge was never calibrated, so no request is sent.
     let refused = kindlm(folder, &["test"]);
-    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    assert_eq!(refused.status.code(), Some(2), "{}", output_text(&refused));
     assert!(
-        said(&refused)
+        output_text(&refused)
             .contains("m (openai:gpt-4o-mini) may not judge `judge`: it was never calibrated")
     );
-    assert!(said(&refused).contains("kindlm calibrate labels.csv -c kindlm.yaml --judge m"));
+    assert!(output_text(&refused).contains("kindlm calibrate labels.csv -c kindlm.yaml --judge m"));
     assert_eq!(server.count(), 0);
 
     let output = kindlm(folder, &[&CALIBRATE[..], &["--json", "--responses", "cache"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
     assert_eq!(server.count(), 150, "each output is asked about once");
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     near(&found["kappa"]["value"], 0.40);
@@ -115,27 +115,27 @@ fn the_numbers_agree_with_the_published_table() {
     assert!(powered["low"].as_f64() < powered["value"].as_f64(), "{powered}");
 
     // The stored calibration contains no key, and is used without asking the judge again.
-    let all = [String::from_utf8_lossy(&output.stdout).into_owned(), said(&output)].concat();
+    let all = [String::from_utf8_lossy(&output.stdout).into_owned(), output_text(&output)].concat();
     assert!(!all.contains(KEY) && all.contains("[redacted]"));
     let kept = folder.join(".kindlm/calibrations/openai-gpt-4o-mini.json");
     let kept: Value = serde_json::from_slice(&fs::read(kept).unwrap()).unwrap();
     near(&kept["calibrations"][0]["kappa"], 0.40);
     assert_eq!(kept["calibrations"][0]["counts"]["onlyJudge"], 10);
     let again = kindlm(folder, &[&CALIBRATE[..], &["--responses", "cache"]].concat());
-    assert_eq!((again.status.code(), server.count()), (Some(0), 150), "{}", said(&again));
+    assert_eq!((again.status.code(), server.count()), (Some(0), 150), "{}", output_text(&again));
 
     // Kappa is 0.40, which is below 0.6. Its lower bound is above 0.15.
     let refused = kindlm(folder, &["test"]);
-    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    assert_eq!(refused.status.code(), Some(2), "{}", output_text(&refused));
     assert!(
-        said(&refused).contains("a κ of 0.40 only (50 labels, 95% interval 0.15 to 0.65)"),
+        output_text(&refused).contains("a κ of 0.40 only (50 labels, 95% interval 0.15 to 0.65)"),
         "{}",
-        said(&refused)
+        output_text(&refused)
     );
     assert_eq!(server.count(), 150);
     suite(folder, &server.url(), 0.15);
     let ran = kindlm(folder, &["test", "--reporter", "json"]);
-    assert_eq!(server.count(), 152, "{}", said(&ran));
+    assert_eq!(server.count(), 152, "{}", output_text(&ran));
     let report: Value = serde_json::from_slice(&ran.stdout).unwrap();
     let gate = report["gates"].as_array().unwrap().iter().find(|it| it["gate"] == "judgeKappaMin");
     let gate = gate.unwrap_or_else(|| panic!("{}", report["gates"]));
@@ -153,11 +153,11 @@ fn a_kappa_that_may_be_chance_is_refused() {
     suite(folder, &server.url(), 0.6);
     labels(folder, [1, 0, 0, 1], [0, 0]);
     let output = kindlm(folder, &CALIBRATE);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
     let refused = kindlm(folder, &["test"]);
-    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    assert_eq!(refused.status.code(), Some(2), "{}", output_text(&refused));
     let why = "its κ of 1.00 may be chance (2 labels, 95% interval -0.32 to 1.00)";
-    assert!(said(&refused).contains(why), "{}", said(&refused));
+    assert!(output_text(&refused).contains(why), "{}", output_text(&refused));
 }
 
 #[test]
@@ -168,8 +168,8 @@ fn a_judge_that_is_not_reached_is_not_calibrated() {
     suite(folder, &server.url(), 0.6);
     labels(folder, [2, 0, 0, 2], [0, 0]);
     let output = kindlm(folder, &CALIBRATE);
-    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-    assert!(said(&output).contains("not stored: 4 of 4 labelled outputs were not judged"));
+    assert_eq!(output.status.code(), Some(3), "{}", output_text(&output));
+    assert!(output_text(&output).contains("not stored: 4 of 4 labelled outputs were not judged"));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("none: there is nothing to count") && !text.contains("NaN"), "{text}");
     assert!(!folder.join(".kindlm/calibrations").exists());
@@ -195,9 +195,9 @@ fn an_unlabelled_unjudged_output_is_reported() {
         suite(folder, &server.url(), 0.6);
         labels(folder, [2, 0, 0, 2], [3, 1]);
         let output = kindlm(folder, &CALIBRATE);
-        assert_eq!(output.status.code(), Some(code), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(code), "{}", output_text(&output));
         let words = format!("1 of 4 outputs without a label were not judged; {words}");
-        assert!(said(&output).contains(&words), "{}", said(&output));
+        assert!(output_text(&output).contains(&words), "{}", output_text(&output));
         // All labels were complete, so the calibration is stored.
         assert!(folder.join(".kindlm/calibrations").exists());
     }
@@ -211,14 +211,14 @@ fn undefined_numbers_are_reported_as_none() {
     suite(folder, &server.url(), 0.1);
     labels(folder, [6, 0, 0, 0], [3, 1]);
     let output = kindlm(folder, &CALIBRATE);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("people and judge gave every output the same answer"), "{text}");
     assert!(text.contains("one of the judge's error rates is unknown"), "{text}");
     assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
     let refused = kindlm(folder, &["test"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(said(&refused).contains("it has no κ"), "{}", said(&refused));
+    assert!(output_text(&refused).contains("it has no κ"), "{}", output_text(&refused));
 }
 
 #[test]
@@ -237,14 +237,14 @@ fn a_judge_that_could_mostly_not_be_read_is_not_calibrated() {
     suite(folder, &server.url(), 0.6);
     labels(folder, [2, 25, 25, 2], [0, 0]);
     let output = kindlm(folder, &CALIBRATE);
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", output_text(&output));
     let words =
         "not stored: 50 of 54 labelled outputs were not judged; the judge's replies cannot be read";
-    assert!(said(&output).contains(words), "{}", said(&output));
+    assert!(output_text(&output).contains(words), "{}", output_text(&output));
     assert!(!folder.join(".kindlm/calibrations").exists());
     let refused = kindlm(folder, &["test"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(said(&refused).contains("it was never calibrated"), "{}", said(&refused));
+    assert!(output_text(&refused).contains("it was never calibrated"), "{}", output_text(&refused));
     // Earlier versions stored incomplete calibrations. They do not count as agreement.
     labels(folder, [2, 0, 0, 2], [0, 0]);
     assert_eq!(kindlm(folder, &CALIBRATE).status.code(), Some(0));
@@ -254,10 +254,14 @@ fn a_judge_that_could_mostly_not_be_read_is_not_calibrated() {
     let refused = kindlm(folder, &["test"]);
     assert_eq!(refused.status.code(), Some(2));
     let words = "it was calibrated on 4 of 54 labelled outputs only";
-    assert!(said(&refused).contains(words), "{}", said(&refused));
+    assert!(output_text(&refused).contains(words), "{}", output_text(&refused));
     fs::write(&path, whole.replace(r#""kappa": 1.0"#, r#""kappa": 5"#)).unwrap();
     let refused = kindlm(folder, &["test"]);
-    assert!(said(&refused).contains("`kappa` has 5, which is not"), "{}", said(&refused));
+    assert!(
+        output_text(&refused).contains("`kappa` has 5, which is not"),
+        "{}",
+        output_text(&refused)
+    );
 }
 
 #[test]
@@ -271,22 +275,30 @@ fn changed_provider_settings_make_another_judge() {
     let rows = csv.split_once('\n').unwrap().1;
     fs::write(folder.path().join("labels.csv"), format!("{csv}{rows}")).unwrap();
     let output = kindlm(folder.path(), &CALIBRATE);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert!(said(&output).contains("84 rows ask the same as an earlier row"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
+    assert!(
+        output_text(&output).contains("84 rows ask the same as an earlier row"),
+        "{}",
+        output_text(&output)
+    );
     assert!(String::from_utf8_lossy(&output.stdout).contains("84"), "{output:?}");
     let output = kindlm(folder.path(), &["test", "-q"]);
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", output_text(&output));
     assert_eq!(server.requests().len(), 84 + 2);
     // The URL of the judge does not affect its calibration.
     let path = folder.path().join("kindlm.yaml");
     let yaml = fs::read_to_string(&path).unwrap();
     fs::write(&path, yaml.replace("/v1\"", "/v1/\"")).unwrap();
     let output = kindlm(folder.path(), &["test", "-q"]);
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", output_text(&output));
     fs::write(&path, yaml.replace("/v1\" }", "/v1\", body: { reasoning_effort: low } }")).unwrap();
     let output = kindlm(folder.path(), &["test", "-q"]);
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("when its provider had other settings"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", output_text(&output));
+    assert!(
+        output_text(&output).contains("when its provider had other settings"),
+        "{}",
+        output_text(&output)
+    );
     assert_eq!(kindlm(folder.path(), &CALIBRATE).status.code(), Some(0));
     assert_eq!(kindlm(folder.path(), &["test", "-q"]).status.code(), Some(1));
 }

@@ -15,17 +15,17 @@ use regex::Regex;
 use crate::binary;
 
 /// The number of requests by process and case. A process is identified by its API key.
-pub(crate) type Asked = BTreeMap<String, BTreeMap<u32, u32>>;
+pub(crate) type RequestCounts = BTreeMap<String, BTreeMap<u32, u32>>;
 
 /// A server whose model repeats the prompt, and counts the requests.
 pub(crate) struct Counting {
     pub(crate) server: MockServer,
-    asked: Arc<Mutex<Asked>>,
+    asked: Arc<Mutex<RequestCounts>>,
 }
 
 impl Counting {
     pub(crate) fn start(latency: Duration) -> Self {
-        let asked: Arc<Mutex<Asked>> = Arc::default();
+        let asked: Arc<Mutex<RequestCounts>> = Arc::default();
         let of_server = Arc::clone(&asked);
         let server = MockServer::answering(move |request| {
             let key = request.header("authorization").unwrap_or_default().to_owned();

@@ -41,7 +41,7 @@ fn fixtures() -> PathBuf {
 
 fn binary() -> &'static str {
     #[cfg(unix)]
-    heed_signals();
+    handle_signals();
     env!("CARGO_BIN_EXE_kindlm")
 }
 
@@ -62,7 +62,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 /// The tests may have been started with ignored signals (by `nohup`, or in the background of a shell). Children
 /// inherit ignored signals, but not handlers. So each ignored signal gets a handler.
 #[cfg(unix)]
-fn heed_signals() {
+fn handle_signals() {
     use tokio::signal::unix::{SignalKind, signal};
     static HEEDED: Once = Once::new();
     HEEDED.call_once(|| {

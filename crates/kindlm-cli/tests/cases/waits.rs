@@ -35,7 +35,7 @@ fn test(folder: &Path, args: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-fn said(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     let [out, err] = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
     format!("{out}{err}")
 }
@@ -56,9 +56,14 @@ fn all_requests_to_a_model_wait_together() {
     .unwrap();
     suite(folder.path(), &server, 12);
     let output = test(folder.path(), &["--concurrency", "4"]);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
     // Only in-flight requests arrive during that time: the first, and at most one of each other worker.
-    assert!((13..=12 + 4).contains(&server.count()), "{}: {}", server.count(), said(&output));
+    assert!(
+        (13..=12 + 4).contains(&server.count()),
+        "{}: {}",
+        server.count(),
+        output_text(&output)
+    );
 }
 
 #[test]
@@ -68,9 +73,9 @@ fn a_wait_that_is_too_long_is_reported() {
     let server = MockServer::answering(move |_| refused()).unwrap();
     suite(folder.path(), &server, 20);
     let output = test(folder.path(), &["--concurrency", "2"]);
-    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(3), "{}", output_text(&output));
     assert!(server.count() <= 2, "{} were sent", server.count());
-    let said = said(&output);
+    let said = output_text(&output);
     for part in [
         "openai:gpt asks to wait 3600 s, which is too long to wait for",
         "it asks to wait 3600 s, and at most 60 s are waited",
@@ -92,8 +97,8 @@ fn an_answer_that_is_lost_is_paid_for() {
         server.push(MockReply::text("ok").reset_in_body());
         suite(folder.path(), &server, 1);
         let output = test(folder.path(), &["--budget-usd", budget]);
-        let words = said(&output).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains(part), "{}", said(&output));
+        let words = output_text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(part), "{}", output_text(&output));
         assert_eq!((server.count(), output.status.code()), (requests, Some(code)), "{words}");
     }
 }
@@ -127,7 +132,7 @@ fn a_judge_that_refuses_json_schema_is_asked_with_a_tool() {
     let yaml = yaml.replace("output: { contains: [ok] }", "judge: [{ criteria: Is polite }]");
     fs::write(&path, yaml).unwrap();
     let output = test(folder.path(), &["--concurrency", "1"]);
-    let said = said(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = output_text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(output.status.code(), Some(0), "{said}");
     // One request for each test, one for each verdict, and the rejected request.
     assert!((11..=12).contains(&server.count()), "{}: {said}", server.count());

@@ -12,7 +12,7 @@ use kindlm_types::script::{
 use crate::workers::host;
 
 /// Runs a script with these permissions, and returns its result as text.
-async fn said(host: &ScriptHost, permissions: ScriptPermissions, code: &str) -> String {
+async fn run_permitted(host: &ScriptHost, permissions: ScriptPermissions, code: &str) -> String {
     let question = ScriptQuestion {
         runtime: ScriptRuntime::QuickJs,
         source: ScriptSource::Body { params: Vec::new(), code: code.into() },
@@ -50,24 +50,30 @@ fn fetch_follows_no_redirect_to_other_hosts() {
     let refused = format!("threw fetch of {b} is not permitted: add `{b}` to `scripts.net`");
     runtime().block_on(async {
         inside.push(MockReply::raw(200, "text/plain", "hello"));
-        assert_eq!(said(&host, net(std::slice::from_ref(&a)), &get(&a)).await, r#"[200,"hello"]"#);
+        assert_eq!(
+            run_permitted(&host, net(std::slice::from_ref(&a)), &get(&a)).await,
+            r#"[200,"hello"]"#
+        );
         let sent = inside.requests();
         assert_eq!(sent[0].header("authorization"), Some("own"));
 
-        assert_eq!(said(&host, net(std::slice::from_ref(&a)), &get(&b)).await, refused);
-        assert!(said(&host, net(&[]), &get(&a)).await.contains("is not permitted"));
+        assert_eq!(run_permitted(&host, net(std::slice::from_ref(&a)), &get(&b)).await, refused);
+        assert!(run_permitted(&host, net(&[]), &get(&a)).await.contains("is not permitted"));
 
         inside.push(MockReply::redirect(302, &format!("http://{b}/secret")));
-        assert_eq!(said(&host, net(std::slice::from_ref(&a)), &get(&a)).await, refused);
+        assert_eq!(run_permitted(&host, net(std::slice::from_ref(&a)), &get(&a)).await, refused);
         assert_eq!(outside.count(), 0, "nothing may be sent to a host that is not permitted");
 
         // If both hosts are permitted, the redirect is followed, without the credentials of the first host.
         inside.push(MockReply::redirect(302, &format!("http://{b}/y")));
-        assert_eq!(said(&host, net(&[a.clone(), b.clone()]), &get(&a)).await, r#"[200,"secret"]"#);
+        assert_eq!(
+            run_permitted(&host, net(&[a.clone(), b.clone()]), &get(&a)).await,
+            r#"[200,"secret"]"#
+        );
         assert_eq!(outside.requests()[0].header("authorization"), None);
 
         inside.push(MockReply::redirect(302, "file:///etc/passwd"));
-        let text = said(&host, net(std::slice::from_ref(&a)), &get(&a)).await;
+        let text = run_permitted(&host, net(std::slice::from_ref(&a)), &get(&a)).await;
         assert!(text.starts_with("threw fetch failed: `file:` is neither"), "{text}");
     });
 }
@@ -113,11 +119,11 @@ fn files_are_read_in_permitted_folders_and_no_link_leads_out() {
         ] {
             let code =
                 format!("return process.mainModule.require('fs').readFileSync('{path}', 'utf8')");
-            let text = said(&host, permitted(), &code).await;
+            let text = run_permitted(&host, permitted(), &code).await;
             assert!(text.starts_with(expected), "{path}: {text}");
         }
         let list = "return process.mainModule.require('fs').readdirSync('data/folder')";
-        let text = said(&host, permitted(), list).await;
+        let text = run_permitted(&host, permitted(), list).await;
         assert!(text.contains("is not permitted"), "{text}");
     });
 }

@@ -195,7 +195,7 @@ fn ours(vector: &Value, folder: &Path, runtime: &tokio::runtime::Runtime) -> Val
     let execution = execution(vector);
     let outcome = runtime.block_on(judge(&checks, &execution, None, &judges));
     match (outcome.results.as_slice(), vector.get("assertion")) {
-        ([only], Some(_)) => said(only),
+        ([only], Some(_)) => result_json(only),
         (results, _) => {
             let named = named_scores(results);
             let outcome = match vector["threshold"].as_f64() {
@@ -210,13 +210,13 @@ fn ours(vector: &Value, folder: &Path, runtime: &tokio::runtime::Runtime) -> Val
                 "pass": pass,
                 "score": weighted_score(results),
                 "namedScores": named.iter().map(|it| (it.name.clone(), json!(it.score.get()))).collect::<Map<_, _>>(),
-                "componentResults": results.iter().map(said).collect::<Vec<_>>(),
+                "componentResults": results.iter().map(result_json).collect::<Vec<_>>(),
             })
         }
     }
 }
 
-fn said(result: &AssertionResult) -> Value {
+fn result_json(result: &AssertionResult) -> Value {
     let status = result.verdict.status();
     let mut said = json!({
         "pass": match status {
@@ -225,7 +225,7 @@ fn said(result: &AssertionResult) -> Value {
         },
         "score": result.score.map(kindlm_types::Score::get),
         "reason": result.reasoning.as_deref().or(result.verdict.message()),
-        "componentResults": result.components.iter().map(said).collect::<Vec<_>>(),
+        "componentResults": result.components.iter().map(result_json).collect::<Vec<_>>(),
     });
     let named = result.named_scores.iter().map(|it| (it.name.clone(), json!(it.score.get())));
     said["namedScores"] = Value::Object(named.collect());

@@ -103,7 +103,7 @@ impl AgentRun<'_> {
             let said = Event::Message { role: Speaker::User, text: text.clone() };
             self.execution.recorded_events.push(said);
             let turn = AgentTurn { number, label: label.clone(), text, timeout: self.timeout };
-            let answer = self.calls.say(&self.model.id, session, turn).await;
+            let answer = self.calls.send_turn(&self.model.id, session, turn).await;
             let reply = answer.inspect_err(|_| self.execution.spend.cost_usd = None)?;
             let user = exchange.user.map(str::to_owned);
             let turn = label.map(|label| Turn { label, user, ..Turn::default() });

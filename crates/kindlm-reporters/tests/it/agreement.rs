@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{render, style};
 
 /// A check or a part of a check, with its expected mark and score.
-struct Seen {
+struct ReportedCase {
     label: String,
     word: &'static str,
     mark: char,
@@ -16,7 +16,7 @@ struct Seen {
 }
 
 /// Returns all checks of the sample in report order, nested parts included.
-fn seen() -> Vec<Seen> {
+fn expected_cases() -> Vec<ReportedCase> {
     let report = sample_report();
     let mut seen = Vec::new();
     for execution in report.cases.iter().flat_map(|it| &it.executions) {
@@ -32,7 +32,7 @@ fn seen() -> Vec<Seen> {
                 (Verdict::Skipped { .. }, _) => ("skipped", '–'),
             };
             let score = result.score.map(kindlm_types::Score::get);
-            seen.push(Seen { label: result.label.clone(), word, mark, score });
+            seen.push(ReportedCase { label: result.label.clone(), word, mark, score });
             open.extend(result.components.iter().rev());
         }
     }
@@ -60,12 +60,12 @@ fn json_has_every_check_with_its_verdict_and_score() {
         }
     }
     let expected: Vec<(String, String, Option<f64>)> =
-        seen().into_iter().map(|it| (it.label, it.word.to_owned(), it.score)).collect();
+        expected_cases().into_iter().map(|it| (it.label, it.word.to_owned(), it.score)).collect();
     assert_eq!(found, expected);
 }
 
 /// Returns true if the line shows the score, or if the mark implies the score.
-fn shows(line: &str, it: &Seen) -> bool {
+fn shows(line: &str, it: &ReportedCase) -> bool {
     let Some(score) = it.score else { return true };
     let plain = (it.word == "passed" && score >= 1.0) || (it.word == "failed" && score <= 0.0);
     plain || line.contains(&format!("{score:.2}"))
@@ -79,7 +79,7 @@ fn reports_for_people_show_the_same_mark_and_score() {
     // Write each list entry of the page on a separate line.
     let html: String =
         html.replace("<li", "\n<li").split('\n').map(|it| text_of(it) + "\n").collect();
-    for it in seen() {
+    for it in expected_cases() {
         let first = it.label.lines().next().unwrap_or_default();
         for (name, page) in [("pretty", &pretty), ("html", &html)] {
             let shown = page.lines().filter(|line| line.contains(first));

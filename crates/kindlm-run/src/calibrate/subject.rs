@@ -352,7 +352,8 @@ impl Planned<'_> {
             .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
         let tell = |is_judged| progress.output_judged(is_judged);
         let asking = ask::ask(plan, &judges, config.concurrency, &tell);
-        let mut asked = runtime.block_on(report_waits(asking, &waits, |text| progress.say(text)));
+        let mut asked =
+            runtime.block_on(report_waits(asking, &waits, |text| progress.show_notice(text)));
         drop(progress);
         runtime.shutdown_background();
         responses::report_use(world, recorded.responses(), false);

@@ -18,7 +18,7 @@ fn header() -> Header<'static> {
 }
 
 /// Returns the text of the differences after a change of the header.
-fn said(change: impl Fn(&mut Header<'_>)) -> String {
+fn differences_text(change: impl Fn(&mut Header<'_>)) -> String {
     let mut now = header();
     change(&mut now);
     let differences = header().compare(&now);
@@ -30,24 +30,27 @@ fn said(change: impl Fn(&mut Header<'_>)) -> String {
 fn names_changes() {
     let other = Digest::of("other");
     for (expected, actual) in [
-        ("", said(|_| {})),
-        ("the suite was `support` and is `sales`", said(|it| it.suite = "sales".into())),
+        ("", differences_text(|_| {})),
+        (
+            "the suite was `support` and is `sales`",
+            differences_text(|it| it.suite = "sales".into()),
+        ),
         (
             "the setting `strict` changed",
-            said(|it| {
+            differences_text(|it| {
                 it.settings.insert("strict".into(), other);
             }),
         ),
         (
             "the settings `baseline` and `judge` changed",
-            said(|it| {
+            differences_text(|it| {
                 it.settings.remove("baseline");
                 it.settings.insert("judge".into(), other);
             }),
         ),
         (
             "the model `gpt` changed; the model `new` is new; the model `claude` is gone",
-            said(|it| {
+            differences_text(|it| {
                 it.models.insert("gpt".into(), other);
                 it.models.insert("new".into(), other);
                 it.models.remove("claude");
@@ -55,21 +58,21 @@ fn names_changes() {
         ),
         (
             "the prompt and vars of `a` changed; the checks of `b` changed",
-            said(|it| {
+            differences_text(|it| {
                 it.cases[0].prompt = other;
                 it.cases[5].vars = other;
                 it.cases[1].checks = other;
                 it.cases[6].checks = other;
             }),
         ),
-        ("the number of repeats of `e` changed", said(|it| it.cases[9].repeats = 2)),
+        ("the number of repeats of `e` changed", differences_text(|it| it.cases[9].repeats = 2)),
         (
             "the tools of `a` changed; the tools of `b` changed; the tools of `c` changed; 2 more tests changed",
-            said(|it| it.cases.iter_mut().for_each(|it| it.tools = other)),
+            differences_text(|it| it.cases.iter_mut().for_each(|it| it.tools = other)),
         ),
         (
             "the test `f` on `gpt` is new; the tests `c` on `gpt`, `d` on `gpt`, `e` on `gpt` and 5 more are gone",
-            said(|it| {
+            differences_text(|it| {
                 it.cases.truncate(2);
                 it.cases.push(PlannedCase::new("f", "gpt", 1));
             }),
@@ -94,7 +97,7 @@ fn a_new_comment_in_the_file_or_a_new_kindlm_is_only_a_remark() {
 
 #[test]
 fn the_order_of_the_plan_does_not_matter() {
-    assert_eq!(said(|it| it.cases.reverse()), "");
+    assert_eq!(differences_text(|it| it.cases.reverse()), "");
 }
 
 #[test]

@@ -6,7 +6,6 @@
 //! A quantity that was not measured is `null` (`score`, `latencyMs`, `costUsd`, `actual`). A text that does not exist
 //! is omitted.
 
-mod asked;
 mod breakdown;
 mod case;
 mod compact;
@@ -16,6 +15,7 @@ mod line;
 mod metrics;
 mod result;
 mod same;
+mod suite_inputs;
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,6 @@ use serde::ser::{Error as _, SerializeSeq as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use asked::{AssertionSet, SuitePrompt};
 pub use breakdown::{AssertionBreakdown, FailingCase};
 pub use case::{Case, CaseSummary, CaseSummaryWriter, CheckCount, CheckCounts, Cost, ScoreSummary};
 pub use compact::write_compact;
@@ -33,6 +32,7 @@ pub use execution::{CallRange, Execution, ExecutionError, Turn};
 pub use line::LineWriter;
 pub use metrics::{DerivedMetric, DerivedValue, NamedTotal};
 pub use result::{AssertionResult, Gate, GateStatus, Status};
+pub use suite_inputs::{AssertionSet, SuitePrompt};
 
 use super::WireError;
 use kindlm_types::{CaseSource, Params};

@@ -9,7 +9,7 @@ fn user() -> Value {
     json!({"role": "user", "content": "Refund me"})
 }
 
-fn said() -> Value {
+fn assistant_message() -> Value {
     json!({"role": "assistant", "content": "Done."})
 }
 
@@ -20,10 +20,10 @@ fn a_key_that_is_nearly_one_that_is_read_is_a_mistake() {
         let mut block = json!({"type": "tool_result", "tool_use_id": "t", "content": "no"});
         block.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let called = json!({"type": "tool_use", "id": "t", "name": "pay", "input": {}});
-        json!([user(), {"role": "assistant", "content": [called]}, {"role": "user", "content": [block]}, said()])
+        json!([user(), {"role": "assistant", "content": [called]}, {"role": "user", "content": [block]}, assistant_message()])
     };
     let answer = |more: Value| {
-        let mut answer = said();
+        let mut answer = assistant_message();
         answer.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         json!([user(), answer])
     };
@@ -41,11 +41,15 @@ fn a_key_that_is_nearly_one_that_is_read_is_a_mistake() {
         ),
         (block(json!({"isError": true})), "/2/content/0/isError", "is_error"),
         (
-            json!({"messages": [user(), said()], "completeFor": ["actions"]}),
+            json!({"messages": [user(), assistant_message()], "completeFor": ["actions"]}),
             "/completeFor",
             "complete_for",
         ),
-        (json!({"messages": [user(), said()], "mesages": [user()]}), "/mesages", "messages"),
+        (
+            json!({"messages": [user(), assistant_message()], "mesages": [user()]}),
+            "/mesages",
+            "messages",
+        ),
         (
             json!([user(), {"type": "shell_call", "call_id": "c", "action": {}}, {"type": "shell_call_output", "call_id": "c", "outputt": []}]),
             "/2/outputt",
@@ -98,21 +102,29 @@ fn calls_are_read_also_beside_a_system_prompt() {
 #[test]
 fn two_keys_for_the_messages_are_refused() {
     for (value, pointer, keys) in [
-        (json!({"messages": [user(), said()], "output": []}), "/output", ["messages", "output"]),
         (
-            json!({"messages": [user(), said()], "choices": [{}]}),
+            json!({"messages": [user(), assistant_message()], "output": []}),
+            "/output",
+            ["messages", "output"],
+        ),
+        (
+            json!({"messages": [user(), assistant_message()], "choices": [{}]}),
             "/choices",
             ["messages", "choices"],
         ),
         (
-            json!({"messages": [user(), said()], "content": "x"}),
+            json!({"messages": [user(), assistant_message()], "content": "x"}),
             "/content",
             ["messages", "content"],
         ),
-        (json!({"messages": [user(), said()], "input": "x"}), "/input", ["messages", "input"]),
-        (json!({"input": [user()], "items": [said()]}), "/items", ["input", "items"]),
         (
-            json!({"messages": [user(), said()], "system": "a", "instructions": "b"}),
+            json!({"messages": [user(), assistant_message()], "input": "x"}),
+            "/input",
+            ["messages", "input"],
+        ),
+        (json!({"input": [user()], "items": [assistant_message()]}), "/items", ["input", "items"]),
+        (
+            json!({"messages": [user(), assistant_message()], "system": "a", "instructions": "b"}),
             "/instructions",
             ["system", "instructions"],
         ),
@@ -121,7 +133,7 @@ fn two_keys_for_the_messages_are_refused() {
         assert_eq!(err.pointer, pointer, "{value}");
         assert!(keys.iter().all(|it| err.message.contains(&format!("`{it}`"))), "{}", err.message);
     }
-    let err = read(&json!({"choices": [{"message": said()}]})).unwrap_err();
+    let err = read(&json!({"choices": [{"message": assistant_message()}]})).unwrap_err();
     assert_eq!(err.message, "`choices` alone is not the conversation: there are no `messages`");
 }
 
@@ -149,7 +161,7 @@ fn references_to_earlier_conversations_are_gaps() {
     for (key, value) in
         [("previous_response_id", json!("resp_1")), ("conversation", json!({"id": "conv_1"}))]
     {
-        let it = text(&json!({"input": [user(), said()], key: value}));
+        let it = text(&json!({"input": [user(), assistant_message()], key: value}));
         assert_eq!(it.gaps, [format!("it continues an earlier conversation (`{key}`)")]);
     }
 }
@@ -162,11 +174,11 @@ fn an_answer_that_stopped_to_call_has_a_call() {
     let stopped = |word: &str| json!({"role": "assistant", "content": "Hm.", "stop_reason": word});
     for (value, gaps) in [
         (json!([user(), stopped("tool_use")]), vec![lost("/1")]),
-        (json!([user(), stopped("tool_calls"), user(), said()]), vec![lost("/1")]),
+        (json!([user(), stopped("tool_calls"), user(), assistant_message()]), vec![lost("/1")]),
         (json!([user(), called, result, stopped("end_turn")]), vec![]),
         (json!([user(), called, result, stopped("tool_use")]), vec![lost("/3")]),
         (
-            json!({"messages": [user(), said()], "finish_reason": "tool_calls"}),
+            json!({"messages": [user(), assistant_message()], "finish_reason": "tool_calls"}),
             vec!["the model stopped to call tools, and its last answer has no call".to_owned()],
         ),
     ] {

@@ -332,7 +332,7 @@ fn check_output(execution: &Execution) -> Result<(), Selected> {
 /// Returns the value that a check judges: the output, or the value that `on` names.
 ///
 /// If the value is unknown, the error is the errored result of the check.
-pub(crate) fn seen(
+pub(crate) fn judged_value(
     execution: &Execution,
     id: &str,
     label: &str,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::grade::{Grade, parsed};
-use crate::core::on::{seen, shown};
+use crate::core::on::{judged_value, shown};
 use crate::shared::compare::equal;
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -66,7 +66,7 @@ impl Assertion for OutputEquals {
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let value = match seen(evidence.execution, ID, &self.label) {
+        let value = match judged_value(evidence.execution, ID, &self.label) {
             Ok(value) => value,
             Err(results) => return results,
         };

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::grade::{Grade, parsed};
-use crate::core::on::{seen, shown};
+use crate::core::on::{judged_value, shown};
 use crate::core::schema_value::{Conforming, SchemaValue};
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -67,7 +67,7 @@ impl Assertion for OutputMatches {
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let value = match seen(evidence.execution, ID, &self.label) {
+        let value = match judged_value(evidence.execution, ID, &self.label) {
             Ok(value) => value,
             Err(results) => return results,
         };

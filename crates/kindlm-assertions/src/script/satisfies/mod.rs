@@ -11,7 +11,7 @@ use crate::core::behaviour::Undecided;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::grade::Grade;
-use crate::core::on::{seen, shown};
+use crate::core::on::{judged_value, shown};
 use crate::core::scripting::grading::SCRIPT_THREW;
 use crate::core::scripting::{Predicate, ScriptsBlock, label};
 use crate::{
@@ -96,12 +96,12 @@ impl Assertion for Satisfies {
     }
 
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
-        let value = seen(evidence.execution, ID, &self.label);
+        let value = judged_value(evidence.execution, ID, &self.label);
         value.into_iter().map(|it| self.predicate.question(&it, evidence)).collect()
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let value = match seen(evidence.execution, ID, &self.label) {
+        let value = match judged_value(evidence.execution, ID, &self.label) {
             Ok(value) => value,
             Err(results) => return results,
         };

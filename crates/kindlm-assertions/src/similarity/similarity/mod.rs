@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::grade::text;
-use crate::core::on::seen;
+use crate::core::on::judged_value;
 use crate::shared::edit_distance::{Distance, distance};
 use crate::similarity::likeness::Limit;
 use crate::{
@@ -82,7 +82,7 @@ impl Assertion for Similarity {
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let value = match seen(evidence.execution, ID, &self.label) {
+        let value = match judged_value(evidence.execution, ID, &self.label) {
             Ok(value) => value,
             Err(results) => return results,
         };

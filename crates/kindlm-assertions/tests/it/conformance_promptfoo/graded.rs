@@ -16,7 +16,7 @@ use kindlm_types::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{Differences, Said, execution, said};
+use super::{CheckOutcome, Differences, check_outcome, execution};
 use crate::support::{Memory, yaml};
 
 const FILE: &str =
@@ -174,7 +174,7 @@ fn failed(message: &str) -> AskError {
     ProviderError::new(ProviderErrorKind::Server, "grader", message).into()
 }
 
-fn ours(vector: &Value) -> Said {
+fn ours(vector: &Value) -> CheckOutcome {
     let files = vector["files"].as_object().cloned().unwrap_or_default();
     let files =
         files.into_iter().map(|(path, text)| (path, text.as_str().unwrap_or_default().to_owned()));
@@ -201,7 +201,7 @@ fn ours(vector: &Value) -> Said {
     if !problems.is_empty() {
         let lines: Vec<String> =
             problems.iter().map(|it| format!("{}: {}", it.pointer, it.message)).collect();
-        return Said::Threw(lines.join("; "));
+        return CheckOutcome::Threw(lines.join("; "));
     }
     let [check] = checks.as_slice() else { panic!("one entry, one check: {}", vector["id"]) };
     let mut grader = Grader { vector, used: BTreeSet::new(), told: Vec::new() };
@@ -212,7 +212,7 @@ fn ours(vector: &Value) -> Said {
         let mut new = check.questions(&evidence);
         new.retain(|it| answers.get(it).is_none());
         if new.is_empty() {
-            return said(check, &check.evaluate(&evidence));
+            return check_outcome(check, &check.evaluate(&evidence));
         }
         // A script runs before everything else, so it is not a round of the grader.
         let round = if vector["assertion"]["contextTransform"].is_string() { 0 } else { round };
@@ -227,7 +227,7 @@ fn ours(vector: &Value) -> Said {
 /// Returns our result and theirs for each compared output.
 ///
 /// Our check asks in one order only, as promptfoo does.
-fn chosen(vector: &Value) -> Vec<(Said, Said)> {
+fn chosen(vector: &Value) -> Vec<(CheckOutcome, CheckOutcome)> {
     let mut entry =
         json!({"type": "select-best", "value": vector["select"]["criteria"], "orders": "one"});
     if is_plain(vector) {
@@ -266,7 +266,7 @@ fn chosen(vector: &Value) -> Vec<(Said, Said)> {
             let mut new = check.questions(&evidence);
             new.retain(|it| answers.get(it).is_none());
             if new.is_empty() {
-                break said(check, &check.evaluate(&evidence));
+                break check_outcome(check, &check.evaluate(&evidence));
             }
             for question in new {
                 let answer = grader.answer(&question, 0).map(|it| marked(it, &question));
@@ -283,19 +283,20 @@ fn chosen(vector: &Value) -> Vec<(Said, Said)> {
     pairs
 }
 
-fn theirs(expect: &Value) -> Said {
+fn theirs(expect: &Value) -> CheckOutcome {
     if expect["metadata"]["graderError"] == true {
-        return Said::Threw(expect["reason"].as_str().unwrap_or_default().to_owned());
+        return CheckOutcome::Threw(expect["reason"].as_str().unwrap_or_default().to_owned());
     }
     super::theirs(expect)
 }
 
-/// Compares like [`Said::agrees`], with the single precision of similarities.
-fn agrees(ours: &Said, theirs: &Said) -> bool {
+/// Compares like [`CheckOutcome::agrees`], with the single precision of similarities.
+fn agrees(ours: &CheckOutcome, theirs: &CheckOutcome) -> bool {
     match (ours, theirs) {
-        (Said::Result { pass, score, reason }, Said::Result { pass: p, score: s, reason: r }) => {
-            pass == p && (score - s).abs() <= 1e-6 && reason == r
-        }
+        (
+            CheckOutcome::Result { pass, score, reason },
+            CheckOutcome::Result { pass: p, score: s, reason: r },
+        ) => pass == p && (score - s).abs() <= 1e-6 && reason == r,
         _ => ours.agrees(theirs),
     }
 }

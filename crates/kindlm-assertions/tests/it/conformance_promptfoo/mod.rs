@@ -27,12 +27,12 @@ type Differences<'a> = &'a [(&'a str, &'a [&'a str])];
 
 /// The result of a check, or the error message of a check without a result.
 #[derive(Debug, PartialEq)]
-enum Said {
+enum CheckOutcome {
     Result { pass: bool, score: f64, reason: String },
     Threw(String),
 }
 
-impl Said {
+impl CheckOutcome {
     fn agrees(&self, other: &Self) -> bool {
         match (self, other) {
             (
@@ -96,18 +96,18 @@ fn every_vector_runs_here_or_needs_a_judge() {
     assert_eq!((here, elsewhere, here + elsewhere), (306, 26, 332));
 }
 
-fn theirs(expect: &Value) -> Said {
+fn theirs(expect: &Value) -> CheckOutcome {
     if let Some(message) = expect["throws"].as_str() {
-        return Said::Threw(message.to_owned());
+        return CheckOutcome::Threw(message.to_owned());
     }
-    Said::Result {
+    CheckOutcome::Result {
         pass: expect["pass"].as_bool().unwrap(),
         score: expect["score"].as_f64().unwrap(),
         reason: expect["reason"].as_str().unwrap_or_default().to_owned(),
     }
 }
 
-fn ours(vector: &Value) -> Said {
+fn ours(vector: &Value) -> CheckOutcome {
     let files = vector["files"].as_object().cloned().unwrap_or_default();
     let files =
         files.into_iter().map(|(path, text)| (path, text.as_str().unwrap_or_default().to_owned()));
@@ -119,7 +119,7 @@ fn ours(vector: &Value) -> Said {
     if !problems.is_empty() {
         let lines: Vec<String> =
             problems.iter().map(|it| format!("{}: {}", it.pointer, it.message)).collect();
-        return Said::Threw(lines.join("; "));
+        return CheckOutcome::Threw(lines.join("; "));
     }
     let [check] = checks.as_slice() else { panic!("one entry, one check: {}", vector["id"]) };
     let evidence = Evidence {
@@ -128,18 +128,18 @@ fn ours(vector: &Value) -> Said {
         baseline: None,
         comparison: None,
     };
-    said(check, &check.evaluate(&evidence))
+    check_outcome(check, &check.evaluate(&evidence))
 }
 
-fn said(check: &Check, results: &[AssertionResult]) -> Said {
+fn check_outcome(check: &Check, results: &[AssertionResult]) -> CheckOutcome {
     let [result] = results else { panic!("{}: one entry, one result", check.meta.id) };
     match result.score {
-        Some(score) => Said::Result {
+        Some(score) => CheckOutcome::Result {
             pass: result.verdict.held(),
             score: score.get(),
             reason: result.reasoning.clone().unwrap_or_default(),
         },
-        None => Said::Threw(result.verdict.message().unwrap_or_default().to_owned()),
+        None => CheckOutcome::Threw(result.verdict.message().unwrap_or_default().to_owned()),
     }
 }
 

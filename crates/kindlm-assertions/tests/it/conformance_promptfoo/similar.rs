@@ -6,7 +6,7 @@ use kindlm_types::{
 };
 use serde_json::{Value, json};
 
-use super::{Said, said, theirs};
+use super::{CheckOutcome, check_outcome, theirs};
 
 const FILE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/conformance/promptfoo/model_graded.jsonl");
@@ -23,7 +23,7 @@ const DIFFERENCES: &[(&str, &str)] = &[
 ];
 
 /// Evaluates a vector with the embeddings of its model.
-fn ours(vector: &Value) -> Said {
+fn ours(vector: &Value) -> CheckOutcome {
     let execution = Execution {
         output: vector["output"].as_str().unwrap().to_owned(),
         vars: vector["vars"].as_object().cloned().unwrap_or_default(),
@@ -32,7 +32,7 @@ fn ours(vector: &Value) -> Said {
     let expect = json!({"assert": [vector["assertion"]]});
     let (checks, problems) = compile_with(&expect, &Setup::new(&NoFiles, None), &execution.vars);
     if let Some(problem) = problems.first() {
-        return Said::Threw(problem.message.clone());
+        return CheckOutcome::Threw(problem.message.clone());
     }
     let mut answers = Answers::default();
     let evidence =
@@ -49,7 +49,7 @@ fn ours(vector: &Value) -> Said {
     }
     let evidence =
         Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
-    said(&checks[0], &checks[0].evaluate(&evidence))
+    check_outcome(&checks[0], &checks[0].evaluate(&evidence))
 }
 
 #[test]
@@ -69,10 +69,10 @@ fn similarity_agrees() {
         let near = |a: f64, b: f64| (a - b).abs() <= 1e-6;
         let agrees = match (&ours, &theirs) {
             (
-                Said::Result { pass, score, reason },
-                Said::Result { pass: p, score: s, reason: r },
+                CheckOutcome::Result { pass, score, reason },
+                CheckOutcome::Result { pass: p, score: s, reason: r },
             ) => pass == p && near(*score, *s) && reason == r,
-            (Said::Threw(_), Said::Threw(_)) => true,
+            (CheckOutcome::Threw(_), CheckOutcome::Threw(_)) => true,
             _ => false,
         };
         if !agrees {

@@ -136,10 +136,8 @@ impl Builder<'_> {
             Digest::default().fingerprint(shared.digest).value(&vars).fingerprint(parts.expect);
         // The digest covers the files of rules, and the files that the command names.
         let digest = parts.rules.files.iter().copied().fold(digest, Digest::fingerprint);
-        let digest = self
-            .command_files(&shared.subject, &vars)
-            .into_iter()
-            .fold(digest, Digest::fingerprint);
+        let files = self.command_files(&shared.subject, &vars);
+        let digest = files.into_iter().fold(digest, Digest::fingerprint);
         let threshold = entry
             .threshold
             .or(parts.prompt.and_then(|it| it.threshold))

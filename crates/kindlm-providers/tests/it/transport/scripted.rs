@@ -19,7 +19,7 @@ fn ask(script: &Script, prompt: &Prompt) -> Result<Reply, ProviderError> {
     script.reply("scripted", prompt).result
 }
 
-fn said(script: &Script, prompt: &Prompt) -> String {
+fn reply_text(script: &Script, prompt: &Prompt) -> String {
     ask(script, prompt).map_or_else(|err| format!("{:?}", err.kind), |it| it.text)
 }
 
@@ -79,7 +79,7 @@ fn conditions_choose_the_first_reply_that_fits() {
         (json!({"contains": "12345", "model": "other"}), asked(), false),
     ] {
         let script = script(json!([{ "when": when, "text": "fits" }, { "text": "does not" }]));
-        assert_eq!(said(&script, &prompt) == "fits", fits, "{script:?}");
+        assert_eq!(reply_text(&script, &prompt) == "fits", fits, "{script:?}");
     }
 }
 
@@ -88,10 +88,10 @@ fn results_of_tools_count_since_the_last_user_message_only() {
     let script =
         script(json!([{"when": {"toolResult": true}, "text": "after"}, {"text": "before"}]));
     let mut next = after_tool("f", "{}");
-    assert_eq!(said(&script, &next), "after");
+    assert_eq!(reply_text(&script, &next), "after");
     next.messages.push(Message::new(Role::Assistant, "done"));
     next.messages.push(Message::new(Role::User, "and now?"));
-    assert_eq!(said(&script, &next), "before");
+    assert_eq!(reply_text(&script, &next), "before");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_tool_is_called_once_unless_the_script_repeats_it() {
     let asked = prompt("where is order 12345?");
     let brief = script(json!([{"toolCalls": call}, {"text": "done"}]));
     assert_eq!(ask(&brief, &asked).unwrap().tool_calls[0].name, "f");
-    assert_eq!(said(&brief, &after_tool("f", "{}")), "done");
+    assert_eq!(reply_text(&brief, &after_tool("f", "{}")), "done");
     let stubborn = script(json!([{"when": {"toolResult": true}, "toolCalls": call}]));
     assert_eq!(ask(&stubborn, &after_tool("f", "{}")).unwrap().tool_calls[0].id, "call_1");
 }
@@ -175,11 +175,11 @@ fn times_are_counted_for_each_conversation_apart() {
         {"text": "always"},
     ]));
     for expected in ["first", "first", "second", "always", "always"] {
-        assert_eq!(said(&script, &prompt("flaky a")), expected);
+        assert_eq!(reply_text(&script, &prompt("flaky a")), expected);
     }
-    assert_eq!(said(&script, &prompt("flaky b")), "first");
+    assert_eq!(reply_text(&script, &prompt("flaky b")), "first");
     let other_model = Prompt { model: "m-2".into(), ..prompt("flaky a") };
-    assert_eq!(said(&script, &other_model), "first");
+    assert_eq!(reply_text(&script, &other_model), "first");
 }
 
 #[test]
@@ -192,11 +192,11 @@ fn a_conversation_keeps_its_count_while_it_goes_on() {
     let mut going = after_tool("f", "{}");
     let opening = conversation(going.messages[..2].to_vec());
     assert_eq!(ask(&script, &opening).unwrap().tool_calls.len(), 1);
-    assert_eq!(said(&script, &going), "one");
+    assert_eq!(reply_text(&script, &going), "one");
     going.messages.push(Message::new(Role::Assistant, "one"));
     going.messages.push(Message::new(Role::User, "more"));
-    assert_eq!(said(&script, &going), "two");
-    assert_eq!(said(&script, &going), "InvalidRequest");
+    assert_eq!(reply_text(&script, &going), "two");
+    assert_eq!(reply_text(&script, &going), "InvalidRequest");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -226,7 +226,7 @@ fn embeddings_have_replies_of_their_own() {
     ]));
     assert_eq!(script.embedding("scripted", "e", "cat").result.unwrap(), [1.0, 0.5]);
     assert_eq!(script.embedding("scripted", "e", "dog").result.unwrap(), [0.0, 1.0]);
-    assert_eq!(said(&script, &prompt("cat")), "chat");
+    assert_eq!(reply_text(&script, &prompt("cat")), "chat");
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn a_request_that_nothing_fits_is_explained() {
         {"times": 1, "text": "c"},
         {"when": {"toolResult": true}, "text": "d"},
     ]));
-    assert_eq!(said(&script, &prompt("hi\nthere")), "c");
+    assert_eq!(reply_text(&script, &prompt("hi\nthere")), "c");
     let err = ask(&script, &prompt("hi\nthere")).unwrap_err();
     assert_eq!((err.kind, err.retryable), (Kind::InvalidRequest, false));
     insta::assert_snapshot!(err.to_string());

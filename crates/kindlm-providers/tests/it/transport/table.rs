@@ -256,7 +256,7 @@ fn tool_calls() -> Vec<Row> {
 }
 
 /// Describes a reply for the page.
-fn told(reply: &Reply) -> String {
+fn describe_reply(reply: &Reply) -> String {
     let mut told = match reply.attempts {
         1 => "no error".to_owned(),
         attempts => format!("no error: attempt {attempts} is answered"),
@@ -275,9 +275,9 @@ fn told(reply: &Reply) -> String {
 }
 
 /// A client that also records the answer of the wrapped client.
-struct Heard<'a>(&'a Client, Mutex<Option<Result<Reply, ProviderError>>>);
+struct RecordingHost<'a>(&'a Client, Mutex<Option<Result<Reply, ProviderError>>>);
 
-impl Models for Heard<'_> {
+impl Models for RecordingHost<'_> {
     fn complete<'a>(
         &'a self,
         provider: &'a str,
@@ -336,7 +336,7 @@ async fn run_of_one(
         ..Suite::default()
     };
     let options = RunOptions { timeout: Some(timeout), ..RunOptions::default() };
-    let heard = Heard(client, Mutex::default());
+    let heard = RecordingHost(client, Mutex::default());
     let report = kindlm_engine::run(&suite, &options, Ports::new(&heard)).await.unwrap();
     let said =
         report.cases[0].executions[0].error.as_ref().map(kindlm_types::ExecutionError::message);
@@ -396,7 +396,7 @@ async fn attempt(row: Row, factor: u32) -> Result<(Row, String, u8), String> {
         return Err(format!("{requests} requests: {result:?}"));
     }
     assert_eq!(elsewhere.count(), 0, "{}", row.name);
-    let told = result.map_or_else(|_| said.unwrap(), |reply| told(&reply));
+    let told = result.map_or_else(|_| said.unwrap(), |reply| describe_reply(&reply));
     assert!(!told.contains(KEY), "{}: {told}", row.name);
     let address = |url: &str| url.split_once("//").map(|(_, it)| it.to_owned()).unwrap();
     let told = told

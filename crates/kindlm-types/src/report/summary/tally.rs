@@ -18,14 +18,14 @@ pub struct Tally {
     all: Totals,
     deterministic: RateCount,
     probabilistic: RateCount,
-    models: FirstSeen<String, OfModel>,
+    models: OrderedMap<String, OfModel>,
     tags: BTreeMap<String, Totals>,
     untagged: Totals,
     assertions: Breakdown,
-    failure_codes: FirstSeen<FailureCode, ()>,
+    failure_codes: OrderedMap<FailureCode, ()>,
     /// The failure codes without those of aborted executions.
-    case_codes: FirstSeen<FailureCode, ()>,
-    provider_errors: FirstSeen<ProviderErrorKind, ()>,
+    case_codes: OrderedMap<FailureCode, ()>,
+    provider_errors: OrderedMap<ProviderErrorKind, ()>,
     cached: u64,
     /// The number of executions of unknown cost, because an answer did not report its tokens.
     uncounted: u64,
@@ -192,7 +192,7 @@ struct OfModel {
     totals: Totals,
     latency: Mean,
     waited: ExactSum,
-    named: FirstSeen<String, Named>,
+    named: OrderedMap<String, Named>,
 }
 
 /// The running totals of one named score.
@@ -263,15 +263,15 @@ type CasePosition = (usize, usize);
 
 /// A small map whose entries are sorted by their first appearance in the plan.
 #[derive(Clone, Debug)]
-struct FirstSeen<K, V>(Vec<(CasePosition, K, V)>);
+struct OrderedMap<K, V>(Vec<(CasePosition, K, V)>);
 
-impl<K, V> Default for FirstSeen<K, V> {
+impl<K, V> Default for OrderedMap<K, V> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<K: Eq, V: Default> FirstSeen<K, V> {
+impl<K: Eq, V: Default> OrderedMap<K, V> {
     /// Returns the entry of `key`, which is created if missing. Moves its first appearance to `place` if that is
     /// earlier.
     fn entry<Q>(&mut self, place: CasePosition, key: &Q) -> &mut V

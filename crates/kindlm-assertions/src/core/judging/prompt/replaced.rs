@@ -176,7 +176,7 @@ mod tests {
         }
     }
 
-    fn said(name: &'static str, content: &'static str, prompt: &str) -> Vec<String> {
+    fn load_messages(name: &'static str, content: &'static str, prompt: &str) -> Vec<String> {
         let files = One(name, content);
         // The JSON parser replaces the YAML parser, because JSON is valid YAML.
         let yaml = |text: &str| serde_json::from_str(text).map_err(|err| err.to_string());
@@ -199,16 +199,19 @@ mod tests {
     fn messages_come_from_texts_and_files() {
         let two = r#"[{"role": "system", "content": "Judge."}, {"role": "user", "content": "{{ output }}"}]"#;
         let both = ["system: Judge.", "user: {{ output }}"];
-        assert_eq!(said("", "", two), both);
+        assert_eq!(load_messages("", "", two), both);
         for name in ["a.json", "a.yaml", "a.YML", "a.txt"] {
-            assert_eq!(said(name, two, &format!("file://{name}")), both, "{name}");
+            assert_eq!(load_messages(name, two, &format!("file://{name}")), both, "{name}");
         }
         assert_eq!(
-            said("a.txt", " Is {{ output }} good? ", "file://a.txt"),
+            load_messages("a.txt", " Is {{ output }} good? ", "file://a.txt"),
             ["user: Is {{ output }} good?"]
         );
-        assert_eq!(said("", "", "[1] {{ output }}"), ["user: [1] {{ output }}"]);
-        assert_eq!(said("a.json", r#""{{ output }}""#, "file://a.json"), ["user: {{ output }}"]);
+        assert_eq!(load_messages("", "", "[1] {{ output }}"), ["user: [1] {{ output }}"]);
+        assert_eq!(
+            load_messages("a.json", r#""{{ output }}""#, "file://a.json"),
+            ["user: {{ output }}"]
+        );
     }
 
     #[test]
@@ -241,7 +244,7 @@ mod tests {
                 ": the messages are not JSON: key must be a string",
             ),
         ] {
-            let said = said(name, content, prompt);
+            let said = load_messages(name, content, prompt);
             assert!(said.len() == 1 && said[0].contains(expected), "{prompt}: {said:?}");
         }
     }
