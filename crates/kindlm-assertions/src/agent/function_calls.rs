@@ -47,7 +47,7 @@ impl Call {
             Ok(arguments) => arguments,
             Err(text) => {
                 return Ok(Some(format!(
-                    "Call to \"{name}\" has arguments that are no JSON: {text}"
+                    "Call to \"{name}\" has arguments that are not JSON: {text}"
                 )));
             }
         };
@@ -98,7 +98,7 @@ pub(crate) fn result(
         None => Some(format!("{}: {}", output.nothing, ecma::stringify(output.value))),
     };
     if let Some(why) = may_be_more.filter(|_| fault.is_none()) {
-        return errored(format!("Not all calls are known: {why}"));
+        return errored(format!("the tool calls are incomplete: {why}"));
     }
     let pass = fault.is_none() != negate;
     let reason = match (pass, fault) {
@@ -161,7 +161,8 @@ pub(crate) fn output(execution: &Execution) -> Value {
 /// The error is the reason why the check cannot be decided.
 fn misfit(execution: &Execution, calls: &[Call]) -> Result<Option<String>, String> {
     if execution.tools.is_empty() {
-        let message = "It is not known which tools the model was offered: give the test `tools`, or the record `tools`";
+        let message =
+            "the offered tools were not recorded: add `tools` to the test or to the record";
         return Err(message.to_owned());
     }
     for call in calls {

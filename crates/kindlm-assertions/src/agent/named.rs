@@ -89,8 +89,8 @@ impl Pattern {
 
 /// Returns the problem of a step without a name and a pattern.
 pub(crate) fn nameless(at: &str) -> Problem {
-    Problem::new(at, "neither `name` nor `pattern` says what is wanted")
-        .with_help("`name` is a name, `pattern` may have `*` and `?`")
+    Problem::new(at, "`name` or `pattern` is required")
+        .with_help("`name` is an exact name; `pattern` can contain `*` and `?`")
 }
 
 /// Returns the patterns, separated by commas.

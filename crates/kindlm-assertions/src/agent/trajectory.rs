@@ -14,8 +14,8 @@ use crate::core::recorded::{knows_tool_calls, missing};
 use crate::shared::glob;
 
 /// The reason why a check of steps cannot be decided if no steps are recorded.
-const NO_STEPS: &str = "The execution has neither a trace nor tool calls: give `trace` or `tool_calls` \
-    in the record";
+const NO_STEPS: &str =
+    "the execution has neither a trace nor tool calls: add `trace` or `tool_calls` to the record";
 
 /// The type of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -100,7 +100,7 @@ impl Steps {
     /// Returns the errored result of a check that the known steps do not decide.
     pub(crate) fn undecided(&self, id: &str, label: &str) -> Vec<AssertionResult> {
         let why = self.missing.as_deref().unwrap_or_default();
-        missing(id, label, &format!("Not all steps of the agent are known: {why}"))
+        missing(id, label, &format!("the agent's steps are incomplete: {why}"))
     }
 }
 
@@ -109,7 +109,7 @@ impl Steps {
 /// They are unknown if nothing is recorded about them, or if the evidence has gaps.
 pub(crate) fn steps(execution: &Execution) -> Result<Steps, String> {
     if let Some(gap) = execution.completeness.gaps.first() {
-        return Err(format!("Not all steps of the agent are known: {gap}"));
+        return Err(format!("the agent's steps are incomplete: {gap}"));
     }
     let Some(trace) = &execution.trace else {
         if !knows_tool_calls(execution) {

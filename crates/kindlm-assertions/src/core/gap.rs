@@ -30,20 +30,20 @@ impl Gap {
     pub(crate) fn words(self) -> String {
         match self {
             Self::Missing(channel, why) => {
-                format!("it is known that not all {} were recorded: {why}", of(channel))
+                format!("not all {} were recorded: {why}", of(channel))
             }
             Self::Incomplete(channel, source) => {
                 let what = of(channel);
                 let advice = source.declares(channel);
-                format!("it is not known whether all {what} were recorded; {advice}")
+                format!("some {what} may not have been recorded; {advice}")
             }
             Self::Unanswered(1) => {
-                "it is not known how a call ended, or what it gave: tell its `action.result`"
+                "the end or the result of a call was not recorded: report its `action.result`"
                     .to_owned()
             }
             Self::Unanswered(calls) => {
                 format!(
-                    "it is not known how {calls} calls ended, or what they gave: tell each `action.result`"
+                    "the ends or results of {calls} calls were not recorded: report each `action.result`"
                 )
             }
             Self::Half(channel, calls) => {
@@ -53,7 +53,7 @@ impl Gap {
                     _ => ("action.called", "action.result"),
                 };
                 format!(
-                    "not everything that decides is known of {of}: tell all of `{called}` and `{ended}`"
+                    "the record of {of} is incomplete: report all fields of `{called}` and `{ended}`"
                 )
             }
         }

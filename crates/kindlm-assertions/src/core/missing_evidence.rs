@@ -14,7 +14,7 @@ use crate::core::recorded::Source;
 /// Returns the reason why an output is not known, with advice for the user.
 pub(crate) fn no_output(execution: &Execution) -> String {
     let advice = Source::of(execution).declares(Channel::Messages);
-    format!("the source recorded no output, and does not say that there is none; {advice}")
+    format!("the source recorded no output, and did not declare all messages recorded; {advice}")
 }
 
 /// Returns true if the output of an execution was not recorded.
@@ -37,7 +37,8 @@ pub(crate) fn missing_calls(execution: &Execution) -> Option<String> {
     }
     Some(match execution.trace {
         None => Gap::incomplete(execution, Channel::Actions).words(),
-        Some(_) => "the spans do not show all that the agent called: let its instrumentation record its tools, or the answers of its models"
+        Some(_) => "the spans may not show all tool calls: configure the instrumentation to record tools or model \
+            answers"
             .to_owned(),
     })
 }
@@ -79,19 +80,19 @@ pub(crate) fn missing_output(
     }
     let message = match (&execution.trace, execution.completeness.gaps.first()) {
         (Some(_), Some(gap)) => {
-            format!("The trace is not complete, and so the output is not known: {gap}")
+            format!("the output is unknown, because the trace is incomplete: {gap}")
         }
         (None, Some(gap)) => {
-            format!("The conversation is not complete, and so the output is not known: {gap}")
+            format!("the output is unknown, because the conversation is incomplete: {gap}")
         }
-        (Some(_), None) => "The spans do not tell what the agent said: let its instrumentation record texts \
-            (`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` for OpenTelemetry's own), or name the attribute in \
-            `trace.spanMapping.outputTextAttr`"
+        (Some(_), None) => "the spans do not contain the agent's texts: configure its instrumentation to record them \
+            (`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` for OpenTelemetry's own), or name the \
+            attribute in `trace.spanMapping.outputTextAttr`"
             .to_owned(),
-        (None, None) => format!("The output is not known: {}", no_output(execution)),
+        (None, None) => format!("the output is unknown: {}", no_output(execution)),
     };
     let message = match execution.completeness.gaps.first() {
-        None if takes_on => format!("{message}; a check of something else names it with `on`"),
+        None if takes_on => format!("{message}; to check another value, name it with `on`"),
         _ => message,
     };
     vec![AssertionResult::errored(id, label.unwrap_or(id), EVIDENCE_MISSING, message)]
@@ -119,14 +120,14 @@ pub(crate) fn no_act_reason(execution: &Execution) -> Option<String> {
     let last: String = last.chars().take(200).collect();
     let words = if last.is_empty() { String::new() } else { format!("; on stderr: {last}") };
     Some(format!(
-        "The program ended with exit code {code} and without output{words}, so no check of its output can pass; the exit code \
-         is checked with `on: exitCode`"
+        "the program ended with exit code {code} and without output{words}, so no check of its output can pass; use \
+         `on: exitCode` to check the exit code"
     ))
 }
 
 /// Makes a result errored, because the missing rest of an answer could change it.
 pub(crate) fn mark_incomplete(why: &str, result: &mut AssertionResult) {
-    let message = format!("The answer is incomplete, and the rest of it may decide: {why}");
+    let message = format!("the answer is incomplete, and its missing part may change the verdict: {why}");
     (result.score, result.reasoning) = (None, None);
     result.verdict = Verdict::Errored { code: EVIDENCE_MISSING, message };
 }

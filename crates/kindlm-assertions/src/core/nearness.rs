@@ -110,11 +110,11 @@ impl Similar {
         match evidence.answers.get(&self.question(text)) {
             Some(Ok(Answer::Vector(vector))) => Ok(vector),
             Some(Err(err)) => {
-                let errored = self.errored(format!("The embedding failed: {err}"));
+                let errored = self.errored(format!("the embedding failed: {err}"));
                 Err(Box::new(errored.with_cause(err.failure_code())))
             }
             Some(Ok(_)) | None => {
-                let message = "The texts have not been given to any embedding model";
+                let message = "the texts were not embedded";
                 let code = FailureCode::INTERNAL_ERROR;
                 Err(Box::new(AssertionResult::errored(self.id, self.label(), code, message)))
             }
@@ -170,7 +170,7 @@ impl Similar {
             }
         }
         let decided =
-            decided.ok_or_else(|| self.errored("There is no text to compare with".to_owned()))?;
+            decided.ok_or_else(|| self.errored("there is no text to compare with".to_owned()))?;
         if self.negate {
             return Ok(decided);
         }
@@ -187,7 +187,7 @@ impl Metric {
         if a.len() != b.len() {
             let (a, b) = (a.len(), b.len());
             return Err(format!(
-                "The embeddings cannot be compared: one has {a} numbers, the other {b}"
+                "the embeddings cannot be compared: one has {a} numbers, the other {b}"
             ));
         }
         let pairs = || a.iter().zip(b);
@@ -198,7 +198,7 @@ impl Metric {
             Self::Dot => dot,
             Self::Euclidean => pairs().map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt(),
         };
-        let why = "The embeddings cannot be compared: one of them has no direction, as it is nothing but zeros";
+        let why = "the embeddings cannot be compared: one of them contains only zeros";
         if measure.is_finite() { Ok(measure) } else { Err(why.to_owned()) }
     }
 }
@@ -253,8 +253,8 @@ mod tests {
 
     #[test]
     fn vectors_without_direction_or_of_two_lengths_have_no_cosine() {
-        let none = "The embeddings cannot be compared: one of them has no direction, as it is nothing but zeros";
-        let lengths = "The embeddings cannot be compared: one has 1 numbers, the other 2";
+        let none = "the embeddings cannot be compared: one of them contains only zeros";
+        let lengths = "the embeddings cannot be compared: one has 1 numbers, the other 2";
         for (a, b, why) in [
             (&[0.0, 0.0][..], &[0.0, 0.0][..], none),
             (&[0.0, 0.0], &[1.0, 0.0], none),

@@ -171,7 +171,7 @@ const EMPTY_LIST: &str = "the list of texts to look for is empty";
 
 fn nothing_to_look_for(at: &str, message: &str) -> Problem {
     Problem::new(at, message).with_help(
-        "an empty text is in every output: write what must be there, or remove the check",
+        "an empty text is in every output: write the text to look for, or remove the check",
     )
 }
 

@@ -65,8 +65,8 @@ pub(crate) fn log_probs(execution: &Execution) -> Option<Cow<'_, [f64]>> {
 }
 
 /// The reason why a check of probabilities cannot be decided.
-pub(crate) const NO_LOG_PROBS: &str = "The probabilities of the answer's tokens are not known: \
-    set `logprobs: true` for the provider, or give `log_probs` in the record";
+pub(crate) const NO_LOG_PROBS: &str = "the probabilities of the answer's tokens were not recorded: set `logprobs: \
+    true` for the provider, or add `log_probs` to the record";
 
 /// Returns the trace; a missing or incomplete trace gives an errored result.
 pub(crate) fn whole_trace<'a>(
@@ -77,7 +77,7 @@ pub(crate) fn whole_trace<'a>(
     let Some(trace) = &execution.trace else { return Err(missing(assertion, label, NO_TRACE)) };
     match execution.completeness.gaps.first() {
         None => Ok(trace),
-        Some(gap) => Err(missing(assertion, label, &format!("The trace is not complete: {gap}"))),
+        Some(gap) => Err(missing(assertion, label, &format!("the trace is incomplete: {gap}"))),
     }
 }
 
@@ -91,9 +91,7 @@ pub(crate) fn not_understood(execution: &Execution) -> Option<String> {
     let (kind, told) = parts.or(lines)?.as_object()?.iter().next()?;
     let place = told.get(0).and_then(Value::as_str);
     let at = place.map(|it| format!(" at {it}")).unwrap_or_default();
-    Some(format!(
-        "`{kind}`{at} is of a type that is not understood here, and may have told anything"
-    ))
+    Some(format!("`{kind}`{at} has an unsupported type, so any evidence may be missing"))
 }
 
 /// Returns the reason why evidence of a kind is missing; `None` if none is known.
@@ -141,16 +139,18 @@ impl Source {
         let word = channel.as_str();
         match self {
             Self::Program => format!(
-                "a program says so with {{\"kindlm\":\"evidence\",\"complete\":[\"{word}\"]}}, its test with \
-                 `evidence: {{ complete: [{word}] }}`"
+                "if nothing is missing, let the program print {{\"kindlm\":\"evidence\",\"complete\":[\"{word}\"]}}, \
+                 or add `evidence: {{ complete: [{word}] }}` to the test"
             ),
-            Self::Record => format!("a record says so with `complete_for: [{word}]`"),
+            Self::Record => {
+                format!("if nothing is missing, add `complete_for: [{word}]` to the record")
+            }
             Self::Spans => format!(
-                "where the spans show all of them, the suite says so with `trace: {{ evidence: {{ complete: [{word}] }} }}`"
+                "if the spans show all of them, add `trace: {{ evidence: {{ complete: [{word}] }} }}` to the suite"
             ),
             Self::Recorded => format!(
-                "where all of them are recorded, the suite says so with `evidence: {{ complete: [{word}] }}` at the test, \
-                 its agent, or a provider that wraps an agent"
+                "if nothing is missing, add `evidence: {{ complete: [{word}] }}` to the test, its agent, or a \
+                 provider that wraps an agent"
             ),
         }
     }
@@ -158,7 +158,7 @@ impl Source {
 
 /// The reason why a check of spans cannot be decided.
 const NO_TRACE: &str =
-    "The execution has no trace: give `trace` in the record, or test the agent with `kindlm trace`";
+    "the execution has no trace: add `trace` to the record, or test the agent with `kindlm trace`";
 
 /// Returns the perplexity: e to the power of the negated mean log probability.
 pub(crate) fn perplexity(log_probs: &[f64]) -> f64 {

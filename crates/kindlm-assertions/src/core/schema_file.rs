@@ -67,7 +67,7 @@ fn idle(schema: &Value) -> impl Iterator<Item = (Lint, MemberPart, &'static str)
         if is_format {
             (lint, MemberPart::Value, "correct it, or leave `format` out")
         } else {
-            (lint, MemberPart::Key, "correct it; what is only an annotation is called `x-…`")
+            (lint, MemberPart::Key, "correct it; the name of an annotation must begin with `x-`")
         }
     })
 }

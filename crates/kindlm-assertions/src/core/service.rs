@@ -50,7 +50,7 @@ pub(crate) fn host(url: &str) -> Option<&str> {
 ///
 /// Its pointer starts at the check.
 pub(crate) fn not_permitted(at: &str, host: &str) -> Problem {
-    Problem::new(at, "the network is not permitted to this check")
+    Problem::new(at, "this check may not use the network")
         .with_help(format!("add `scripts: {{ net: [\"{host}\"] }}` to the suite or to the check"))
 }
 
@@ -83,10 +83,10 @@ pub(crate) fn question(
 pub(crate) fn body(outcome: &ScriptOutcome) -> Result<String, String> {
     let answer = match outcome {
         ScriptOutcome::Returned(ScriptValue::Json(answer)) => answer,
-        ScriptOutcome::Returned(_) => return Err("gave no answer".to_owned()),
+        ScriptOutcome::Returned(_) => return Err("did not answer".to_owned()),
         ScriptOutcome::Threw { message, thrown, .. } => {
             let why = message.as_ref().unwrap_or(thrown);
-            return Err(format!("could not be asked: {why}"));
+            return Err(format!("could not be reached: {why}"));
         }
     };
     let status = answer.get("status").and_then(Value::as_u64).unwrap_or_default();
@@ -109,10 +109,11 @@ pub(crate) fn shown(body: &str) -> String {
 /// The error message is the rest of a sentence that starts with the service's name.
 pub(crate) fn score(value: &Value) -> Result<f64, String> {
     let told = || ecma::stringify(value);
-    let score =
-        value.as_f64().ok_or_else(|| format!("gave {} as a score, which is no number", told()))?;
+    let score = value
+        .as_f64()
+        .ok_or_else(|| format!("returned the score {}, which is not a number", told()))?;
     if !(0.0..=1.0).contains(&score) {
-        return Err(format!("gave a score of {}, which is not between 0 and 1", told()));
+        return Err(format!("returned the score {}, which is not between 0 and 1", told()));
     }
     Ok(score)
 }

@@ -39,6 +39,6 @@ pub(crate) fn fault(text: &str) -> Option<Problem> {
 /// Returns the problem of a template that cannot be parsed or rendered.
 pub(crate) fn faulty(message: String) -> Problem {
     Problem::new("", message).with_help(
-        "a text with `{{`, `{%` or `{#` is a template; `{% raw %}…{% endraw %}` keeps it as it is",
+        "a text with `{{`, `{%` or `{#` is a template; `{% raw %}…{% endraw %}` keeps it unchanged",
     )
 }

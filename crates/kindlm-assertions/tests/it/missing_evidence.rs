@@ -393,13 +393,13 @@ fn unsupported_parts_are_named() {
     for (metadata, named) in [
         (
             json!({"partsNotUnderstood": {"tool_search_call": ["/2", "/4"]}}),
-            "`tool_search_call` at /2 is",
+            "`tool_search_call` at /2 has",
         ),
         (
             json!({"partsNotUnderstood": {"mystery": ["span `chat`"]}}),
-            "`mystery` at span `chat` is",
+            "`mystery` at span `chat` has",
         ),
-        (json!({"agent": {"unknownLines": {"system/notice": 1}}}), "`system/notice` is"),
+        (json!({"agent": {"unknownLines": {"system/notice": 1}}}), "`system/notice` has"),
     ] {
         let execution = Execution {
             output: "Done.".to_owned(),

@@ -128,7 +128,7 @@ impl Assertion for CalledSubagent {
         };
         let all = calls.iter().map(|it| it.name.unwrap_or("(unknown)"));
         let reason = format!(
-            "Calls of `{}` like this: {found}, expected {}; other agents called: {}",
+            "matching calls of `{}`: {found}, expected {}; other agents called: {}",
             self.name,
             self.count.expected(self.own.negate),
             names(all)

@@ -128,12 +128,13 @@ impl CalledTool {
         let gap = calls.gap(std::slice::from_ref(&self.pattern), open);
         let details = match closest {
             _ if !found.is_empty() => format!(": {}", names(found.iter().map(String::as_str))),
-            Some(difference) => format!("; of a call of it, {difference}"),
+            Some(difference) => format!("; one call differs: {difference}"),
             None => format!("; called: {}", names(facts.actions.iter().filter_map(|it| it.name))),
         };
         let (tool, expected) = (&self.pattern.tool, self.count.expected(self.own.negate));
         let times = times(found.len());
-        let reason = format!("`{tool}` was called like this {times}, expected {expected}{details}");
+        let reason =
+            format!("`{tool}` was called with this pattern {times}, expected {expected}{details}");
         let most = complete.then_some(found.len() + open);
         let holds = self.count.holds(found.len(), most);
         Finding { holds, reason, gap }.result(ID, &self.label, self.own)

@@ -97,7 +97,7 @@ impl EventsSatisfy {
         match self.predicate.holds(events, evidence) {
             Ok(holds) => {
                 let count = events.as_array().map_or(0, Vec::len);
-                let reason = format!("The script says `{holds}` of {count} events");
+                let reason = format!("the script returned `{holds}` for {count} events");
                 let gap = Gap::Unanswered(0);
                 Finding { holds: Some(holds), reason, gap }.result(ID, &self.label, self.own)
             }

@@ -65,7 +65,8 @@ fn build(
 }
 
 /// The error message for a missing stop reason, for the check and its negation.
-const NOT_REPORTED: &str = "Nobody tells why the model stopped: a provider with a `finish_reason` does, a record with `finish_reason`";
+const NOT_REPORTED: &str = "the finish reason was not recorded: use a provider that reports it, or add `finish_reason` to \
+    the record";
 
 fn reason_of(execution: &Execution) -> Option<Cow<'_, str>> {
     let own = execution.finish_reason.as_ref().map(|it| Cow::Borrowed(it.as_str()));

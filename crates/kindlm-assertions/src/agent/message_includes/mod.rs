@@ -40,7 +40,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 };
 
 const SILENT: &str =
-    "The command told nothing that an agent said or did, so it is not known whether there was one";
+    "the command reported no message and no action of an agent, so there may have been no agent";
 
 /// The text that a message must contain.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -68,9 +68,11 @@ impl Assertion for Parked {
         let asked =
             facts.input_requests.last().map(|it| it.prompt.as_deref().unwrap_or("(no question)"));
         let reason = match (facts.parked, asked) {
-            (true, Some(prompt)) => format!("It waits for a person: {prompt}"),
-            (false, Some(prompt)) => format!("It went on after it had asked a person: {prompt}"),
-            (_, None) => "It asked no person anything".to_owned(),
+            (true, Some(prompt)) => format!("the agent waits for a person: {prompt}"),
+            (false, Some(prompt)) => {
+                format!("the agent asked a person, but did not wait: {prompt}")
+            }
+            (_, None) => "the agent asked no person".to_owned(),
         };
         Finding::occurs(evidence.execution, Channel::InputRequests, facts.parked, reason).result(
             ID,

@@ -131,7 +131,8 @@ fn build(
                 return Err(vec![nameless("/value")]);
             }
             if own.negate && (min.is_some() || max.is_some_and(|it| it != 0)) {
-                let message = "`not-skill-used` says that a skill is not used at all, so it has no `min` and no `max` but 0";
+                let message =
+                    "`not-skill-used` forbids any use, so it takes no `min`, and no `max` except 0";
                 return Err(vec![
                     Problem::new("/value", message).with_help("use `skill-used` with `max`"),
                 ]);
@@ -191,11 +192,11 @@ impl Used {
             (_, Some(gap)) => Some(gap.clone()),
             (Some(_), None) => None,
             (None, None) if !knows_tool_calls(execution) => {
-                Some("give `metadata.skillCalls` or `tool_calls` in the record".to_owned())
+                Some("add `metadata.skillCalls` or `tool_calls` to the record".to_owned())
             }
             (None, None) => (!execution.is_complete_for(Channel::Actions)).then(|| {
                 let why = missing_evidence_advice(execution, Channel::Actions);
-                format!("the source does not tell all calls of tools{why}")
+                format!("the source may not have recorded all tool calls{why}")
             }),
         };
         if let Some(calls) = told {
@@ -294,7 +295,7 @@ impl Assertion for SkillUsed {
         };
         match more {
             Some(why) if !self.expected.is_certain(grade.pass, self.negate, &skills) => {
-                missing(ID, LABEL, &format!("It is not known which skills were used: {why}"))
+                missing(ID, LABEL, &format!("the used skills are unknown: {why}"))
             }
             _ => vec![grade.result(ID, LABEL)],
         }

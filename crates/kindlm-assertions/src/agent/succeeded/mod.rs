@@ -73,15 +73,13 @@ impl Assertion for Succeeded {
         let alive = !events.is_empty() || execution.exit_code().is_some() || execution.requests > 0;
         // The missing evidence may contain an error.
         if let (None, Some(gap)) = (&obstacle, execution.completeness.gaps.first()) {
-            let message =
-                format!("No obstacle was reported, but the evidence is incomplete: {gap}");
+            let message = format!("no failure was reported, but the evidence is incomplete: {gap}");
             return missing(ID, &self.label, message);
         }
         let reason = execution.finish_reason.as_ref().filter(|it| it.is_unclear());
         if let (None, Some(reason)) = (&obstacle, reason) {
             let message = format!(
-                "No obstacle was reported, but the model stopped for the reason `{}`, and it is not known whether that is a \
-                 good end",
+                "no failure was reported, but the model stopped with the unknown finish reason `{}`",
                 reason.as_str()
             );
             return missing(ID, &self.label, &message);
@@ -90,13 +88,13 @@ impl Assertion for Succeeded {
         let is_silent = did_nothing(execution) && execution.stderr().trim().is_empty() && !changed;
         if let (None, Some(code), true) = (&obstacle, execution.exit_code(), is_silent) {
             let message = format!(
-                "No obstacle was recorded, and nothing else either: the program ended with exit code {code}, and without \
-                 output or an event. Let it print what it did, or check its exit code with `on: exitCode`"
+                "the program reported no output and no event, and ended with exit code {code}: let it report its \
+                 actions, or check its exit code with `on: exitCode`"
             );
             return missing(ID, &self.label, &message);
         }
         let holds = if obstacle.is_none() { alive.then_some(true) } else { Some(false) };
-        let reason = obstacle.unwrap_or_else(|| "No obstacle was reported".to_owned());
+        let reason = obstacle.unwrap_or_else(|| "no failure was reported".to_owned());
         Finding { holds, reason, gap: Gap::incomplete(execution, Channel::Messages) }.result(
             ID,
             &self.label,
@@ -109,16 +107,19 @@ impl Assertion for Succeeded {
 fn obstacle(execution: &Execution, facts: &Facts<'_>) -> Option<String> {
     if let Some(request) = facts.input_requests.last().filter(|_| facts.parked) {
         let prompt = request.prompt.as_deref().or(request.action.as_deref());
-        return Some(format!("It waits for a person: {}", prompt.unwrap_or("(no question)")));
+        return Some(format!(
+            "the agent waits for a person: {}",
+            prompt.unwrap_or("(no question)")
+        ));
     }
     if let Some(code) = execution.exit_code().filter(|it| *it != 0) {
-        return Some(format!("The command ended with exit code {code}"));
+        return Some(format!("the command ended with exit code {code}"));
     }
     if execution.completeness.truncated {
-        return Some("The conversation was ended by `maxTurns`".to_owned());
+        return Some("the conversation was ended by `maxTurns`".to_owned());
     }
     if let Some(message) = facts.errors.last() {
-        return Some(format!("An error inside the agent: {message}"));
+        return Some(format!("the agent reported an error: {message}"));
     }
     let why = execution.finish_reason.as_ref()?.broke_off()?;
     let mut words = why.chars();

@@ -85,8 +85,8 @@ fn build(
     let expected = names.iter().map(|it| it.trim()).filter(|it| !it.is_empty()).map(str::to_owned);
     let expected: BTreeSet<String> = expected.collect();
     if expected.is_empty() {
-        let problem = Problem::new("/value", "there is no name of a tool");
-        return Err(vec![problem.with_help("give at least one tool that should be called")]);
+        let problem = Problem::new("/value", "the list of tools is empty");
+        return Err(vec![problem.with_help("name at least one tool that must be called")]);
     }
     let threshold = own.threshold.unwrap_or(1.0);
     Ok(Arc::new(ToolCallF1 { expected, threshold, negate: own.negate }))
@@ -102,7 +102,7 @@ fn called(execution: &Execution) -> Result<BTreeSet<String>, String> {
         None => names::in_text(&execution.output),
     };
     match missing_calls(execution).filter(|_| said.is_empty()) {
-        Some(why) => Err(format!("Not all calls are known: {why}")),
+        Some(why) => Err(format!("the tool calls are incomplete: {why}")),
         None if seen.is_empty() => Ok(said),
         None => Ok(seen),
     }

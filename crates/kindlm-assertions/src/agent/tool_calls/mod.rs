@@ -137,7 +137,8 @@ fn literals(args: Option<&Map<String, Value>>) -> Vec<Problem> {
         match value {
             // A text such as `/tmp/` may be intended, so only texts with special characters are rejected.
             Value::String(text) if text.contains(|it| "^$.*+?()[]{}|\\".contains(it)) => {
-                let help = "`argsMatch` knows no patterns; the check `called-tool` does: `input: { … : { $regex: … } }`";
+                let help = "`argsMatch` supports no patterns; use the check `called-tool`: `input: { … : { $regex: … \
+                    } }`";
                 problems.extend(refused_literal(text, &at, true).map(|it| it.with_help(help)));
             }
             Value::Array(items) => {
@@ -208,18 +209,18 @@ impl ToolCalls {
     fn missing_calls_result(&self, why: &str) -> AssertionResult {
         let tool = &self.tool;
         let label = if self.should_not_call { "Tool NOT called" } else { "Tool called" };
-        let seen = format!("No call of \"{tool}\" was seen");
+        let seen = format!("no call of \"{tool}\" was recorded");
         incomplete(format!("{label}: {tool}"), &seen, why)
     }
 
     /// Returns the errored result if no known call matches, but an unknown call may.
     fn undecided(&self, label: String, calls: &Calls<'_>) -> AssertionResult {
         if let Some(why) = calls.missing.filter(|_| !calls.has_missing) {
-            let seen = format!("No call of \"{}\" that was seen has such arguments", self.tool);
+            let seen = format!("no recorded call of \"{}\" has these arguments", self.tool);
             return incomplete(label, &seen, why);
         }
         let message = format!(
-            "The spans do not show the arguments of every call of \"{}\": let the instrumentation record them \
+            "the spans lack the arguments of some calls of \"{}\": configure the instrumentation to record them \
              (`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` for OpenTelemetry's own)",
             self.tool
         );
@@ -286,7 +287,7 @@ impl ToolCalls {
         let found = all.iter().position(|call| call.name == *tool);
         // An unrecorded call may come before the recorded call.
         if let (Some(found), Some(why)) = (found, missing) {
-            return incomplete(label, &format!("\"{tool}\" was seen at position {found}"), why);
+            return incomplete(label, &format!("\"{tool}\" was recorded at position {found}"), why);
         }
         match found {
             Some(found) if found as u64 == u64::from(position) => AssertionResult::pass(ID, label),
@@ -314,12 +315,12 @@ impl ToolCalls {
         }
         if responses.len() < calls.len() {
             let message = format!(
-                "Not every answer of \"{tool}\" was recorded, so it cannot be said whether one contains \"{text}\""
+                "some results of \"{tool}\" were not recorded, and one of them may contain \"{text}\""
             );
             return AssertionResult::errored(ID, label, EVIDENCE_MISSING, message);
         }
         if let Some(why) = missing {
-            let seen = format!("No answer of \"{tool}\" that was seen contains \"{text}\"");
+            let seen = format!("no recorded result of \"{tool}\" contains \"{text}\"");
             return incomplete(label, &seen, why);
         }
         let shown: String = responses.join(", ").chars().take(SHOWN).collect();

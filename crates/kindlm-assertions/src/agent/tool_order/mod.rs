@@ -116,11 +116,11 @@ impl Assertion for ToolOrder {
         let reason = match (self.wanted.get(found), last) {
             (None, _) => format!("The tools were called in this order; called: {called}"),
             (Some(missing), None) => {
-                format!("`{}` was not called so; called: {called}", missing.tool)
+                format!("no matching call of `{}`; called: {called}", missing.tool)
             }
             (Some(missing), Some(last)) => {
                 let (missing, last) = (&missing.tool, &last.tool);
-                format!("`{missing}` was not called so after `{last}`; called: {called}")
+                format!("no matching call of `{missing}` after `{last}`; called: {called}")
             }
         };
         let all = self.wanted.len();

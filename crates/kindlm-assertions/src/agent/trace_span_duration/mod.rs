@@ -191,7 +191,7 @@ impl Assertion for TraceSpanDuration {
             && !self.limit.is_certain(holds)
         {
             let message = format!(
-                "It is not known how long `{span}` took: the trace does not say when it began or when it ended"
+                "the duration of `{span}` is unknown: the trace lacks its start or end time"
             );
             return missing(ID, &label, &message);
         }

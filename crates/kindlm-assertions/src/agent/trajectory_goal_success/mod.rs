@@ -88,7 +88,7 @@ fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let (Goal::Text(goal) | Goal::Named { goal }) = config.value;
     if goal.trim().is_empty() {
         let problem = Problem::new("/value", "the goal is empty");
-        return Err(vec![problem.with_help("say what the agent is to reach")]);
+        return Err(vec![problem.with_help("write the goal that the agent must reach")]);
     }
     let frame = Frame::new(ID, "Goal", &short(&Value::String(goal.clone()), 80), own, prompt);
     One::built(GoalSuccess { frame, goal })
@@ -129,7 +129,7 @@ impl Grader for GoalSuccess {
             NotAsked::Never(Box::new(self.frame.errored(EVIDENCE_MISSING, &*why)))
         })?;
         if let Some(why) = steps.missing.as_deref().filter(|_| self.frame.own.negate) {
-            let message = format!("Not all steps of the agent are known: {why}");
+            let message = format!("the agent's steps are incomplete: {why}");
             return Err(NotAsked::Never(Box::new(self.frame.errored(EVIDENCE_MISSING, message))));
         }
         let trajectory = trajectory(&steps);

@@ -91,9 +91,8 @@ fn build(
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let Config { value: Counted { types, pattern, name, min, max } } = read(config)?;
     if min.is_none() && max.is_none() {
-        let problem =
-            Problem::new("/value", "neither `min` nor `max` says how many steps there may be");
-        return Err(vec![problem.with_help("give one of them, or both")]);
+        let problem = Problem::new("/value", "`min` or `max` is required");
+        return Err(vec![problem.with_help("add one of them, or both")]);
     }
     Ok(Arc::new(StepCount {
         types: types.map(|it| it.as_slice().to_vec()),

@@ -19,8 +19,8 @@ use crate::shared::glob;
 use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 /// The reason why the arguments of a call are unknown.
-const NO_ARGUMENTS: &str = "The spans do not show the arguments of a call of the tool: let the instrumentation record \
-    them (`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` for OpenTelemetry's own)";
+const NO_ARGUMENTS: &str = "the spans lack the arguments of a call of the tool: configure the instrumentation to \
+    record them (`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` for OpenTelemetry's own)";
 
 const ID: &str = "trajectory:tool-args-match";
 

@@ -67,7 +67,7 @@ impl<'a> OutputComparison<'a> {
         };
         let Some(comparison) = evidence.comparison else {
             let message = format!(
-                "There is nothing to compare with: `{id}` compares the outputs of one test over its models"
+                "there is nothing to compare with: `{id}` compares the outputs of one test over its models"
             );
             return errored(EVIDENCE_MISSING, message);
         };
@@ -79,13 +79,13 @@ impl<'a> OutputComparison<'a> {
             .collect();
         if !missing.is_empty() {
             let message = format!(
-                "There is no output of {}, so nobody can say which one is best",
+                "the best output is unknown, because there is no output of {}",
                 missing.join(" and ")
             );
             return errored(EVIDENCE_MISSING, message);
         }
         if comparison.candidates.len() < 2 {
-            let reason = "nothing to compare with: only one output was asked for";
+            let reason = "nothing to compare with: there is only one output";
             return Err(Box::new(AssertionResult::skipped(id, label, reason)));
         }
         Ok(comparison)

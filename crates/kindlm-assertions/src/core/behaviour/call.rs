@@ -155,7 +155,7 @@ impl Call {
             let pattern = tool.pattern(&at, setup)?;
             if pattern.before.is_some() || pattern.after.is_some() {
                 let message = format!("a call in `{key}` has no `before` or `after` of its own");
-                let help = "say it of another entry: each constraint is between two calls";
+                let help = "put it into another entry: each constraint is between two calls";
                 return Err(vec![Problem::new(at, message).with_help(help)]);
             }
             Ok(Some(Box::new(pattern)))
@@ -206,11 +206,11 @@ impl CallPattern {
                 // The source does not record all calls, so the missing call may have happened.
                 Fit::Differs(_) if !calls.evidence.execution.is_complete_for(Channel::Actions) => {
                     let tool = &neighbour.tool;
-                    open = Some(format!("no call of `{tool}` was seen {word} it"));
+                    open = Some(format!("no call of `{tool}` was recorded {word} it"));
                 }
                 Fit::Differs(_) => {
                     let tool = &neighbour.tool;
-                    return Ok(Fit::Differs(format!("no such call of `{tool}` came {word} it")));
+                    return Ok(Fit::Differs(format!("no matching call of `{tool}` {word} it")));
                 }
             }
         }
@@ -244,7 +244,7 @@ impl CallPattern {
                 return Ok(Fit::Differs(format!("it calls `{name}`")));
             }
             Some(_) => None,
-            None => Some("only the result of a call is known, not of which tool".to_owned()),
+            None => Some("only the result of a call was recorded, not its tool".to_owned()),
         };
         if let (Some(wanted), Some(_)) = (&self.input, action.name) {
             if action.input.is_null() {
@@ -257,7 +257,7 @@ impl CallPattern {
                 if !is_text && !is_unreadable(action, evidence.execution) {
                     return Ok(Fit::Differs(format!("input {difference}")));
                 }
-                open = Some("input: it is not JSON, and cannot be read".to_owned());
+                open = Some("input: not valid JSON".to_owned());
             }
         }
         if let Some(status) = self.status.filter(|it| !it.is(action.state)) {
@@ -266,11 +266,11 @@ impl CallPattern {
                 let found = action.state.as_str();
                 return Ok(Fit::Differs(format!("status: expected {wanted}, found {found}")));
             }
-            open.get_or_insert(format!("status: expected {wanted}, but no result of it is known"));
+            open.get_or_insert(format!("status: expected {wanted}, but no result was recorded"));
         }
         if let Some(wanted) = &self.output {
             let Some(output) = action.output else {
-                return Ok(Fit::Open("output: nothing is known of it".to_owned()));
+                return Ok(Fit::Open("output: not recorded".to_owned()));
             };
             if let Some(difference) = wanted.difference(output, evidence)? {
                 return Ok(Fit::Differs(format!("output {difference}")));

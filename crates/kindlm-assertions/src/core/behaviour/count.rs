@@ -38,7 +38,7 @@ impl Count {
             None => (Some(1), None),
             Some(Counted::Exactly(count)) => (Some(count), Some(count)),
             Some(Counted::Within(Within { at_least: None, at_most: None })) => {
-                let problem = Problem::new("/count", "says neither `atLeast` nor `atMost`")
+                let problem = Problem::new("/count", "has neither `atLeast` nor `atMost`")
                     .with_help("write a number, or one of the two");
                 return Err(vec![problem]);
             }

@@ -26,7 +26,7 @@ pub(crate) fn refused(text: &str, at: &str, is_whole: bool) -> Option<Problem> {
     let quoted = |pattern: &str| format!("`{{ $regex: '{}' }}`", pattern.replace('\'', "''"));
     let escaped = regex::escape(text);
     let own = if is_whole { quoted(&format!("^{escaped}$")) } else { quoted(&escaped) };
-    let note = if flags.contains('i') { " (it minds case: `[Aa]` is both)" } else { "" };
+    let note = if flags.contains('i') { " (case matters: `[Aa]` matches both)" } else { "" };
     let help = format!(
         "write {} for the pattern{note}, {own} for the text with its slashes",
         quoted(pattern)
@@ -37,7 +37,7 @@ pub(crate) fn refused(text: &str, at: &str, is_whole: bool) -> Option<Problem> {
 /// Returns a problem if the name of a tool is written as a regular expression.
 pub(crate) fn refused_name(name: &str, at: &str) -> Option<Problem> {
     parts(name)?;
-    let message = format!("`{name}` is no name of a tool: a tool is named, not matched");
+    let message = format!("`{name}` is not a tool name: patterns are not supported here");
     let help = "write its name, or a kind of tools such as `shell`; `input` takes patterns: `{ $regex: … }`";
     Some(Problem::new(at, message).with_help(help))
 }
@@ -69,8 +69,8 @@ mod tests {
         let help = |is_whole| refused("/it's/i", "/value", is_whole).unwrap().help.unwrap();
         assert_eq!(
             help(false),
-            "write `{ $regex: 'it''s' }` for the pattern (it minds case: `[Aa]` is both), \
-             `{ $regex: '/it''s/i' }` for the text with its slashes"
+            "write `{ $regex: 'it''s' }` for the pattern (case matters: `[Aa]` matches both), `{ $regex: '/it''s/i' \
+             }` for the text with its slashes"
         );
         assert!(help(true).contains("`{ $regex: '^/it''s/i$' }`"));
     }

@@ -43,7 +43,7 @@ impl Phrase {
             // The schema rejects an empty text, but it runs before variables are filled in.
             Self::Text(text) if text.is_empty() => Err(vec![
                 Problem::new(at, "the text to look for is empty")
-                    .with_help("an empty text is in every text: write what must be there"),
+                    .with_help("an empty text is in every text: write the text to look for"),
             ]),
             Self::Text(text) => match literal::refused(&text, at, false) {
                 Some(problem) => Err(vec![problem]),

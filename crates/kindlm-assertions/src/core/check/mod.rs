@@ -164,7 +164,7 @@ impl Check {
         let mut results = match self.transformed(evidence, |it| self.judge(it)) {
             Ok(results) => results,
             Err(Blind::Ask(_)) => {
-                let message = "The transform has not been run".to_owned();
+                let message = "the transform was not run".to_owned();
                 let code = FailureCode::INTERNAL_ERROR;
                 return vec![self.without_looking(Verdict::Errored { code, message })];
             }
@@ -303,7 +303,7 @@ fn name_gap(gap: &str, result: &mut AssertionResult) {
         && *code == EVIDENCE_MISSING
         && !message.contains(gap)
     {
-        *message = format!("Not all that happened is known: {gap}. {message}");
+        *message = format!("incomplete evidence: {gap}; {message}");
     }
 }
 

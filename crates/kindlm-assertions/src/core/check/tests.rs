@@ -192,7 +192,7 @@ fn transforms_do_not_replace_a_missing_output() {
     let results = check.evaluate(&evidence(&missing, &answers));
     let Verdict::Errored { code, message } = &results[0].verdict else { panic!("{results:?}") };
     assert_eq!(code, &EVIDENCE_MISSING);
-    assert!(message.contains("do not tell what the agent said"), "{message}");
+    assert!(message.contains("do not contain the agent's texts"), "{message}");
 }
 
 /// An assertion that reads a workspace file and compares outputs.

@@ -114,7 +114,7 @@ impl<'a> Compiler<'a> {
             let least = kindlm_types::ecma::number(least);
             let message = format!("`{key}` is {least}, and a score is from 0 to 1");
             let help = if is_at_least && built.as_ref().is_some_and(|it| it.traits.measures) {
-                "write a number from 0 to 1; what scripts or measures give is held against a `threshold`"
+                "write a number from 0 to 1; compare results of scripts and measures with a `threshold`"
             } else {
                 "write the least score that passes: 0.8, for example"
             };
@@ -123,14 +123,15 @@ impl<'a> Compiler<'a> {
         let check = built.filter(|_| self.faults() == before)?;
         if entry.contains_key(ON) && !check.traits.looks_at.takes_on() {
             let id = registration.meta.id;
-            let message = format!("`{id}` looks at what happened, not at a value");
+            let message = format!("`{id}` checks the whole execution, not a value");
             let help = "remove `on`; `includes`, `equals`, `matches`, `satisfies` and other checks of \
                         values take it";
             self.problems.push(Problem::key(format!("{at}/{ON}"), message).with_help(help));
             return None;
         }
         if check.options.require && check.compares() {
-            let message = "a check that compares outputs comes after all of them, so that nothing can hang on it";
+            let message =
+                "a check that compares outputs runs after all executions, so it cannot stop one";
             let problem =
                 Problem::key(format!("{at}/require"), message).with_help("remove `require`");
             self.problems.push(problem);
@@ -245,7 +246,7 @@ impl<'a> Compiler<'a> {
             None => options.severity,
         };
         if options.require && options.severity == Severity::Soft {
-            let message = "a check that is required must hold, so it cannot be `soft`";
+            let message = "a required check must hold, so it cannot be `soft`";
             let problem = Problem::key(format!("{at}/require"), message)
                 .with_help("remove `require`, or `severity: soft`");
             self.problems.push(problem);
@@ -260,7 +261,7 @@ impl<'a> Compiler<'a> {
         options.threshold = number("threshold").or_else(|| number("atLeast"));
         options.weight = number("weight").unwrap_or(options.weight);
         if options.require && options.weight == 0.0 {
-            let message = "a check that is required must hold, and one of weight 0 does not fail";
+            let message = "a required check must hold, but a check of weight 0 cannot fail";
             let problem = Problem::key(format!("{at}/require"), message)
                 .with_help("remove `require`, or `weight: 0`");
             self.problems.push(problem);

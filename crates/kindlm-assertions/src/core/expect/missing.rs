@@ -29,19 +29,19 @@ fn problem(at: &str, missing: Missing, vars: &Map<String, Value>) -> Problem {
     let environment = name.strip_prefix("env.").filter(|_| !vars.contains_key("env"));
     let (message, help) = if is_null {
         (
-            format!("`{name}` is `null`: an empty text would stand for it"),
-            format!("say what stands for it: `{{{{ {name} | default('…', true) }}}}`"),
+            format!("`{name}` is `null`, so an empty text would be inserted"),
+            format!("give it a default: `{{{{ {name} | default('…', true) }}}}`"),
         )
     } else if let Some(variable) = environment {
         (
             format!("the environment variable `{variable}` is not set"),
             format!(
-                "set it before `kindlm` runs, or say what stands for it: `{{{{ {name} | default('…') }}}}`"
+                "set it before `kindlm` runs, or give it a default: `{{{{ {name} | default('…') }}}}`"
             ),
         )
     } else {
         (
-            format!("the variable `{name}` has no value: an empty text would stand for it"),
+            format!("the variable `{name}` has no value, so an empty text would be inserted"),
             help(&name, near.as_deref(), vars),
         )
     };
@@ -51,7 +51,8 @@ fn problem(at: &str, missing: Missing, vars: &Map<String, Value>) -> Problem {
 
 fn help(name: &str, near: Option<&str>, vars: &Map<String, Value>) -> String {
     let asks = format!(
-        "or say what holds without it: `{{{{ {name} | default('…') }}}}`; for literal braces, write `{{% raw %}}{{{{ {name} }}}}{{% endraw %}}`"
+        "or give it a default: `{{{{ {name} | default('…') }}}}`; for literal braces, write `{{% raw %}}{{{{ {name} \
+         }}}}{{% endraw %}}`"
     );
     match near.and_then(|it| it.rsplit_once('.')) {
         Some((parent, key)) => format!("`{parent}` has `{key}`: did you mean `{parent}.{key}`?"),

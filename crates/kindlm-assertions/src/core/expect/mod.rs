@@ -209,9 +209,9 @@ const SUGGESTED: usize = 3;
 const ELSEWHERE: [(&str, &str); 2] = [
     (
         "search-rubric",
-        "no judge searches the web; give it what it must know in the `value` of `llm-rubric`",
+        "no judge searches the web; put the facts that it needs into the `value` of `llm-rubric`",
     ),
-    ("agent-rubric", "no judge is an agent; say in the `value` of `llm-rubric` what must hold"),
+    ("agent-rubric", "no judge is an agent; write the criterion into the `value` of `llm-rubric`"),
 ];
 
 fn unknown_type(registry: &Registry, id: &str) -> Problem {

@@ -55,7 +55,7 @@ fn list_entry(registry: &Registry, definitions: &mut Definitions) -> Value {
     let ids: Vec<Value> = known_types(registry).into_iter().map(Value::from).collect();
     let definition = json!({
         "type": "object",
-        "properties": {"type": {"type": "string", "enum": ids, "description": "The assertion's id; `not-` turns it round."}},
+        "properties": {"type": {"type": "string", "enum": ids, "description": "The assertion's id; `not-` inverts it."}},
         "anyOf": [{"required": ["type"]}, {"required": ["$ref"]}],
         "allOf": kinds,
     });
@@ -133,10 +133,7 @@ fn listed(schema: Value, registration: &Registration) -> Value {
 fn option_schemas() -> [(&'static str, Value); 12] {
     let threshold = "The least score that passes, instead of the assertion's own decision";
     [
-        (
-            "type",
-            json!({"type": "string", "description": "The assertion's id; `not-` turns it round"}),
-        ),
+        ("type", json!({"type": "string", "description": "The assertion's id; `not-` inverts it"})),
         ("threshold", json!({"type": "number", "description": threshold})),
         ("atLeast", json!({"type": "number", "description": "Another name of `threshold`"})),
         (
@@ -153,23 +150,28 @@ fn option_schemas() -> [(&'static str, Value); 12] {
         ),
         (
             "on",
-            json!({"type": "string", "minLength": 1, "description": "Which value of the execution the check sees in the place of the output: `json.order.id`, `toolCalls[0].input`, `usage.outputTokens`, `stderr`, `vars.x`, …"}),
+            json!({"type": "string", "minLength": 1, "description": "The value of the execution that the check \
+                judges instead of the output: `json.order.id`, `toolCalls[0].input`, `usage.outputTokens`, \
+                `stderr`, `vars.x`, …"}),
         ),
         (
             "require",
-            json!({"type": "boolean", "default": false, "description": "Whether the execution goes no further if the check does not hold"}),
+            json!({"type": "boolean", "default": false, "description": "Stops the execution if the check does not \
+                hold"}),
         ),
         (
             "skip",
-            json!({"type": "string", "minLength": 1, "description": "Why the check is not made; it is reported as skipped"}),
+            json!({"type": "string", "minLength": 1, "description": "The reason to skip the check; it is reported as skipped"}),
         ),
         (
             "transform",
-            json!({"type": "string", "minLength": 1, "description": "A script that makes what the check sees as `output`: an expression, the body of a function, or `file://` and a file"}),
+            json!({"type": "string", "minLength": 1, "description": "A script that returns the `output` for the \
+                check: an expression, the body of a function, or `file://` and a file"}),
         ),
         (
             "$ref",
-            json!({"type": "string", "pattern": "^#/assertionTemplates/.+", "description": "An entry of `assertionTemplates`; what is written beside it takes precedence"}),
+            json!({"type": "string", "pattern": "^#/assertionTemplates/.+", "description": "An entry of \
+                `assertionTemplates`; keys beside it take precedence"}),
         ),
         (
             "label",

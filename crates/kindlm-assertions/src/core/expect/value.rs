@@ -96,7 +96,7 @@ fn file(path: &str, takes_scripts: bool, setup: &Setup<'_>) -> Result<Option<Val
         }
         _ if takes_scripts => Ok(None),
         _ => {
-            let message = format!("a value cannot come from `{path}`: its ending is not known");
+            let message = format!("cannot load a value from `{path}`: unsupported file extension");
             let help = "files with values are `.txt`, `.md`, `.json` or `.yaml`; scripts go with `javascript`, `python` and `ruby`";
             Err(Problem::new("", message).with_help(help))
         }

@@ -117,14 +117,14 @@ impl JudgeBlock {
         };
         if self.model.is_some() && self.models.is_some() {
             let help = "`model` is one judge, `models` is a jury: keep one of the two";
-            push("models", "`model` is given as well".to_owned(), help);
+            push("models", "`model` is set as well".to_owned(), help);
         }
         let models = self.models.as_deref().unwrap_or_default();
         let mut seen = BTreeSet::new();
         for (index, id) in models.iter().enumerate() {
             if !seen.insert(id) {
                 let help = "every judge has one vote; `samples` asks a judge several times";
-                push(&format!("models/{index}"), format!("`{id}` is named twice"), help);
+                push(&format!("models/{index}"), format!("duplicate judge `{id}`"), help);
             }
         }
         if self.samples.is_some_and(|it| it == 0 || it > MOST_SAMPLES) {
@@ -138,13 +138,13 @@ impl JudgeBlock {
         let jurors = models.len();
         match (self.quorum, self.samples) {
             (Some(quorum), _) if jurors > 1 && quorum as usize > jurors => {
-                let message = format!("{quorum} judges cannot be had of {jurors}");
-                push("quorum", message, "the quorum is how many of the jury must have judged");
+                let message = format!("a quorum of {quorum} is more than the {jurors} judges");
+                push("quorum", message, "the quorum is the number of judges that must vote");
             }
             (Some(quorum), Some(samples)) if jurors < 2 && samples > 1 && quorum > samples => {
-                let message = format!("{quorum} answers cannot be had of {samples}");
+                let message = format!("a quorum of {quorum} is more than the {samples} samples");
                 let help =
-                    "without a jury, the quorum is how many of the `samples` must be readable";
+                    "the quorum of a single judge is the number of `samples` that must be readable";
                 push("quorum", message, help);
             }
             _ => {}
@@ -180,7 +180,7 @@ impl JudgeBlock {
             idle(
                 "quorum",
                 self.quorum.is_some() && !several && !samples,
-                "no effect: there is one judge, who is asked once",
+                "no effect: there is one judge, which is asked once",
                 "name several in `models`, or ask several times with `samples: 3`",
             ),
         ];

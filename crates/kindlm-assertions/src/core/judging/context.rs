@@ -53,7 +53,8 @@ pub(crate) fn context_of(
     let value = match source {
         ContextSource::Variable => {
             let Some(value) = evidence.execution.vars.get("context") else {
-                let message = "There is no context: give the variable `context`, or say with `contextTransform` where it is in the output";
+                let message = "there is no context: set the variable `context`, or extract it from the output with \
+                    `contextTransform`";
                 return Err(never(frame.errored(EVIDENCE_MISSING, message)));
             };
             value.clone()
@@ -78,10 +79,10 @@ pub(crate) fn context_of(
             let text = texts.join("\n");
             Ok(Context { value, text })
         }
-        Some(_) => Err(never(frame.errored(EVIDENCE_MISSING, "The context is empty"))),
+        Some(_) => Err(never(frame.errored(EVIDENCE_MISSING, "the context is empty"))),
         None => {
             let shown = super::prompt::short(&value, 80);
-            let message = format!("The context must be a text or a list of texts, but is {shown}");
+            let message = format!("the context must be a text or a list of texts, but is {shown}");
             Err(never(frame.errored(EVIDENCE_MISSING, message)))
         }
     }
@@ -94,7 +95,7 @@ pub(crate) fn question_of(frame: &Frame, execution: &Execution) -> Result<String
         return Ok(asked);
     }
     let message =
-        "It is not known what was asked: give the variable `query`, or `agent_input` in the record";
+        "the question is unknown: set the variable `query`, or add `agent_input` to the record";
     Err(NotAsked::Never(Box::new(frame.errored(EVIDENCE_MISSING, message))))
 }
 

@@ -105,7 +105,7 @@ impl Frame {
     ///
     /// Some of its answers do not exist yet.
     pub(crate) fn unfinished(&self) -> AssertionResult {
-        let message = "Something that the check depends on has not been found out";
+        let message = "an answer that the check needs is missing";
         self.errored(FailureCode::INTERNAL_ERROR, message)
     }
 
@@ -269,7 +269,7 @@ impl<T: Grader> Assertion for One<T> {
 
 /// Returns the error message for a question that cannot be asked.
 pub(crate) fn cannot_be_put(why: &str) -> String {
-    format!("The question to the judge cannot be put: {why}")
+    format!("the question to the judge cannot be built: {why}")
 }
 
 /// Moves a problem under a key of the configuration.

@@ -69,8 +69,8 @@ static OWN_MARK: LazyLock<Option<Regex>> =
 /// The highest number of characters of a reply in an error message.
 const SHOWN: usize = 200;
 /// The advice for an answer that was cut at the judge's token limit.
-const CUT_OFF: &str = ". Give the model that judges more tokens in the config file, with `params: { maxTokens: … }`: \
-                       what it thinks before it answers is counted";
+const CUT_OFF: &str = "; raise the judge's `params: { maxTokens: … }` in the config file, which limits its reasoning \
+    too";
 /// The highest number of characters of the first reply in the second question.
 const QUOTED: usize = 2_000;
 
@@ -359,7 +359,7 @@ impl Obstacle<'_> {
                 reply.respondent(*asked).note(result)
             }
             Self::Unanswered(Some(err @ AskError::Provider(_))) => {
-                let message = format!("The judge failed: {err}");
+                let message = format!("the judge failed: {err}");
                 AssertionResult::errored(assertion, label, EVAL_ERROR, message)
                     .with_cause(err.failure_code())
             }
@@ -370,7 +370,7 @@ impl Obstacle<'_> {
                 assertion,
                 label,
                 FailureCode::INTERNAL_ERROR,
-                "The question has not been put to any model",
+                "the judge was not asked",
             ),
         }
     }

@@ -114,7 +114,7 @@ fn one(
 
 fn fold_one(votes: &[&AssertionResult]) -> AssertionResult {
     let nobody = || {
-        let message = "nobody has judged";
+        let message = "no judge has voted";
         AssertionResult::errored("judge", "judge", FailureCode::INTERNAL_ERROR, message)
     };
     votes.first().map_or_else(nobody, |it| (*it).clone())

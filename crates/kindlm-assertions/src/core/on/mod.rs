@@ -86,7 +86,7 @@ impl Selector {
             ("files", [Step::Key(path)]) => {
                 if let Err(problems) = stays_inside(path, "") {
                     return Err(problems.into_iter().next().unwrap_or_else(|| {
-                        Problem::new("", format!("`{path}` is no path of a file"))
+                        Problem::new("", format!("`{path}` is not a file path"))
                     }));
                 }
             }
@@ -178,7 +178,7 @@ impl Selector {
             Some(RecordedFile { problem: Some(problem), .. }) => Unknown(problem.clone()),
             Some(RecordedFile { text: Some(text), .. }) => Selected::Value(text.as_str().into()),
             Some(_) => Absent(format!("there is no `{path}`")),
-            None => Unknown(format!("`{path}` was not looked at when the agent had finished")),
+            None => Unknown(format!("`{path}` was not read after the agent finished")),
         }
     }
 
@@ -229,7 +229,7 @@ impl Selector {
                 return Ok(());
             }
             let why = missing_evidence_advice(execution, channel);
-            Err(Unknown(format!("the source does not record all of it{why}")))
+            Err(Unknown(format!("the source may not have recorded all of it{why}")))
         };
         let told = |value: Option<Value>, why: &str| {
             value.map(Cow::Owned).ok_or_else(|| Unknown(why.to_owned()))
@@ -243,7 +243,7 @@ impl Selector {
                 check_output(execution)?;
                 parsed(execution).ok_or_else(|| Absent("the output is not JSON".to_owned()))
             }
-            "input" => told(prompt(&execution.input), "the source does not tell what was asked"),
+            "input" => told(prompt(&execution.input), "the source did not record the input"),
             "messages" => {
                 needs(Channel::Messages)?;
                 Ok(Cow::Owned(messages(&execution.events())))
@@ -254,7 +254,10 @@ impl Selector {
             }
             "events" => {
                 Channel::ALL.into_iter().try_for_each(needs)?;
-                told(serde_json::to_value(execution.events()).ok(), "the events cannot be told")
+                told(
+                    serde_json::to_value(execution.events()).ok(),
+                    "the events cannot be converted to JSON",
+                )
             }
             "usage" => {
                 let reported_usage = reported_usage(execution).filter(|it| {
@@ -263,20 +266,19 @@ impl Selector {
                 });
                 told(
                     reported_usage.map(Value::Object),
-                    "the source does not tell how many tokens it took, or not all of them",
+                    "the source recorded no token counts, or not all",
                 )
             }
-            "latencyMs" => told(
-                execution.latency_ms.and_then(number),
-                "the source does not tell how long it took",
-            ),
+            "latencyMs" => {
+                told(execution.latency_ms.and_then(number), "the source did not record the latency")
+            }
             "costUsd" => told(
                 execution.spend.cost_usd.and_then(number),
-                "nobody tells what it cost; give the model a price with `models[].price`",
+                "the cost is unknown; set the model's price with `models[].price`",
             ),
             "finishReason" => told(
                 execution.finish_reason.as_ref().map(|it| json!(it.as_str())),
-                "the source does not tell why the model stopped",
+                "the source did not record the finish reason",
             ),
             "exitCode" => told(
                 execution.exit_code().map(Value::from),
@@ -295,7 +297,7 @@ impl Selector {
             "metadata" => Ok(Cow::Owned(Value::Object(execution.metadata.clone()))),
             // The list of roots is closed, so this is `trace`.
             _ => match (&execution.trace, execution.completeness.gaps.first()) {
-                (Some(_), Some(gap)) => Err(Unknown(format!("the trace is not complete: {gap}"))),
+                (Some(_), Some(gap)) => Err(Unknown(format!("the trace is incomplete: {gap}"))),
                 (trace, _) => told(
                     trace.as_ref().and_then(|it| serde_json::to_value(it).ok()),
                     "the execution has no trace",
@@ -339,7 +341,7 @@ pub(crate) fn judged_value(
 ) -> Result<Value, Vec<AssertionResult>> {
     match check_output(execution) {
         Err(Absent(why) | Unknown(why)) => {
-            Err(missing(id, label, &format!("The output is not known: {why}")))
+            Err(missing(id, label, &format!("the output is unknown: {why}")))
         }
         Ok(()) | Err(Selected::Value(_)) => Ok(of_output(execution)),
     }
@@ -407,7 +409,7 @@ impl MissingFacts {
         match self {
             Self::Call => "only the result of a call was reported: report its `action.called` too",
             Self::Arguments => {
-                "the spans do not show the arguments of a call: let the instrumentation record them"
+                "the spans lack the arguments of a call: configure the instrumentation to record them"
             }
         }
     }

@@ -51,7 +51,7 @@ pub(super) fn read(written: &str) -> Result<(&str, Vec<Step>), Problem> {
             steps.push(step);
             rest = after;
         } else {
-            return Err(wrong("after `]` comes a dot or `[`"));
+            return Err(wrong("`]` must be followed by a dot or `[`"));
         }
     }
     Ok((root, steps))
@@ -69,7 +69,7 @@ fn bracket(after: &str) -> Result<(Step, &str), &'static str> {
         return Ok((Step::Key(key), rest));
     }
     let (index, rest) = after.split_once(']').ok_or("`[` has no `]`")?;
-    let index = index.parse().map_err(|_| "in brackets stands a number, or a text in quotes")?;
+    let index = index.parse().map_err(|_| "brackets must contain a number or a text in quotes")?;
     Ok((Step::Item(index), rest))
 }
 

@@ -88,7 +88,7 @@ fn component(id: &str, part: &Value, index: usize) -> AssertionResult {
     let verdict = if pass {
         Verdict::Pass
     } else {
-        let message = reason.unwrap_or("the script says that it does not hold").to_owned();
+        let message = reason.unwrap_or("the script returned a negative verdict").to_owned();
         Verdict::Fail { code: ASSERTION_FAILED, message }
     };
     let mut result = AssertionResult::new(kind.unwrap_or(id), label, verdict);

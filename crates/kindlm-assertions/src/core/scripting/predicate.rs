@@ -76,15 +76,15 @@ impl Predicate {
             Some(Err(AskError::Script(err))) if err.kind == ScriptErrorKind::Load => {
                 Err(NoVerdict {
                     code: SCRIPT_THREW,
-                    message: format!("The script cannot be read: {err}"),
+                    message: format!("the script cannot be read: {err}"),
                 })
             }
             Some(Err(err)) => {
-                let message = format!("The script did not come to an end: {err}");
+                let message = format!("the script did not finish: {err}");
                 Err(NoVerdict { code: err.failure_code(), message })
             }
             Some(Ok(Answer::Text { .. } | Answer::Vector(_))) | None => {
-                let message = "The script has not been run".to_owned();
+                let message = "the script was not run".to_owned();
                 Err(NoVerdict { code: FailureCode::INTERNAL_ERROR, message })
             }
         }
@@ -120,7 +120,7 @@ impl Predicate {
 /// Returns the script's verdict, or the reason why there is no verdict.
 fn read_verdict(answer: &ScriptAnswer) -> Result<bool, NoVerdict> {
     let no_verdict = |what: String| {
-        let message = format!("The script {what}: it must say `true` or `false`");
+        let message = format!("the script {what}: it must return `true` or `false`");
         Err(NoVerdict { code: SCRIPT_THREW, message })
     };
     match &answer.outcome {
@@ -140,7 +140,7 @@ fn read_verdict(answer: &ScriptAnswer) -> Result<bool, NoVerdict> {
         }
         ScriptOutcome::Threw { message, thrown, .. } => {
             let message = message.as_ref().unwrap_or(thrown);
-            Err(NoVerdict { code: SCRIPT_THREW, message: format!("The script threw: {message}") })
+            Err(NoVerdict { code: SCRIPT_THREW, message: format!("the script threw: {message}") })
         }
     }
 }

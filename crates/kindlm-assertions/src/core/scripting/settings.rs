@@ -79,9 +79,9 @@ fn unnamed(name: &str, at: &str) -> Option<Problem> {
     if name.chars().all(is_part) {
         return None;
     }
-    let message = format!("`{name}` is not the name of an environment variable, and permits none");
+    let message = format!("`{name}` is not the name of an environment variable");
     let help = if name.contains('*') {
-        "name each variable: there are no patterns, so that a new secret is not given away"
+        "name each variable: patterns are not supported, because they could expose new secrets"
     } else {
         "write one name for each entry of the list, such as `REGION`"
     };

@@ -35,7 +35,7 @@ pub(crate) fn script_file(
     let named = text.strip_prefix(FILE)?;
     let (path, function) = split(named, endings);
     if !has_ending(path, endings) {
-        let message = format!("`{path}` is no script: its ending is not known");
+        let message = format!("`{path}` is not a script: unsupported file extension");
         let help = format!("scripts are {} files", endings.join(", "));
         return Some(Err(Problem::new("", message).with_help(help)));
     }

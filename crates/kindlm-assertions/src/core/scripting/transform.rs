@@ -53,7 +53,7 @@ impl Transform {
 pub(super) fn changed(before: &Execution, answer: &ScriptAnswer) -> Result<Execution, String> {
     let value = match &answer.outcome {
         ScriptOutcome::Returned(ScriptValue::Json(Value::Null) | ScriptValue::Undefined) => {
-            return Err("The transform returned nothing: it must return the new output".to_owned());
+            return Err("the transform returned nothing: it must return the new output".to_owned());
         }
         ScriptOutcome::Returned(ScriptValue::Json(value)) => value.clone(),
         ScriptOutcome::Returned(ScriptValue::Number(number)) => {
@@ -63,10 +63,10 @@ pub(super) fn changed(before: &Execution, answer: &ScriptAnswer) -> Result<Execu
             )
         }
         ScriptOutcome::Returned(ScriptValue::Opaque { type_name, .. }) => {
-            return Err(format!("The transform returned a {type_name}, which is no output"));
+            return Err(format!("the transform returned a {type_name}, which cannot be an output"));
         }
         ScriptOutcome::Threw { message, thrown, .. } => {
-            return Err(format!("The transform threw: {}", message.as_ref().unwrap_or(thrown)));
+            return Err(format!("the transform threw: {}", message.as_ref().unwrap_or(thrown)));
         }
     };
     let (output, output_json) = match value {

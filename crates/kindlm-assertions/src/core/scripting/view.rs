@@ -77,9 +77,7 @@ fn made(before: &Execution, answer: &Result<Answer, AskError>) -> Result<Executi
             let message = "the transform was answered by something that is no script".to_owned();
             errored(FailureCode::INTERNAL_ERROR, message)
         }
-        Err(err) => {
-            errored(err.failure_code(), format!("The transform did not come to an end: {err}"))
-        }
+        Err(err) => errored(err.failure_code(), format!("the transform did not finish: {err}")),
     }
 }
 
@@ -103,11 +101,11 @@ fn at(selector: &Selector, before: &Execution) -> Result<Execution, Verdict> {
             })
         }
         Selected::Absent(why) => {
-            let message = format!("There is no `{selector}`: {why}");
+            let message = format!("there is no `{selector}`: {why}");
             Err(Verdict::Fail { code: VALUE_MISSING, message })
         }
         Selected::Unknown(why) => {
-            let message = format!("`{selector}` is not known: {why}");
+            let message = format!("`{selector}` is unknown: {why}");
             Err(Verdict::Errored { code: EVIDENCE_MISSING, message })
         }
     }

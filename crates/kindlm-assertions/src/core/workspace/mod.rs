@@ -22,7 +22,7 @@ pub(crate) fn workspace<'e>(
     label: &str,
 ) -> Result<&'e Workspace, Vec<AssertionResult>> {
     evidence.execution.workspace.as_deref().ok_or_else(|| {
-        missing(id, label, "The agent had no workspace: give the test a `workspace`")
+        missing(id, label, "the agent had no workspace: give the test a `workspace`")
     })
 }
 
@@ -48,13 +48,13 @@ pub(crate) struct Paths {
 impl Paths {
     /// Parses a path that is written at a place of the configuration.
     pub(crate) fn new(written: &str, at: &str) -> Result<Self, Vec<Problem>> {
-        let help = "write it from the top of the workspace, with `/` between parts: `src/cart.ts`, \
-                    `src/**/*.ts`, or `src/` for all that is in it";
+        let help = "write the path relative to the workspace, with `/` between parts: `src/cart.ts`, `src/**/*.ts`, \
+            or `src/` for all its files";
         let plain = plain(written, at, help)?;
         let glob = |text: &str| {
             let glob = GlobBuilder::new(text).literal_separator(true).build();
             glob.map(|it| it.compile_matcher()).map_err(|err| {
-                vec![Problem::new(at, format!("`{written}` is no usable glob: {}", err.kind()))]
+                vec![Problem::new(at, format!("`{written}` is not a valid glob: {}", err.kind()))]
             })
         };
         let is_folder = written.ends_with('/');
@@ -76,7 +76,8 @@ impl Paths {
             return Ok(());
         };
         let message = format!(
-            "Changes of `{self}` are not recorded, because `workspace.ignore` has `{glob}`: take it out of there, or use `file-matches`, which reads the file itself"
+            "Changes of `{self}` are not recorded, because `workspace.ignore` has `{glob}`: remove it from there, or \
+             use `file-matches`, which reads the file itself"
         );
         Err(missing(id, label, message))
     }
@@ -121,15 +122,15 @@ fn plain(written: &str, at: &str, help: &str) -> Result<String, Vec<Problem>> {
     let mut after = written.split('\\').skip(1);
     let is_windows = after.any(|it| it.starts_with(|it: char| it.is_alphanumeric()));
     if plain.is_empty() || leads_out || drive || is_windows {
-        let message = format!("`{written}` is no path within a workspace");
+        let message = format!("`{written}` is not a path within a workspace");
         return Err(vec![Problem::new(at, message).with_help(help)]);
     }
     if let Some(found) = left_out(&plain) {
         let message = match found {
-            LeftOut::Is(part) => format!("`{written}` is in `{part}`, which is never looked at"),
+            LeftOut::Is(part) => format!("`{written}` is in `{part}`, which is never read"),
             LeftOut::MayBe => {
                 let names = FileTree::LEFT_OUT.join("` and `");
-                format!("`{written}` may mean `{names}`, which are never looked at")
+                format!("`{written}` may match `{names}`, which are never read")
             }
         };
         let help = "use `command-succeeded` with a command that looks there, such as `git diff --exit-code main`";
@@ -144,7 +145,7 @@ pub(crate) fn stays_inside(written: &str, at: &str) -> Result<String, Vec<Proble
         let message = format!("`{written}` is a folder, not a file");
         return Err(vec![Problem::new(at, message).with_help("name the file in it")]);
     }
-    let help = "write it from the top of the workspace, with `/` between parts: `out/junit.xml`";
+    let help = "write the path relative to the workspace, with `/` between parts: `out/junit.xml`";
     plain(written, at, help)
 }
 

@@ -83,8 +83,8 @@ impl Assertion for ContainsJson {
         let found = objects::find(&evidence.execution.output);
         let fault = self.fault(&found.objects);
         if fault.is_some() && found.given_up {
-            let message = "the output has too many braces that may begin a JSON object, so the search \
-                for one was given up; use `is-json` for output that is JSON as a whole";
+            let message = "the output has too many braces that may begin a JSON object, so the search was stopped; \
+                use `is-json` for output that is JSON as a whole";
             return vec![AssertionResult::errored(ID, &self.label, CHECK_GIVEN_UP, message)];
         }
         let grade = Grade::of(fault.is_none() != self.negate, || match (fault, &self.schema) {

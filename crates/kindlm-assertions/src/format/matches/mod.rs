@@ -78,7 +78,7 @@ impl Assertion for Matches {
             None => "The value conforms to the schema".to_owned(),
             // The most frequent cause is a value that holds JSON as text, which is hard to see.
             Some(fault) if is_json() => {
-                format!("{fault}. The value is a text; `on: json` is what the output says as JSON")
+                format!("{fault}; the value is a text: use `on: json` for the parsed output")
             }
             Some(fault) => fault,
         };

@@ -72,7 +72,7 @@ impl Assertion for OutputEquals {
         };
         let (pass, reason) = match parsed(evidence.execution) {
             // An output that is not JSON fails with `not-` too, because `not-` expects another JSON value.
-            None => (false, format!("The output is no JSON: {}", shown(&value))),
+            None => (false, format!("the output is not JSON: {}", shown(&value))),
             Some(found) => {
                 let is = equal(&found, &self.value);
                 let (found, wanted) = (shown(&found), shown(&self.value));

@@ -73,7 +73,7 @@ impl Assertion for OutputMatches {
         };
         let (pass, reason) = match parsed(evidence.execution) {
             // An output that is not JSON fails with `not-` too, because `not-` expects JSON that does not conform.
-            None => (false, format!("The output is no JSON: {}", shown(&value))),
+            None => (false, format!("the output is not JSON: {}", shown(&value))),
             Some(found) => match self.schema.fault(&found) {
                 None => (!self.own.negate, "The output conforms to the schema".to_owned()),
                 Some(fault) => (self.own.negate, fault),

@@ -130,7 +130,7 @@ impl AnswerRelevance {
         match evidence.answers.get(&self.embedding(text)) {
             Some(Ok(Answer::Vector(vector))) => Ok(vector),
             Some(Err(err)) => {
-                let message = format!("The embedding failed: {err}");
+                let message = format!("the embedding failed: {err}");
                 let errored = self.frame.errored(EMBEDDING_FAILED, message);
                 Err(Box::new(errored.with_cause(err.failure_code())))
             }

@@ -104,7 +104,7 @@ fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
         if setup.registry.find(kind).is_none() {
             let plain = kind.strip_prefix("not-").unwrap_or(kind);
             let problem = if setup.registry.find(plain).is_some() {
-                let message = "results do not tell checks with `not-` from those without";
+                let message = "results do not distinguish checks with `not-` from those without";
                 Problem::key(&at, message)
                     .with_help(format!("give the entry of `{kind}` a `weight` of its own"))
             } else {
@@ -115,12 +115,12 @@ fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
             problems.push(problem);
         }
         if !(weight.is_finite() && *weight >= 0.0) {
-            problems.push(Problem::new(at, "a weight is a number from 0 on"));
+            problems.push(Problem::new(at, "a weight must be 0 or greater"));
         }
     }
     if own.threshold.is_some() && how.threshold.is_some() {
         problems.push(
-            Problem::new("/value/threshold", "`threshold` is given as well")
+            Problem::new("/value/threshold", "`threshold` is set as well")
                 .with_help("both mean the same: keep one of the two"),
         );
     }
@@ -216,7 +216,7 @@ impl Assertion for MaxScore {
         vec![match scores {
             Ok(scores) => self.result(&comparison, &scores),
             Err(why) => {
-                let message = format!("Nobody can say which score is the highest: {why}");
+                let message = format!("the highest score is unknown: {why}");
                 AssertionResult::errored(ID, &self.label, NO_SCORE, message)
             }
         }]

@@ -178,7 +178,7 @@ impl Pi {
     fn grade(&self, body: &str) -> Result<AssertionResult, String> {
         let reply: Value =
             serde_json::from_str(body).map_err(|err| format!("did not answer with JSON: {err}"))?;
-        let score = service::score(reply.get("total_score").ok_or("gave no `total_score`")?)?;
+        let score = service::score(reply.get("total_score").ok_or("returned no `total_score`")?)?;
         let threshold = self.own.threshold.unwrap_or(THRESHOLD);
         let held = score >= threshold - TOLERANCE;
         let sign = if held { ">=" } else { "<" };
@@ -208,14 +208,16 @@ impl Assertion for Pi {
             Some(Ok(Answer::Script(answer))) => match service::body(&answer.outcome) {
                 Ok(body) => self.grade(&body).unwrap_or_else(|why| {
                     let shown = service::shown(&body);
-                    let message = format!("The scoring service {why}. It replied: {shown:?}");
+                    let message = format!("the scoring service {why}. It replied: {shown:?}");
                     self.failed(message).with_metadata("reply", shown)
                 }),
-                Err(why) => self.failed(format!("The scoring service {why}")),
+                Err(why) => self.failed(format!("the scoring service {why}")),
             },
-            Some(Err(err)) => self.failed(format!("The scoring service could not be asked: {err}")),
+            Some(Err(err)) => {
+                self.failed(format!("the scoring service could not be called: {err}"))
+            }
             Some(Ok(Answer::Text { .. } | Answer::Vector(_))) | None => {
-                let message = "The scoring service has not been asked";
+                let message = "the scoring service was not called";
                 AssertionResult::errored(ID, &self.label, FailureCode::INTERNAL_ERROR, message)
             }
         }]

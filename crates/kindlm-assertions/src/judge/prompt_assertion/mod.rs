@@ -100,8 +100,7 @@ fn build(
         .into_iter()
         .collect();
     if own.threshold.is_some() {
-        let message =
-            "a rule is kept or not: there is no score of its own to hold against a threshold";
+        let message = "a rule has no score, so it takes no threshold";
         let help = "for a share of the rules, give the test or its prompt a `threshold`, or put this into an \
                     `assert-set` with one";
         problems.push(Problem::key("/threshold", message).with_help(help));
@@ -112,8 +111,8 @@ fn build(
         if !ids.insert(rule.id.clone()) {
             let pointer = format!("/assertions/{index}/id");
             problems.push(
-                Problem::new(pointer, format!("the id `{}` is given twice", rule.id))
-                    .with_help("give every assertion an id of its own"),
+                Problem::new(pointer, format!("duplicate id `{}`", rule.id))
+                    .with_help("give every assertion a unique id"),
             );
         }
         problems.extend(rule.faults().map(|it| it.under(&format!("/assertions/{index}"))));
@@ -275,7 +274,7 @@ impl Assertion for PromptAssertion {
                     Some(AssertionResult::errored(ID, &rule.id, code, message))
                 }
                 Applies::Ask(_) => {
-                    let message = "The script of `when` has not been run";
+                    let message = "the script of `when` was not run";
                     let code = FailureCode::INTERNAL_ERROR;
                     Some(AssertionResult::errored(ID, &rule.id, code, message))
                 }

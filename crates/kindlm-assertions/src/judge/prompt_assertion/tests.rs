@@ -361,7 +361,7 @@ fn template_errors_of_rules_are_reported() {
     assert_eq!(
         results[0].verdict.message(),
         Some(
-            "The question to the judge cannot be put: the environment variable `HOME` may not be read here"
+            "the question to the judge cannot be built: the environment variable `HOME` may not be read here"
         )
     );
 }

@@ -93,10 +93,7 @@ fn is_same(wanted: &Value, found: &Value) -> bool {
 fn by_script(text: &str, script: &Transform, evidence: &Evidence<'_>) -> Applies {
     let question = script.question(evidence);
     let broken = |why: String| {
-        Applies::Unknown(
-            FailureCode::SCRIPT_ERROR,
-            format!("`when` did not say whether the rule applies: {why}"),
-        )
+        Applies::Unknown(FailureCode::SCRIPT_ERROR, format!("`when` could not be evaluated: {why}"))
     };
     match evidence.answers.get(&question) {
         None => Applies::Ask(Box::new(question)),

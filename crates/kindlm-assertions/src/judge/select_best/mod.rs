@@ -114,7 +114,7 @@ fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     if criterion.trim().is_empty() {
         return Err(vec![
             Problem::new("/value", "the criterion is empty")
-                .with_help("say what the best output is best in"),
+                .with_help("write what makes an output the best"),
         ]);
     }
     let frame = Frame::new(ID, "Best", &short(&config.value, 80), own, prompt);
@@ -220,7 +220,7 @@ impl SelectBest {
         let why = if is_tie && best.len() > 1 {
             format!("the choice depends on the order: {}", who.join(", or "))
         } else if is_tie {
-            format!("{} said the same", who.join(" and "))
+            format!("{} gave the same output", who.join(" and "))
         } else {
             String::new()
         };
@@ -233,7 +233,7 @@ impl SelectBest {
         let message = (!is_best).then(|| {
             let who = if is_tie { why } else { format!("{} was chosen", who.join(" and ")) };
             let said = said.map(|it| format!(": {it}")).unwrap_or_default();
-            format!("{reason}. Of what was compared, {who}{said}")
+            format!("{reason}; {who}{said}")
         });
         let shown: Vec<Value> = choices
             .iter()

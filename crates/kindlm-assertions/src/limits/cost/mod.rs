@@ -95,7 +95,7 @@ fn cost(evidence: &Evidence<'_>, label: &str, max: &str) -> Result<f64, Vec<Asse
     let reported = || reported(execution, "cost").and_then(Value::as_f64);
     execution.spend.cost_usd.or_else(reported).ok_or_else(|| {
         let message = format!(
-            "The cost is not known, so it cannot be held against ${max}; {}",
+            "The cost is unknown, so it cannot be compared with ${max}; {}",
             execution.why_uncounted().unwrap_or("configure the price of the model")
         );
         vec![AssertionResult::errored(ID, label, EVIDENCE_MISSING, message)]

@@ -90,7 +90,7 @@ fn build(
 /// Returns the latency, or the errored result if it is unknown.
 fn latency(evidence: &Evidence<'_>, label: &str, max: &str) -> Result<f64, Vec<AssertionResult>> {
     evidence.execution.latency_ms.ok_or_else(|| {
-        let message = format!("No latency was recorded, so it cannot be held against {max}ms");
+        let message = format!("No latency was recorded, so it cannot be compared with {max}ms");
         vec![AssertionResult::errored(ID, label, EVIDENCE_MISSING, message)]
     })
 }

@@ -63,9 +63,10 @@ impl Assertion for MaxCost {
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let shown = |cost: f64| format!("${cost}");
-        let no_price = "give the model a price with `models[].price`, or `cost_usd` in the record";
+        let no_price =
+            "set the model's price with `models[].price`, or add `cost_usd` to the record";
         let why = evidence.execution.why_uncounted().unwrap_or(no_price);
-        let unknown = format!("It is not known what it cost: {why}");
+        let unknown = format!("the cost is unknown: {why}");
         self.0.result(ID, evidence.execution.spend.cost_usd, shown, &unknown)
     }
 }

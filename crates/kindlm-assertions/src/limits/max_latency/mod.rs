@@ -63,7 +63,7 @@ impl Assertion for MaxLatency {
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let shown = |ms: f64| format!("{ms} ms");
-        let unknown = "It is not known how long it took: give `latency_ms` in the record";
+        let unknown = "the latency is unknown: add `latency_ms` to the record";
         self.0.result(ID, evidence.execution.latency_ms, shown, unknown)
     }
 }

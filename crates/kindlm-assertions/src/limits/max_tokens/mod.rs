@@ -74,7 +74,7 @@ impl Assertion for MaxTokens {
         let shown = |count: f64| format!("{count} tokens");
         #[expect(clippy::cast_precision_loss, reason = "counts of tokens stay far below 2^52")]
         let measured = known.then_some(tokens as f64);
-        let unknown = "It is not known how many tokens it took: the source tells none, or not all";
+        let unknown = "the token count is unknown: the source recorded no tokens, or not all";
         self.0.result(ID, measured, shown, unknown)
     }
 }

@@ -71,7 +71,7 @@ impl Assertion for MaxTurns {
         let turns = Some(reported.max(answered)).filter(|it| known && *it > 0).map(f64::from);
         let shown = |turns: f64| format!("{turns} turns");
         let unknown =
-            "It is not known how many turns it took: the source does not tell all messages";
+            "the number of turns is unknown: the source may not have recorded all messages";
         self.0.result(ID, turns, shown, unknown)
     }
 }

@@ -41,7 +41,8 @@ pub(crate) static REGISTRATION: Registration = Registration {
 };
 
 const LABEL: &str = "Guardrails";
-const NOT_REPORTED: &str = "Nobody tells whether a filter flagged something: the provider has to, or a record with `metadata.guardrails`";
+const NOT_REPORTED: &str = "the filter's result was not recorded: use a provider that reports it, or add \
+    `metadata.guardrails` to the record";
 
 /// The options of `guardrails`, which only exist for compatibility with promptfoo.
 #[derive(Debug, Deserialize, JsonSchema)]

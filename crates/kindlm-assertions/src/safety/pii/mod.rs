@@ -232,7 +232,7 @@ fn unknown_part(execution: &Execution, scan: &[SearchedPart]) -> Option<String> 
     missing_calls(execution).or_else(|| {
         let unknown =
             execution.tool_calls.iter().find(|it| are_arguments_missing(execution, it))?;
-        Some(format!("the spans do not show the arguments of every call of \"{}\"", unknown.name))
+        Some(format!("the spans lack the arguments of some calls of \"{}\"", unknown.name))
     })
 }
 

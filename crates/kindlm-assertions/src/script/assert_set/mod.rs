@@ -93,10 +93,10 @@ fn build(config: &Value, checks: Vec<Check>, own: EntryOptions, setup: &Setup<'_
         && !checks.iter().any(Check::weighs)
     {
         let message = format!(
-            "a threshold of {} of nothing: every check of the set has the weight 0",
+            "a threshold of {} has no effect: every check of the set has the weight 0",
             ecma::number(threshold)
         );
-        let help = "leave `threshold` out, or give a check a `weight`";
+        let help = "remove `threshold`, or give a check a `weight`";
         return Err(vec![Problem::key("/threshold", message).with_help(help)]);
     }
     let scoring = config.scoring.map(|it| Scoring::new(&it, setup)).transpose();
@@ -168,7 +168,7 @@ impl Set {
             }
             // Without a weighted score, there is nothing to compare with the threshold.
             _ if self.threshold.is_some() && score.is_none() => {
-                AssertionResult::skipped(ID, LABEL, "no check of the set that weighs applies")
+                AssertionResult::skipped(ID, LABEL, "no check of the set with a weight applies")
             }
             _ => self.judged(&parts, score.unwrap_or_default()),
         };
@@ -249,7 +249,7 @@ fn not_judged(parts: &[AssertionResult], obstacle: Option<&AssertionResult>) -> 
     let Some(Verdict::Errored { message, code } | Verdict::Fail { message, code }) =
         obstacle.map(|it| &it.verdict)
     else {
-        return AssertionResult::errored(ID, LABEL, PART_ERRORED, "A check could not be made");
+        return AssertionResult::errored(ID, LABEL, PART_ERRORED, "a check could not be evaluated");
     };
     let cause = obstacle.and_then(|it| it.cause.clone()).unwrap_or_else(|| code.clone());
     let label = obstacle.map(|it| it.label.as_str()).unwrap_or_default();

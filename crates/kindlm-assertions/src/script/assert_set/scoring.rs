@@ -95,7 +95,7 @@ fn errored(code: FailureCode, message: String) -> AssertionResult {
 }
 
 fn cannot(err: &AskError) -> String {
-    format!("the scoring function did not come to an end: {err}")
+    format!("the scoring function did not finish: {err}")
 }
 
 /// Returns a check of the set, in the format of promptfoo's scoring functions.

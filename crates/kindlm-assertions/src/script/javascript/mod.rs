@@ -153,7 +153,7 @@ impl Assertion for JavaScript {
             ),
             Some(Err(err)) => (self.errored(err.failure_code(), err.to_string()), &[][..]),
             Some(Ok(Answer::Text { .. } | Answer::Vector(_))) | None => {
-                let message = "The script has not been run".to_owned();
+                let message = "the script was not run".to_owned();
                 (self.errored(FailureCode::INTERNAL_ERROR, message), &[][..])
             }
         };

@@ -85,7 +85,7 @@ impl Satisfies {
             Ok(holds) => holds,
             Err(no_verdict) => return Undecided::from(no_verdict).result(ID, &self.label),
         };
-        let reason = format!("The script says `{holds}` of {}", shown(value));
+        let reason = format!("the script returned `{holds}` for {}", shown(value));
         vec![Grade::with(holds != self.own.negate, reason).result(ID, &self.label)]
     }
 }

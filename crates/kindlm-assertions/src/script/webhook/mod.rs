@@ -134,18 +134,18 @@ impl Assertion for Webhook {
         vec![match evidence.answers.get(&self.question(evidence)) {
             Some(Ok(Answer::Script(answer))) => match service::body(&answer.outcome) {
                 Ok(body) => self.grade(&body),
-                Err(why) => self.failed(format!("The webhook {why}")),
+                Err(why) => self.failed(format!("the webhook {why}")),
             },
             Some(Err(AskError::Script(err))) if err.kind == ScriptErrorKind::Timeout => {
                 let message = format!(
-                    "The webhook did not answer within {} s: give it more time with `scripts: {{ timeoutMs: … }}`",
+                    "the webhook did not answer within {} s: raise its time limit with `scripts: {{ timeoutMs: … }}`",
                     self.timeout.as_secs_f64()
                 );
                 self.failed(message)
             }
-            Some(Err(err)) => self.failed(format!("The webhook could not be asked: {err}")),
+            Some(Err(err)) => self.failed(format!("the webhook could not be called: {err}")),
             Some(Ok(Answer::Text { .. } | Answer::Vector(_))) | None => {
-                let message = "The webhook has not been asked";
+                let message = "the webhook was not called";
                 AssertionResult::errored(ID, &self.label, FailureCode::INTERNAL_ERROR, message)
             }
         }]

@@ -15,7 +15,7 @@ impl Webhook {
             Ok(reply) => self.graded(&reply),
             Err(why) => {
                 let shown = service::shown(body);
-                let message = format!("The webhook {why}. It replied: {shown:?}");
+                let message = format!("the webhook {why}. It replied: {shown:?}");
                 self.failed(message).with_metadata("reply", shown)
             }
         }
@@ -57,7 +57,7 @@ fn read(body: &str) -> Result<Reply, String> {
         Err(err) => return Err(format!("did not answer with JSON: {err}")),
     };
     let held = object.get("pass").and_then(Value::as_bool);
-    let held = held.ok_or("gave no verdict: its answer needs a boolean `pass`")?;
+    let held = held.ok_or("returned no verdict: its answer needs a boolean `pass`")?;
     let score = match object.get("score") {
         None | Some(Value::Null) => None,
         Some(score) => Some(service::score(score)?),
@@ -81,11 +81,13 @@ mod tests {
             (r#"{"pass": true, "namedScores": {"a": 0, "b": 1}}"#, None),
             (
                 r#"{"pass": true, "namedScores": {"a": 0, "b": 7}}"#,
-                Some("gave a score of 7, which is not between 0 and 1: `b` of its `namedScores`"),
+                Some(
+                    "returned the score 7, which is not between 0 and 1: `b` of its `namedScores`",
+                ),
             ),
             (
                 r#"{"pass": true, "namedScores": {"a": null}}"#,
-                Some("gave null as a score, which is no number: `a` of its `namedScores`"),
+                Some("returned the score null, which is not a number: `a` of its `namedScores`"),
             ),
         ] {
             assert_eq!(read(body).err().as_deref(), expected, "{body}");

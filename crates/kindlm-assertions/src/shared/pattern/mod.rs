@@ -72,7 +72,7 @@ pub enum PatternError {
 
 /// The error of the backtracking engine if a pattern needs too many steps on a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the regular expression `{source_text}` was given up after {STEP_LIMIT} steps")]
+#[error("the regular expression `{source_text}` was stopped after {STEP_LIMIT} steps")]
 #[non_exhaustive]
 pub struct SearchError {
     /// The pattern.

@@ -115,7 +115,8 @@ fn allowed(key: &'static str, list: Option<Vec<String>>) -> Result<Option<Allowe
         let at = format!("/value/{key}/{index}");
         if written.matches("::").count() != 2 {
             let message = format!("`{written}` does not have three parts");
-            let help = "write what is done, where, and to what, such as `select::null::orders`";
+            let help =
+                "write the operation, the database and the table, such as `select::null::orders`";
             problems.push(Problem::new(at, message).with_help(help));
             continue;
         }

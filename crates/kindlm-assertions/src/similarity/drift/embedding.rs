@@ -44,14 +44,13 @@ impl Obstacle<'_> {
         };
         match self {
             Self::Unanswered(Some(err @ AskError::Provider(_))) => {
-                errored(JUDGE_EVAL_ERROR.code.clone(), format!("The embedding failed: {err}"))
+                errored(JUDGE_EVAL_ERROR.code.clone(), format!("the embedding failed: {err}"))
                     .with_cause(err.failure_code())
             }
             Self::Unanswered(Some(err)) => errored(err.failure_code(), err.to_string()),
-            Self::Unanswered(None) => errored(
-                FailureCode::INTERNAL_ERROR,
-                "The texts have not been given to any embedding model".to_owned(),
-            ),
+            Self::Unanswered(None) => {
+                errored(FailureCode::INTERNAL_ERROR, "the texts were not embedded".to_owned())
+            }
             Self::Incomparable(why) => errored(JUDGE_EVAL_ERROR.code.clone(), why.clone()),
         }
     }

@@ -197,7 +197,7 @@ impl Drift {
         let label = "Baseline drift";
         if self.0.require_baseline {
             let message =
-                "There is no baseline to compare with: save one with `kindlm baseline set`";
+                "there is no baseline to compare with: save one with `kindlm baseline set`";
             return AssertionResult::errored(ID, label, BASELINE_MISSING, message);
         }
         AssertionResult::skipped(ID, label, "no baseline")
@@ -298,7 +298,7 @@ impl Drift {
     fn by_fields(&self, output: &str, baseline: &str) -> AssertionResult {
         let label = "Baseline drift (field-diff)";
         let Ok(baseline) = serde_json::from_str(baseline) else {
-            let message = "The baseline is not JSON, so its fields cannot be compared";
+            let message = "the baseline is not JSON, so its fields cannot be compared";
             return AssertionResult::errored(ID, label, DRIFT_PARSE_ERROR, message);
         };
         let Ok(output) = serde_json::from_str(output) else {
@@ -322,7 +322,7 @@ impl Drift {
             }
             Err(unknown) => {
                 let message = format!(
-                    "There is no field {} in the output or the baseline: check the spelling",
+                    "there is no field {} in the output or the baseline: check the spelling",
                     unknown.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ")
                 );
                 AssertionResult::errored(ID, label, DRIFT_FIELD_UNKNOWN, message)

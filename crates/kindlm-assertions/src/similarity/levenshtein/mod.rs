@@ -60,8 +60,8 @@ fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let config: Config = config::read(value)?;
     let threshold = own.threshold.unwrap_or(DEFAULT);
     if threshold < 0.0 {
-        let problem = Problem::new("/threshold", "no distance is below 0")
-            .with_help("write the greatest number of letters that may differ");
+        let problem = Problem::new("/threshold", "a distance cannot be below 0")
+            .with_help("write the highest number of letters that may differ");
         return Err(vec![problem]);
     }
     let label = own.label("Levenshtein distance");

@@ -63,7 +63,7 @@ fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config { value } = config::read(value)?;
     let limit = Limit::new(own, DEFAULT);
     if !(0.0..=1.0).contains(&limit.threshold) {
-        let message = format!("no similarity is {}", ecma::number(limit.threshold));
+        let message = format!("a similarity cannot be {}", ecma::number(limit.threshold));
         let problem = Problem::new("/threshold", message)
             .with_help("write a number from 0 (nothing alike) to 1 (the same)");
         return Err(vec![problem]);

@@ -56,7 +56,7 @@ fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     let Config { value } = config::read(value)?;
     if value.is_empty() {
         let problem = Problem::new("/value", "the text to begin with is empty").with_help(
-            "every output begins with an empty text: write what it must begin with, or remove the check",
+            "every output begins with an empty text: write the beginning, or remove the check",
         );
         return Err(vec![problem]);
     }

@@ -94,8 +94,8 @@ fn limits(value: &Words) -> Result<Limits, Problem> {
                 .with_help("write a number, or `{ min: …, max: … }`")),
         },
         Words::Range(Range { min: None, max: None }) => {
-            Err(Problem::new("/value", "neither `min` nor `max` is given")
-                .with_help("write one of the two, or both"))
+            Err(Problem::new("/value", "`min` or `max` is required")
+                .with_help("add one of them, or both"))
         }
         Words::Range(Range { min: Some(min), max: Some(max) }) if min > max => {
             let (min, max) = (ecma::number(*min), ecma::number(*max));

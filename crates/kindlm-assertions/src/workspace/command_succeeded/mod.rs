@@ -88,7 +88,7 @@ impl Assertion for CommandSucceeded {
             Err(results) => return results,
         };
         let Some(ran) = workspace.commands.iter().find(|it| it.answers(&self.gather)) else {
-            let why = "the command was not run when the agent had finished";
+            let why = "the command was not run after the agent finished";
             return missing(ID, &self.label, why);
         };
         match (ran.exit_code, &ran.problem) {
@@ -97,7 +97,7 @@ impl Assertion for CommandSucceeded {
                 decided(ID, &self.label, self.own, code == 0, reason)
             }
             (_, problem) => {
-                let problem = problem.as_deref().unwrap_or("it did not come to its end");
+                let problem = problem.as_deref().unwrap_or("it did not finish");
                 let message = format!("{problem}{}", last_output_lines(ran));
                 vec![AssertionResult::errored(ID, &self.label, COMMAND_BROKEN, message)]
             }

@@ -82,7 +82,7 @@ impl Assertion for FileMatches {
         };
         let Self { path, phrase, label, own } = self;
         let Some(file) = workspace.files.iter().find(|it| it.path == *path) else {
-            let why = format!("`{path}` was not looked at when the agent had finished");
+            let why = format!("`{path}` was not read after the agent finished");
             return missing(ID, label, why);
         };
         match (&file.text, &file.problem) {

@@ -170,7 +170,8 @@ impl InDiff {
         };
         if let Some(files) = files(&|it| it.binary && is_meant(it)) {
             return Some(format!(
-                "what is no text was not read: {files}. Say with `path` which files are meant, or leave out with `workspace.ignore` what nobody wrote"
+                "binary files were not read: {files}; limit the check with `path`, or exclude generated files with \
+                 `workspace.ignore`"
             ));
         }
         // In a text of another encoding, only ASCII characters are readable.
@@ -179,12 +180,14 @@ impl InDiff {
         };
         if let Some(files) = files(&|it| !self.phrase.is_plain() && is_half_read(it)) {
             return Some(format!(
-                "what is not UTF-8 could only be read in part: {files}. Say with `path` which files are meant, or look for a text of ASCII characters"
+                "files that are not UTF-8 were read only in part: {files}; limit the check with `path`, or search \
+                 for ASCII text"
             ));
         }
         let files = files(&|it| it.cut && is_meant(it))?;
         Some(format!(
-            "not all that changed was kept: {files}. Raise `workspace.maxDiffBytes`, or leave out with `workspace.ignore` what nobody wrote"
+            "some changes were not stored: {files}; raise `workspace.maxDiffBytes`, or exclude generated files with \
+             `workspace.ignore`"
         ))
     }
 }

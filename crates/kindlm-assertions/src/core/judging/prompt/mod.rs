@@ -148,8 +148,8 @@ impl GradingPrompt {
             return None;
         }
         let names = shows.iter().map(|it| format!("`{{{{ {it} }}}}`")).collect::<Vec<_>>();
-        let message = "the judge does not see what it judges: this prompt refers to none of it";
-        let help = format!("say where it stands in the prompt, with {}", names.join(" or "));
+        let message = "this prompt contains nothing of the material to judge";
+        let help = format!("insert it with {}", names.join(" or "));
         Some(Problem::new(self.slot.at, message).with_help(help))
     }
 

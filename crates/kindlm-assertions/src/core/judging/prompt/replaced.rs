@@ -57,7 +57,7 @@ impl RubricPart {
         let near = near.map(|it| format!("did you mean `{it}`? ")).unwrap_or_default();
         let known = known.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ");
         let help = format!(
-            "{near}known here: {known}; `{{% if {name} is defined %}}` asks whether a test has it"
+            "{near}known here: {known}; `{{% if {name} is defined %}}` checks if a test has it"
         );
         let problem = Problem::new(self.at.clone(), message);
         Some(problem.with_kind(ProblemKind::UnknownReference).with_help(help))
