@@ -94,7 +94,7 @@ pub fn missing(baselines: &Baselines, err: StoreError) -> Failure {
     let StoreError::NoSuchBaseline { label, .. } = err else { return failure };
     let known = baselines.list().unwrap_or_default();
     if known.is_empty() {
-        return failure.with_help("`kindlm baseline set` makes one of the last run");
+        return failure.with_help("`kindlm baseline set` creates one from the last run");
     }
     failure.with_help(suggest(&label, "baselines", known.iter().map(String::as_str)))
 }

@@ -39,8 +39,8 @@ pub(crate) fn check_judges<'m>(
 fn refuse(unpriced: &[&Model]) -> Result<(), Failure> {
     let Some(names) = names(unpriced) else { return Ok(()) };
     Err(Failure::input(format!("cannot enforce the budget: no price known for {names}")).with_help(
-        "add `price: { input: …, output: … }` to the model or agent in the suite, in US dollars for a million tokens, or \
-         give `--allow-unpriced`: then its requests are not counted",
+        "add `price: { input: …, output: … }` to the model or agent in the suite, in US dollars per million tokens, \
+         or pass `--allow-unpriced` to leave its requests out of the count",
     ))
 }
 

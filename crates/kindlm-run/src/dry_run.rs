@@ -79,7 +79,7 @@ fn about_budget(suite: &Suite, plan: &Plan, budget: f64, reserve: Option<f64>) -
     if let Some(reserve) = reserve {
         let _ = write!(
             text,
-            "  (before it is sent, a request sets aside the most that it may cost: here up to {}, and more in long\n  \
+            "  (each request reserves its highest possible cost before it is sent: here up to {}, and more in long\n  \
              conversations",
             dollars(reserve)
         );
@@ -147,7 +147,7 @@ impl Estimate {
                 self.agents += 1;
                 let name = &model.id;
                 self.unknown.insert(format!(
-                    "what the agent `{name}` spends: it is counted when it has ended"
+                    "the cost of the agent `{name}`: it is counted when the agent has ended"
                 ));
             }
             (Some(model), Subject::Prompt { messages }) => {
@@ -183,7 +183,7 @@ impl Estimate {
         };
         let Some(most) = model.params.max_tokens else {
             self.unknown.insert(format!(
-                "how long the answers of `{}` get: it has no `maxTokens`",
+                "the length of the answers of `{}`: it has no `maxTokens`",
                 model.id
             ));
             return;
@@ -213,7 +213,7 @@ impl Estimate {
             let judge = judge_of(&suite.models, id);
             let Some((judge, price)) = judge.and_then(|it| Some((it, it.price?))) else {
                 let name = judge.map_or("the judge", |it| it.id.as_str());
-                self.unknown.insert(format!("the price of `{name}`, which judges"));
+                self.unknown.insert(format!("the price of the judge `{name}`"));
                 continue;
             };
             let asked = tokens(question.system.len() + question.user.len());
@@ -248,7 +248,7 @@ impl std::fmt::Display for Estimate {
             writeln!(f, "unknown: {}", one_line(unknown))?;
         }
         if self.usd > 0.0 {
-            let more = if self.unknown.is_empty() { "" } else { ", and what is unknown" };
+            let more = if self.unknown.is_empty() { "" } else { ", plus the unknown costs" };
             writeln!(f, "cost: at most about ${:.4}{more}", self.usd)?;
             writeln!(
                 f,

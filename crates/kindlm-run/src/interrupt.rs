@@ -50,12 +50,12 @@ pub(crate) async fn attend<T>(
             notice = waits.next() => say(&notice.in_words()),
             stop = interrupts.next() => {
                 if interrupted {
-                    say("stopping now; calls under way are given up");
+                    say("stopping now; running calls are aborted");
                     abort.send_replace(true);
                 } else {
                     interrupted = true;
                     say(&format!(
-                        "{stop}: nothing new is begun, waiting for what is under way (again to stop now)"
+                        "{stop}: no new calls, waiting for running ones (again to stop now)"
                     ));
                     control.stop(format!("the run was {stop}"));
                     waits.stop();
@@ -124,7 +124,7 @@ impl<'a> Abortable<'a> {
 
 /// Returns the error of an aborted request. The provider did not cause the error, and may charge for the request.
 fn given_up(provider: &str) -> ProviderError {
-    let message = "given up, because the run was interrupted twice";
+    let message = "aborted, because the run was interrupted twice";
     let err = ProviderError::new(ProviderErrorKind::Connection, provider, message);
     // With zero attempts, the execution counts as not run, like an execution that waited for its request.
     ProviderError { attempts: 0, ..err.retryable().lost() }

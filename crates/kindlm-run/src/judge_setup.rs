@@ -33,7 +33,7 @@ impl NamedJudge {
         let usable = || providers.iter().filter(|it| it.meta.shorthand);
         let Some((provider, name)) = text.split_once(':').filter(|(_, name)| !name.is_empty())
         else {
-            return Err(Failure::input(format!("`{text}` is no judge"))
+            return Err(Failure::input(format!("`{text}` is not a judge"))
                 .with_help("write `provider:model`, such as `openai:gpt-4o-mini`"));
         };
         let Some(registration) = usable().find(|it| it.meta.id == provider) else {

@@ -132,7 +132,7 @@ fn missing_of<'s>(
         }
     }
     missing.optional.extend(agents.into_iter().map(|(variable, agent)| {
-        format!("`{variable}` is not set, and the agent `{agent}` should get it")
+        format!("`{variable}` is not set, and the agent `{agent}` needs it")
     }));
     missing
 }

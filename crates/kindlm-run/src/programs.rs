@@ -79,7 +79,7 @@ impl Runner {
         }
         match &*running {
             Some(running) => work(running),
-            None => Err(internal("the host of the scripts is gone")),
+            None => Err(internal("the script host has stopped")),
         }
     }
 
@@ -110,7 +110,7 @@ impl Running {
     ) -> Result<T, ScriptError> {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| self.runtime.block_on(work));
-            waiting.join().unwrap_or_else(|_| Err(internal("the host of the scripts panicked")))
+            waiting.join().unwrap_or_else(|_| Err(internal("the script host panicked")))
         })
     }
 }
@@ -130,7 +130,7 @@ fn refused(question: &ScriptQuestion, purpose: Purpose) -> Option<ScriptError> {
         ScriptRuntime::Ruby => "Ruby would run it without a sandbox",
     };
     let message = format!(
-        "it was not run, as the suite is only looked at, and {why}: `--allow-programs` runs it"
+        "it was not run, because this command only reads the suite, and {why}; `--allow-programs` runs it"
     );
     Some(ScriptError { kind: ScriptErrorKind::Runtime, message, console: Vec::new() })
 }

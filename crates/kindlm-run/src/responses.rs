@@ -85,9 +85,8 @@ impl ResponseSource {
         responses.check().map_err(|err| {
             let failure = Failure::input(err.to_string());
             match self.mode {
-                Mode::Replay => failure.with_help(
-                    "there is nothing to replay before a run with `--responses record` or `cache`",
-                ),
+                Mode::Replay => failure
+                    .with_help("run once with `--responses record` or `cache` to record answers"),
                 _ => failure,
             }
         })?;
@@ -114,7 +113,7 @@ pub(crate) fn decided_by(name: &str, config: &Value, programs: &Programs<'_>) ->
 /// A warning reports answers that could not be stored.
 pub(crate) fn report_use(world: &World, responses: &Responses, quiet: bool) {
     if let Some(failure) = responses.failure() {
-        world.notify(&format!("warning: answers could not be kept: {failure}"));
+        world.notify(&format!("warning: answers could not be stored: {failure}"));
     }
     if !quiet && responses.mode() != Mode::Live {
         world.notify(&words(responses.tally(), &responses.folder().display().to_string()));
@@ -132,17 +131,17 @@ fn words(tally: Tally, folder: &str) -> String {
     }
     if answered > 0 {
         parts.push(match answered - kept.min(answered) {
-            0 => format!("{} asked for, and kept in `{folder}`", answers(answered)),
-            lost => format!("{} asked for, of which {lost} could not be kept", answers(answered)),
+            0 => format!("{} requested, and stored in `{folder}`", answers(answered)),
+            lost => format!("{} requested, of which {lost} could not be stored", answers(answered)),
         });
     }
     if parts.is_empty() {
-        parts.push(format!("no answer came from `{folder}`, and none was asked for"));
+        parts.push(format!("no answer was loaded from `{folder}`, and none was requested"));
     }
     let mut text = format!("responses: {}", parts.join("; "));
     if redacted > 0 {
         let s = if redacted == 1 { "" } else { "s" };
-        text = format!("{text}; secrets were removed from {redacted} kept answer{s}");
+        text = format!("{text}; secrets were removed from {redacted} stored answer{s}");
     }
     text
 }
@@ -167,16 +166,16 @@ mod tests {
         let missing = Tally { missing: 1, ..tally(2, 0, 0, 0) };
         assert_eq!(words(missing, "d"), "responses: 2 answers from `d`; 1 answer not in `d`");
         for (tally, expected) in [
-            (tally(0, 0, 0, 0), "responses: no answer came from `d`, and none was asked for"),
+            (tally(0, 0, 0, 0), "responses: no answer was loaded from `d`, and none was requested"),
             (tally(1, 0, 0, 0), "responses: 1 answer from `d`"),
             (
                 tally(2, 1, 1, 0),
-                "responses: 2 answers from `d`; 1 answer asked for, and kept in `d`",
+                "responses: 2 answers from `d`; 1 answer requested, and stored in `d`",
             ),
-            (tally(0, 3, 1, 0), "responses: 3 answers asked for, of which 2 could not be kept"),
+            (tally(0, 3, 1, 0), "responses: 3 answers requested, of which 2 could not be stored"),
             (
                 tally(0, 2, 2, 1),
-                "responses: 2 answers asked for, and kept in `d`; secrets were removed from 1 kept answer",
+                "responses: 2 answers requested, and stored in `d`; secrets were removed from 1 stored answer",
             ),
         ] {
             assert_eq!(words(tally, "d"), expected);

@@ -363,7 +363,9 @@ impl Run {
                 secrets.redact_summary(&mut report);
                 self.finish(world, &report, failure, take)
             }
-            (Done::Streamed(_), None) => Err(Failure::internal("the journal of the run is gone")),
+            (Done::Streamed(_), None) => {
+                Err(Failure::internal("the journal of the run was closed"))
+            }
             (Done::Held(cases), _) => {
                 let mut report = report(suite, plan, cases, info);
                 secrets.redact(&mut report);
@@ -390,15 +392,13 @@ impl Run {
             return Err(Failure { status: status.or(failure.status), ..failure });
         }
         if report.shard.is_some() && !self.quiet {
-            world.notify("`kindlm merge` puts the reports of all shards together, and decides over the gates");
+            world.notify("`kindlm merge` combines the reports of all shards and evaluates the gates");
         }
         if let Some(err) = failure {
             let failure = Failure::internal(err.to_string());
             let failure = if self.can_resume {
                 let go_on = resume::command(&self.place, &report.run.id);
-                failure.with_help(format!(
-                    "once that is mended, {go_on} runs what is missing, and nothing else"
-                ))
+                failure.with_help(format!("after fixing this, {go_on} runs only what is missing"))
             } else {
                 failure
             };
@@ -406,7 +406,7 @@ impl Run {
         }
         if status == ExitStatus::Interrupted {
             world.notify(if summary.broken_off > 0 {
-                "interrupted: what was not sent is in the report as such"
+                "interrupted: the report marks what was not sent"
             } else {
                 "interrupted, but everything had been sent: the report is complete"
             });

@@ -168,7 +168,7 @@ pub fn keep(world: &World, place: &SuiteFolder, report: &AnyReport<'_>, quiet: b
     match kept {
         Ok(_) if quiet => {}
         Ok(_) => world.notify(&format!("run {id} kept in .kindlm/runs beside {}", place.name)),
-        Err(err) => world.notify(&format!("warning: the run is not kept: {err}")),
+        Err(err) => world.notify(&format!("warning: the run was not saved: {err}")),
     }
 }
 
@@ -215,10 +215,10 @@ fn unfinished(journal: &Journal, called: &str) -> Failure {
             "wait until it has ended".to_owned(),
         ),
         (Ok(None), Ok(index)) if index.done() as u64 >= planned => {
-            ("has no report, as it was not written".to_owned(), how_to_finish(journal))
+            ("has no report, because writing it failed".to_owned(), how_to_finish(journal))
         }
         (Ok(None), _) => {
-            ("has no report, as it was never finished".to_owned(), how_to_finish(journal))
+            ("has no report, because it was never finished".to_owned(), how_to_finish(journal))
         }
     };
     Failure::input(format!("{called} `{id}` {why}: {done}")).with_help(advice)
@@ -226,12 +226,13 @@ fn unfinished(journal: &Journal, called: &str) -> Failure {
 
 fn how_to_finish(journal: &Journal) -> String {
     if resume::is_of_trace(journal) {
-        return "run `kindlm trace` again: what the agent did then is not done again".to_owned();
+        return "run `kindlm trace` again: a traced run cannot be repeated".to_owned();
     }
     let id = &journal.header().run;
     // If the suite has changed, the run cannot be resumed, so also suggest a new run.
     format!(
-        "finish it with `kindlm test --resume {id}`, where it was begun, or start a new run with `kindlm test`"
+        "finish it with `kindlm test --resume {id}` in the folder where it was started, or start a new run with \
+         `kindlm test`"
     )
 }
 

@@ -87,7 +87,7 @@ fn warn_unused(world: &World, suite: &Suite, tag: &str) {
         && let Some(near) = kindlm_types::nearest(tag, tags())
     {
         world.notify(&format!(
-            "warning: `!{tag}` leaves out nothing: no test case has that tag; did you mean `!{near}`?"
+            "warning: `!{tag}` excludes nothing: no test case has that tag; did you mean `!{near}`?"
         ));
     }
 }
@@ -155,7 +155,8 @@ fn failed(world: &World, place: &SuiteFolder, suite: &Suite) -> Result<Targets, 
         }
         (None, Some(id)) => {
             return Err(Failure::input(format!(
-                "the last run of the suite `{name}`, `{id}`, is of `kindlm trace`, and what the agent did then is not done again"
+                "the last run of the suite `{name}`, `{id}`, is of `kindlm trace`, and a traced run cannot be \
+                 repeated"
             ))
             .with_help("run `kindlm trace` again, or `kindlm test` without `--failed`"));
         }
@@ -191,7 +192,7 @@ fn failed(world: &World, place: &SuiteFolder, suite: &Suite) -> Result<Targets, 
     }
     if !earlier.is_empty() {
         world.notify(&format!(
-            "the last run, `{id}`, left out what did not pass before: {}",
+            "the last run, `{id}`, skipped tests that had not passed before: {}",
             named(earlier)
         ));
     } else if report.cases.is_empty() {
@@ -203,12 +204,12 @@ fn failed(world: &World, place: &SuiteFolder, suite: &Suite) -> Result<Targets, 
     if !gone.is_empty() {
         let nothing_left = gone.len() == targets.len();
         let message = format!(
-            "what did not pass in the last run, `{id}`, is no longer in the suite: {}",
+            "tests that did not pass in the last run, `{id}`, are no longer in the suite: {}",
             named(gone)
         );
         if nothing_left {
             return Err(Failure::input(message)
-                .with_help("if it has another name now, run that with `--test`, or everything"));
+                .with_help("if a test was renamed, run it with `--test`, or run all tests"));
         }
         world.notify(&format!("warning: {message}"));
     }
@@ -234,7 +235,7 @@ fn last_of(
             PastRun::Unfinished(journal) if is_of_trace(&journal) => {}
             PastRun::Unfinished(journal) => saved::check_still_going(world, &journal)?,
             PastRun::Unreadable(id, err) => world.notify(&format!(
-                "warning: the report of run `{id}` cannot be read, and what did not pass in it is not known: {err}"
+                "warning: the report of run `{id}` cannot be read, so its failed tests are unknown: {err}"
             )),
         }
     }

@@ -52,7 +52,7 @@ impl SuiteKey {
         let place = SuiteFolder::new(world, config);
         let Some(names) = kindlm_config::suite_names(&place.read()?) else {
             return Err(Failure::input(format!(
-                "`{}` does not say which suite it is: `project` or `suite.name` cannot be read",
+                "cannot identify the suite of `{}`: `project` or `suite.name` cannot be read",
                 place.name
             ))
             .with_help(format!("see what is wrong with `kindlm validate -c {}`", place.name)));

@@ -143,8 +143,8 @@ pub(crate) fn check(
     refused
         .push(format!("`gates.judgeKappaMin` is {}; nothing was sent", ecma::number(demand.min)));
     Err(Failure::inputs(refused).with_help(format!(
-        "hold it against outputs that people have labelled: `kindlm calibrate labels.csv -c {config}{judge}`; \
-         or have another model judge, with `defaults.judgeModel`"
+        "calibrate it with labelled outputs: `kindlm calibrate labels.csv -c {config}{judge}`; or set another judge \
+         with `defaults.judgeModel`"
     )))
 }
 
@@ -195,8 +195,8 @@ impl CheckKind<'_> {
     ) -> Result<Result<Vec<JudgeKappa>, String>, Failure> {
         if let Some(what) = self.further_evidence {
             return Ok(Err(format!(
-                "its verdict hangs on {what}, so that nobody can say from labelled outputs whether people agree; \
-                 leave the gate out, or this check"
+                "its verdict depends on {what}, so labelled outputs cannot show if people agree; remove the gate or \
+                 this check"
             )));
         }
         let kept = self.panel.stored();
@@ -205,12 +205,12 @@ impl CheckKind<'_> {
         if own.peek().is_some() {
             return Ok(match own.find(|it| it.prompts == self.prompts) {
                 Some(it) if it.providers.as_deref() != decided => Err(
-                    "it was calibrated when its provider had other settings, or the program that answers for it was another"
+                    "it was calibrated with other settings of its provider, or with another program"
                         .to_owned(),
                 ),
                 Some(it) => self.by_criteria(it, now),
                 None => Err(
-                    "it was calibrated with other instructions than it would get now".to_owned(),
+                    "it was calibrated with other instructions".to_owned(),
                 ),
             });
         }
@@ -221,7 +221,7 @@ impl CheckKind<'_> {
         });
         Ok(Err(match near.and_then(|(it, _)| from_stored(it)) {
             Some(other) => format!(
-                "it was calibrated as {}, which is another judge: calibrate it with the settings that it has here",
+                "it was calibrated as {}, which is another judge: calibrate it with its current settings",
                 other.in_words()
             ),
             None => "it was never calibrated for it".to_owned(),
@@ -236,7 +236,7 @@ impl CheckKind<'_> {
         let of = |criterion: &Criterion| {
             let same = known.criteria.iter().find(|it| it.digest == criterion.digest);
             let same = same.ok_or_else(|| {
-                format!("it was calibrated by other criteria than `{}`", criterion.name)
+                format!("it was calibrated with other criteria than `{}`", criterion.name)
             })?;
             Ok(kappa_of(known, Some(same), &judge, now))
         };

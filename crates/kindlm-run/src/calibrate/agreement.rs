@@ -86,9 +86,9 @@ fn report_unjudged(findings: &Findings, world: &World) -> ExitStatus {
         return ExitStatus::Success;
     }
     let help = if obstacles.iter().any(|it| *it != Obstacle::Unreadable) {
-        "`--responses cache` asks only for those again"
+        "`--responses cache` requests only those again"
     } else {
-        "the judge's replies cannot be read: use another model as judge, or take these outputs out of the file"
+        "the judge's replies cannot be read: use another model as judge, or remove these outputs from the file"
     };
     if !is_complete(findings) {
         let (errored, all) = (findings.errored, findings.labelled());

@@ -96,10 +96,10 @@ pub(super) fn plan(
     }
     if let Some(named) = named(question).filter(|_| own == rows && rows > 0) {
         return Err(Failure::input(format!(
-            "`{named}` would do nothing: every row of {name} says itself what the judge is asked"
+            "`{named}` has no effect: every row of {name} has its own question for the judge"
         ))
         .with_help(format!(
-            "leave `{named}` out, or take the column that says it out of the table"
+            "remove `{named}`, or remove the column with the question from the table"
         )));
     }
     Ok(plan)
@@ -189,12 +189,14 @@ impl Plan {
         let kinds: BTreeSet<&str> = checks.iter().map(|it| it.meta.id).collect();
         let kind = kinds.first().copied().unwrap_or_default();
         let [check] = leaves.as_slice() else {
-            return Err(format!("`{kind}` is made of several checks: calibrate each by itself"));
+            return Err(format!(
+                "`{kind}` consists of several checks: calibrate each one separately"
+            ));
         };
         if check.meta.id != kind {
             // Stored calibrations are found by the id of the check, and a set has another id than the check in it.
             return Err(format!(
-                "`{kind}` is a set: give the `{}` that is in it, as an entry of its own",
+                "`{kind}` is a set: write its `{}` as a separate entry",
                 check.meta.id
             ));
         }
@@ -203,7 +205,8 @@ impl Plan {
         };
         if let Some(what) = told.further_evidence() {
             return Err(format!(
-                "a verdict of `{kind}` hangs on {what}, which is not in a file of labels: people who look at an output cannot say whether it is right"
+                "a verdict of `{kind}` depends on {what}, which a label file does not contain, so people cannot \
+                 judge it from an output"
             ));
         }
         let judging = check.judging.as_deref().cloned().unwrap_or_default().settled();
@@ -213,12 +216,12 @@ impl Plan {
             self.prompts = told.digests().to_vec();
         } else if self.check != kind {
             return Err(format!(
-                "the row is about `{kind}`, those before are about `{}`: calibrate each by itself",
+                "this row is about `{kind}`, but earlier rows are about `{}`: calibrate each one separately",
                 self.check
             ));
         } else if self.judging != judging {
             return Err(format!(
-                "{} judges the row, and {} those before: calibrate each by itself",
+                "{} judges this row, but {} judges earlier rows: calibrate each one separately",
                 judging.in_words(),
                 self.judging.in_words()
             ));
@@ -276,7 +279,7 @@ fn block(asked: &JudgeRequest, min_score: Option<f64>) -> Value {
 fn check_ids(asked: &JudgeRequest, labels: &[Label]) -> Result<(), String> {
     let JudgeRequest::Assertions(rules) = asked else {
         return match labels.iter().find_map(|it| it.of.as_deref()) {
-            Some(id) => Err(format!("there is a label for the rule `{id}`, and no set of rules")),
+            Some(id) => Err(format!("there is a label for the rule `{id}`, but no set of rules")),
             None => Ok(()),
         };
     };
@@ -290,7 +293,8 @@ fn check_ids(asked: &JudgeRequest, labels: &[Label]) -> Result<(), String> {
             }
             None if ids.len() != 1 && label.human.is_some() => {
                 return Err(format!(
-                    "the label does not say which of {} rules it is about: name it in a column `assertion`, or have a column `labels.<id>` for each",
+                    "the label does not name one of the {} rules: add a column `assertion`, or a column \
+                     `labels.<id>` for each rule",
                     ids.len()
                 ));
             }

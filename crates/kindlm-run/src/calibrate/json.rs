@@ -140,7 +140,7 @@ fn kappa(confusion: &Confusion) -> Value {
         KappaInterval::Perfect(interval) | KappaInterval::Opposed(interval) => {
             ("wilson-of-agreement", Some(interval))
         }
-        KappaInterval::Constant => ("none: one of the two always said the same", None),
+        KappaInterval::Constant => ("none: one of the two always gave the same label", None),
     };
     merge(
         &mut value,

@@ -64,7 +64,7 @@ pub fn load_rules(world: &World, path: &Path) -> Result<Value, Failure> {
     })?;
     let list = value.get("assertions").unwrap_or(&value);
     if !list.is_array() {
-        return Err(Failure::input(format!("`{name}` holds no list of rules"))
+        return Err(Failure::input(format!("`{name}` contains no list of rules"))
             .with_help("write `[{\"id\": …, \"instruction\": …, \"criteria\": […]}]`"));
     }
     Ok(list.clone())
@@ -192,8 +192,8 @@ impl Ratings {
         }
         let name = self.of.as_ref().map_or_else(|| "label".to_owned(), |id| format!("labels.{id}"));
         Some(format!(
-            "`{name}` is {human}, and line {line} has {first} for the same question: decide which one is right, and \
-             leave out the other"
+            "`{name}` is {human}, and line {line} has {first} for the same question: keep the right one, and remove \
+             the other"
         ))
     }
 
@@ -223,8 +223,8 @@ impl Problems {
             lines.push(format!("and {more} more"));
         }
         Failure::inputs(lines).with_help(
-            "a row has `output`, `label` (pass or fail, 1 or 0, or a score from 0 to 1), and mostly `input`; \
-             `kindlm calibrate --help` tells the rest",
+            "a row has `output`, `label` (pass or fail, 1 or 0, or a score from 0 to 1), and usually `input`; \
+             `kindlm calibrate --help` explains the rest",
         )
     }
 }
@@ -247,7 +247,7 @@ pub(super) fn read(name: &str, bytes: &[u8], label_threshold: f64) -> Result<Lab
         "jsonl" | "ndjson" => lines(text, &mut problems),
         _ => {
             return Err(Failure::input(format!(
-                "`{name}` is no file of labels: its ending is not known"
+                "`{name}` is not a label file: unsupported file extension"
             ))
             .with_help("labels are `.csv`, `.tsv` or `.jsonl` files"));
         }
@@ -260,10 +260,8 @@ pub(super) fn read(name: &str, bytes: &[u8], label_threshold: f64) -> Result<Lab
         return Err(problems.into_failure(name));
     }
     if labels.rows.iter().all(|row| row.labels.iter().all(|it| it.human.is_none())) {
-        return Err(Failure::input(format!(
-            "`{name}` has no label: there is nothing to hold the judge against"
-        ))
-        .with_help("a row has a `label`: pass or fail, 1 or 0, or a score from 0 to 1"));
+        return Err(Failure::input(format!("`{name}` has no label to compare the judge with"))
+            .with_help("a row has a `label`: pass or fail, 1 or 0, or a score from 0 to 1"));
     }
     Ok(labels)
 }
@@ -308,7 +306,7 @@ fn is_blank(text: &str, span: Span) -> bool {
 fn check_header(columns: &[String], line: u64, problems: &mut Problems) {
     for (at, name) in columns.iter().enumerate() {
         if columns.iter().take(at).any(|it| it == name) {
-            problems.add(line, format!("the column `{name}` is given twice"));
+            problems.add(line, format!("duplicate column `{name}`"));
         }
     }
     let has = |wanted: fn(&str) -> bool| columns.iter().any(|it| wanted(it));
@@ -500,9 +498,7 @@ impl<'p> Fields<'p> {
                 self.row.question = Some(JudgeRequest::Criteria(text));
             }
             (None, None, Some(_)) => {
-                self.problem(
-                    "`criteria` is not a text; several go with the `assertion` that they belong to",
-                );
+                self.problem("`criteria` is not a text; several criteria need an `assertion`");
             }
             (None, Some(_), _) => {
                 self.problem("`instruction` needs `assertion`, the id of the rule");
@@ -529,7 +525,7 @@ fn human(value: &Value) -> Result<Option<f64>, String> {
     match number {
         Some(number) if (0.0..=1.0).contains(&number) => Ok(Some(number)),
         Some(number) if number.is_finite() => Err(format!(
-            "is {number}, and a score is from 0 to 1: divide all scores by the highest that could be given"
+            "is {number}, but a score is from 0 to 1: divide all scores by the highest possible one"
         )),
         _ => {
             let shown: String = value.to_string().chars().take(40).collect();
@@ -555,7 +551,7 @@ mod tests {
         let csv = "input,output,label,criteria\nHi,Hello,pass,Is polite\nHi,Hello,fail,Is short\nHi,Hello,,Is polite\nHi,Hello,fail,Is polite\n";
         assert_eq!(
             bad("a.csv", csv),
-            "a.csv:5: `label` is 0, and line 2 has 1 for the same question: decide which one is right, and leave out the other"
+            "a.csv:5: `label` is 0, and line 2 has 1 for the same question: keep the right one, and remove the other"
         );
     }
 
@@ -627,7 +623,7 @@ mod tests {
                 "output,label\nHi,maybe\n",
                 "a.csv:2: `label` is \"maybe\": write pass or fail",
             ),
-            ("a.csv", "output,label\nHi,4\n", "a.csv:2: `label` is 4, and a score is from 0 to 1"),
+            ("a.csv", "output,label\nHi,4\n", "a.csv:2: `label` is 4, but a score is from 0 to 1"),
             ("a.csv", "output,label\nHi\n", "a.csv:2: the row has 1 cells, the header has 2"),
             (
                 "a.csv",
@@ -638,11 +634,7 @@ mod tests {
             ("a.tsv", "output,label\nHi,1\n", "a.tsv:1: the header has one column only"),
             ("a.csv", "input,label\nHi,1\n", "a.csv:1: there is no column `output`"),
             ("a.csv", "output\nHi\n", "a.csv:1: there is no column `label`"),
-            (
-                "a.csv",
-                "output,output,label\nHi,Hi,1\n",
-                "a.csv:1: the column `output` is given twice",
-            ),
+            ("a.csv", "output,output,label\nHi,Hi,1\n", "a.csv:1: duplicate column `output`"),
             ("a.csv", "output,label,check\nHi,1,{\n", "a.csv:2: the cell of `check` is not JSON"),
             ("a.csv", "output,label\nHi,\n", "`a.csv` has no label"),
             ("a.jsonl", "{\"output\": \"a\", \"label\": 1}\n[1]\n", "a.jsonl:2: not a JSON object"),
@@ -662,7 +654,7 @@ mod tests {
                 "{\"output\": 1, \"label\": 1, \"instruction\": \"x\"}\n",
                 "a.jsonl:1: `instruction` needs",
             ),
-            ("a.txt", "", "`a.txt` is no file of labels"),
+            ("a.txt", "", "`a.txt` is not a label file"),
         ] {
             let message = bad(name, text);
             assert!(message.starts_with(expected), "{message}");

@@ -163,9 +163,8 @@ impl Subject {
             .of(&panel.stored())
             .map_err(|err| Failure::store(&err))?;
         if known.is_empty() {
-            return Err(Failure::input(format!("{} was never calibrated", panel.name())).with_help(
-                "name a file of outputs that people have labelled: `kindlm calibrate labels.csv`",
-            ));
+            return Err(Failure::input(format!("{} was never calibrated", panel.name()))
+                .with_help("name a file of labelled outputs: `kindlm calibrate labels.csv`"));
         }
         let known: Vec<StoredCalibration> = known
             .into_iter()
@@ -211,7 +210,7 @@ impl Subject {
         let message =
             format!("the check is judged by {who}, and `--judge {requested}` names another");
         Err(Failure::input(message)
-            .with_help("leave `--judge` out, or take `model` and `models` out of the check"))
+            .with_help("remove `--judge`, or remove `model` and `models` from the check"))
     }
 
     fn session(&self, world: &World, config: &CalibrateConfig) -> Result<Session, Failure> {

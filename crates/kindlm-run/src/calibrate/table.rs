@@ -48,7 +48,7 @@ fn summary(text: &mut String, file: &str, findings: &Findings) {
         let _ = write!(said, ", {unlabelled} not");
     }
     if *errored > 0 {
-        let _ = write!(said, "; {errored} could not be judged, and are in no number below");
+        let _ = write!(said, "; {errored} could not be judged, and are not counted below");
     }
     line(text, "Labels", &said);
     line(text, "Agreement", &rate(confusion.agreement()));
@@ -61,12 +61,12 @@ fn summary(text: &mut String, file: &str, findings: &Findings) {
     line(
         text,
         "Passes seen",
-        &format!("{}: what people pass, the judge passes", rate(confusion.sensitivity())),
+        &format!("{}: the judge passes outputs that people pass", rate(confusion.sensitivity())),
     );
     line(
         text,
         "Failures seen",
-        &format!("{}: what people fail, the judge fails", rate(confusion.specificity())),
+        &format!("{}: the judge fails outputs that people fail", rate(confusion.specificity())),
     );
     if confusion.total() > 0 && confusion.total() < FEW {
         line(
@@ -208,7 +208,7 @@ fn kappa(confusion: &Confusion) -> String {
         KappaInterval::Perfect(it) => format!("{}, as they never disagreed", interval_of(it, two)),
         KappaInterval::Opposed(it) => format!("{}, as they never agreed", interval_of(it, two)),
         KappaInterval::Constant => {
-            "without an interval: one of the two always said the same, which is worth nothing"
+            "without an interval: one of the two always gave the same label, so agreement means nothing"
                 .to_owned()
         }
     };

@@ -15,7 +15,7 @@ pub(super) struct NoJudge;
 
 impl From<NoJudge> for Failure {
     fn from(NoJudge: NoJudge) -> Self {
-        Self::input("some checks ask a model, and none is configured that could answer").with_help(
+        Self::input("some checks need a judge model, but no model is configured").with_help(
             "name one with `--judge provider:model` (and `--base-url`, `--api-key-env`), or a file with `providers` and `models` with `-c`",
         )
     }

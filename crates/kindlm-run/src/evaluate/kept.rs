@@ -89,7 +89,7 @@ impl Output {
         let before = beside(&path, BEFORE);
         let holds = |it: &Path| fs::metadata(it).is_ok_and(|it| it.len() > 0);
         if !resume && (holds(&path) || holds(&before)) {
-            let message = format!("`{}` holds results already", path.display());
+            let message = format!("`{}` already contains results", path.display());
             return Err(
                 Failure::input(message).with_help("`--resume` continues it; or name another file")
             );
@@ -97,7 +97,7 @@ impl Output {
         if resume {
             for file in [&path, &before] {
                 if holds(file) && !has_results(file).map_err(|err| failed(&err))? {
-                    let message = format!("`{}` does not hold results", file.display());
+                    let message = format!("`{}` does not contain results", file.display());
                     return Err(Failure::input(message)
                         .with_help("`--resume` continues the file of an earlier `--output`"));
                 }

@@ -31,7 +31,7 @@ pub(super) fn misplaced_check(
         if let Some(meant) = evidence_key(key) {
             return is_evidence(meant, value).then(|| {
                 format!(
-                    "`{key}` is no key of a record, and what it tells would not be looked at: did you mean `{meant}`?"
+                    "unknown key `{key}`: did you mean `{meant}`?"
                 )
             });
         }
@@ -41,9 +41,7 @@ pub(super) fn misplaced_check(
             Some("assertions") if value.is_array() => "assertions",
             _ => holds(value, line.vars(), setup)?,
         };
-        Some(format!(
-            "`{key}` is no key of a record, and what it says would not be checked: did you mean `{meant}`?"
-        ))
+        Some(format!("unknown key `{key}`: did you mean `{meant}`?"))
     })
 }
 

@@ -106,7 +106,8 @@ impl<'a> Evaluator<'a> {
     /// Returns the warnings about the records so far.
     pub(super) fn warnings(&self) -> Vec<String> {
         let ended = self.asking.exhausted().map(|why| {
-            format!("{why}; what a judge was to say after that is errored: `--output` with `--resume` asks only for it, with a higher `--budget-usd`")
+            format!("{why}; later judge checks are errored: `--output` with `--resume` and a higher `--budget-usd` \
+                repeats only those")
         });
         self.notes.warnings().into_iter().chain(ended).collect()
     }
@@ -230,7 +231,7 @@ impl<'a> Evaluator<'a> {
                 return Err(Malformed { id: line.id, error });
             }
             Ok(checks) if line.threshold.is_some() && is_weightless(checks) => {
-                let error = "`threshold` decides nothing: every check has the weight 0".to_owned();
+                let error = "`threshold` has no effect: every check has the weight 0".to_owned();
                 return Err(Malformed { id: line.id, error });
             }
             Ok(checks) => checks,
@@ -355,7 +356,8 @@ impl<'a> Evaluator<'a> {
         }
         if let Some(id) = duplicate_rule([&entry, &block]) {
             return Err(format!(
-                "the rule `{id}` is there twice, in `assertions` and `expect` together: give one of the two another id, as results are told apart by it"
+                "duplicate rule `{id}` in `assertions` and `expect`: give one of the two another id, because results \
+                 are identified by it"
             ));
         }
         checks.append(&mut expected);

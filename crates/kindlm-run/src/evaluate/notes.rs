@@ -89,7 +89,7 @@ impl Notes {
             known.insert(key.to_string(), meant);
             drop(known);
             if let Some(meant) = meant {
-                let warning = format!("the key `{key}` is not known: did you mean `{meant}`?");
+                let warning = format!("unknown key `{key}`: did you mean `{meant}`?");
                 self.misspelt.lock().unwrap_or_else(PoisonError::into_inner).insert(warning);
             }
         }
@@ -115,12 +115,13 @@ impl Notes {
     fn left_over(&self) -> impl Iterator<Item = String> {
         let count = |it: &AtomicU64, words: &str| match it.load(Ordering::Relaxed) {
             0 => None,
-            count => Some(format!("{count} of the results of before {words}")),
+            count => Some(format!("{count} of the earlier results {words}")),
         };
-        let others = "were of records with another id, and were found out anew: `--resume` wants the same records in the same order";
-        let without = "have no record in this stream: they stay at the end of the file, and are not in the counts";
-        let changed =
-            "were found out anew: their records, what must hold, or who judges had changed";
+        let others = "were of records with another id, and were evaluated again: `--resume` needs the same records \
+            in the same order";
+        let without =
+            "have no record in this stream: they stay at the end of the file, and are not counted";
+        let changed = "were evaluated again, because their records, checks or judges had changed";
         let others = count(&self.other_ids, others).into_iter();
         others.chain(count(&self.changed, changed)).chain(count(&self.without_record, without))
     }
@@ -138,7 +139,7 @@ impl Unchecked {
             places.push(format!("{more} more"));
         }
         (self.count > 0).then(|| {
-            format!("nothing was checked in {}: `expect` or `assertions` says what must hold, and `when` in which records", places.join(", "))
+            format!("nothing was checked in {}: write checks in `expect` or `assertions`, or change `when`", places.join(", "))
         })
     }
 }
@@ -180,9 +181,9 @@ mod tests {
         assert_eq!(
             notes.warnings(),
             [
-                "the key `expekt` is not known: did you mean `expect`?",
-                "nothing was checked in line 1, line 2 (id \"b\"), line 3, line 4, line 5, 4 more: \
-                 `expect` or `assertions` says what must hold, and `when` in which records",
+                "unknown key `expekt`: did you mean `expect`?",
+                "nothing was checked in line 1, line 2 (id \"b\"), line 3, line 4, line 5, 4 more: write checks in \
+                 `expect` or `assertions`, or change `when`",
             ]
         );
         assert_eq!(Notes::default().warnings(), Vec::<String>::new());

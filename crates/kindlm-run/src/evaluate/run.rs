@@ -239,7 +239,7 @@ impl Evaluation<'_> {
         output.finish()?;
         world.notify(&format!("{}: {}", path.display(), evaluator.counts()));
         if interrupted {
-            world.notify("interrupted: the same command with `--resume` evaluates the other records, and those that are errored");
+            world.notify("interrupted: the same command with `--resume` evaluates the missing and errored records");
             return Ok(status.or(ExitStatus::Interrupted));
         }
         Ok(status)

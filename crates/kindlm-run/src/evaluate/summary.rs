@@ -96,7 +96,7 @@ impl Totals {
             if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
         match kept {
             0 => results + &parts,
-            kept => format!("{results}{parts}, {kept} of them from before"),
+            kept => format!("{results}{parts}, {kept} of them from an earlier run"),
         }
     }
 

@@ -44,13 +44,13 @@ pub fn find(
         if !key.is_same(&journal) {
             let other = &journal.header().suite;
             return Err(Failure::input(format!(
-                "the run `{id}` is of the suite `{other}`, and this is `{name}`"
+                "the run `{id}` belongs to the suite `{other}`, and this is `{name}`"
             ))
             .with_help("name the config file of that suite with `-c`, or start a new run"));
         }
         if is_of_trace(&journal) {
             return Err(Failure::input(format!(
-                "the run `{id}` is of `kindlm trace` and cannot be resumed: what the agent did then is not done again"
+                "the run `{id}` is of `kindlm trace` and cannot be resumed: a traced run cannot be repeated"
             ))
             .with_help("run `kindlm trace` again"));
         }
@@ -62,7 +62,7 @@ pub fn find(
             Ok(journal) => journal,
             // The header is written before the first request, so a journal without a header has no answers to lose.
             Err(err @ JournalError::Unbegun { .. }) => {
-                world.notify(&format!("the run `{id}` is passed over: {err}"));
+                world.notify(&format!("skipped the run `{id}`: {err}"));
                 continue;
             }
             Err(err) => return Err(Failure::journal(&err)),
@@ -72,7 +72,7 @@ pub fn find(
             return Ok(Past(journal));
         }
     }
-    Err(Failure::input(format!("there is no run of the suite `{name}` that could go on"))
+    Err(Failure::input(format!("there is no run of the suite `{name}` to resume"))
         .with_help("start one with `kindlm test`"))
 }
 
@@ -188,7 +188,7 @@ impl<'a> Identity<'a> {
             return Err(Failure::input(message).with_help(START_ANEW));
         }
         if let Some((before, now)) = &differences.version {
-            world.notify(&format!("the run was begun with KindLM {before}, and this is {now}"));
+            world.notify(&format!("the run was started with KindLM {before}, and this is {now}"));
         }
         self.info.id = then.run.to_string();
         self.info.started_at = then.started_at.to_string();
@@ -219,7 +219,8 @@ impl<'a> Identity<'a> {
         }
         let help = |failure: Failure| {
             failure.with_help(
-                "nothing was sent: what is paid for is kept there as it comes; without that, use `--no-journal`",
+                "nothing was sent: answers are stored there as they arrive; to run without a journal, use \
+                 `--no-journal`",
             )
         };
         let folder = runs.run_folder(&self.info.id).map_err(|err| Failure::store(&err))?;
@@ -268,5 +269,5 @@ pub(crate) fn advice(place: &SuiteFolder, id: &str, summary: &Summary) -> Option
         (many, _) => format!("{many} executions were not run"),
     };
     let command = command(place, id);
-    Some(format!("{what}: {command} runs what is missing or errored, and nothing else"))
+    Some(format!("{what}: {command} runs only what is missing or errored"))
 }

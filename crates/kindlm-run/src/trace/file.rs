@@ -47,9 +47,9 @@ pub(crate) fn read_files(world: &World, files: &[PathBuf]) -> Result<GatheredTra
             [vec![format!("there are no spans in {}", names.join(", "))], notes].concat();
         let message = gathered.join("; ");
         return Err(Failure::input(message)
-            .with_help("nothing was judged: without spans nothing is known of the agent"));
+            .with_help("nothing was judged: without spans there is no evidence of the agent"));
     }
-    let lost = rejected.first().map(|why| format!("something could not be read ({why})"));
+    let lost = rejected.first().map(|why| format!("a part could not be read ({why})"));
     Ok(GatheredTraces {
         traces: received.into_traces(),
         rejected,

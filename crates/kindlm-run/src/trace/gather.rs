@@ -101,7 +101,7 @@ async fn bind(gathering: &Gathering<'_>) -> Result<Receiver, Failure> {
         let failure = Failure::input(format!("cannot receive spans at {address}: {words}"));
         match err.kind() {
             ErrorKind::AddrInUse => failure
-                .with_help("something else listens there; choose another port with `--port`, or any with `--port 0`"),
+                .with_help("another program listens there; choose another port with `--port`, or any with `--port 0`"),
             ErrorKind::AddrNotAvailable => failure
                 .with_help("this machine does not have that address; `--host 0.0.0.0` is all that it has"),
             _ => failure,
@@ -137,7 +137,8 @@ impl Gathering<'_> {
         let failure = (inbox.state().spans == 0).then(|| {
             let code = output.exit_code.map_or_else(String::new, |it| format!(" with exit code {it}"));
             let message = format!(
-                "the command ended{code}, and no span came: the agent must export its spans by OTLP/HTTP to `OTEL_EXPORTER_OTLP_ENDPOINT`, and flush them before it ends"
+                "the command ended{code}, and no span arrived: the agent must export its spans by OTLP/HTTP to \
+                 `OTEL_EXPORTER_OTLP_ENDPOINT`, and flush them before it ends"
             );
             agent::error(agent::with_stderr(message, &output.stderr))
         });
@@ -153,7 +154,8 @@ impl Gathering<'_> {
 
     fn unsettled(&self, when: &str) -> String {
         format!(
-            "spans still came {} ms {when}, and what came later is not judged; raise `trace.timeoutMs` or `--timeout`, or stop who sends them",
+            "spans still arrived {} ms {when}, and later ones are not judged; raise `trace.timeoutMs` or \
+             `--timeout`, or stop the sender",
             self.timeout.as_millis()
         )
     }
@@ -170,10 +172,12 @@ impl Gathering<'_> {
         let settled = timeout_at(begun + self.timeout, all).await;
         // If expected traces are missing, another message reports this.
         let is_late = settled.is_err() && self.has_enough(inbox.state());
-        let note = is_late.then(|| self.unsettled("after they were first waited for"));
+        let note = is_late.then(|| self.unsettled("after the start of the wait"));
         let failure = (inbox.state().spans == 0).then(|| {
             agent::missing(format!(
-                "no span came within {} ms: start the agent while `kindlm trace` waits, with `OTEL_EXPORTER_OTLP_ENDPOINT` set to this address, or let `--command` start it; if it needs longer, raise `trace.timeoutMs` or `--timeout`",
+                "no span arrived within {} ms: start the agent while `kindlm trace` waits, with \
+                 `OTEL_EXPORTER_OTLP_ENDPOINT` set to this address, or start it with `--command`; if it needs \
+                 longer, raise `trace.timeoutMs` or `--timeout`",
                 self.timeout.as_millis()
             ))
         });

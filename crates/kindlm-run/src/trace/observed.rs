@@ -69,7 +69,8 @@ impl Observations {
             }
             for gap in &reading.execution.completeness.gaps {
                 notes.push(format!(
-                    "warning: trace {} is not complete: {gap}; checks of the output, of success, and that something did not happen are errored",
+                    "warning: trace {} is incomplete: {gap}; checks of the output, of success and of absence are \
+                     errored",
                     number + 1
                 ));
             }
@@ -83,8 +84,7 @@ impl Observations {
             named: HashMap::new(),
             open: Vec::new(),
             failure: failure.or_else(|| {
-                let words =
-                    "no span of the traces counts: `trace.spanFilter` leaves all of them out";
+                let words = "`trace.spanFilter` excludes all spans of the traces";
                 readings.is_empty().then(|| agent::missing(words.to_owned()))
             }),
             command,
@@ -101,9 +101,7 @@ impl Observations {
         for test in this.named.keys() {
             if !suite.cases.iter().any(|it| it.name == *test) {
                 let help = suggest(test, "tests", suite.cases.iter().map(|it| it.name.as_str()));
-                notes.push(format!(
-                    "warning: a trace says that it is of the test `{test}`, and there is none: {help}"
-                ));
+                notes.push(format!("warning: a trace names the unknown test `{test}`: {help}"));
             }
         }
         this.adopt_output();

@@ -100,8 +100,7 @@ impl Inbox {
     fn put(&self, decoded: Decoded, bytes: usize) -> Result<Vec<String>, Refusal> {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.bytes.saturating_add(bytes) > MAX_ALL {
-            let words =
-                format!("more than {} MiB have come, and no more is taken in", MAX_ALL >> 20);
+            let words = format!("more than {} MiB arrived, and no more is accepted", MAX_ALL >> 20);
             return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, RESOURCE_EXHAUSTED, words));
         }
         inner.bytes += bytes;
@@ -255,7 +254,7 @@ async fn take(
     };
     let is_gzipped = is_gzipped(request.headers())?;
     let Ok(body) = timeout(PATIENCE, read_body(request.into_body())).await else {
-        let words = format!("the body did not come within {} s", PATIENCE.as_secs());
+        let words = format!("the body did not arrive within {} s", PATIENCE.as_secs());
         return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, INVALID_ARGUMENT, words));
     };
     let body = Bytes::from(body?);
@@ -287,7 +286,7 @@ async fn read_body(mut body: Incoming) -> Result<Vec<u8>, Refusal> {
     let mut size = 0_usize;
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else {
-            let words = "the body broke off";
+            let words = "the body is incomplete";
             return Err(Refusal::new(StatusCode::BAD_REQUEST, INVALID_ARGUMENT, words));
         };
         let Ok(data) = frame.into_data() else { continue };

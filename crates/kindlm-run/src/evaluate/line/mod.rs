@@ -125,10 +125,10 @@ impl<'a> Line<'a> {
         let meant = meant.into_iter().find(|it| self.others.iter().any(|other| other == it));
         Some(match meant {
             Some(key) => format!(
-                "the record has no `agent_input`, and `assertions` are judged with it: rename `{key}` to `agent_input`"
+                "the record has no `agent_input`, which `assertions` need: rename `{key}` to `agent_input`"
             ),
-            None => "the record has no `agent_input`, and `assertions` are judged with it: give what the agent was asked, \
-                     or `\"agent_input\": \"\"` if it was asked nothing"
+            None => "the record has no `agent_input`, which `assertions` need: add the input of the agent, or \
+                `\"agent_input\": \"\"` if there was none"
                 .to_owned(),
         })
     }
@@ -141,13 +141,13 @@ impl<'a> Line<'a> {
         }
         let usage = self.usage.map(kindlm_types::Usage::from);
         if let Some(why) = usage.and_then(|it| it.contradiction()) {
-            return Some(format!("`usage` cannot be: {why}"));
+            return Some(format!("invalid `usage`: {why}"));
         }
         let events = self.events.iter().flatten().enumerate();
         if let Some((at, why)) =
             events.map(|(at, it)| (at, it.problem())).find_map(|(at, it)| Some((at, it?)))
         {
-            return Some(format!("`events[{at}]` cannot be: {why}"));
+            return Some(format!("invalid `events[{at}]`: {why}"));
         }
         let bad = self.threshold.is_some_and(|it| !(0.0..=1.0).contains(&it));
         bad.then(|| "`threshold` is not between 0 and 1".to_owned())
@@ -158,7 +158,7 @@ impl<'a> Line<'a> {
     /// Only one of them would be read, and they might differ.
     fn conflicting_keys(&self) -> Option<String> {
         let twice = |a: &str, b: &str| {
-            Some(format!("`{a}` and `{b}` both tell what happened; leave out one of them"))
+            Some(format!("`{a}` and `{b}` both record the execution; remove one of them"))
         };
         let events = self.events.as_deref().unwrap_or_default();
         if self.transcript.is_some() {
@@ -175,7 +175,7 @@ impl<'a> Line<'a> {
         }
         match (&self.agent_output, Event::last_words(events)) {
             (Some(Value::String(output)), Some(words)) if output.trim() != words.trim() => Some(
-                "`agent_output` is not what the agent says last in `events`; leave out one of them"
+                "`agent_output` differs from the agent's last message in `events`; remove one of them"
                     .to_owned(),
             ),
             _ => None,
@@ -284,7 +284,7 @@ impl<'a> Line<'a> {
         let finish_reason = self.finish_reason.take().map(FinishReason::from);
         let word = finish_reason.as_ref().map(FinishReason::as_str);
         let stopped_to_call = word.map(FinishReason::of_vendor) == Some(FinishReason::ToolCalls);
-        let gap = "it stopped to call tools (`finish_reason`), but no call is recorded";
+        let gap = "the model stopped to call tools (`finish_reason`), but no call is recorded";
         let lacks_call = stopped_to_call && tool_calls.is_empty();
         // Without complete evidence of the actions, a missing call needs no warning.
         let lacks_call = lacks_call && coverage.includes(Channel::Actions);

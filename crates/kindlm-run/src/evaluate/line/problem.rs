@@ -7,7 +7,7 @@ use crate::failure;
 pub(super) const NO_OBJECT: &str =
     "not a JSON object: a record is an object with `agent_output` and `expect`";
 
-pub(super) const TWICE: &str = "is there twice";
+pub(super) const TWICE: &str = "is a duplicate key";
 
 /// Returns an error message if an object in the record has a duplicate key.
 pub(super) fn find_duplicate_key(text: &str) -> Option<String> {
@@ -45,7 +45,7 @@ pub(super) fn explain(text: &str, at: Option<&str>, err: &serde_json::Error) -> 
             .unwrap_or_else(|| format!("`{key}` is not {} (at {place})", expected(key))),
         None => {
             let several = words.starts_with("trailing characters") && text.contains('\n');
-            let help = if several { "; one record on each line? then say `--jsonl`" } else { "" };
+            let help = if several { "; pass `--jsonl` for one record on each line" } else { "" };
             format!("not JSON: {} at {place}{help}", in_words(words))
         }
     }
@@ -90,7 +90,7 @@ fn in_words(said: &str) -> &str {
         ("unexpected end of hex escape", "half a character: `\\ud800` to `\\udfff` go in pairs"),
         ("recursion limit", "more than 127 levels of objects and lists"),
         ("number out of range", "a number that is too large"),
-        ("invalid number", "a number that is not written as JSON has it"),
+        ("invalid number", "a number that is not valid JSON"),
     ] {
         if said.starts_with(begin) {
             return meaning;

@@ -21,7 +21,7 @@ fn invalid_records_name_the_problem() {
         (r#"{"latency_ms": "fast"}"#, "`latency_ms` is not a number (at column 21)"),
         (r#"{"latency_ms": -1}"#, "`latency_ms` is negative"),
         (r#"{"threshold": 1.5}"#, "`threshold` is not between 0 and 1"),
-        (r#"{"id": 1, "id": 2}"#, "`id` is there twice (at column 14)"),
+        (r#"{"id": 1, "id": 2}"#, "`id` is a duplicate key (at column 14)"),
         (
             r#"{"tool_calls": [{"name": "a", "arguments": {"b": 1, "b": 2}}]}"#,
             "`/tool_calls/0/arguments/b` is a duplicate key: remove one of the two",
@@ -36,11 +36,12 @@ fn invalid_records_name_the_problem() {
         ),
         (
             r#"{"usage": {"input_tokens": 5, "output_tokens": 2, "total_tokens": 3}}"#,
-            "`usage` cannot be: the total is 3 tokens, and the parts are 7",
+            "invalid `usage`: the total is 3 tokens, and the parts are 7",
         ),
         (
             "{}\n{}",
-            "not JSON: something follows after its end at line 2, column 1; one record on each line? then say `--jsonl`",
+            "not JSON: something follows after its end at line 2, column 1; pass `--jsonl` for one record on each \
+             line",
         ),
         (
             r#"{"tool_calls": [{}]}"#,
@@ -120,15 +121,15 @@ fn transcripts_hold_the_events_and_records_the_rest() {
         ),
         (
             r#"{"tool_calls": [], "events": [{"type": "action.called", "callId": "1", "name": "f"}]}"#,
-            "`tool_calls` and `events` both tell what happened; leave out one of them",
+            "`tool_calls` and `events` both record the execution; remove one of them",
         ),
         (
             r#"{"agent_output": "a", "events": [{"type": "message", "role": "assistant", "text": "b"}]}"#,
-            "`agent_output` is not what the agent says last in `events`; leave out one of them",
+            "`agent_output` differs from the agent's last message in `events`; remove one of them",
         ),
         (
             r#"{"transcript": [{"role": "assistant", "content": "x"}], "agent_output": "x"}"#,
-            "`transcript` and `agent_output` both tell what happened; leave out one of them",
+            "`transcript` and `agent_output` both record the execution; remove one of them",
         ),
     ] {
         let err = Line::parse(json.as_bytes()).err().unwrap();
