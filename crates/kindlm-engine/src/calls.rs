@@ -189,7 +189,7 @@ async fn give_up_after<T>(
         Err(_) => Err(ProviderError::new(
             ProviderErrorKind::Timeout,
             provider,
-            format!("neither an answer nor an error within {} s; gave up", patience.as_secs()),
+            format!("no answer and no error within {} s", patience.as_secs()),
         )),
     }
 }

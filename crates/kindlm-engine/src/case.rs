@@ -157,7 +157,7 @@ pub trait BodySource: fmt::Debug + Send + Sync {
 
 /// The error for a body that could not be created again after the suite was loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the test case could be read with its suite, but not again: {0}")]
+#[error("the test case could be loaded with its suite, but not a second time: {0}")]
 pub struct BodyError(pub String);
 
 /// The input and the checks of a case, with variables filled in.

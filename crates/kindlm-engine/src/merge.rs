@@ -20,7 +20,7 @@ pub enum MergeError {
         name: String,
     },
     /// Two reports differ in data that all shards of a run share.
-    #[error("{name} is not of the same run as {first}: {what}")]
+    #[error("{name} does not belong to the same run as {first}: {what}")]
     Other {
         /// The name of the report.
         name: String,
@@ -42,7 +42,7 @@ pub enum MergeError {
         second: String,
     },
     /// Shards are missing.
-    #[error("{missing} of {count} {} missing: nothing is reported about a part of a run", if *.several { "are" } else { "is" })]
+    #[error("{missing} of {count} {} missing: a report needs all parts of a run", if *.several { "are" } else { "is" })]
     Missing {
         /// A list of the missing shards.
         missing: String,
@@ -260,7 +260,7 @@ fn put_in_order(whole: &mut Report<()>, shard: &ShardInfo) -> Result<(), MergeEr
     whole.skipped.sort_by_key(|it| it.plan_index);
     let skipped = whole.skipped.iter().map(|it| it.plan_index);
     if !skipped.eq((0..shard.skipped).map(Some)) {
-        return Err(damaged("a skipped test case is missing or comes twice"));
+        return Err(damaged("a skipped test case is missing or duplicated"));
     }
     whole.skipped.iter_mut().for_each(|it| it.plan_index = None);
     Ok(())
@@ -280,7 +280,7 @@ fn order<Cases: CaseSource>(
     let mut all: Vec<_> = all.collect();
     all.sort_unstable();
     if !all.iter().map(|(index, ..)| *index).eq((0..shard.cases).map(Some)) {
-        return Err(damaged("a result is missing or comes twice"));
+        return Err(damaged("a result is missing or duplicated"));
     }
     Ok(all.into_iter().map(|(_, part, at)| (part, at)).collect())
 }

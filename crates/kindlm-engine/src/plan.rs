@@ -270,7 +270,7 @@ impl Filter {
             parts.push(format!("the models `{}`", self.models.join("`, `")));
         }
         if self.only.is_some() {
-            parts.push("what an earlier run says".to_owned());
+            parts.push("the selection by an earlier run".to_owned());
         }
         parts.join(" and ")
     }

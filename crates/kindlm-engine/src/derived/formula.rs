@@ -132,7 +132,7 @@ impl Formula {
         parser.skip();
         match parser.rest().chars().next() {
             None => Ok(Self(term)),
-            Some(it) => Err(parser.wrong(format!("`{it}` is not understood here"))),
+            Some(it) => Err(parser.wrong(format!("unexpected `{it}`"))),
         }
     }
 
@@ -240,7 +240,7 @@ impl<'a> Parser<'a> {
     ) -> Result<T, FormulaError> {
         self.depth += 1;
         if self.depth > DEEPEST {
-            return Err(self.wrong(format!("more than {DEEPEST} parts within each other")));
+            return Err(self.wrong(format!("more than {DEEPEST} nested parts")));
         }
         let read = read(self);
         self.depth -= 1;
@@ -312,8 +312,8 @@ impl<'a> Parser<'a> {
                     Ok(Term::Name(name.to_owned()))
                 }
             }
-            Some(it) => Err(self.wrong(format!("`{it}` is not understood here"))),
-            None => Err(self.wrong("something is missing")),
+            Some(it) => Err(self.wrong(format!("unexpected `{it}`"))),
+            None => Err(self.wrong("a part is missing")),
         }
     }
 
@@ -332,7 +332,7 @@ impl<'a> Parser<'a> {
             end += if exponent > 0 { 1 + signed + exponent } else { 0 };
         }
         let text = rest.get(..end).unwrap_or_default();
-        let number = text.parse().map_err(|_| self.wrong(format!("`{text}` is no number")))?;
+        let number = text.parse().map_err(|_| self.wrong(format!("`{text}` is not a number")))?;
         self.at += end;
         Ok(Term::Number(number))
     }
@@ -402,22 +402,22 @@ mod tests {
     #[test]
     fn invalid_formulas_name_place_and_reason() {
         for (text, expected) in [
-            ("", "something is missing, at the end"),
-            ("P +", "something is missing, at the end"),
-            ("P R", "`R` is not understood here, at character 3"),
+            ("", "a part is missing, at the end"),
+            ("P +", "a part is missing, at the end"),
+            ("P R", "unexpected `R`, at character 3"),
             ("(P", "`)` is missing, at the end"),
             ("P ? 1", "`:` is missing, at the end"),
-            ("2 $ 3", "`$` is not understood here, at character 3"),
+            ("2 $ 3", "unexpected `$`, at character 3"),
             ("nan(1)", "there is no function `nan`; there are `abs`, `sqrt`"),
             ("1 + pow(2)", "`pow` does not take 1 arguments, at character 5"),
-            ("1..2", "`.` is not understood here, at character 3"),
-            (".", "`.` is no number, at character 1"),
+            ("1..2", "unexpected `.`, at character 3"),
+            (".", "`.` is not a number, at character 1"),
         ] {
             let err = value(text).unwrap_err();
             assert!(err.starts_with(expected), "{text}: {err}");
         }
-        assert!(value(&"(".repeat(200)).unwrap_err().contains("within each other"));
-        assert!(value(&"-".repeat(200)).unwrap_err().contains("within each other"));
+        assert!(value(&"(".repeat(200)).unwrap_err().contains("nested parts"));
+        assert!(value(&"-".repeat(200)).unwrap_err().contains("nested parts"));
         assert!(value(&format!("1{}", "+1".repeat(3000))).unwrap_err().contains("at most 4096"));
     }
 

@@ -70,7 +70,7 @@ fn value(
             format!("no check gave a score named `{name}`")
         }
     })?;
-    if value.is_finite() { Ok(value) } else { Err("the result is no finite number".to_owned()) }
+    if value.is_finite() { Ok(value) } else { Err("the result is not a finite number".to_owned()) }
 }
 
 #[cfg(test)]
@@ -116,7 +116,7 @@ mod tests {
                 Ok(3.75),
                 Err("no check gave a score named `nope`".to_owned()),
                 Err("`bad` has no value".to_owned()),
-                Err("the result is no finite number".to_owned()),
+                Err("the result is not a finite number".to_owned()),
                 Ok(2.5),
                 Ok(2.5),
             ]

@@ -185,13 +185,13 @@ fn spoken(messages: &[Message]) -> Result<(Option<String>, String), String> {
         messages.iter().filter(move |it| it.role == role).map(|it| it.content.as_str())
     };
     if of(Role::Assistant).chain(of(Role::Tool)).next().is_some() {
-        let why = "an agent cannot be told what it has said before: let the prompt have `system` and `user` only";
+        let why = "an agent accepts no earlier answers: use a prompt with `system` and `user` only";
         return Err(why.to_owned());
     }
     let system = of(Role::System).collect::<Vec<_>>().join("\n\n");
     let user = of(Role::User).collect::<Vec<_>>().join("\n\n");
     if user.is_empty() {
-        return Err("the user says nothing to the agent: name a `prompt`, or let the first turn have a `user`".to_owned());
+        return Err("the agent gets no message of the user: name a `prompt`, or give the first turn a `user`".to_owned());
     }
     Ok((Some(system).filter(|it| !it.is_empty()), user))
 }

@@ -14,7 +14,7 @@ use crate::calls::{Calls, Unanswered};
 use crate::{CaseBody, ConversationTurn, Model};
 
 /// The reason for missing evidence if a reply announces tool calls but contains none.
-const LOST_CALL: &str = "an answer stopped to call tools, and has no call";
+const LOST_CALL: &str = "an answer stopped to call tools, but has no call";
 
 /// The labelled turns that follow one message of the user. Each turn except the last is one request.
 pub(super) struct Exchange<'a> {

@@ -466,7 +466,7 @@ impl<'r, 'a> RunTally<'r, 'a> {
     }
 
     fn give_up(&mut self, err: RecordError) {
-        self.running.own_control.stop(format!("not sent: the run was given up: {err}"));
+        self.running.own_control.stop(format!("not sent: the run was aborted: {err}"));
         self.failure.get_or_insert(err);
     }
 

@@ -391,7 +391,7 @@ async fn a_command_that_hangs_is_given_up() {
     let cases = executed(&suite, &options, &fake).await;
     assert_eq!(
         cases[0].executions[0].error.as_ref().unwrap().message(),
-        "command: neither an answer nor an error within 31 s; gave up"
+        "command: no answer and no error within 31 s"
     );
 }
 

@@ -228,7 +228,7 @@ async fn a_backend_that_hangs_is_given_up() {
     assert_eq!(found.results[0].verdict.code().unwrap().as_str(), "PROVIDER_TIMEOUT");
     assert_eq!(
         found.results[0].verdict.message(),
-        Some("openai: neither an answer nor an error within 910 s; gave up")
+        Some("openai: no answer and no error within 910 s")
     );
 }
 

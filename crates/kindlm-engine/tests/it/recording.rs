@@ -175,7 +175,7 @@ async fn a_failed_write_stops_the_run() {
     let errors: Vec<Option<ExecutionError>> =
         executed.cases.iter().map(|it| it.executions[0].error.clone()).collect();
     let message = "cannot write: full".to_owned();
-    let reason = "not sent: the run was given up: cannot write: full".to_owned();
+    let reason = "not sent: the run was aborted: cannot write: full".to_owned();
     assert_eq!(
         errors,
         [None, Some(ExecutionError::Internal { message }), Some(ExecutionError::NotRun { reason })]

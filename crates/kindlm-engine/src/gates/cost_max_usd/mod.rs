@@ -85,17 +85,17 @@ impl Measurement for CostMaxUsd {
         let known = dollars(cost);
         let without = match self.untold {
             0 => String::new(),
-            1 => "; not counted: 1 execution whose program tells no cost".to_owned(),
-            all => format!("; not counted: {all} executions whose programs tell no cost"),
+            1 => "; not counted: 1 execution whose program reports no cost".to_owned(),
+            all => format!("; not counted: {all} executions whose programs report no cost"),
         };
         let message = match self.unknown {
             0 => format!("Cost: {known} (max: ${max}){without}"),
             unknown => {
                 let s = if unknown == 1 { "" } else { "s" };
                 let what = match (self.uncounted, self.partly) {
-                    (_, 0) => "answers do not tell their `usage` in full",
-                    (0, _) => "programs tell the `costUsd` of only some of their requests",
-                    _ => "answers do not tell their `usage` in full, or programs their `costUsd`",
+                    (_, 0) => "answers do not report their `usage` in full",
+                    (0, _) => "programs report the `costUsd` of only some of their requests",
+                    _ => "answers do not report their `usage` in full, or programs their `costUsd`",
                 };
                 let why = match (self.uncounted + self.partly).min(unknown) {
                     0 => "so give their models a `price`".to_owned(),

@@ -48,14 +48,14 @@ impl KappaDemand {
     pub fn unmet(&self, known: &JudgeKappa) -> Option<String> {
         if let Some((lost, all)) = known.unanswered {
             return Some(format!(
-                "it was calibrated on {} of {all} labelled outputs only, as its replies to the others could not be read: \
-                 calibrate it again",
+                "it was calibrated on {} of {all} labelled outputs only, because its replies to the others could not \
+                 be read: calibrate it again",
                 all.saturating_sub(lost)
             ));
         }
         let (labels, min) = (known.labels, two(self.min));
         let Some(kappa) = known.kappa else {
-            return Some("it has no κ, as people gave every output the same label".to_owned());
+            return Some("it has no κ, because people gave every output the same label".to_owned());
         };
         let shown = two(kappa);
         let count = u32::try_from(labels.count).map_or(f64::INFINITY, f64::from);
@@ -299,7 +299,7 @@ impl JudgeKappaMin {
         let mut same = known.iter().filter(|it| it.criterion == judged.criterion).peekable();
         if same.peek().is_none() {
             return Err(format!(
-                "was calibrated for `{}` by other criteria than `{}`",
+                "was calibrated for `{}` with other criteria than `{}`",
                 judged.check, judged.label
             ));
         }
@@ -309,7 +309,7 @@ impl JudgeKappaMin {
         };
         same.find(is_same_model).copied().ok_or_else(|| {
             let now = match judged.answered.as_slice() {
-                [] => "the model that was asked for".to_owned(),
+                [] => "the requested model".to_owned(),
                 names => format!("`{}`", names.join("`, `")),
             };
             format!("was calibrated for `{}` when another model answered than {now}", judged.check)
@@ -464,7 +464,8 @@ mod tests {
             (
                 &[("judge", "none")],
                 GateOutcome::Broken,
-                "Judge κ: none may not judge `judge`: it has no κ, as people gave every output the same label (min: 0.60)",
+                "Judge κ: none may not judge `judge`: it has no κ, because people gave every output the same label \
+                 (min: 0.60)",
             ),
             (
                 &[("judge", "lucky")],
@@ -479,7 +480,8 @@ mod tests {
             (
                 &[("judge", "lost")],
                 GateOutcome::Broken,
-                "Judge κ: lost may not judge `judge`: it was calibrated on 4 of 54 labelled outputs only, as its replies to the others could not be read: calibrate it again (min: 0.60)",
+                "Judge κ: lost may not judge `judge`: it was calibrated on 4 of 54 labelled outputs only, because \
+                 its replies to the others could not be read: calibrate it again (min: 0.60)",
             ),
         ] {
             let result = judge_kappa_min(KappaDemand::new(0.6), calibrated.clone())
@@ -589,11 +591,11 @@ mod tests {
             ("later", None, &fresh, "no time in the past is recorded for its calibration"),
             ("undated", None, &any, "Judge κ: 0.90 (a for"),
             ("short", None, &any, "its κ of 0.90 may be below 0.60 (40 labels"),
-            ("safe", None, &any, "a was calibrated for `judge` by other criteria than `judge`"),
+            ("safe", None, &any, "a was calibrated for `judge` with other criteria than `judge`"),
             ("polite", Some("gpt-4o"), &any, "when another model answered than `gpt-4o`"),
             ("clear", Some("gpt-4o-2024-08-06"), &any, "Judge κ: 0.90 (a for"),
             ("clear", Some("gpt-4o-2026-11-01"), &any, "than `gpt-4o-2026-11-01`"),
-            ("clear", None, &any, "when another model answered than the model that was asked for"),
+            ("clear", None, &any, "when another model answered than the requested model"),
         ] {
             let mut case = case(&[("judge", "a")]);
             let judging = case.executions[0].results[0].judging_mut();
