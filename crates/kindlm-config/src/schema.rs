@@ -64,7 +64,7 @@ fn root(definitions: &mut Definitions, items: Items) -> Value {
     };
     add("kindlm", json!({"const": 1}), "The version of this file's format: 1.");
     add("project", json!({"type": "string", "minLength": 1}), "Groups suites in reports.");
-    add("suite", definitions.reference::<SuiteBlock>(), "What the suite is.");
+    add("suite", definitions.reference::<SuiteBlock>(), "The name and description of the suite.");
     let object = json!({
         "type": "object",
         "properties": providers,
@@ -122,7 +122,7 @@ fn root(definitions: &mut Definitions, items: Items) -> Value {
         "type": "object",
         "properties": properties,
         "required": ["kindlm", "project", "suite", "models", "prompts", "tests"],
-        "patternProperties": {"^x-": {"description": "Anything: a place for what is shared by anchors."}},
+        "patternProperties": {"^x-": {"description": "Any value: a place for values that are shared by anchors."}},
         "additionalProperties": false,
     })
 }
@@ -185,7 +185,7 @@ pub fn json_schema_with(
         "type": "object",
         "required": ["type"],
         "properties": {"type": {"enum": ids, "description": "The type of the provider."}},
-        "description": "Another provider of a kind, under a name of its own.",
+        "description": "Another provider of the same type, under its own name.",
     });
     let mut schema = finish(document, definitions);
     let mut definitions = schema
@@ -207,7 +207,7 @@ fn add_expect(definitions: &mut Map<String, Value>, registry: &Registry) {
     let expect = embed(definitions, "Expect", kindlm_assertions::expect_schema(registry));
     definitions.insert("Expect".to_owned(), expect);
     for (name, description) in
-        [("TestEntry", "What must hold."), ("Turn", "What must hold for this turn.")]
+        [("TestEntry", "The checks of the test."), ("Turn", "The checks of this turn.")]
     {
         let place = definitions.get_mut(name).and_then(|it| it.pointer_mut("/properties/expect"));
         if let Some(place) = place {

@@ -139,7 +139,7 @@ fn transcript(_: &mut SchemaGenerator) -> Schema {
 
 /// The schema of an `expect` block. The assertions check its keys.
 fn expect_block(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "object", "description": "What must hold."})
+    json_schema!({"type": "object", "description": "The checks of the test."})
 }
 
 /// One name, or a list of names.

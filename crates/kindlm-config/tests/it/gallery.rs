@@ -168,7 +168,7 @@ fn different_rules_with_one_id_are_reported() {
             .diagnostics
             .iter()
             .chain(&loaded.warnings)
-            .any(|it| it.message.contains("the rule `cite` says something else in `"));
+            .any(|it| it.message.contains("the rule `cite` differs from that in `"));
         assert_eq!(found, told, "{}", said(&loaded));
     }
 }

@@ -40,7 +40,7 @@ fn endless_expansion_is_stopped() {
     }
     assert_eq!(
         first(&bomb),
-        (Code::SYNTAX, "the aliases of this document stand for too much".to_owned())
+        (Code::SYNTAX, "the aliases of this document expand to too many values".to_owned())
     );
 
     let mut merges = "a0: &a0 { k: v }\n".to_owned();

@@ -78,7 +78,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
     (
         "providers: azure:chat:…",
         "providers: ['azure:chat:mine']",
-        Refused("does not say where it is"),
+        Refused("the address of this provider is missing"),
     ),
     (
         "providers: bedrock:…",
@@ -154,7 +154,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
     (
         "providers[].env",
         "providers: [{ id: echo, env: { OPENAI_API_KEY: '{{x}}' } }]",
-        Refused("a secret does not belong into a file"),
+        Refused("a secret must not be in a file"),
     ),
     (
         "config.temperature",
@@ -169,7 +169,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
     (
         "config.apiKey",
         "providers: [{ id: 'openai:x', config: { apiKey: abc } }]",
-        Refused("a key does not belong into a file"),
+        Refused("a key must not be in a file"),
     ),
     (
         "config.apiBaseUrl",
@@ -323,7 +323,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
     (
         "providers: openai:embedding:…",
         "providers: ['openai:embedding:text-embedding-3-small']",
-        Refused("which makes vectors"),
+        Refused("for embeddings in this place"),
     ),
     (
         "options.…",
@@ -371,7 +371,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
         As(&["user: filtered"]),
     ),
     ("env", "env: { REGION: eu }\nprompts: ['in {{ env.REGION }}']", As(&["user: in eu"])),
-    ("env", "env: { OPENAI_API_KEY: abc }", Refused("a secret does not belong into a file")),
+    ("env", "env: { OPENAI_API_KEY: abc }", Refused("a secret must not be in a file")),
     (
         "outputPath",
         "outputPath: [a.json, a.xml]",
@@ -411,8 +411,8 @@ const ROWS: &[(&str, &str, Comes)] = &[
         "defaultTest: { $ref: 'refs.yaml#/both' }\ntests: [{ $ref: '#/defaultTest' }]",
         As(&["value: by reference"]),
     ),
-    ("$ref", "defaultTest: { $ref: '#/nowhere' }", Refused("`#/nowhere` leads to nothing")),
-    ("$ref", "defaultTest: { $ref: '#/defaultTest' }", Refused("leads in a circle")),
+    ("$ref", "defaultTest: { $ref: '#/nowhere' }", Refused("`#/nowhere` has no target")),
+    ("$ref", "defaultTest: { $ref: '#/defaultTest' }", Refused("is circular")),
     ("scripts", "scripts: { net: [a.example] }", As(&["net:\n  - a.example"])),
     ("tags", "tags: { a: b }", Warned("`tags` has no effect here")),
     ("redteam", "redteam: {}", Refused("`redteam`")),

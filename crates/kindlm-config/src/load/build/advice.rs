@@ -72,7 +72,8 @@ impl Builder<'_> {
             if judge != tested {
                 message = format!("{message}: it is the same model as `{tested}`");
             }
-            let help = "name another model as `defaults.judge.model`, or this one as `model` of the check if it is meant";
+            let help = "name another model as `defaults.judge.model`; if this is intended, name it as `model` of the \
+                check";
             let diagnostic = piece
                 .error(Code::SELF_JUDGED, &format!("{at}/expect"), MemberPart::Key, message)
                 .with_help(help);
@@ -113,10 +114,10 @@ impl Builder<'_> {
             }
             (None, None) => return,
         };
-        let message = format!("{whose} decides nothing here: every check has the weight 0");
+        let message = format!("{whose} has no effect here: every check has the weight 0");
         let diagnostic = piece
             .error(Code::NO_EFFECT, &at, MemberPart::Key, message)
-            .with_help("give a check or a rule a `weight`, or leave the threshold out");
+            .with_help("give a check or a rule a `weight`, or remove the threshold");
         let is_own = test.get("threshold").is_some() || of_prompt.is_some();
         self.base.sink.push(if is_own { diagnostic } else { diagnostic.into_warning() });
     }
@@ -152,8 +153,10 @@ impl Builder<'_> {
             let help = match own {
                 Some(own) if is_variable => own,
                 _ if use_of == TextUse::Command => String::new(),
-                _ => "to send it as it is, write `{% raw %}` before it and `{% endraw %}` after it"
-                    .to_owned(),
+                _ => {
+                    "to send it unchanged, write `{% raw %}` before it and `{% endraw %}` after it"
+                        .to_owned()
+                }
             };
             self.report_literal(written, range, help, use_of);
         }
@@ -168,7 +171,7 @@ impl Builder<'_> {
     ) {
         let literal = &written.template.text()[range.clone()];
         let message =
-            format!("`{literal}` would be sent as it is; a variable is written `{{{{ name }}}}`");
+            format!("`{literal}` would be sent unchanged; a variable is written `{{{{ name }}}}`");
         let span = written.place(range);
         let diagnostic = Diagnostic::error(Code::NO_EFFECT, message, written.source, span);
         let diagnostic = if help.is_empty() { diagnostic } else { diagnostic.with_help(help) };
@@ -206,7 +209,7 @@ impl Builder<'_> {
         let counts = |it: &Check| it.options.weight != 0.0 || it.options.skip.is_some();
         if !checks.is_empty() && test.get("threshold").is_none() && !checks.iter().any(counts) {
             let message = "every check has the weight 0, so the test cannot fail".to_owned();
-            let help = "leave `weight` out of a check that must hold";
+            let help = "remove `weight` from a check that must hold";
             warn(format!("{at}/expect"), message, help);
         }
     }

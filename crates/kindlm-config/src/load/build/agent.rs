@@ -15,7 +15,7 @@ impl Builder<'_> {
             }
             let message = format!("there is no agent `{id}`");
             let help = if self.base.agents.names.is_empty() {
-                format!("say how it is started: `agents: {{ {id}: {{ command: ./agent.py }} }}`")
+                format!("configure its command: `agents: {{ {id}: {{ command: ./agent.py }} }}`")
             } else {
                 suggest(id, "agents", self.base.agents.names.iter().map(String::as_str))
             };
@@ -40,7 +40,7 @@ impl Builder<'_> {
             let spec = self.base.agents.ready.iter().find(|it| it.id == id);
             let Some(cwd) = spec.and_then(|it| it.agent.as_ref()?.cwd.as_ref()) else { continue };
             let message =
-                format!("the agent `{id}` has a folder of its own (`cwd: {cwd}`), and {whose}");
+                format!("the agent `{id}` has its own folder (`cwd: {cwd}`), and {whose}");
             let mut diagnostic = piece.error(Code::INVALID_VALUE, &at, MemberPart::Value, message).with_help(
                 "an agent cannot work in both: remove the `cwd`, or name another agent that has none",
             );
@@ -70,7 +70,7 @@ impl Builder<'_> {
         let opens = turns.first().is_some_and(says);
         if value.get("prompt").is_none() && !opens {
             let message = "the agent gets no message";
-            let help = "name a `prompt`, or let the first turn of `conversation` have a `user`";
+            let help = "name a `prompt`, or give the first turn of `conversation` a `user`";
             self.base.sink.push(
                 piece.error(Code::MISSING_KEY, at, MemberPart::Value, message).with_help(help),
             );
@@ -78,8 +78,8 @@ impl Builder<'_> {
         for (index, _) in turns.iter().enumerate().skip(1).filter(|(_, turn)| !says(turn)) {
             let at = format!("{at}/conversation/{index}");
             let message =
-                "this turn has no `user`, and one turn of an agent is all that follows a message";
-            let help = "say what the user says, or check the whole in the turn before";
+                "this turn has no `user`, but each turn of an agent starts with a message";
+            let help = "add a `user`, or move the checks to the turn before";
             self.base.sink.push(
                 piece.error(Code::MISSING_KEY, &at, MemberPart::Value, message).with_help(help),
             );
@@ -87,14 +87,14 @@ impl Builder<'_> {
         let roles = roles.unwrap_or_default();
         let at = format!("{at}/prompt");
         if roles.contains(&Role::Assistant) {
-            let message = "an agent cannot be told what it has said before, and this prompt has words of the assistant";
+            let message = "an agent accepts no earlier answers, but this prompt has messages of the assistant";
             let help = "use a prompt with `system` and `user` only";
             self.base.sink.push(
                 piece.error(Code::INVALID_VALUE, &at, MemberPart::Value, message).with_help(help),
             );
         } else if !roles.is_empty() && !opens && !roles.contains(&Role::User) {
             let message = "this prompt has no user message, so the agent gets none";
-            let help = "give the prompt a `user`, or let the first turn of `conversation` have one";
+            let help = "give the prompt or the first turn of `conversation` a `user`";
             self.base.sink.push(
                 piece.error(Code::INVALID_VALUE, &at, MemberPart::Value, message).with_help(help),
             );

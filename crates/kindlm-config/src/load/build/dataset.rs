@@ -93,7 +93,7 @@ impl Builder<'_> {
                     Some(_) => suggest(other, "formats", known),
                     None => FORMATS.to_owned(),
                 };
-                let message = format!("`{path}` is not a dataset: its ending is not known");
+                let message = format!("`{path}` is not a dataset: unsupported file extension");
                 let diagnostic =
                     piece.error(Code::FILE, at, MemberPart::Value, message).with_help(help);
                 self.base.sink.push(diagnostic);

@@ -21,11 +21,13 @@ impl Builder<'_> {
                     Code::DUPLICATE,
                     &at,
                     MemberPart::Value,
-                    format!("the test name `{name}` is taken"),
+                    format!("duplicate test name `{name}`"),
                 )
                 .with_label("given again")
                 .with_related(&first.source, first.span, "given first")
-                .with_help("give each test a name of its own: reports and baselines go by it");
+                .with_help(
+                    "give each test a unique name: reports and baselines identify it by name",
+                );
             self.base.sink.push(diagnostic);
         } else {
             let spot = Spot { source: piece.source.clone(), span };
@@ -80,8 +82,8 @@ impl Builder<'_> {
                 Code::MISSING_KEY,
                 "the test has neither a `prompt` nor a `command`",
                 match prompts.names().first() {
-                    Some(name) => format!("say what to run, such as `prompt: {name}`"),
-                    None => "say what to run: `prompt` or `command`".to_owned(),
+                    Some(name) => format!("name a prompt or a command, such as `prompt: {name}`"),
+                    None => "add a `prompt` or a `command`".to_owned(),
                 },
             ),
             _ => return,

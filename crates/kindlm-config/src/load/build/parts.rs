@@ -117,7 +117,7 @@ impl Builder<'_> {
         if self.idle.0.is_none() {
             let diagnostic = piece
                 .error(Code::NO_EFFECT, &format!("{at}/expect"), MemberPart::Value, name)
-                .with_help("say under `expect` what must hold: without checks it always passes")
+                .with_help("add checks under `expect`: without checks it always passes")
                 .into_warning();
             self.idle.0 = Some(diagnostic);
         }

@@ -37,9 +37,9 @@ impl Builder<'_> {
             for (index, id) in list.iter().enumerate() {
                 let Some(id) = text(id, "id") else { continue };
                 let message = if shared.contains(id) {
-                    format!("the id `{id}` is that of a rule of the prompt or of a set")
+                    format!("a rule of the prompt or of a set has the id `{id}` too")
                 } else if before.contains(id) {
-                    format!("the id `{id}` is given twice in this `expect`")
+                    format!("duplicate id `{id}` in this `expect`")
                 } else {
                     continue;
                 };
@@ -47,7 +47,7 @@ impl Builder<'_> {
                 let diagnostic = piece.error(Code::DUPLICATE, &at, MemberPart::Value, message);
                 self.base.sink.push(
                     diagnostic
-                        .with_help("give one of the two another id: results are told apart by it"),
+                        .with_help("give one of the two another id: results are identified by it"),
                 );
             }
             // A duplicate id within one list is reported when that list is compiled.

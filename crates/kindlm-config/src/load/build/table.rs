@@ -88,7 +88,7 @@ impl Builder<'_> {
         for (index, column) in columns.iter().enumerate() {
             if !seen.insert(column) {
                 let name = row.cells().nth(index).unwrap_or_default();
-                let message = format!("the column `{name}` is given twice");
+                let message = format!("duplicate column `{name}`");
                 self.base.sink.push(Diagnostic::error(Code::DUPLICATE, message, source, row.span));
             }
         }

@@ -51,11 +51,11 @@ impl Builder<'_> {
                         Code::DUPLICATE,
                         &format!("{at}/turn"),
                         MemberPart::Value,
-                        format!("the turn `{label}` is given twice"),
+                        format!("duplicate turn `{label}`"),
                     )
                     .with_label("given again")
                     .with_related(piece.source, first, "given first")
-                    .with_help("give each turn a label of its own");
+                    .with_help("give each turn a unique label");
                 self.base.sink.push(diagnostic);
             }
             let user = text(turn, "user").and_then(|user| {
@@ -82,12 +82,13 @@ impl Builder<'_> {
                 let message = "outputs of turns are not compared";
                 let diagnostic = piece
                     .error(Code::INVALID_VALUE, &format!("{at}/expect"), MemberPart::Key, message)
-                    .with_help("move `select-best` and `max-score` to the `expect` of the test, which compares what is said last");
+                    .with_help("move `select-best` and `max-score` to the `expect` of the test, which compares the \
+                        last outputs");
                 self.base.sink.push(diagnostic);
             }
             if let Some(check) = block.checks.iter().find(|it| it.needs_workspace()) {
                 let message = format!(
-                    "`{}` looks at the agent's workspace, and that is looked at when the conversation is over",
+                    "`{}` checks the agent's workspace, which is read after the conversation",
                     check.meta.id
                 );
                 let diagnostic = piece

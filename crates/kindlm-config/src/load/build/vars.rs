@@ -33,8 +33,8 @@ impl Missing {
 /// Returns `None` without such variables.
 fn absent_help(absent: &[String], vars: &Map<String, Value>) -> Option<String> {
     let of = |name: &String| match nearest(name, vars.keys().map(String::as_str)) {
-        Some(near) => format!("`{name}` is not there: did you mean `{near}`?"),
-        None => format!("`{name}` is not there: give it a value under `vars`"),
+        Some(near) => format!("unknown variable `{name}`: did you mean `{near}`?"),
+        None => format!("unknown variable `{name}`: give it a value under `vars`"),
     };
     let all: Vec<String> = absent.iter().map(of).collect();
     Some(all.join("; ")).filter(|it| !it.is_empty())
@@ -82,8 +82,7 @@ impl Builder<'_> {
         for (span, message) in unsafe_places {
             let diagnostic =
                 Diagnostic::error(Code::UNSAFE_TEMPLATE, message, written.source, span).with_help(
-                    "give it as an argument of its own, such as `./agent --input {{name}}`: it is \
-                     quoted for you",
+                    "pass it as a separate argument, such as `./agent --input {{name}}`: it is quoted automatically",
                 );
             self.base.sink.push(diagnostic);
         }
@@ -124,7 +123,7 @@ impl Builder<'_> {
             if (self.base.around.env)(variable).is_none() && !vars.contains_key("env") {
                 let diagnostic = unset(variable, written, range);
                 self.base.sink.push(diagnostic.with_help(format!(
-                    "set it before `kindlm` runs, or say what stands for it: `{{{{ env.{variable} | default('…') }}}}`"
+                    "set it before `kindlm` runs, or give it a default: `{{{{ env.{variable} | default('…') }}}}`"
                 )));
             }
         }

@@ -41,7 +41,7 @@ impl Builder<'_> {
     ) {
         let Some(check) = checks.iter().find(|it| it.needs_workspace()) else { return };
         let message =
-            format!("`{}` looks at the agent's workspace, and this test has none", check.meta.id);
+            format!("`{}` checks the agent's workspace, but this test has none", check.meta.id);
         let help = if test.get("command").is_some() || test.get("agent").is_some() {
             "give the test, or `defaults`, a `workspace: { from: ./folder }`"
         } else {

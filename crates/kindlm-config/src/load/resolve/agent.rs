@@ -26,7 +26,7 @@ impl Resolved<'_> {
             if [kindlm_engine::COMMAND, kindlm_engine::TRANSCRIPT].contains(&&**id) {
                 let problem = Problem::key(&at, format!("`{id}` cannot be the name of an agent"))
                     .with_help(
-                        "choose another one: reports and `--models` call tests of commands and transcripts by it",
+                        "choose another one: reports and `--models` use it for tests of commands and transcripts",
                     );
                 self.sink.report(piece, "", vec![problem]);
             }
@@ -53,7 +53,7 @@ impl Resolved<'_> {
                 .with_label("given again")
                 .with_related(&source, span, "given first")
                 .with_help(
-                    "give the agent another name: reports tell models and agents apart by it",
+                    "give the agent another name: reports identify models and agents by name",
                 );
             self.sink.push(diagnostic);
         }
@@ -77,7 +77,7 @@ fn problems(spec: &AgentSpec) -> Vec<Problem> {
         if spec.command.is_none() {
             problems.push(
                 Problem::new("", "the agent has no `command`").with_help(
-                    "say how it is started, such as `command: ./agent.py`, or which one it is: `type: claude-code` or `type: codex`",
+                    "add a `command`, such as `command: ./agent.py`, or a type: `type: claude-code` or `type: codex`",
                 ),
             );
         }
@@ -97,7 +97,8 @@ fn problems(spec: &AgentSpec) -> Vec<Problem> {
     }
     for (index, name) in spec.env.iter().flatten().enumerate() {
         if name.contains('=') || name.contains(char::is_whitespace) {
-            let problem = Problem::new(format!("/env/{index}"), "this is no name of a variable");
+            let problem =
+                Problem::new(format!("/env/{index}"), "this is not the name of a variable");
             problems.push(problem.with_help(
                 "write the name alone: its value comes from the environment of `kindlm`",
             ));

@@ -179,7 +179,7 @@ impl Resolved<'_> {
             let mut diagnostic = piece.problem(problem.under("/gates"));
             diagnostic.code = code;
             if code == Code::UNKNOWN_KEY {
-                diagnostic = diagnostic.with_label("not known here");
+                diagnostic = diagnostic.with_label("unknown here");
             }
             self.sink.push(diagnostic);
         }

@@ -46,12 +46,12 @@ impl Resolved<'_> {
             }
             let (message, at, place) = if is_script {
                 let message = format!(
-                    "`when` of the rule `{id}` reads a variable `{name}`, and no test that has the rule has it"
+                    "`when` of the rule `{id}` reads a variable `{name}`, which no test with the rule has"
                 );
                 (message, at.to_owned(), MemberPart::Value)
             } else {
                 let message = format!(
-                    "the rule `{id}` never applies: no test that has it has a variable `{name}`"
+                    "the rule `{id}` never applies: no test with it has a variable `{name}`"
                 );
                 (message, format!("{at}/{}", pointer::segment(&name)), MemberPart::Key)
             };
@@ -85,7 +85,7 @@ impl Resolved<'_> {
             }
             let help = match condition.near {
                 Some(near) => format!("a test has `{near}`: did you mean that?"),
-                None => format!("give the tests it is for `vars: {{ {name}: … }}`"),
+                None => format!("give its tests `vars: {{ {name}: … }}`"),
             };
             self.sink.push(condition.warning.with_help(help));
         }

@@ -33,10 +33,10 @@ impl Resolved<'_> {
             }
             if let Some(what) = told.further_evidence().filter(|_| is_wanted) {
                 let message = format!(
-                    "`gates.judgeKappaMin` cannot be kept for `{id}`: its verdict hangs on {what}, \
-                     which a file of labels for `kindlm calibrate` does not hold"
+                    "`gates.judgeKappaMin` cannot be measured for `{id}`: its verdict depends on {what}, which label \
+                     files for `kindlm calibrate` do not contain"
                 );
-                let help = "leave the gate out, or move this check to a suite without it";
+                let help = "remove the gate, or move this check to a suite without it";
                 let diagnostic = piece.error(Code::INVALID_VALUE, &at, MemberPart::Value, message);
                 self.sink.push(diagnostic.with_help(help));
                 continue;

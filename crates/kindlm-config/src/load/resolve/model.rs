@@ -33,8 +33,8 @@ impl Resolved<'_> {
                 .with_label("it belongs in here")
                 .with_path("/providers")
                 .with_help(
-                    "`providers`: who answers, and where their keys are, such as \
-                     `providers: { openai: { apiKeyEnv: OPENAI_API_KEY } }`",
+                    "`providers`: the providers and the variables of their keys, such as `providers: { openai: { \
+                     apiKeyEnv: OPENAI_API_KEY } }`",
                 );
             self.sink.push(diagnostic);
         }
@@ -46,7 +46,7 @@ impl Resolved<'_> {
         }
         self.listed.push(id.to_owned());
         if !self.add_implicit(id) {
-            let message = format!("`{id}` does not say which provider answers");
+            let message = format!("`{id}` does not name its provider");
             let help = match provider_help(self.around.known_providers, id) {
                 Some(help) => help,
                 None => "write `provider:model`, such as `openai:gpt-4o`".to_owned(),
@@ -72,7 +72,7 @@ impl Resolved<'_> {
             let diagnostic = piece
                 .error(Code::INVALID_VALUE, &format!("{at}/id"), MemberPart::Value, message)
                 .with_help(
-                    "choose another one: reports and `--models` call tests of commands and transcripts by it",
+                    "choose another one: reports and `--models` use it for tests of commands and transcripts",
                 );
             self.sink.push(diagnostic);
         }
@@ -139,11 +139,11 @@ impl Resolved<'_> {
                     Code::DUPLICATE,
                     at,
                     MemberPart::Value,
-                    format!("the model id `{id}` is taken"),
+                    format!("duplicate model id `{id}`"),
                 )
                 .with_label("given again")
                 .with_related(&first.source, first.span, "given first")
-                .with_help("give each model an `id` of its own");
+                .with_help("give each model a unique `id`");
             self.sink.push(diagnostic);
             return false;
         }

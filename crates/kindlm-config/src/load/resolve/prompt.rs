@@ -100,7 +100,7 @@ impl Resolved<'_> {
         let value = node.to_json();
         let mut problems = SHAPES.prompt.problems(&value);
         for problem in problems.iter_mut().filter(|it| it.pointer.is_empty() && value.is_string()) {
-            problem.help = Some("write it as what the user says: `{ user: \"…\" }`".to_owned());
+            problem.help = Some("write it as the user message: `{ user: \"…\" }`".to_owned());
         }
         let is_broken = !problems.is_empty();
         self.sink.report(piece, at, problems);
@@ -173,7 +173,7 @@ impl Resolved<'_> {
             return;
         }
         let (code, message) = if self.around.is_translated {
-            (Code::NO_EFFECT, format!("`{path}` is sent as it is"))
+            (Code::NO_EFFECT, format!("`{path}` is sent unchanged"))
         } else {
             (Code::INVALID_VALUE, format!("`{path}` is not read: prompts do not come from files"))
         };
@@ -203,7 +203,9 @@ impl Resolved<'_> {
                     .error(Code::MISSING_KEY, at, MemberPart::Value, "`user` is required")
                     .with_label("it belongs in here")
                     .with_path(&format!("{at}/user"))
-                    .with_help("`user`: what the user says; or `messages`, the whole conversation");
+                    .with_help(
+                        "`user`: the message of the user; or `messages`, the whole conversation",
+                    );
                 self.sink.push(diagnostic);
                 return None;
             };
@@ -258,7 +260,7 @@ pub(in crate::load) fn faulty(
     let diagnostic = Diagnostic::error(Code::SYNTAX, message, source, span);
     diagnostic.with_help(match &fault.help {
         Some(help) => help.as_str(),
-        None => "it is Jinja; `{% raw %}…{% endraw %}` keeps a text as it is",
+        None => "it is Jinja; `{% raw %}…{% endraw %}` keeps a text unchanged",
     })
 }
 

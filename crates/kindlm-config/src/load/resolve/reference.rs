@@ -31,7 +31,7 @@ impl Resolved<'_> {
         let named = match (&judge.model, self.defaults.judge_model.clone()) {
             (Some(_), Some(_)) => {
                 let at = "/defaults/judgeModel";
-                let message = "`defaults.judge.model` names a judge as well";
+                let message = "`defaults.judge.model` names a judge too";
                 let diagnostic = piece.error(Code::INVALID_VALUE, at, MemberPart::Value, message);
                 self.sink.push(diagnostic.with_help("both mean the same: keep one of the two"));
                 None

@@ -73,7 +73,7 @@ impl Resolved<'_> {
             let at = format!("/{KEY}/{}", pointer::segment(&name));
             let diagnostic = piece
                 .error(Code::NO_EFFECT, &at, MemberPart::Key, message)
-                .with_help(format!("`assertionSets: [{name}]` of a prompt or a test has it judged"))
+                .with_help(format!("add `assertionSets: [{name}]` to a prompt or a test"))
                 .into_warning();
             self.sink.push(diagnostic);
         }
@@ -162,7 +162,7 @@ impl Resolved<'_> {
             if *before == said || first == of {
                 continue;
             }
-            let message = format!("the rule `{id}` says something else in `{first}`");
+            let message = format!("the rule `{id}` differs from that in `{first}`");
             let diagnostic = piece.error(
                 Code::DUPLICATE,
                 &format!("{at}/{index}/id"),
@@ -171,7 +171,7 @@ impl Resolved<'_> {
             );
             self.sink.push(
                 diagnostic
-                    .with_help("give one of the two another id: a report tells by the id how a rule fared, and takes both for one")
+                    .with_help("give one of the two another id: a report identifies rules by id")
                     .into_warning(),
             );
         }

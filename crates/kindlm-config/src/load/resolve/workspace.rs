@@ -116,7 +116,7 @@ impl Resolved<'_> {
         };
         for (index, glob) in block.ignore.iter().enumerate() {
             if let Err(err) = GlobBuilder::new(glob).literal_separator(true).build() {
-                let message = format!("`{glob}` is no usable glob: {}", err.kind());
+                let message = format!("`{glob}` is not a valid glob: {}", err.kind());
                 wrong(&format!("ignore/{index}"), message, "write `node_modules/**`, for example");
             }
         }
@@ -125,14 +125,14 @@ impl Resolved<'_> {
                 && leads_out(to)
             {
                 let message = format!("`{to}` leads out of the workspace");
-                let help = "write where the file goes from the top of the workspace";
+                let help = "write a path relative to the workspace";
                 wrong(&format!("hidden/{index}/to"), message, help);
             }
         }
         let is_container = isolation == Isolation::Container;
         if is_container && block.image.is_none() {
             let message = "`isolation: container` needs an `image`".to_owned();
-            wrong("", message, "say which one: `image: node:22`");
+            wrong("", message, "name one, such as `image: node:22`");
         }
         for (key, is_there) in [
             ("image", block.image.is_some()),
@@ -149,7 +149,7 @@ impl Resolved<'_> {
             wrong("ref", message, "it is for `isolation: worktree`");
         }
         if !block.network && !matches!(isolation, Isolation::Bubblewrap | Isolation::Container) {
-            let message = format!("`isolation: {word}` does not keep the agent from the network");
+            let message = format!("`isolation: {word}` does not block the network");
             wrong("network", message, "choose `isolation: bubblewrap` or `container`");
         }
     }
