@@ -76,7 +76,7 @@ impl Translator<'_> {
             }
         }
         if nodes.len() == count && self.diagnostics.is_empty() && !combinations.is_empty() {
-            let help = "its `prompts` and `providers`, and the `prompts` of its providers, leave nothing to do";
+            let help = "its `prompts` and `providers`, and the `prompts` of its providers, exclude every combination";
             self.error(span, "this test has no model to send to", Some(help));
         }
     }
@@ -129,7 +129,7 @@ impl Translator<'_> {
         }
         for (node, what, name) in unknown {
             let span = node.map_or(span, |it| it.span);
-            let help = format!("name it by its label or its id, as it is written under `{what}s`");
+            let help = format!("use its label or its id, as written under `{what}s`");
             self.error(span, format!("there is no {what} `{name}`"), Some(&help));
         }
     }

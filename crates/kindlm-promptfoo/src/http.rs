@@ -10,11 +10,11 @@ use super::settings::{Settings, variable_of};
 /// The help for keys that cannot be translated.
 const HELP: [(&str, &str); 5] = [
     ("request", "write it as `url`, `method`, `headers` and `body`"),
-    ("transformRequest", "write what is sent as `body`, with templates"),
+    ("transformRequest", "write the content as `body`, with templates"),
     ("validateStatus", "a status from 200 to 299 is an answer, and any other an error"),
     (
         "sessionParser",
-        "a test sees nothing of another one: write a `conversation` of a `kindlm.yaml`",
+        "a test cannot use the answers of another test: write a `conversation` in a `kindlm.yaml`",
     ),
     ("tls", "`SSL_CERT_FILE` names certificates to trust"),
 ];
@@ -58,7 +58,7 @@ impl Translator<'_> {
                     provider.push(self.response(value)?);
                 }
                 "maxRetries" => {
-                    let what = "`maxRetries` has no effect here: what is worth it is sent again";
+                    let what = "`maxRetries` has no effect here: KindLM decides which requests are retried";
                     self.warn(key.span, what.to_owned(), None);
                 }
                 name => {

@@ -318,7 +318,7 @@ impl Translator<'_> {
         for (key, _) in env.entries() {
             if key.name.ends_with("_KEY") || key.name.ends_with("_TOKEN") {
                 let help = "set it in the environment of the process instead";
-                self.error(key.span, "a secret does not belong into a file", Some(help));
+                self.error(key.span, "a secret must not be in a file", Some(help));
             }
         }
     }
@@ -346,8 +346,8 @@ impl Translator<'_> {
 /// Returns the help for an unsupported key, or `None` without specific help.
 fn advice(key: &str) -> Option<&'static str> {
     match key {
-        "redteam" => Some("red teaming is another trade: keep it with promptfoo"),
-        "extensions" => Some("hooks are not run: prepare what they do before the run"),
+        "redteam" => Some("KindLM has no red teaming: continue to use promptfoo for it"),
+        "extensions" => Some("hooks are not supported: prepare their effect before the run"),
         _ => None,
     }
 }

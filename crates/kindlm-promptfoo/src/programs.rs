@@ -66,7 +66,7 @@ impl Translator<'_> {
         let is_python = extension == "py";
         let function = function.or(usual.filter(|_| is_python)).map(str::to_owned);
         if is_python && function.is_none() {
-            let message = format!("`{path}` is a Python program, and no function of it is named");
+            let message = format!("`{path}` is a Python program, but no function is named");
             let help = format!("name it: `file://{path}:function`");
             self.error(span, message, Some(&help));
             return None;
@@ -161,7 +161,7 @@ fn ask(
         ScriptOutcome::Returned(ScriptValue::Json(value)) => Ok(value),
         ScriptOutcome::Returned(ScriptValue::Number(number)) => Number::from_f64(number)
             .map(|it| kindlm_schema::normalise_numbers(Value::Number(it)))
-            .ok_or_else(|| format!("it returned {}, which is no number", ecma::number(number))),
+            .ok_or_else(|| format!("it returned {}, which is not a number", ecma::number(number))),
         ScriptOutcome::Returned(ScriptValue::Undefined) => Err("it returned nothing".to_owned()),
         ScriptOutcome::Returned(ScriptValue::Opaque { type_name, .. }) => {
             Err(format!("it returned a {type_name}"))

@@ -260,8 +260,7 @@ impl Translator<'_> {
     pub(super) fn template(&mut self, span: Span, written: &str) -> Option<Node> {
         let written = &*self.with_env(written);
         if written.contains("_conversation") {
-            let help =
-                "a test sees nothing of another one: write a `conversation` of a `kindlm.yaml`";
+            let help = "a test cannot use the answers of another test: write a `conversation` in a `kindlm.yaml`";
             self.unsupported(span, "the variable `_conversation`", Some(help));
             return None;
         }

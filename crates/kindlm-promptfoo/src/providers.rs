@@ -143,11 +143,7 @@ struct Entry {
 impl Translator<'_> {
     pub(super) fn all_providers(&mut self, root: &Node) {
         let Some(node) = root.get("providers").or_else(|| root.get("targets")) else {
-            self.error(
-                root.span,
-                "no provider says who answers",
-                Some("add `providers: [openai:gpt-4o]`"),
-            );
+            self.error(root.span, "there is no provider", Some("add `providers: [openai:gpt-4o]`"));
             return;
         };
         let one = [node.clone()];
@@ -279,8 +275,9 @@ impl Translator<'_> {
         let span = entry.span;
         match read(&entry.id) {
             Provider::Embedding { kind, .. } if !is_extra => {
-                let what = format!("`{}`, which makes vectors, in this place", entry.id);
-                let help = "name it where vectors are wanted: `provider` of a `similar` assertion, or `options: { provider: { embedding: … } }`";
+                let what = format!("`{}` for embeddings in this place", entry.id);
+                let help = "use it for embeddings: `provider` of a `similar` assertion, or `options: { provider: { \
+                    embedding: … } }`";
                 self.unsupported(span, &format!("the provider {what}"), Some(help));
                 let _ = kind;
                 None
@@ -314,7 +311,7 @@ impl Translator<'_> {
                 or_else(&mut settings.provider, "apiKeyEnv", || text(span, "AZURE_API_KEY"));
                 if !settings.provider.iter().any(|(it, _)| *it == "baseUrl") {
                     let help = "add `config: { apiHost: my-resource.openai.azure.com }`";
-                    self.error(span, "this provider does not say where it is", Some(help));
+                    self.error(span, "the address of this provider is missing", Some(help));
                     return None;
                 }
                 Some(("openai", "azure".to_owned(), deployment.to_owned(), settings))
@@ -350,7 +347,9 @@ impl Translator<'_> {
                 Some(("script", "script".to_owned(), path.to_owned(), settings))
             }
             Provider::Unknown(what) => {
-                let help = "supported are openai, anthropic, google, mistral, cohere, ollama, azure, servers that speak OpenAI's language (openrouter, groq, deepseek, togetherai, fireworks, xai, cerebras, perplexity and others), echo, http(s), exec and file://";
+                let help = "supported are openai, anthropic, google, mistral, cohere, ollama, azure, servers with \
+                    OpenAI's API (openrouter, groq, deepseek, togetherai, fireworks, xai, cerebras, perplexity and \
+                    others), echo, http(s), exec and file://";
                 self.unsupported(span, &what, Some(help));
                 None
             }

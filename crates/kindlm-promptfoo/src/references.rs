@@ -49,8 +49,8 @@ impl Translator<'_> {
     fn follow(&mut self, span: Span, reference: &str, root: &Node, depth: usize) -> Option<Node> {
         let (file, pointer) = reference.split_once('#').unwrap_or((reference, ""));
         if depth == DEPTH {
-            let message = format!("`{reference}` leads in a circle");
-            self.error(span, message, Some("write one of the parts where it belongs"));
+            let message = format!("`{reference}` is circular");
+            self.error(span, message, Some("replace one of the references with its content"));
             return None;
         }
         if file.contains("://") && !file.starts_with("file://") {
@@ -66,8 +66,8 @@ impl Translator<'_> {
             &document
         };
         let Some(found) = at(target, pointer) else {
-            let message = format!("`{reference}` leads to nothing");
-            let help = "`#/` and the keys on the way to the part: `#/defaults/vars`";
+            let message = format!("`{reference}` has no target");
+            let help = "write `#/` and the path of keys: `#/defaults/vars`";
             self.error(span, message, Some(help));
             return None;
         };

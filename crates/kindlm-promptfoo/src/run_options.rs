@@ -52,15 +52,14 @@ impl Translator<'_> {
                         defaults.push(("concurrency", number(node.span, 1.0)));
                     }
                 } else if name == "grader" && node.text().is_some() {
-                    let help =
-                        "name it where it grades: `defaultTest: { options: { provider: … } }`";
+                    let help = "name it as the grader: `defaultTest: { options: { provider: … } }`";
                     self.unsupported(key.span, &format!("`{block}.grader`"), Some(help));
                 } else if INERT.contains(&name) {
                     self.warn(key.span, format!("`{name}` has no effect here"), None);
                 } else {
                     let help = match name {
                         "maxEvalTimeMs" => {
-                            "bound the job that runs it; `--resume` runs what is missing"
+                            "limit the time of the CI job; `--resume` runs what is missing"
                         }
                         "filterPattern" | "filterFirstN" | "filterSample" | "filterFailing"
                         | "filterProviders" | "filterTargets" | "filterMetadata" => {

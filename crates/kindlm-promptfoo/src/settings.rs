@@ -113,7 +113,7 @@ impl Translator<'_> {
                     } else {
                         let help =
                             "put it into an environment variable, and name that with `apiKeyEnvar`";
-                        self.error(key.span, "a key does not belong into a file", Some(help));
+                        self.error(key.span, "a key must not be in a file", Some(help));
                     }
                 }
                 "apiBaseUrl" | "baseUrl" | "baseURL" => {
@@ -126,7 +126,8 @@ impl Translator<'_> {
                     settings.provider.push(("baseUrl", text(value.span, &url)));
                 }
                 "apiVersion" | "deployment_id" if kind == "azure" => {
-                    let what = format!("`{}` has no effect here: the API `v1` is asked", key.name);
+                    let what =
+                        format!("`{}` has no effect here: KindLM uses the API `v1`", key.name);
                     self.warn(key.span, what, None);
                 }
                 "organization" if kind == "openai" => {
@@ -151,9 +152,9 @@ impl Translator<'_> {
                 }
                 name => {
                     let help = if is_openai {
-                        "what the API has under this name may stand in `config.passthrough`"
+                        "if the API has this setting, put it into `config.passthrough`"
                     } else {
-                        "what every provider takes: temperature, max_tokens, top_p, stop, seed, tools"
+                        "supported by every provider: temperature, max_tokens, top_p, stop, seed, tools"
                     };
                     self.unsupported(key.span, &format!("`config.{name}`"), Some(help));
                 }
@@ -210,11 +211,11 @@ impl Translator<'_> {
         let functions = self.in_place(node)?;
         let help = "write a list of functions, each with a `name` and `parameters`, or `file://` and a file of JSON or YAML";
         if functions.text().is_some_and(kindlm_template::is_template) {
-            self.error(node.span, "the functions of a provider are no template", Some(help));
+            self.error(node.span, "the functions of a provider cannot be a template", Some(help));
             return None;
         }
         if functions.items().is_empty() {
-            let message = "there is no function here, and the API refuses an empty list";
+            let message = "the list of functions is empty, which the API rejects";
             self.error(node.span, message, Some("list one, or remove `functions`"));
             return None;
         }

@@ -126,8 +126,8 @@ impl Translator<'_> {
                 None => false,
             };
             if !columns.iter().any(is_meant) {
-                let message = format!("`{column}` is about a column `{target}` that is not there");
-                let help = "name a column that is there, or remove this one";
+                let message = format!("`{column}` refers to the missing column `{target}`");
+                let help = "name an existing column, or remove this one";
                 self.diagnostics.push(place.error_at(message, Some(help)));
             }
         }
@@ -193,7 +193,7 @@ impl Translator<'_> {
             }
         } else if column == "__metadata" {
             let help = "write `__metadata:name`, or `__metadata:name[]` for a list";
-            self.error(span, "the column `__metadata` does not say its name", Some(help));
+            self.error(span, "the column `__metadata` has no name", Some(help));
         } else {
             self.unsupported(span, &format!("the column `{column}`"), None);
         }

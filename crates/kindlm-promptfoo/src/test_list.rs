@@ -149,7 +149,11 @@ impl Translator<'_> {
             let help = "return a list of tests: objects with `vars` and `assert`";
             let kind = json!(made.to_json()).to_string();
             let kind: String = kind.chars().take(40).collect();
-            self.error(span, format!("`{file}` made no list of tests, but `{kind}`"), Some(help));
+            self.error(
+                span,
+                format!("`{file}` returned `{kind}`, not a list of tests"),
+                Some(help),
+            );
         }
     }
 
@@ -167,7 +171,7 @@ impl Translator<'_> {
                 }
             }
             let Some(configs) = scenario.get("config") else {
-                let help = "`config` is a list of what differs: `config: [{ vars: { … } }]`";
+                let help = "`config` is a list of the differences: `config: [{ vars: { … } }]`";
                 self.error(scenario.span, "a scenario has a `config`", Some(help));
                 continue;
             };

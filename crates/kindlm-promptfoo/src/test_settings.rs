@@ -102,7 +102,8 @@ impl Translator<'_> {
                 // not share any state.
                 "disableDefaultAsserts" | "disableConversationVar" | "runSerially" => {}
                 "storeOutputAs" => {
-                    let help = "a test sees nothing of another one: write both as one `conversation` of a `kindlm.yaml`";
+                    let help = "a test cannot use the answers of another test: write both as one `conversation` in a \
+                        `kindlm.yaml`";
                     self.unsupported(key.span, "`options.storeOutputAs`", Some(help));
                 }
                 name if super::settings::is_setting(name) => {
